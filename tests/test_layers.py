@@ -19,7 +19,7 @@ PYTORCHS = (
 # Rooms, lowest first; those of one line may know each other. A module belongs to the longest name that it starts with.
 LAYERS = """
 errors
-_build config io.files compat.absent compat.einops_backend
+_build _typing config io.files compat.absent compat.einops_backend
 engine.capi
 engine.devices.tuning engine.devices.api
 engine.ir

@@ -12,15 +12,20 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
 from weft._build.lazy import gather as _gather
 from weft.engine.api.api_function import publish
 from weft.engine.dispatch.torch_function import enter_mode, leave_mode
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.overrides import see_products
+
+if TYPE_CHECKING:
+    from weft.optim.optimizer import Optimizer
+
 
 __all__ = [
     "GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available",
@@ -157,15 +162,21 @@ class autocast:  # noqa: N801 - PyTorch's name
         _modes.remove(self)
         leave_mode()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[..., object]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def cast(*args: Any, **kwargs: Any) -> Any:
+        def cast(*args: object, **kwargs: object) -> Any:
             with autocast(self.device, self.fast_dtype, self._enabled, self.cache_enabled):
                 return function(*args, **kwargs)
 
         return cast
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Any,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> Any:
         """Cast the operands of a function of the lists; NotImplemented leaves the call as it is."""
         name = getattr(func.function, "__name__", "") if self._enabled else ""
         target = _target(name, args, kwargs or {}, self.fast_dtype)
@@ -175,7 +186,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         return func.function(*(_cast(value, target) for value in args), **named)
 
 
-def _target(name: str, args: Any, kwargs: Any, fast: Any) -> Any:
+def _target(name: str, args: Any, kwargs: Any, fast: object) -> Any:
     """The type that a function's operands are cast to, or None."""
     if name in _LOWER or (name in _PRODUCTS and _PRODUCTS[name](*args, **kwargs)):
         return fast
@@ -187,7 +198,7 @@ def _target(name: str, args: Any, kwargs: Any, fast: Any) -> Any:
     return None
 
 
-def _repeats(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> bool:
+def _repeats(input: Tensor, pad: object, mode: str = "constant", value: object = None) -> bool:
     """Whether `pad` repeats elements of the input."""
     return mode in ("reflect", "replicate")
 
@@ -208,7 +219,7 @@ _PRODUCTS: dict[str, Callable[..., bool]] = {
 }
 
 
-def _tensors(args: Any) -> list[Any]:
+def _tensors(args: tuple[object, ...]) -> list[Any]:
     flat = [
         part for value in args for part in (value if isinstance(value, list | tuple) else [value])
     ]
@@ -218,7 +229,7 @@ def _tensors(args: Any) -> list[Any]:
 _HALVES_AND_FLOAT = (weft.float32, weft.float16, weft.bfloat16)
 
 
-def _cast(value: Any, target: Any) -> Any:
+def _cast(value: Any, target: Tensor | DType | None) -> Any:
     """Floating-point tensors in another type; float64 stays."""
     if isinstance(value, Tensor):
         return value.to(target) if value.dtype in _HALVES_AND_FLOAT else value
@@ -228,7 +239,7 @@ def _cast(value: Any, target: Any) -> Any:
 
 
 def custom_fwd(
-    fwd: Any = None, *, device_type: str = "cpu", cast_inputs: Any = None
+    fwd: Any = None, *, device_type: str = "cpu", cast_inputs: DType | None = None
 ) -> Callable[..., Any]:
     """A decorator of a Function's forward: autocast is off inside where `cast_inputs` names a type for the inputs."""
     if fwd is None:
@@ -255,7 +266,7 @@ class OptState(enum.Enum):
     READY, UNSCALED, STEPPED = 0, 1, 2
 
 
-def _held(gradient: Any) -> Any:
+def _held(gradient: Tensor) -> Any:
     """What of a gradient is held: of a sparse one its entries."""
     return gradient._values() if gradient.is_sparse else gradient
 
@@ -295,7 +306,7 @@ class GradScaler:
         """The factor now."""
         return self._scale if self._enabled else 1.0
 
-    def scale(self, outputs: Any) -> Any:
+    def scale(self, outputs: Tensor) -> Any:
         """A loss, or several, times the factor."""
         if not self._enabled:
             return outputs
@@ -303,7 +314,7 @@ class GradScaler:
             return outputs * self._scale
         return type(outputs)(self.scale(part) for part in outputs)
 
-    def unscale_(self, optimizer: Any) -> None:
+    def unscale_(self, optimizer: Optimizer) -> None:
         """Divide an optimizer's gradients by the factor. Errors: RuntimeError for a second time in a step."""
         if not self._enabled:
             return
@@ -324,7 +335,7 @@ class GradScaler:
             overflow = bool(finite) and not bool(weft.stack(finite).all())
         self._overflows[id(optimizer)] = overflow
 
-    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step()`, unless a gradient is not finite."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -332,7 +343,7 @@ class GradScaler:
             self.unscale_(optimizer)
         return None if self._overflows[id(optimizer)] else optimizer.step(*args, **kwargs)
 
-    def update(self, new_scale: Any = None) -> None:
+    def update(self, new_scale: float | Tensor | None = None) -> None:
         """Another factor for the next step: smaller after an overflow, larger after many steps without."""
         if not self._enabled:
             return

@@ -62,7 +62,9 @@ class _Version(ModuleType):
 class _Finder(MetaPathFinder, Loader):
     """Finds `torch.a.b` where `weft.a.b` is."""
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> ModuleSpec | None:
         """A spec for `torch` and what is below it, and for `functorch`; none for what Weft does not have."""
         if fullname.partition(".")[0] != "torch" and fullname != "functorch":
             return None

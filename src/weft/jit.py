@@ -52,14 +52,14 @@ Attribute = namedtuple("Attribute", ["value", "type"])
 Future: TypeAlias = futures.Future
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> futures.Future[Any]:
+def fork(func: Callable[..., object], *args: object, **kwargs: object) -> futures.Future[Any]:
     """What the function gives, as a value that `wait` takes; it is called at once."""
     result: futures.Future[Any] = futures.Future()
     result.set_result(func(*args, **kwargs))
     return result
 
 
-def wait(future: futures.Future[Any]) -> Any:
+def wait(future: futures.Future[object]) -> Any:
     """The value of a future."""
     return future.wait()
 
@@ -79,7 +79,7 @@ def onednn_fusion_enabled() -> bool:
     return False
 
 
-def set_fusion_strategy(strategy: Any) -> list[Any]:
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[Any]:
     """The strategy before: there is none to set."""
     return []
 
@@ -101,37 +101,46 @@ class strict_fusion(nullcontext[None]):  # noqa: N801 - PyTorch's name
 optimized_execution = fuser
 
 
-def script(obj: Any, optimize: Any = None, example_inputs: Any = None, **options: Any) -> Any:
+def script(
+    obj: object, optimize: object = None, example_inputs: object = None, **options: object
+) -> Any:
     """The function or module itself."""
     return obj
 
 
-def trace(func: Any, example_inputs: Any = None, *arguments: Any, **options: Any) -> Any:
+def trace(
+    func: Callable[..., object],
+    example_inputs: object = None,
+    *arguments: object,
+    **options: object,
+) -> Any:
     """The function or module itself: its branches are taken anew at every call."""
     return func
 
 
-def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+def freeze(
+    mod: Module, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True
+) -> Any:
     """The module itself."""
     return mod
 
 
-def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+def optimize_for_inference(mod: Module, other_methods: list[str] | None = None) -> Any:
     """The module itself."""
     return mod
 
 
-def ignore(drop: Any = False, **options: Any) -> Any:
+def ignore(drop: object = False, **options: object) -> Any:
     """The function itself; also a decorator with options."""
     return drop if callable(drop) else lambda function: function
 
 
-def unused(fn: Callable[..., Any]) -> Callable[..., Any]:
+def unused(fn: Callable[..., object]) -> Callable[..., Any]:
     """The function itself."""
     return fn
 
 
-def export(fn: Callable[..., Any]) -> Callable[..., Any]:
+def export(fn: Callable[..., object]) -> Callable[..., Any]:
     """The function itself."""
     return fn
 
@@ -141,21 +150,21 @@ _overload = _overload_method = _script_if_tracing = (
 )
 
 
-def annotate(the_type: Any, the_value: Any) -> Any:
+def annotate(the_type: object, the_value: object) -> Any:
     """The value."""
     return the_value
 
 
-def trace_module(mod: Any, inputs: Any, *arguments: Any, **options: Any) -> Any:
+def trace_module(mod: Module, inputs: object, *arguments: object, **options: object) -> Any:
     """The module itself."""
     return mod
 
 
-def run_frozen_optimizations(mod: Any, *arguments: Any, **options: Any) -> None:
+def run_frozen_optimizations(mod: Module, *arguments: object, **options: object) -> None:
     """Nothing: every graph is compiled when it runs."""
 
 
-def interface(obj: Any) -> Any:
+def interface(obj: object) -> Any:
     """The class itself."""
     return obj
 
@@ -182,12 +191,12 @@ def _no_file(name: str) -> ArgumentError:
     )
 
 
-def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+def save(m: object, f: object, _extra_files: object = None) -> None:
     """Errors: ValueError, there is no scripted form."""
     raise _no_file("save")
 
 
-def load(f: Any, map_location: Any = None, _extra_files: Any = None) -> Any:
+def load(f: object, map_location: object = None, _extra_files: object = None) -> Any:
     """Errors: ValueError, there is no scripted form."""
     raise _no_file("load")
 

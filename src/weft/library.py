@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.autograd import Function
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, NotDefinedError
+
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
 
 
 class CustomOpDef:
     """A function under a name; `register_autograd` gives it a derivative."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Tensor]) -> None:
         self.name, self.function = name, function
         self._backward: Callable[..., Any] | None = None
         self._setup: Callable[..., Any] | None = None
         self.__doc__ = function.__doc__
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self._backward is None:
             return self.function(*args, **kwargs)
         bound = signature(self.function).bind(*args, **kwargs)
@@ -45,13 +49,13 @@ class CustomOpDef:
                 return function(*args, **named)
 
             @staticmethod
-            def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
                 """What the derivative needs."""
                 if setup is not None:
                     setup(ctx=ctx, inputs=inputs, output=output, **more)
 
             @staticmethod
-            def backward(ctx: Any, *cotangents: Any) -> Any:
+            def backward(ctx: FunctionCtx, *cotangents: Any) -> Any:
                 """The derivative."""
                 assert backward is not None
                 return backward(ctx, *cotangents)
@@ -59,23 +63,27 @@ class CustomOpDef:
         return Operation
 
     def register_autograd(
-        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
+        self,
+        backward: Callable[..., object],
+        /,
+        *,
+        setup_context: Callable[..., object] | None = None,
     ) -> None:
         """`backward(ctx, *cotangents)`, after `setup_context(ctx, inputs, output)` has kept what it needs, gives a
         gradient for each of `inputs`, the arguments in the order of the function's parameters. Where there are some
         that can only be named, `setup_context` is given `keyword_only_inputs`, a dictionary, too."""
         self._backward, self._setup = backward, setup_context
 
-    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+    def register_fake(self, fn: Callable[..., object], /) -> Callable[..., Any]:
         """Accepted: nothing is traced."""
         return fn
 
     def register_kernel(
-        self, device_types: Any, fn: Callable[..., Any] | None = None, /
+        self, device_types: str | Sequence[str] | None, fn: Callable[..., Tensor] | None = None, /
     ) -> Callable[..., Any]:
         """Another function for the CPU; those for other devices are accepted."""
 
-        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        def register(function: Callable[..., Tensor]) -> Callable[..., Any]:
             if device_types is None or "cpu" in device_types:
                 self.function = function
             return function
@@ -85,11 +93,11 @@ class CustomOpDef:
 
 def custom_op(
     name: str,
-    fn: Callable[..., Any] | None = None,
+    fn: Callable[..., Tensor] | None = None,
     /,
     *,
-    mutates_args: Any = (),
-    device_types: Any = None,
+    mutates_args: str | Iterable[str] = (),
+    device_types: str | Sequence[str] | None = None,
     schema: str | None = None,
 ) -> Any:
     """A decorator that makes an operation `namespace::name` of a function.
@@ -152,24 +160,31 @@ def namespace(name: str) -> Namespace | None:
 
 def register_autograd(
     op: str | CustomOpDef,
-    backward: Callable[..., Any],
+    backward: Callable[..., Tensor],
     /,
     *,
     setup_context: Any = None,
-    lib: Any = None,
+    lib: object = None,
 ) -> None:
     """Give an operation its derivative, as `CustomOpDef.register_autograd`. Errors: RuntimeError on an unknown name."""
     _named(op).register_autograd(backward, setup_context=setup_context)
 
 
 def register_kernel(
-    op: str | CustomOpDef, device_types: Any, func: Any = None, /, *, lib: Any = None
+    op: str | CustomOpDef,
+    device_types: str | Sequence[str] | None,
+    func: Callable[..., Tensor] | None = None,
+    /,
+    *,
+    lib: object = None,
 ) -> Any:
     """Another function for an operation, as `CustomOpDef.register_kernel`. Errors: RuntimeError on an unknown name."""
     return _named(op).register_kernel(device_types, func)
 
 
-def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
+def register_fake(
+    op: object, func: Callable[..., object] | None = None, /, **options: object
+) -> Any:
     """Accepted: nothing is traced."""
     return (lambda function: function) if func is None else func
 
@@ -195,7 +210,7 @@ _RUNS = (
 def _declared(name: str) -> CustomOpDef:
     """A new operation without a function."""
 
-    def missing(*args: Any, **kwargs: Any) -> Any:
+    def missing(*args: object, **kwargs: object) -> Any:
         raise NotDefinedError(
             f"{name}: the operation has been declared and has no function for the CPU",
             expected="a function",
@@ -206,12 +221,12 @@ def _declared(name: str) -> CustomOpDef:
     return _kept(CustomOpDef(name, missing))
 
 
-def define(qualname: str, schema: Any, *, lib: Any = None, tags: Any = ()) -> None:
+def define(qualname: str, schema: object, *, lib: object = None, tags: object = ()) -> None:
     """Declare an operation `namespace::name`, whose function `impl` gives."""
     _declared(qualname)
 
 
-def impl(qualname: str, types: Any, func: Any = None, *, lib: Any = None) -> Any:
+def impl(qualname: str, types: str | Sequence[str], func: Any = None, *, lib: object = None) -> Any:
     """Give a declared operation its function for the CPU; those for other devices are accepted. Also a decorator."""
     if isinstance(qualname, Library):  # the older form: library, name, key
         return lambda function: qualname.impl(types, function, func or "")
@@ -229,23 +244,27 @@ class Library:
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
-    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+    def define(self, schema: str, alias_analysis: str = "", *, tags: object = ()) -> str:
         """Declare `name(Tensor x) -> Tensor`. Returns: the name."""
         name = schema.partition("(")[0].strip()
         define(f"{self.ns}::{name}", schema)
         return name
 
-    def impl(self, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
+    def impl(
+        self, op_name: object | str, fn: object | str, dispatch_key: str = "", **options: object
+    ) -> None:
         """Give an operation its function for a key."""
         name = str(getattr(op_name, "name", op_name)).rpartition("::")[2]
         key = dispatch_key or self.dispatch_key
         if fn is not fallthrough_kernel and f"{self.ns}::{name}" in _operations:
             impl(f"{self.ns}::{name}", key, fn)
 
-    def fallback(self, fn: Any, dispatch_key: str = "", **options: Any) -> None:
+    def fallback(
+        self, fn: Callable[..., object], dispatch_key: str = "", **options: object
+    ) -> None:
         """Accepted: every operation has its function."""
 
-    def _register_fake(self, op_name: Any, fn: Any, **options: Any) -> None:
+    def _register_fake(self, op_name: object, fn: Callable[..., object], **options: object) -> None:
         """Accepted: nothing is traced."""
 
 

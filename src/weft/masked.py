@@ -11,32 +11,40 @@ import math
 from typing import Any
 
 import weft as _weft
+from weft._typing import Dims
 from weft.engine.api.api_function import publish as _publish
 from weft.engine.frontend.recorder import cast as _cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as _dtypes
+from weft.engine.ir.dtype import DType
 from weft.functional.linalg.norms import vector_norm as _vector_norm
 
 
-def _prepared(input: Any, dtype: Any, mask: Any, neutral: Any) -> Any:
+def _prepared(input: Tensor, dtype: object, mask: object, neutral: float) -> Any:
     """The input in a type, with the neutral element where the mask does not hold."""
     x = input if dtype is None else _cast(input, dtype)
     return x if mask is None else _weft.where(mask, x, neutral)
 
 
-def _dims(x: Any, dim: Any) -> Any:
+def _dims(x: Tensor, dim: object) -> Any:
     """All dimensions for None; a tuple."""
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(len(x.shape)))
     return tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
 
 
-def _whole(x: Any) -> Any:
+def _whole(x: Tensor) -> Any:
     """What sums are in: int64 for integers."""
     return _dtypes.int64 if x.dtype.category < 2 else x.dtype
 
 
 def sum(
-    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Any,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: object = None,
 ) -> Any:
     """The sum."""
     kind = _whole(input) if dtype is None else dtype
@@ -45,7 +53,12 @@ def sum(
 
 
 def prod(
-    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Any,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """The product."""
     kind = _whole(input) if dtype is None else dtype
@@ -58,7 +71,7 @@ def prod(
 
 
 def _running(name: str, neutral: int) -> Any:
-    def function(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+    def function(input: Tensor, dim: int, *, dtype: object = None, mask: Any = None) -> Any:
         kind = input.dtype if dtype is None else dtype
         return _cast(getattr(_prepared(input, kind, mask, neutral), name)(dim), kind)
 
@@ -69,7 +82,7 @@ def _running(name: str, neutral: int) -> Any:
 cumsum, cumprod = _running("cumsum", 0), _running("cumprod", 1)
 
 
-def _edge(dtype: Any, largest: bool) -> Any:
+def _edge(dtype: DType, largest: bool) -> Any:
     """The largest or smallest number of a type."""
     if dtype.category > 1:
         return math.inf if largest else -math.inf
@@ -78,7 +91,12 @@ def _edge(dtype: Any, largest: bool) -> Any:
 
 
 def amax(
-    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Tensor,
+    dim: object = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """The largest element."""
     x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, False))
@@ -86,7 +104,12 @@ def amax(
 
 
 def amin(
-    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Tensor,
+    dim: object = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """The smallest element."""
     x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, True))
@@ -94,7 +117,12 @@ def amin(
 
 
 def argmax(
-    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Tensor,
+    dim: Any = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """Where the largest element is, in the type of the input as in PyTorch."""
     x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, False))
@@ -102,26 +130,36 @@ def argmax(
 
 
 def argmin(
-    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Tensor,
+    dim: object = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """Where the smallest element is, in the type of the input as in PyTorch."""
     x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, True))
     return _cast(_weft.argmin(x, dim, keepdim), x.dtype)
 
 
-def _count(x: Any, dim: Any, mask: Any) -> Any:
+def _count(x: Tensor, dim: Dims, mask: Tensor | None) -> Any:
     """How many elements count, dimensions kept."""
     ones = _weft.ones_like(x, dtype=_dtypes.int64)
     held = ones if mask is None else _weft.where(mask, ones, 0)
     return held.sum(_dims(x, dim), keepdim=True) if x.shape else held
 
 
-def _dropped(x: Any, dim: Any, keepdim: bool) -> Any:
+def _dropped(x: Tensor, dim: Dims, keepdim: bool) -> Any:
     return x if keepdim or not x.shape else x.squeeze(_dims(x, dim))
 
 
 def mean(
-    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """The mean; nan where nothing counts."""
     kind = (
@@ -132,7 +170,12 @@ def mean(
 
 
 def median(
-    input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Tensor,
+    dim: int = -1,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """The lower median; nan where nothing counts."""
     x = _prepared(input, dtype, mask, math.nan)
@@ -140,7 +183,12 @@ def median(
 
 
 def logsumexp(
-    input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """log(sum(exp(x))); -inf where nothing counts."""
     kind = dtype or input.dtype
@@ -149,7 +197,12 @@ def logsumexp(
 
 
 def logaddexp(
-    input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: DType | None = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
 ) -> Any:
     """log(exp(x) + exp(y)), without elements where their masks do not hold."""
     x = _prepared(input, dtype, input_mask, -math.inf)
@@ -157,13 +210,13 @@ def logaddexp(
 
 
 def norm(
-    input: Any,
-    ord: Any = 2.0,
-    dim: Any = None,
+    input: Tensor,
+    ord: float = 2.0,
+    dim: Dims = None,
     *,
     keepdim: bool = False,
-    dtype: Any = None,
-    mask: Any = None,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """The p-norm."""
     x = _prepared(input, dtype, mask, math.inf if ord == -math.inf else 0)
@@ -171,8 +224,8 @@ def norm(
 
 
 def var(
-    input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
-    dtype: Any = None, mask: Any = None,
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: object = None, keepdim: bool = False,
+    dtype: object = None, mask: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """The variance, divided by the number of elements that count, less the correction (1)."""
     if correction is None:
@@ -190,8 +243,8 @@ def var(
 
 
 def std(
-    input: Any, dim: Any = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
-    dtype: Any = None, mask: Any = None,
+    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: object = None, keepdim: bool = False,
+    dtype: DType | None = None, mask: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """The standard deviation."""
     spread = var(
@@ -200,23 +253,35 @@ def std(
     return _weft.sqrt(spread)
 
 
-def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def softmax(
+    input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None
+) -> Any:
     """softmax; 0 for elements that do not count."""
     return _weft.softmax(_prepared(input, dtype, mask, -math.inf), dim)
 
 
-def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def log_softmax(
+    input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None
+) -> Any:
     """log_softmax; -inf for elements that do not count."""
     return _weft.log_softmax(_prepared(input, dtype, mask, -math.inf), dim)
 
 
-def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def softmin(
+    input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None
+) -> Any:
     """The softmax of the negative."""
     return _weft.softmax(-_prepared(input, dtype, mask, math.inf), dim)
 
 
 def normalize(
-    input: Any, ord: Any, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None
+    input: Tensor,
+    ord: float,
+    dim: int,
+    *,
+    eps: float = 1e-12,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """x / max(norm(x), eps)."""
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)

@@ -15,6 +15,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from weft._build.lazy import gather as _gather
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 from weft.tensor import sharing  # noqa: F401 - queues and pipes send tensors from here on
 
@@ -61,7 +62,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     assert new_strategy in (_STRATEGY, "file_system"), f"no sharing strategy {new_strategy!r}"
 
 
-def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], errors: Any) -> None:
+def _run(fn: Callable[..., Tensor], index: int, args: tuple[object, ...], errors: Any) -> None:
     """What a process of `spawn` does."""
     try:
         fn(index, *args)
@@ -126,8 +127,8 @@ SpawnContext = ProcessContext
 
 
 def start_processes(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    fn: Callable[..., object],
+    args: tuple[object, ...] = (),
     nprocs: int = 1,
     join: bool = True,
     daemon: bool = False,
@@ -160,8 +161,8 @@ def start_processes(
 
 
 def spawn(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    fn: Callable[..., object],
+    args: tuple[object, ...] = (),
     nprocs: int = 1,
     join: bool = True,
     daemon: bool = False,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from types import MethodWrapperType, ModuleType
 from typing import Any
@@ -54,7 +54,7 @@ def see_products() -> None:
     bind_matmul(_seen_product)
 
 
-def _seen_product(a: Any, b: Any) -> Any:
+def _seen_product(a: object, b: object) -> Any:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return weft.matmul(a, b)
     return NotImplemented
@@ -66,7 +66,13 @@ class TorchFunctionMode:
     While it runs, the mode is off: it may call `func` itself. NotImplemented lets the call go on.
     """
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> Any:
         """Call the function; subclasses do something about it."""
         return func(*args, **(kwargs or {}))
 
@@ -104,48 +110,48 @@ def _enable_torch_function() -> Any:
 # -- types -------------------------------------------------------------------------------------------------------------
 
 
-def is_tensor_like(inp: Any) -> bool:
+def is_tensor_like(inp: object) -> bool:
     """Whether something is a tensor, or answers calls itself."""
     return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
 
 
-def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+def has_torch_function(relevant_args: Iterable[object]) -> bool:
     """Whether a mode is on, or an argument is of a type that answers calls itself, and is to be asked."""
     if modes_of_thread():
         return True
     return not is_muted() and bool(answering_of(relevant_args))
 
 
-def has_torch_function_unary(arg: Any) -> bool:
+def has_torch_function_unary(arg: object) -> bool:
     """`has_torch_function` of one argument."""
     return has_torch_function((arg,))
 
 
-def has_torch_function_variadic(*args: Any) -> bool:
+def has_torch_function_variadic(*args: object) -> bool:
     """`has_torch_function` of these arguments."""
     return has_torch_function(args)
 
 
 def _get_overloaded_args(
-    relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] = type
+    relevant_args: Iterable[object], get_type_fn: Callable[[object], type] = type
 ) -> list[Any]:
     """One argument of each type that answers calls, subclasses first."""
     return [] if is_muted() else answering_of(relevant_args)
 
 
 def handle_torch_function(
-    public_api: Any, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+    public_api: object, relevant_args: Iterable[object], *args: object, **kwargs: object
 ) -> Any:
     """What the mode, or a type among the relevant arguments, makes of a call. Errors: TypeError where none answers."""
     return ask(public_api, tuple(relevant_args), args, kwargs)
 
 
-def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
+def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable[..., Any]:
     """A decorator: ask the types of what `dispatcher` returns for the arguments of a call, before the function runs."""
 
-    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(func: Callable[..., object]) -> Callable[..., Any]:
         @functools.wraps(func)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
+        def wrapped(*args: object, **kwargs: object) -> Any:
             relevant = tuple(dispatcher(*args, **kwargs))
             if has_torch_function(relevant):
                 return handle_torch_function(wrapped, relevant, *args, **kwargs)
@@ -172,7 +178,7 @@ def _namespaces() -> dict[str, Any]:
     }
 
 
-def _members(place: Any) -> dict[str, Any]:
+def _members(place: object) -> dict[str, Any]:
     """The functions of a namespace that ask types: those of the border, and operators and properties of Tensor."""
     found: dict[str, Any] = {}
     for name, value in dict(vars(place)).items():
@@ -195,12 +201,12 @@ def _names() -> dict[Any, str]:
     return names
 
 
-def resolve_name(f: Any) -> str | None:
+def resolve_name(f: object) -> str | None:
     """PyTorch's name of a function, such as `torch.Tensor.add`; None of one that types cannot answer."""
     return _names().get(f)
 
 
-def name_of(function: Any) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """What messages call a function."""
     try:
         known = resolve_name(function)
@@ -235,8 +241,8 @@ def get_testing_overrides() -> dict[Any, Callable[..., Any]]:
     return {function: _stand_in(function) for function in _names()}
 
 
-def _stand_in(function: Any) -> Callable[..., Any]:
-    def override(*args: Any, **kwargs: Any) -> int:
+def _stand_in(function: Callable[..., object]) -> Callable[..., Any]:
+    def override(*args: object, **kwargs: object) -> int:
         return -1
 
     if isinstance(function, MethodWrapperType):
@@ -248,7 +254,7 @@ def _stand_in(function: Any) -> Callable[..., Any]:
     return override
 
 
-def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+def is_tensor_method_or_property(func: Callable[..., object]) -> bool:
     """Whether a function is a method of Tensor, or the reading of one of its properties."""
     name = resolve_name(func)
     return getattr(func, "__name__", "") == "__get__" or (name or "").startswith("torch.Tensor.")

@@ -66,9 +66,9 @@ class record_function:  # noqa: N801 - PyTorch's name
         for running in _profiles:
             running._note(self.name, time.perf_counter() - self.begin)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[..., object]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def named(*args: Any, **kwargs: Any) -> Any:
+        def named(*args: object, **kwargs: object) -> Any:
             with record_function(self.name):
                 return function(*args, **kwargs)
 
@@ -81,7 +81,7 @@ class EventList(list[tuple[str, int, float]]):
     def __init__(self, events: Iterable[tuple[str, int, float]] = (), **options: Any) -> None:
         super().__init__(events)
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **options: object) -> str:
         """A line for each name, the longest first."""
         rows = sorted(self, key=lambda row: -row[2])[: row_limit if row_limit > 0 else None]
         lines = [f"{'Name':40} {'# of calls':>10} {'CPU total':>12}"]
@@ -95,7 +95,7 @@ class profile:  # noqa: N801 - PyTorch's name
     """A context that counts what runs in it. Options of PyTorch's profiler are accepted; `schedule` and
     `on_trace_ready` are not followed, but `on_trace_ready(profile)` is called at the end."""
 
-    def __init__(self, *args: Any, on_trace_ready: Any = None, **options: Any) -> None:
+    def __init__(self, *args: Any, on_trace_ready: Any = None, **options: object) -> None:
         self.on_trace_ready = on_trace_ready
         self.times: dict[str, list[float]] = defaultdict(list)
         self.counts: dict[str, int] = {}
@@ -129,7 +129,7 @@ class profile:  # noqa: N801 - PyTorch's name
     def _note(self, name: str, seconds: float) -> None:
         self.times[name].append(seconds)
 
-    def key_averages(self, *args: Any, **options: Any) -> EventList:
+    def key_averages(self, *args: object, **options: object) -> EventList:
         """The named parts, the whole as `total`, and what ran under `weft.` names."""
         rows = [(name, len(times), sum(times)) for name, times in self.times.items()]
         rows += [(f"weft.{name}", count, 0.0) for name, count in self.counts.items()]
@@ -137,7 +137,7 @@ class profile:  # noqa: N801 - PyTorch's name
 
 
 def schedule(
-    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **options: Any
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **options: object
 ) -> Callable[[int], None]:
     """Accepted; every step counts."""
     return lambda step: None

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 
 __all__ = ["SobolEngine"]
@@ -39,7 +41,7 @@ def _directions(dimension: int) -> Any:
     return numbers << np.arange(_BITS - 1, -1, -1)
 
 
-def _next(numbers: Any, polynomials: Any, degrees: Any, bit: int) -> Any:
+def _next(numbers: Any, polynomials: object, degrees: Any, bit: int) -> Any:
     """The direction numbers of a bit by the recurrences of primitive polynomials."""
     made = numbers[np.arange(len(numbers)), bit - degrees]
     for back in range(1, int(degrees.max(initial=0)) + 1):
@@ -93,14 +95,18 @@ class SobolEngine:
             points ^= np.where((gray >> bit & 1)[:, None] > 0, self._directions[:, bit], 0)
         return points / float(1 << _BITS)
 
-    def draw(self, n: int = 1, out: Any = None, dtype: Any = None) -> weft.Tensor:
+    def draw(
+        self, n: int = 1, out: Tensor | None = None, dtype: DType | None = None
+    ) -> weft.Tensor:
         """The next `n` points. Shapes: (n, dimension). `dtype` is the default type unless named."""
         made = weft.from_numpy(self._points(self.num_generated, n))
         made = made.to(dtype or weft.get_default_dtype())
         self.num_generated += n
         return made if out is None else out.resize_as_(made).copy_(made)
 
-    def draw_base2(self, m: int, out: Any = None, dtype: Any = None) -> weft.Tensor:
+    def draw_base2(
+        self, m: int, out: Tensor | None = None, dtype: DType | None = None
+    ) -> weft.Tensor:
         """The next `2 ** m` points. Errors: ValueError where all drawn so far are then no power of 2."""
         total = self.num_generated + 2**m
         if total & (total - 1):

@@ -15,13 +15,18 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.io import safe_unpickler, torch_format
 from weft.io.safe_unpickler import Known
 from weft.io.saving import load, save
+
+if TYPE_CHECKING:
+    from weft.engine.frontend.tensor import Storage
+    from weft.nn.module import Module
+
 
 __all__ = [
     "LoadEndianness", "SourceChangeWarning", "default_restore_location", "get_crc32_options",
@@ -52,7 +57,7 @@ class LoadEndianness(enum.Enum):
     NATIVE, LITTLE, BIG = 1, 2, 3
 
 
-def add_safe_globals(safe_globals: list[Any]) -> None:
+def add_safe_globals(safe_globals: list[object]) -> None:
     """Allow classes and functions in files; each may be a pair with the name that files have for it."""
     for entry in safe_globals:
         _path(entry)
@@ -70,7 +75,7 @@ def get_safe_globals() -> list[Any]:
 
 
 @contextmanager
-def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+def safe_globals(safe_globals: list[object]) -> Iterator[None]:
     """Allow classes and functions within a block."""
     before = get_safe_globals()
     add_safe_globals(safe_globals)
@@ -84,7 +89,7 @@ def get_default_load_endianness() -> None:
     """None: files say in what order their bytes are."""
 
 
-def set_default_load_endianness(endianness: Any) -> None:
+def set_default_load_endianness(endianness: object) -> None:
     """Nothing: files say in what order their bytes are."""
 
 
@@ -107,17 +112,17 @@ def set_crc32_options(compute_crc32: bool) -> None:
     """Nothing: files have check sums."""
 
 
-def location_tag(storage: Any) -> str:
+def location_tag(storage: Storage) -> str:
     """Where a storage lies."""
     return "cpu"
 
 
-def default_restore_location(storage: Any, location: str) -> Any:
+def default_restore_location(storage: Storage, location: str) -> Any:
     """The storage itself: all lie on the CPU."""
     return storage
 
 
-def register_package(priority: int, tagger: Any, deserializer: Any) -> None:
+def register_package(priority: int, tagger: object, deserializer: object) -> None:
     """Nothing: there are no devices to place storages on."""
 
 
@@ -155,7 +160,7 @@ def _globals_in(pickled: bytes) -> Iterator[str]:
 
 
 def check_module_version_greater_or_equal(
-    module: Any, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
+    module: Module, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
 ) -> bool:
     """Whether a module's version is at least the one wanted; true, with a warning, of one that cannot be compared,
     unless that is an error."""
@@ -171,7 +176,7 @@ def check_module_version_greater_or_equal(
     return have >= req_version_tuple
 
 
-def _path(entry: Any) -> tuple[str, Any]:
+def _path(entry: object) -> tuple[str, Any]:
     """The name that files have for something. Errors: TypeError for what has none."""
     if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], str):
         return entry[1], entry[0]

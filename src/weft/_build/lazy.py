@@ -40,7 +40,7 @@ class later:  # noqa: N801 - reads as the import that it stands for
 class _Package(ModuleType):
     """A package that keeps what it exports where a submodule has the same name: importing one binds it otherwise."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and name in self.__dict__["_EXPORTS"]:
             value = getattr(value, name)
         super().__setattr__(name, value)

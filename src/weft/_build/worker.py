@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def serve(work: Callable[[list[Any]], bool], box: list[Any]) -> None:
+def serve(work: Callable[[list[object]], bool], box: list[object]) -> None:
     """Do the work in the box, again and again; the work waits for the next by itself."""
     while work(box):
         pass

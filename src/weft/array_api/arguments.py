@@ -19,7 +19,7 @@ from weft.tensor.device import need_cpu
 Axes = int | tuple[int, ...] | None
 
 
-def need_array(name: str, x: Any) -> Tensor:
+def need_array(name: str, x: object) -> Tensor:
     """The array itself. Errors: TypeError on anything else."""
     if isinstance(x, Tensor):
         return x
@@ -31,13 +31,13 @@ def need_array(name: str, x: Any) -> Tensor:
     )
 
 
-def on_device(name: str, device: Any) -> None:
+def on_device(name: str, device: object) -> None:
     """Errors: RuntimeError on a device that is not there."""
     if device is not None:
         need_cpu(device, name)
 
 
-def scalar_type(name: str, number: Any, dtype: DType) -> DType:
+def scalar_type(name: str, number: object, dtype: DType) -> DType:
     """The type of an operation on arrays of one type and a number. Errors: TypeError on a number of a higher kind."""
     category = dtypes.of_scalar(number).category
     if category > dtype.category and (category < 3 or dtype.category != 2):
@@ -52,7 +52,7 @@ def scalar_type(name: str, number: Any, dtype: DType) -> DType:
     return dtype.to_complex() if category == 3 else dtype
 
 
-def joined(name: str, *operands: Any) -> list[Tensor]:
+def joined(name: str, *operands: object) -> list[Tensor]:
     """Arrays and numbers as arrays of one type, by the standard's promotion.
 
     Errors: TypeError without an array, and where a number does not fit.
@@ -66,7 +66,7 @@ def joined(name: str, *operands: Any) -> list[Tensor]:
     ]
 
 
-def joined_type(name: str, *operands: Any) -> DType:
+def joined_type(name: str, *operands: object) -> DType:
     """The type of an operation on types and numbers."""
     types = [x for x in operands if isinstance(x, DType)]
     numbers = [x for x in operands if not isinstance(x, DType)]
@@ -116,6 +116,6 @@ def one_axis(name: str, ndim: int, axis: Any) -> int:
     return number % ndim
 
 
-def refuse(name: str, wrong: str, expected: str, got: Any, fix: str) -> None:
+def refuse(name: str, wrong: str, expected: str, got: object, fix: str) -> None:
     """Errors: ValueError, always."""
     raise ArgumentError(f"{name}: {wrong}", expected=expected, got=str(got), fix=fix)

@@ -6,9 +6,9 @@ In come shapes, numbers, arrays and other libraries' arrays; out go tensors.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import weft
+from weft._typing import DeviceLike
 from weft.array_api.arguments import need_array, on_device, refuse
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
@@ -23,7 +23,7 @@ def arange(
     step: float = 1,
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """Numbers from `start` to before `stop`; none where the step leads away from it."""
     on_device("arange", device)
@@ -36,11 +36,11 @@ def arange(
 
 
 def asarray(
-    obj: Any,
+    obj: object,
     /,
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
     copy: bool | None = None,
 ) -> Tensor:
     """An array of numbers, nested sequences, a buffer or another library's array.
@@ -53,13 +53,15 @@ def asarray(
     return weft.asarray(obj, dtype=dtype, copy=copy)
 
 
-def empty(shape: Shape, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def empty(shape: Shape, *, dtype: DType | None = None, device: DeviceLike | None = None) -> Tensor:
     """An array whose elements are to be written."""
     on_device("empty", device)
     return weft.empty(_tuple(shape), dtype=dtype)
 
 
-def empty_like(x: Tensor, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def empty_like(
+    x: Tensor, /, *, dtype: DType | None = None, device: DeviceLike | None = None
+) -> Tensor:
     """An array of the shape of another, whose elements are to be written."""
     on_device("empty_like", device)
     return weft.empty(need_array("empty_like", x).shape, dtype=dtype or x.dtype)
@@ -72,7 +74,7 @@ def eye(
     *,
     k: int = 0,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """Ones on a diagonal, zeros elsewhere."""
     on_device("eye", device)
@@ -81,7 +83,9 @@ def eye(
     return (across - rows == k).to(dtype or weft.get_default_dtype())
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(
+    x: object, /, *, device: DeviceLike | None = None, copy: bool | None = None
+) -> Tensor:
     """The array of another library, by way of DLPack; its memory is shared unless `copy` is true."""
     on_device("from_dlpack", device)
     made = x if isinstance(x, Tensor) else weft.from_dlpack(x)
@@ -93,7 +97,7 @@ def full(
     fill_value: complex,
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """An array of one number."""
     on_device("full", device)
@@ -106,7 +110,7 @@ def full_like(
     fill_value: complex,
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """An array of one number in the shape of another."""
     return full(need_array("full_like", x).shape, fill_value, dtype=dtype or x.dtype, device=device)
@@ -119,7 +123,7 @@ def linspace(
     num: int,
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
     endpoint: bool = True,
 ) -> Tensor:
     """`num` numbers at equal distances, with or without the last."""
@@ -150,13 +154,15 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     return list(weft.meshgrid(*arrays, indexing=indexing)) if arrays else []
 
 
-def ones(shape: Shape, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def ones(shape: Shape, *, dtype: DType | None = None, device: DeviceLike | None = None) -> Tensor:
     """An array of ones."""
     on_device("ones", device)
     return weft.ones(_tuple(shape), dtype=dtype)
 
 
-def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def ones_like(
+    x: Tensor, /, *, dtype: DType | None = None, device: DeviceLike | None = None
+) -> Tensor:
     """An array of ones in the shape of another."""
     return ones(need_array("ones_like", x).shape, dtype=dtype or x.dtype, device=device)
 
@@ -171,13 +177,15 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     return weft.triu(need_array("triu", x), k)
 
 
-def zeros(shape: Shape, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def zeros(shape: Shape, *, dtype: DType | None = None, device: DeviceLike | None = None) -> Tensor:
     """An array of zeros."""
     on_device("zeros", device)
     return weft.zeros(_tuple(shape), dtype=dtype)
 
 
-def zeros_like(x: Tensor, /, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def zeros_like(
+    x: Tensor, /, *, dtype: DType | None = None, device: DeviceLike | None = None
+) -> Tensor:
     """An array of zeros in the shape of another."""
     return zeros(need_array("zeros_like", x).shape, dtype=dtype or x.dtype, device=device)
 

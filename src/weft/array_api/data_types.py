@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import weft
+from weft._typing import DeviceLike
 from weft.array_api.arguments import joined_type, need_array, on_device, refuse
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -54,7 +55,7 @@ class _IntegerLimits:
     dtype: DType
 
 
-def _type_of(name: str, type: Any) -> DType:
+def _type_of(name: str, type: object) -> DType:
     if isinstance(type, DType):
         return type
     return need_array(name, type).dtype
@@ -74,7 +75,9 @@ def iinfo(type: DType | Tensor, /) -> _IntegerLimits:
     return _IntegerLimits(found.bits, found.max, found.min, dtype)
 
 
-def astype(x: Tensor, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Tensor:
+def astype(
+    x: Tensor, dtype: DType, /, *, copy: bool = True, device: DeviceLike | None = None
+) -> Tensor:
     """The array in another type; itself where it has the type and `copy` is false.
 
     Errors: DTypeError from complex to real.
@@ -141,7 +144,7 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
         """The CPU."""
         return weft.device("cpu")
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+    def default_dtypes(self, *, device: DeviceLike | None = None) -> dict[str, DType]:
         """The types that are chosen where none is given."""
         on_device("default_dtypes", device)
         real = weft.get_default_dtype()
@@ -157,7 +160,7 @@ class __array_namespace_info__:  # noqa: N801 - the standard's name
         return [weft.device("cpu")]
 
     def dtypes(
-        self, *, device: Any = None, kind: str | tuple[str, ...] | None = None
+        self, *, device: DeviceLike | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
         """The standard's types by name, all or of a kind. Errors: ValueError on an unknown kind."""
         on_device("dtypes", device)

@@ -15,7 +15,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.errors import DTypeError
 
 
-def _unary(name: str, function: Callable[..., Any] | None = None) -> Callable[[Tensor], Tensor]:
+def _unary(name: str, function: Callable[..., Tensor] | None = None) -> Callable[[Tensor], Tensor]:
     compute = getattr(weft, name) if function is None else function
 
     def apply(x: Tensor, /) -> Tensor:
@@ -24,7 +24,9 @@ def _unary(name: str, function: Callable[..., Any] | None = None) -> Callable[[T
     return _named(apply, name)
 
 
-def _binary(name: str, function: Callable[..., Any] | None = None) -> Callable[[Any, Any], Tensor]:
+def _binary(
+    name: str, function: Callable[..., Tensor] | None = None
+) -> Callable[[Any, Any], Tensor]:
     compute = getattr(weft, name) if function is None else function
 
     def apply(x1: Tensor | complex, x2: Tensor | complex, /) -> Tensor:
@@ -33,7 +35,7 @@ def _binary(name: str, function: Callable[..., Any] | None = None) -> Callable[[
     return _named(apply, name)
 
 
-def _named(function: Any, name: str) -> Any:
+def _named(function: Callable[..., object], name: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`{name}` of the array API standard, element by element."
     return function
@@ -127,7 +129,7 @@ def clip(
     return result.clone() if result is x else result
 
 
-def _as_first(x: Tensor, bound: Any) -> tuple[Tensor, Tensor]:
+def _as_first(x: Tensor, bound: object) -> tuple[Tensor, Tensor]:
     if isinstance(bound, Tensor):
         return x, bound.to(x.dtype)
     return x, weft.tensor(bound, dtype=x.dtype)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
+from weft._typing import DeviceLike
 from weft.array_api.arguments import need_array, on_device
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
@@ -45,7 +46,7 @@ def _frequencies(name: str) -> Callable[..., Tensor]:
     compute = getattr(weft.fft, name)
 
     def frequencies(
-        n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Any = None
+        n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: DeviceLike | None = None
     ) -> Tensor:
         on_device(name, device)
         return compute(n, d, dtype=dtype)
@@ -62,7 +63,7 @@ def _shifted(name: str) -> Callable[..., Tensor]:
     return _named(shift, name)
 
 
-def _named(function: Any, name: str) -> Any:
+def _named(function: Callable[..., object], name: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`{name}` of the array API standard."
     return function

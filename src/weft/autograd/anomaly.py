@@ -6,8 +6,8 @@ not finite is the program run once more, value by value (`nonfinite_origin`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from weft.engine.ir.node import DONE_STATE
 from weft.engine.pipeline.driver import array_of
 from weft.errors import AnomalyError, ArgumentTypeError
 from weft.ops.primitives import concat, elementwise, reduce, reshape
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+
 
 ADVICE = (
     "look at the inputs below: keep log, sqrt and division away from 0, exp from large numbers; mask before them, "
@@ -93,7 +97,9 @@ class Watch:
     """Looks at what a walk has come to: the outputs and the gradients, one number each. Only where one is not finite
     is anything computed again, to find the operation at fault."""
 
-    def __init__(self, outputs: tuple[Any, ...]) -> None:
+    def __init__(
+        self, outputs: tuple[Tensor, ...] | Sequence[Tensor] | tuple[Tensor | None]
+    ) -> None:
         self.outputs = [value_of(output) for output in outputs if isinstance(output, Tensor)]
         self.roots = [
             target_for(edge_for(output))[0] for output in outputs if edge_for(output) is not None
@@ -104,7 +110,7 @@ class Watch:
         ready = [node for node in self.outputs if node.state == DONE_STATE]
         self._raise_for(_not_finite(ready))  # now: the walk gives up what was saved
 
-    def finish(self, results: Iterable[Any]) -> None:
+    def finish(self, results: Iterable[object]) -> None:
         """After the walk. Errors: AnomalyError where an output or a gradient is not finite."""
         self.snapshot.take(tapes.tape().pending())
         self.snapshot.note_members()
@@ -115,7 +121,7 @@ class Watch:
         if finals and not _all_finite(finals):
             self._raise_for(_not_finite(finals))
 
-    def _raise_for(self, hits: list[Any]) -> None:
+    def _raise_for(self, hits: list[object]) -> None:
         if not hits:
             return
         values = Values(self.snapshot)
@@ -148,7 +154,7 @@ class Watch:
         return ""
 
 
-def _all_finite(nodes: list[Any]) -> bool:
+def _all_finite(nodes: list[Node]) -> bool:
     """Whether all elements of some values are finite, by a sum of each: one pass, in kernels of their own program."""
     sums = []
     mode = tapes.tape().mode
@@ -168,7 +174,7 @@ def _all_finite(nodes: list[Any]) -> bool:
     return bool(np.isfinite(array_of(value_of(joined))).all())
 
 
-def _not_finite(nodes: list[Any]) -> list[Any]:
+def _not_finite(nodes: list[Node]) -> list[Any]:
     """The nodes whose values have an element that is not finite: a sum may also be too large."""
     values = Values(Snapshot())
     values.add(nodes)

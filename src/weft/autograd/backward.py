@@ -63,7 +63,7 @@ def _implicit(tensor: Tensor | EdgeOutput) -> Tensor:
     return full_beside(tensor, 1)
 
 
-def _explicit(tensor: Tensor, gradient: Any, index: int) -> Tensor:
+def _explicit(tensor: Tensor, gradient: object, index: int) -> Tensor:
     if not isinstance(gradient, Tensor):
         raise ArgumentTypeError(
             f"gradients can be either Tensors or None, but got {type(gradient).__name__}",
@@ -91,7 +91,9 @@ def _explicit(tensor: Tensor, gradient: Any, index: int) -> Tensor:
     return cast(gradient, tensor.dtype)
 
 
-def make_roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[Any, Tensor]]:
+def make_roots(
+    outputs: Sequence[Tensor], gradients: Sequence[Tensor | None]
+) -> list[tuple[Any, Tensor]]:
     """(edge, cotangent) for each output. Errors: no graph, not a scalar, wrong shape."""
     if len(outputs) != len(gradients):
         raise GradientError(
@@ -124,7 +126,7 @@ def make_roots(outputs: Sequence[Any], gradients: Sequence[Any]) -> list[tuple[A
     return roots
 
 
-def _listed(values: Any) -> tuple[Any, ...]:
+def _listed(values: Sequence[object] | Tensor | list[Tensor]) -> tuple[Any, ...]:
     """A tensor or an edge, or several of them, as a tuple. Errors: TypeError on what is neither."""
     if isinstance(values, (Tensor, GradientEdge)):
         return (values,)
@@ -138,7 +140,9 @@ def _listed(values: Any) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _cotangents(values: Any, count: int) -> tuple[Any, ...]:
+def _cotangents(
+    values: Sequence[object] | Tensor | list[Tensor] | None, count: int
+) -> tuple[Any, ...]:
     return (None,) * count if values is None else _listed(values)
 
 
@@ -164,7 +168,7 @@ def _chosen(inputs: Any, name: str) -> tuple[Any, ...]:
     return values
 
 
-def _edge_of_input(tensor: Any) -> Any:
+def _edge_of_input(tensor: Tensor) -> Any:
     """Errors: RuntimeError on a tensor that does not require grad."""
     edge = find_edge(tensor)
     if edge is None:
@@ -177,7 +181,14 @@ def _edge_of_input(tensor: Any) -> Any:
     return edge
 
 
-def walk(outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leaves: bool) -> Any:
+def walk(
+    outputs: Sequence[Tensor],
+    roots: object,
+    captured: object,
+    keep: bool,
+    create: bool,
+    leaves: bool,
+) -> Any:
     """Group what is pending, and walk. In anomaly mode, look at what came out. Then call what hooks have queued.
 
     Errors: AnomalyError there.
@@ -194,7 +205,12 @@ def walk(outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leav
 
 
 def _watched(
-    outputs: Any, roots: Any, captured: Any, keep: bool, create: bool, leaves: bool
+    outputs: Sequence[Tensor],
+    roots: object,
+    captured: object,
+    keep: bool,
+    create: bool,
+    leaves: bool,
 ) -> Any:
     mode = tapes.tape().mode
     if not mode.anomaly or mode.walk:
@@ -211,7 +227,7 @@ def _in_turn(*asked: Any) -> Any:
     return without_collector(in_turn, _walk, *asked)
 
 
-def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: Any) -> Any:
+def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: object) -> Any:
     tape = tapes.tape()
     if tape.mode.fiber is not None:
         # What a fiber has recorded is to meet what others will have recorded when all of them wait.
@@ -250,12 +266,12 @@ def _made_walk(units: Any) -> Walk:
 
 
 def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
+    tensors: Sequence[Tensor],
+    grad_tensors: Tensor | list[Tensor] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
+    grad_variables: Tensor | Sequence[Tensor | None] | None = None,
+    inputs: Tensor | list[Tensor] | None = None,
 ) -> None:
     """Accumulate the gradients of `tensors` into the `.grad` of leaves, or of `inputs` only.
 
@@ -285,7 +301,10 @@ def backward(
             tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
 
 
-def _former_name(grad_tensors: Any, grad_variables: Any) -> Any:
+def _former_name(
+    grad_tensors: Tensor | Sequence[Tensor | None] | None,
+    grad_variables: Tensor | Sequence[Tensor | None],
+) -> Any:
     """Errors: RuntimeError where both are given."""
     warnings.warn(
         "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=3
@@ -303,7 +322,7 @@ def _former_name(grad_tensors: Any, grad_variables: Any) -> Any:
 
 def grad(
     outputs: Any,
-    inputs: Any,
+    inputs: object,
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -377,9 +396,9 @@ def grad(
 
 
 def _result(
-    gradient: Any,
+    gradient: Tensor | None,
     place: int,
-    tensor: Any,
+    tensor: Tensor,
     allowed: bool | None,
     materialize: bool,
     differentiable: bool,
@@ -413,11 +432,11 @@ def _result(
 
 def _batched_grad(
     outputs: Any,
-    inputs: Any,
-    grad_outputs: Any,
-    retain: Any,
+    inputs: tuple[Tensor, ...],
+    grad_outputs: Tensor | list[Tensor] | None,
+    retain: object,
     create: bool,
-    allow_unused: Any,
+    allow_unused: bool | None,
     materialize: bool,
 ) -> Any:
     """One walk per row of the leading axis of grad_outputs, stacked."""

@@ -15,7 +15,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.errors import AssertedError, NoTensorError
 
 
-def outputs_of(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+def outputs_of(function: Callable[..., object], inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The outputs that can have a derivative. Errors: AttributeError (and TypeError) on one that is no tensor."""
     result = function(*inputs)
     items = result if isinstance(result, (tuple, list)) else (result,)
@@ -32,8 +32,8 @@ def outputs_of(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Ten
 
 
 def differences_of(
-    function: Callable[..., Any],
-    inputs: list[Any],
+    function: Callable[..., object],
+    inputs: list[Tensor],
     index: int,
     outputs: Sequence[Tensor],
     output: int,
@@ -67,7 +67,9 @@ def differences_of(
     return columns
 
 
-def _moved(function: Callable[..., Any], inputs: list[Any], usual: Tensor, output: int) -> Any:
+def _moved(
+    function: Callable[..., object], inputs: list[Tensor], usual: Tensor, output: int
+) -> Any:
     """An output for inputs of which one has been moved, as an array. Errors: AssertionError where its type depends on
     that."""
     found = outputs_of(function, inputs)[output].detach()
@@ -85,7 +87,7 @@ def _moved(function: Callable[..., Any], inputs: list[Any], usual: Tensor, outpu
     return found.numpy().copy()
 
 
-def along(direction: Any, numerical: Any, like: Any) -> Any:
+def along(direction: np.ndarray, numerical: list[list[np.ndarray]], like: np.ndarray) -> Any:
     """The differences along a direction: J v."""
     step = np.zeros(like.shape, like.dtype)
     for element, parts in zip(np.ravel(direction), numerical, strict=True):

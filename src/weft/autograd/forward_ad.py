@@ -11,8 +11,9 @@ and is not needed never runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from weft._typing import Shape
 from weft.autograd.backward import grad
 from weft.autograd.custom.context import pushing
 from weft.autograd.custom.jvp import check_memory, checked_tangents, tangents_for, transposing
@@ -35,6 +36,11 @@ from weft.errors import (
 )
 from weft.ops.primitives import elementwise, full, put
 
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
+    from weft.engine.ir.node import Node
+    from weft.engine.ir.primitive import Primitive
+
 
 class UnpackedDualTensor(NamedTuple):
     """The primal and the tangent of a dual tensor; the tangent is None where there is none."""
@@ -51,11 +57,11 @@ class Level:
         self.tangents: dict[Any, Any] = {}
 
     @staticmethod
-    def follow_all(node: Any) -> None:
+    def follow_all(node: Node | _Composite) -> None:
         """Give a new node its tangents at all open levels."""
         _follow_at(_levels(), node)
 
-    def follow(self, node: Any, inputs: tuple[Any, ...], tracked: bool) -> None:
+    def follow(self, node: Node | _Composite, inputs: tuple[Node, ...], tracked: bool) -> None:
         """Give a new node its tangent, with a history of its own where gradients are on."""
         tangents = [self.tangents.get(source) for source in inputs]
         if any(tangent is not None for tangent in tangents) and node.row.differentiable:
@@ -67,13 +73,13 @@ class Level:
 _open: list[Level] = []  # of all threads
 
 
-def follow_moved(node: Any) -> None:
+def follow_moved(node: Node) -> None:
     """Give a value that has been put into memory order the tangents of what it was made of: also at levels that are
     computing just now, and are closed to what is recorded for that."""
     _follow_at([level for level in _open if node not in level.tangents], node)
 
 
-def _follow_at(levels: Sequence[Level], node: Any) -> None:
+def _follow_at(levels: Sequence[Level], node: Node | _Composite) -> None:
     """Give a node its tangents at levels, the innermost first."""
     inputs = node.inputs or ()
     for level in reversed(levels):
@@ -94,7 +100,9 @@ class _Composite(NamedTuple):
     edges: Any = None
 
 
-def follow_composite(row: Any, tensors: Any, params: Any, result: Any) -> None:
+def follow_composite(
+    row: Primitive, tensors: tuple[Tensor, ...], params: tuple[float | Shape, ...], result: Tensor
+) -> None:
     """Give the result of a composite the tangent of its own rule, in place of that of its parts."""
     inputs = tuple(value_of(tensor) for tensor in tensors)
     node = _Composite(row, inputs, params, value_of(result), result._shape, result.dtype)
@@ -119,7 +127,9 @@ class _Inside:
         mode.duals, mode.saved_hooks, mode.grad, mode.walk = self.former
 
 
-def transposed(node: Any, inputs: tuple[Any, ...], tangents: list[Any], tracked: bool) -> Any:
+def transposed(
+    node: Node | _Composite, inputs: tuple[Node, ...], tangents: list[Tensor | None], tracked: bool
+) -> Any:
     """The tangent of a node: its derivative rule, transposed. What is recorded here may make the node run, which then
     forgets its inputs."""
     seed = full(tuple(node.shape), 0, node.dtype).detach()
@@ -142,7 +152,9 @@ def transposed(node: Any, inputs: tuple[Any, ...], tangents: list[Any], tracked:
     return found if tracked else found.detach()
 
 
-def along(parts: list[Any], tangents: list[Any], seed: Any, create: bool) -> Any:
+def along(
+    parts: list[Tensor | None], tangents: list[Tensor | None], seed: Tensor, create: bool
+) -> Any:
     """The derivative of pulled-back cotangents by the cotangent, in the direction of tangents."""
     pairs = [
         (part, tangent)
@@ -162,7 +174,7 @@ def along(parts: list[Any], tangents: list[Any], seed: Any, create: bool) -> Any
     return full(seed._shape, 0, seed.dtype) if found is None else found
 
 
-def tangents_before(arguments: Any) -> list[list[Any]]:
+def tangents_before(arguments: tuple[object, ...]) -> list[list[Any]]:
     """The tangents of arguments at each level, before a `forward` that may change them in place."""
     return [
         [tangent_of(a, level) if isinstance(a, Tensor) else None for a in arguments]
@@ -171,7 +183,11 @@ def tangents_before(arguments: Any) -> list[list[Any]]:
 
 
 def push_function(
-    cls: Any, ctx: Any, arguments: Any, before: list[list[Any]], outputs: Any
+    cls: Any,
+    ctx: FunctionCtx,
+    arguments: tuple[object, ...],
+    before: list[list[object]],
+    outputs: Tensor | tuple[Tensor, ...],
 ) -> None:
     """Give the results of a custom Function the tangents that its `jvp` says, at each level.
 
@@ -264,7 +280,7 @@ def _level_of(level: int | None, what: str) -> Level | None:
     return levels[number]
 
 
-def need_inexact(what: str, given: Any) -> None:
+def need_inexact(what: str, given: Tensor) -> None:
     """Errors: ArgumentError for a primal or tangent of integers."""
     if given.dtype.category < 2:
         raise ArgumentError(
@@ -275,7 +291,7 @@ def need_inexact(what: str, given: Any) -> None:
         )
 
 
-def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
+def make_dual(tensor: Tensor, tangent: Any, *, level: int | None = None) -> Any:
     """A dual tensor with the value of `tensor`, and a tangent of the same shape and dtype.
 
     Errors: RuntimeError outside a level and on another shape, ValueError on integers.
@@ -331,7 +347,7 @@ def _dual_already(what: str, number: int) -> GradientError:
     )
 
 
-def _dual_part(tensor: Any, tangent: Any, count: int, level: int | None) -> Any:
+def _dual_part(tensor: Tensor, tangent: Tensor, count: int, level: int | None) -> Any:
     """A dual tensor that shows a part of a memory, as the tensor does: what lies around it has the tangent 0."""
     place = tensor.offset, logical_strides(tensor)
     around = put(full((count,), 0, tangent._dtype), tangent, *place)
@@ -340,12 +356,12 @@ def _dual_part(tensor: Any, tangent: Any, count: int, level: int | None) -> Any:
     return whole.as_strided(tensor._shape, place[1], place[0])
 
 
-def tangent_of(tensor: Any, level: Level) -> Any:
+def tangent_of(tensor: object, level: Level) -> Any:
     """The tangent of a tensor at a level, or None."""
     return level.tangents.get(value_of(tensor))
 
 
-def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
+def unpack_dual(tensor: object, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent at a level (the innermost unless given)."""
     found = _level_of(level, "unpack_dual")
     if not isinstance(tensor, Tensor):
@@ -361,7 +377,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     return UnpackedDualTensor(tensor if tangent is None else plain(tensor, found), tangent)
 
 
-def plain(tensor: Any, level: Level | None = None) -> Any:
+def plain(tensor: Tensor, level: Level | None = None) -> Any:
     """A copy of a dual's value that keeps its graph and has no tangent (at this level and those inside)."""
     levels = _levels() if level is None else _levels()[: level.number]
     mode = tapes.tape().mode
@@ -372,18 +388,18 @@ def plain(tensor: Any, level: Level | None = None) -> Any:
         mode.duals = former
 
 
-def forget_tangents(tensor: Any) -> None:
+def forget_tangents(tensor: Tensor) -> None:
     """Make a tensor that is dual an ordinary one, in place."""
     if has_tangent(tensor):
         replace_value(tensor, plain(tensor))
 
 
-def has_tangent(tensor: Any) -> bool:
+def has_tangent(tensor: Tensor) -> bool:
     """Whether a tensor is dual at any open level."""
     return any(tangent_of(tensor, level) is not None for level in _levels())
 
 
-def innermost_tangent(tensor: Any) -> Any:
+def innermost_tangent(tensor: Tensor) -> Any:
     """The tangent at the innermost level, or None: what `repr` shows."""
     levels = _levels()
     return tangent_of(tensor, levels[-1]) if levels else None

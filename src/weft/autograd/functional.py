@@ -60,14 +60,14 @@ def _fresh(inputs: Tensors, connected: bool) -> Tensors:
     return tuple(made)
 
 
-def _call(func: Callable[..., Any], inputs: Any, create: bool, name: str) -> Any:
+def _call(func: Callable[..., Tensor], inputs: Any, create: bool, name: str) -> Any:
     several, items = _as_tuple(inputs, "inputs", name)
     fresh = _fresh(items, create)
     multiple, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", name)
     return several, fresh, multiple, outputs
 
 
-def _shaped(values: Any, several: bool, create: bool) -> Any:
+def _shaped(values: Sequence[Tensor], several: bool, create: bool) -> Any:
     made = tuple(value if create else value.detach() for value in values)
     return made if several else made[0]
 
@@ -136,7 +136,7 @@ def reached(
     )
 
 
-def or_zeros(gradients: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor]:
+def or_zeros(gradients: Sequence[Tensor | None], like: Sequence[Tensor]) -> list[Tensor]:
     """Gradients, with zeros for those that are None."""
     return [zeros_like(t) if g is None else g for t, g in zip(like, gradients, strict=True)]
 
@@ -198,8 +198,8 @@ def _only(inputs: Tensors, index: int, tangent: Tensor) -> Tensors:
 
 
 def jacobian(
-    func: Callable[..., Any],
-    inputs: Any,
+    func: Callable[..., Tensor],
+    inputs: object,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
@@ -240,8 +240,8 @@ def jacobian(
 
 
 def hessian(
-    func: Callable[..., Any],
-    inputs: Any,
+    func: Callable[..., Tensor],
+    inputs: object,
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
@@ -265,7 +265,7 @@ def hessian(
     return rows if several else rows[0]
 
 
-def _scalar(value: Any, name: str) -> Tensor:
+def _scalar(value: Tensor | tuple[Tensor, ...], name: str) -> Tensor:
     _, (output, *rest) = _as_tuple(value, "outputs of the user-provided function", name)
     if rest or output.numel() != 1:
         raise ShapeError(
@@ -284,7 +284,9 @@ def _one(value: Tensor) -> Tensor:
 # -- products --------------------------------------------------------------------------------------------------------
 
 
-def _vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
+def _vectors(
+    v: Tensor | Callable[..., Tensor] | float | None, like: Tensors, several: bool, name: str
+) -> Tensors:
     """Cotangents or tangents, one per tensor. Errors: RuntimeError on another count or shape."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
@@ -316,8 +318,8 @@ def _vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
 
 
 def vjp(
-    func: Callable[..., Any],
-    inputs: Any,
+    func: Callable[..., Tensor],
+    inputs: Tensor | Callable[..., Tensor],
     v: Any = None,
     create_graph: bool = False,
     strict: bool = False,
@@ -345,9 +347,9 @@ def _pushed(
 
 
 def jvp(
-    func: Callable[..., Any],
-    inputs: Any,
-    v: Any = None,
+    func: Callable[..., Tensor],
+    inputs: object,
+    v: Tensor | float | None = None,
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
@@ -375,8 +377,8 @@ def _check_slopes(slopes: Tensors, strict: bool) -> None:
 
 
 def hvp(
-    func: Callable[..., Any],
-    inputs: Any,
+    func: Callable[..., Tensor],
+    inputs: object,
     v: Any = None,
     create_graph: bool = False,
     strict: bool = False,
@@ -394,8 +396,8 @@ def hvp(
 
 
 def vhp(
-    func: Callable[..., Any],
-    inputs: Any,
+    func: Callable[..., Tensor],
+    inputs: Tensor | float | tuple[Tensor, ...] | str,
     v: Any = None,
     create_graph: bool = False,
     strict: bool = False,

@@ -17,6 +17,7 @@ from weft.autograd.grad_fn_classes import as_seen
 from weft.engine.backward.hooks import Observers, RemovableHandle, add_hook, check_replacement
 from weft.engine.capi.type_slots import add_to_type
 from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
@@ -63,7 +64,7 @@ class Written:
         self.edges = (base, source)
 
 
-def shown(edge: Any) -> tuple[Any, int]:
+def shown(edge: AccumulateGrad | Node | OutputEdge) -> tuple[Any, int]:
     """(record, output number) of an edge as users see it."""
     record, number = discovery.target_for(edge)
     if isinstance(record, Node) and is_piece(record):
@@ -114,7 +115,7 @@ class SeveralOutputs(GradientFunction):
     def hear(self, number: int, observers: Observers) -> None:
         """Tell the hooks on an output also where nothing arrives at it."""
 
-        def tell(gradient: Any) -> None:
+        def tell(gradient: Tensor | None) -> None:
             for _, hook in list(observers.tensor_hooks.values() if gradient is None else ()):
                 check_replacement(hook(None), None, hook)
 
@@ -122,7 +123,7 @@ class SeveralOutputs(GradientFunction):
             self._heard.add(number)
             add_hook(observers_of(self).tensor_hooks, (number, tell))
 
-    def edge_of(self, record: Any) -> OutputEdge:
+    def edge_of(self, record: Node) -> OutputEdge:
         """The edge to this record from that of one output."""
         return OutputEdge(self, record.info.number_of(record.params))
 
@@ -130,7 +131,7 @@ class SeveralOutputs(GradientFunction):
         """One output; None where there is none of this number."""
         return self._pieces[number] if 0 <= number < self.outputs else None
 
-    def vjp(self, cotangents: list[Any], create: bool) -> list[Any]:
+    def vjp(self, cotangents: list[Tensor], create: bool) -> list[Any]:
         """The sum of what each output's cotangent is at the input."""
         total = None
         for number, cotangent in enumerate(cotangents):
@@ -151,12 +152,12 @@ class SeveralOutputs(GradientFunction):
         return [total]
 
 
-def is_piece(record: Any) -> bool:
+def is_piece(record: Node) -> bool:
     """Whether a node is one of several outputs."""
     return isinstance(record.info, Joint)
 
 
-def several_outputs(record: Any) -> SeveralOutputs:
+def several_outputs(record: Node) -> SeveralOutputs:
     """What users see of the record of one output, made for the first that is looked at and kept for all."""
     if record.info.seen is None:
         record.info.seen = _class_of(record.name())(record)
@@ -170,23 +171,23 @@ def _class_of(name: str) -> type[SeveralOutputs]:
     return type(name, (SeveralOutputs,), {"__module__": "builtins"})
 
 
-def metadata(self: Any) -> dict[str, Any]:
+def metadata(self: Tensor) -> dict[str, Any]:
     """A dictionary for the user's own notes on this record."""
     return observers_of(self).metadata
 
 
-def register_hook(self: Any, hook: Callable[..., Any]) -> RemovableHandle:
+def register_hook(self: object, hook: Callable[..., object]) -> RemovableHandle:
     """Call `hook(grad_inputs, grad_outputs)` after this record has run; a result replaces the gradients of the
     inputs."""
     return add_hook(observers_of(self).posthooks, hook)
 
 
-def register_prehook(self: Any, hook: Callable[..., Any]) -> RemovableHandle:
+def register_prehook(self: Tensor, hook: Callable[..., object]) -> RemovableHandle:
     """Call `hook(grad_outputs)` before this record runs; a result replaces them."""
     return add_hook(observers_of(self).prehooks, hook)
 
 
-def call(self: Any, *gradients: Any) -> Any:
+def call(self: Any, *gradients: Tensor) -> Any:
     """The gradients of the inputs of an operation for those of its outputs: `grad_fn(gradient)`.
 
     Errors: TypeError on another number of gradients, RuntimeError after the saved values have been freed.
@@ -212,7 +213,7 @@ def call(self: Any, *gradients: Any) -> Any:
 # -- saved values ----------------------------------------------------------------------------------------------------
 
 
-def _bit(node: Any, name: str) -> int:
+def _bit(node: Node, name: str) -> int:
     """The number of a saved value in a node's mask. Errors: AttributeError where the node does not save it."""
     operands = node.row.operands
     index = RESULT_BIT if name == "result" else operands.index(name) if name in operands else -1
@@ -246,7 +247,7 @@ def saved_value(node: Any, index: int) -> Any:
 class SavedTensor:
     """A value as a node keeps it for its derivative."""
 
-    def __init__(self, node: Any, index: int) -> None:
+    def __init__(self, node: Node, index: int) -> None:
         self._node, self._index = node, index
 
     @property
@@ -255,7 +256,7 @@ class SavedTensor:
         return saved_value(self._node, self._index)
 
     def register_hooks(
-        self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any]
+        self, pack_hook: Callable[..., Tensor], unpack_hook: Callable[..., Tensor]
     ) -> None:
         """Keep what `pack_hook` makes of the value instead, and get it back by `unpack_hook`."""
         if self._node.released:

@@ -36,7 +36,7 @@ class InputMetadata(NamedTuple):
     is_cpp_nested_tensor: bool = False
 
 
-def as_seen(record: Any) -> Any:
+def as_seen(record: Node) -> Any:
     """The record, as an instance of a class with its name."""
     if type(record) is Node:
         see(record, _class_of(record.name().rpartition("::")[2]))

@@ -23,11 +23,11 @@ class enforce_grad_layout_policy:  # noqa: N801 - PyTorch's name
     def __exit__(self, *exc: object) -> None:
         """Nothing to end."""
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[..., object]) -> Callable[..., Any]:
         """The function as it is."""
 
         @functools.wraps(function)
-        def same(*arguments: Any, **keywords: Any) -> Any:
+        def same(*arguments: object, **keywords: object) -> Any:
             return function(*arguments, **keywords)
 
         return same

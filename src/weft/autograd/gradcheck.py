@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft._typing import Scalar, Shape
 from weft.autograd import gradcheck_extras as extras
 from weft.autograd.backward import grad
 from weft.autograd.finite_differences import along, differences_of, outputs_of
@@ -23,7 +24,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
 
 
-def _analytic(outputs: tuple[Tensor, ...], inputs: list[Any], index: int, output: int) -> Any:
+def _analytic(outputs: tuple[Tensor, ...], inputs: list[Tensor], index: int, output: int) -> Any:
     from weft.tensor.creation import tensor as make_tensor
 
     target = outputs[output]
@@ -49,7 +50,7 @@ def _analytic(outputs: tuple[Tensor, ...], inputs: list[Any], index: int, output
 
 
 def _compare(
-    analytic: Any, numerical: Any, unit: int, output: Any, atol: float, rtol: float
+    analytic: Any, numerical: Any, unit: int, output: Tensor, atol: float, rtol: float
 ) -> float:
     """The largest excess over the tolerance; <= 0 is agreement. Both sides as real directional derivatives of the
     real (unit 0) or imaginary part of the output."""
@@ -65,12 +66,12 @@ def _compare(
     return float(worst)
 
 
-def _units(tensor: Any) -> tuple[int, ...]:
+def _units(tensor: Tensor) -> tuple[int, ...]:
     """The parts of its elements, in the order of the checks: imaginary, real."""
     return (1, 0) if tensor.dtype.is_complex else (0,)
 
 
-def _only(unit: int, tensor: Any, what: str) -> str:
+def _only(unit: int, tensor: Tensor, what: str) -> str:
     """The beginning of the text about one part of complex numbers."""
     if not tensor.dtype.is_complex:
         return ""
@@ -79,8 +80,8 @@ def _only(unit: int, tensor: Any, what: str) -> str:
 
 
 def gradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
+    func: Callable[..., Tensor],
+    inputs: Tensor | Sequence[Tensor],
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -135,7 +136,7 @@ def gradcheck(
     return True
 
 
-def _checked_inputs(arguments: list[Any]) -> list[int]:
+def _checked_inputs(arguments: list[Tensor]) -> list[int]:
     """The places of the inputs to check. Errors: as `gradcheck`."""
     checked = [i for i, a in enumerate(arguments) if isinstance(a, Tensor) and a.requires_grad]
     if not checked:
@@ -169,7 +170,7 @@ def _checked_inputs(arguments: list[Any]) -> list[int]:
 
 
 def _run_checks(
-    func: Callable[..., Any], arguments: list[Any], checked: list[int], options: Options
+    func: Callable[..., Tensor], arguments: list[Tensor], checked: list[int], options: Options
 ) -> None:
     outputs = outputs_of(func, arguments)
     plain = [a.detach() if isinstance(a, Tensor) else a for a in arguments]
@@ -195,7 +196,12 @@ def _run_checks(
 
 
 def _mismatch(
-    output: int, index: int, numerical: Any, found: Any, how: str, only: str = ""
+    output: int,
+    index: int,
+    numerical: object,
+    found: float | list[list[np.ndarray]],
+    how: str,
+    only: str = "",
 ) -> GradcheckError:
     return GradcheckError(
         f"{only}Jacobian{how} mismatch for output {output} with respect to input {index}",
@@ -206,7 +212,12 @@ def _mismatch(
 
 
 def _check_reverse(
-    outputs: Any, arguments: list[Any], index: int, output: int, numerical: Any, options: Options
+    outputs: tuple[Tensor, ...],
+    arguments: list[Tensor],
+    index: int,
+    output: int,
+    numerical: Any,
+    options: Options,
 ) -> None:
     target = outputs[output]
     if options.fast_mode and target.requires_grad:
@@ -233,7 +244,7 @@ def _check_reverse(
             raise _mismatch(output, index, numerical, analytic, "", only)
 
 
-def _check_repeat(first: Any, again: Any, options: Options) -> None:
+def _check_repeat(first: np.ndarray, again: np.ndarray, options: Options) -> None:
     """Errors: GradcheckError where a second walk gives other gradients."""
     if not np.allclose(first, again, 0, options.nondet_tol, equal_nan=True):
         raise GradcheckError(
@@ -245,12 +256,17 @@ def _check_repeat(first: Any, again: Any, options: Options) -> None:
         )
 
 
-def _flat(rows: Any) -> Any:
+def _flat(rows: list[list[np.ndarray]]) -> Any:
     return np.concatenate([np.ravel(part) for row in rows for part in row] or [np.zeros(0)])
 
 
 def _check_direction(
-    target: Any, tensor: Any, index: int, output: int, numerical: Any, options: Options
+    target: Tensor,
+    tensor: Tensor,
+    index: int,
+    output: int,
+    numerical: list[list[np.ndarray]],
+    options: Options,
 ) -> None:
     """<u, J v> by reverse mode and by differences, for random u and v."""
     from weft.tensor.creation import tensor as make_tensor
@@ -290,8 +306,8 @@ def _draw(random: Any, like: Any) -> Any:
 
 
 def _check_forward(
-    func: Callable[..., Any],
-    plain: list[Any],
+    func: Callable[..., Tensor],
+    plain: list[Tensor],
     checked: list[int],
     index: int,
     output: int,
@@ -313,7 +329,7 @@ def _check_forward(
                 raise _mismatch(output, index, numerical, columns, how, only)
 
 
-def _seed(primal: Any, place: Any, unit: Any) -> Any:
+def _seed(primal: Tensor, place: Shape, unit: Scalar) -> Any:
     """A tangent that is one at a place."""
     from weft.tensor.creation import tensor as make_tensor
 
@@ -322,7 +338,7 @@ def _seed(primal: Any, place: Any, unit: Any) -> Any:
     return make_tensor(seed)
 
 
-def _pushed(func: Callable[..., Any], plain: list[Any], seeds: Any, output: int) -> Any:
+def _pushed(func: Callable[..., Tensor], plain: list[Tensor], seeds: Any, output: int) -> Any:
     """The tangent of an output, as an array."""
     tangent = extras.tangents(func, plain, seeds)[output]
     if tangent is None:
@@ -331,9 +347,9 @@ def _pushed(func: Callable[..., Any], plain: list[Any], seeds: Any, output: int)
 
 
 def gradgradcheck(
-    func: Callable[..., Any],
-    inputs: Any,
-    grad_outputs: Any = None,
+    func: Callable[..., object],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -390,7 +406,7 @@ def gradgradcheck(
     )
 
 
-def _cotangents(outputs: Sequence[Any], spaced: bool) -> list[Any]:
+def _cotangents(outputs: Sequence[object], spaced: bool) -> list[Any]:
     """Random cotangents, every other element of larger memory where strides are wanted."""
     from weft.tensor.creation import tensor as make_tensor
 
@@ -407,10 +423,10 @@ def _cotangents(outputs: Sequence[Any], spaced: bool) -> list[Any]:
     return made
 
 
-def _gradient_of(func: Callable[..., Any], count: int, checked: list[int]) -> Callable[..., Any]:
+def _gradient_of(func: Callable[..., object], count: int, checked: list[int]) -> Callable[..., Any]:
     """The gradient of a function as a function of its inputs and cotangents."""
 
-    def gradient(*values: Any) -> Any:
+    def gradient(*values: Tensor) -> Any:
         ins, cotangents = list(values[:count]), values[count:]
         for index in checked:
             if not ins[index].requires_grad:

@@ -7,7 +7,7 @@ in `gradcheck`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from weft.engine.dispatch.core_hooks import vmap_function
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import alias_of
 from weft.errors import WeftError
+
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
 
 
 class GradcheckError(WeftError, RuntimeError):
@@ -35,14 +38,16 @@ class _Undefined(Function):
         return alias_of(tensor)
 
     @staticmethod
-    def backward(ctx: Any, cotangent: Any) -> None:
+    def backward(ctx: FunctionCtx, cotangent: Tensor) -> None:
         """Nothing."""
 
 
 # -- reverse mode ------------------------------------------------------------------------------------------------------
 
 
-def check_undefined(func: Callable[..., Any], arguments: list[Any], checked: list[int]) -> None:
+def check_undefined(
+    func: Callable[..., object], arguments: list[Tensor], checked: list[int]
+) -> None:
     """Errors: GradcheckError where a gradient that does not come is not taken for zeros: of all outputs, of each."""
     outputs = [o for o in outputs_of(func, arguments) if o.requires_grad]
     everything = range(len(outputs))
@@ -52,7 +57,7 @@ def check_undefined(func: Callable[..., Any], arguments: list[Any], checked: lis
         _check_zeros(roots, [arguments[i] for i in checked])
 
 
-def _check_zeros(outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
+def _check_zeros(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
     """Errors: GradcheckError where cotangents of zeros, some of which do not arrive, give gradients or fail."""
     if not outputs:
         return
@@ -78,7 +83,7 @@ def _check_zeros(outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
             )
 
 
-def check_dtypes(target: Any, inputs: Sequence[Any]) -> None:
+def check_dtypes(target: Tensor, inputs: Sequence[Tensor]) -> None:
     """Errors: GradcheckError where a gradient has not the dtype of its input."""
     found = grad(target, inputs, target.detach() * 0, retain_graph=True, allow_unused=True)
     for index, gradient in enumerate(found):
@@ -91,7 +96,7 @@ def check_dtypes(target: Any, inputs: Sequence[Any]) -> None:
             )
 
 
-def check_batch(target: Any, inputs: Sequence[Any], output: int) -> None:
+def check_batch(target: Tensor, inputs: Sequence[Tensor], output: int) -> None:
     """Errors: GradcheckError where gradients of a batch of cotangents are not those of each."""
     seeds = [target.detach() * 0 + 1, target.detach() * 0 + 2]
     batched = grad(
@@ -105,11 +110,11 @@ def check_batch(target: Any, inputs: Sequence[Any], output: int) -> None:
                 _need_equal(found, wanted, output, index, "gradients")
 
 
-def _batch(rows: list[Any]) -> Any:
+def _batch(rows: list[Tensor]) -> Any:
     return stacked(rows, (len(rows), *rows[0]._shape))
 
 
-def _need_equal(found: Any, wanted: Any, output: int, index: int, what: str) -> None:
+def _need_equal(found: np.ndarray, wanted: np.ndarray, output: int, index: int, what: str) -> None:
     if not np.allclose(found, wanted):
         raise GradcheckError(
             f"Jacobian of batched {what} mismatch for output {output} with respect to input {index}",
@@ -123,7 +128,7 @@ def _need_equal(found: Any, wanted: Any, output: int, index: int, what: str) -> 
 
 
 def tangents(
-    func: Callable[..., Any], plain: Sequence[Any], directions: dict[int, Any]
+    func: Callable[..., Tensor], plain: Sequence[Tensor], directions: dict[int, object]
 ) -> list[Any]:
     """The tangents of the outputs for those of some inputs; None where an output has none."""
     with dual_level():
@@ -133,12 +138,14 @@ def tangents(
         return [unpack_dual(output).tangent for output in outputs_of(func, arguments)]
 
 
-def zeros_for(plain: Sequence[Any], places: Sequence[int]) -> dict[int, Any]:
+def zeros_for(plain: Sequence[Tensor], places: Sequence[int]) -> dict[int, Any]:
     """Tangents of zeros."""
     return {index: plain[index] * 0 for index in places}
 
 
-def check_undefined_forward(func: Callable[..., Any], plain: list[Any], checked: list[int]) -> None:
+def check_undefined_forward(
+    func: Callable[..., Tensor], plain: list[Any], checked: list[int]
+) -> None:
     """Errors: GradcheckError where an input without a tangent is not taken for one with a tangent of zeros."""
     for index in checked:
         others = {i: plain[i] * 0 + 1 for i in checked if i != index}
@@ -156,7 +163,7 @@ def check_undefined_forward(func: Callable[..., Any], plain: list[Any], checked:
                 )
 
 
-def _are_equal(first: Any, second: Any) -> bool:
+def _are_equal(first: Tensor | None, second: Tensor) -> bool:
     """Whether two tangents are equal; None stands for zeros."""
     if first is None or second is None:
         return not any(np.any(t.detach().numpy() != 0) for t in (first, second) if t is not None)
@@ -167,13 +174,15 @@ def _shown(tangent: Any) -> str:
     return "none, which stands for zeros" if tangent is None else str(tangent.tolist())
 
 
-def check_batched_forward(func: Callable[..., Any], plain: list[Any], checked: list[int]) -> None:
+def check_batched_forward(
+    func: Callable[..., Tensor], plain: list[Tensor], checked: list[int]
+) -> None:
     """Errors: GradcheckError where tangents for a batch of tangents, by vmap, are not those for each."""
     vmap = vmap_function()
     for index in checked:
         directions = [plain[index] * 0 + 1, plain[index] * 0 + 2]
 
-        def push(direction: Any, index: int = index) -> Any:
+        def push(direction: Tensor, index: int = index) -> Any:
             found = tangents(func, plain, {index: direction})
             return tuple(t for t in found if t is not None)
 

@@ -51,7 +51,7 @@ class GradientEdge(NamedTuple):
     ownership_token: Any = None
 
 
-def get_gradient_edge(tensor: Any) -> GradientEdge:
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge of a tensor that requires grad. Errors: RuntimeError where it does not."""
     if not isinstance(tensor, Tensor):
         raise _no_tensor(tensor)
@@ -67,7 +67,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     return GradientEdge(record, number, edge if isinstance(record, SeveralOutputs) else None)
 
 
-def _no_tensor(value: Any) -> NoTensorError:
+def _no_tensor(value: int | Sequence[Tensor] | str | None) -> NoTensorError:
     return NoTensorError.of(
         value,
         "requires_grad",
@@ -76,7 +76,7 @@ def _no_tensor(value: Any) -> NoTensorError:
     )
 
 
-def find_edge(target: Any) -> Any:
+def find_edge(target: object) -> Any:
     """The edge of a tensor or GradientEdge as records keep it; None where there is no graph."""
     if isinstance(target, Tensor):
         return edge_for(target)
@@ -126,12 +126,12 @@ class EdgeOutput:
         return prod(self._shape)
 
 
-def output_of(target: Any) -> Any:
+def output_of(target: object) -> Any:
     """The tensor, or what is known of the one behind a GradientEdge."""
     return EdgeOutput(target) if isinstance(target, GradientEdge) else target
 
 
-def increment_version(tensor: Any) -> None:
+def increment_version(tensor: Tensor) -> None:
     """Count a change of a tensor, or of several, that the library has not seen. Those of inference mode count none."""
     for changed in (tensor,) if isinstance(tensor, Tensor) else _several(tensor):
         if changed.inference:
@@ -142,7 +142,7 @@ def increment_version(tensor: Any) -> None:
             storage_of(changed).apart += 1
 
 
-def _several(tensors: Any) -> tuple[Any, ...]:
+def _several(tensors: Sequence[Tensor]) -> tuple[Any, ...]:
     """Errors: RuntimeError on anything but tensors."""
     several = hasattr(tensors, "__iter__")
     found = tuple(tensors) if several else ()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from weft.engine.ir.node import PENDING_STATE as PENDING
 from weft.engine.ir.node import Node
 from weft.engine.ir.primitive import COMPOSITE, SCALAR_ROW, SOURCE, VALUE_ROW
 from weft.engine.pipeline.batching import batched_residuals
+
+if TYPE_CHECKING:
+    from weft.autograd.custom.node import FunctionNode
+
 
 Unit = tuple[Any, int, int, list[Any], list[Any]]
 
@@ -98,13 +102,13 @@ class Values:
         self._inputs: dict[Any, tuple[Any, ...]] = {}
         self._state: dict[Any, tuple[bool, bool] | None] = {}
 
-    def inputs_of(self, node: Any) -> tuple[Any, ...]:
+    def inputs_of(self, node: Node) -> tuple[Any, ...]:
         """What a node was computed from, as far as that is known; None where it is not."""
         if node not in self._inputs:
             self._inputs[node] = self._find_inputs(node)
         return self._inputs[node]
 
-    def _find_inputs(self, node: Any) -> tuple[Any, ...]:
+    def _find_inputs(self, node: Node) -> tuple[Any, ...]:
         if node in self.snapshot.inputs:
             return tuple(self.snapshot.inputs[node])
         if node.inputs is not None and (node.state == PENDING or node.row.kind == COMPOSITE):
@@ -114,7 +118,7 @@ class Values:
             return () if owner is None else self.inputs_of(owner)
         return tuple(_input_value(node, index) for index in range(len(node.edges)))
 
-    def add(self, targets: Iterable[Any]) -> None:
+    def add(self, targets: Iterable[Node]) -> None:
         """Make the values of some nodes, and of all that they were computed from."""
         waiting = [(target, False) for target in targets]
         while waiting:
@@ -130,16 +134,16 @@ class Values:
             if not ready:
                 waiting.extend((source, False) for source in self.inputs_of(node))
 
-    def _value_sources(self, node: Any) -> tuple[Any, ...]:
+    def _value_sources(self, node: Node) -> tuple[Any, ...]:
         if node.row.kind == COMPOSITE:
             return () if node.result is None else (node.result,)
         return () if self.is_whole(node) else self.inputs_of(node)
 
-    def is_whole(self, node: Any) -> bool:
+    def is_whole(self, node: Node) -> bool:
         """Whether a node is the value of a composite that has run, whose parts are forgotten."""
         return node in self.owners and node.state == DONE and node not in self.snapshot.inputs
 
-    def _copy(self, node: Any, sources: tuple[Any, ...]) -> Any:
+    def _copy(self, node: Node, sources: tuple[Node | None, ...]) -> Any:
         """A node with the same value, which stays; None where it cannot be had."""
         if node.row is SCALAR_ROW or (node.state == DONE and node.buffer is not None):
             return node
@@ -158,7 +162,7 @@ class Values:
         self._handles.append(wrap_node(made))
         return made
 
-    def array(self, node: Any) -> Any:
+    def array(self, node: Node) -> Any:
         """The value as an array; None where it is not known."""
         from weft.engine.pipeline.driver import array_of
 
@@ -170,7 +174,7 @@ class Values:
             return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return array
 
-    def state(self, node: Any) -> tuple[bool, bool] | None:
+    def state(self, node: Node) -> tuple[bool, bool] | None:
         """(has a nan, has something not finite); None where that is not known."""
         if node is None:
             return None
@@ -180,7 +184,7 @@ class Values:
         return self._state[node]
 
 
-def _state_of(array: Any) -> tuple[bool, bool]:
+def _state_of(array: np.ndarray) -> tuple[bool, bool]:
     if array.dtype.kind not in "fc" or bool(np.isfinite(array).all()):
         return (False, False)
     return (bool(np.isnan(array).any()), True)
@@ -219,7 +223,7 @@ class Search:
                     waiting.append(source)
         self.order = sorted(self.users, key=lambda node: int(node.seq))
 
-    def _is_bad(self, node: Any, which: int) -> bool:
+    def _is_bad(self, node: Node, which: int) -> bool:
         state = self.values.state(node)
         return state is not None and state[which]
 
@@ -245,7 +249,7 @@ class Search:
                 return found
         return next((node for node in self.order if self._is_bad(node, 1)), None)
 
-    def chain(self, node: Any) -> list[Any]:
+    def chain(self, node: object) -> list[Any]:
         """The nodes from one to the value that the search began at."""
         found = []
         while node is not None:
@@ -254,7 +258,7 @@ class Search:
         return found
 
 
-def describe_operand(values: Values, node: Any, name: str) -> Operand | None:
+def describe_operand(values: Values, node: Node, name: str) -> Operand | None:
     """An input in numbers; None where its value is not known."""
     array = values.array(node)
     if array is None:
@@ -266,12 +270,12 @@ def describe_operand(values: Values, node: Any, name: str) -> Operand | None:
     return Operand(name, node.dtype.name, node.shape, low, high, mean, reals.size - finite.size)
 
 
-def name_of(record: Any) -> str:
+def name_of(record: FunctionNode | Node) -> str:
     """What a record is called: its gradient name, or the row's."""
     return record.name() if not isinstance(record, Node) or record.edges else record.row.name
 
 
-def records_below(roots: list[Any]) -> dict[Any, Any]:
+def records_below(roots: list[Node]) -> dict[Any, Any]:
     """All gradient records that roots lead to, nearest first, and by which record each was reached."""
     came: dict[Any, Any] = dict.fromkeys(roots)
     waiting = list(roots)
@@ -286,7 +290,7 @@ def records_below(roots: list[Any]) -> dict[Any, Any]:
     return came
 
 
-def path_to(roots: list[Any], target: Any) -> list[Any]:
+def path_to(roots: list[Node], target: FunctionNode | Node) -> list[Any]:
     """The records on the shortest way from one to a root, along gradient edges; nothing where there is none."""
     came = records_below(roots)
     path: list[Any] = []
@@ -297,7 +301,7 @@ def path_to(roots: list[Any], target: Any) -> list[Any]:
     return path
 
 
-def _lines(path: list[Any]) -> tuple[str, ...]:
+def _lines(path: list[FunctionNode | Node]) -> tuple[str, ...]:
     """The records of a path with their lines."""
     return tuple(f"{name_of(step)} ({step.where})" for step in path if hasattr(step, "where"))
 
@@ -316,7 +320,7 @@ class Diagnosis:
             owners = record if isinstance(record, list) else [record]
             values.owners.update(zip(made, owners, strict=False))
 
-    def describe(self, hits: list[Any]) -> Anomaly | None:
+    def describe(self, hits: list[object]) -> Anomaly | None:
         """The anomaly behind values that are not finite; None where it cannot be found."""
         search = Search(self.values, hits)
         fault = search.fault()
@@ -336,7 +340,7 @@ class Diagnosis:
             record, phase = self._record_above(search.chain(fault)), "forward"
         return self._report(search, fault, record, phase)
 
-    def _function_before(self, fault: Any) -> Any:
+    def _function_before(self, fault: Node) -> Any:
         """The first custom Function older than a fault that made something not finite of finite arguments: known where
         it was called in anomaly mode."""
         calls = [r for r in records_below(self.roots) if getattr(r, "call", None) is not None]
@@ -345,7 +349,7 @@ class Diagnosis:
                 return record
         return None
 
-    def _report_function(self, record: Any) -> Anomaly:
+    def _report_function(self, record: FunctionNode) -> Anomaly:
         operands = []
         for figures in record.call.inputs:
             low, high, mean, count, _nan = figures.read()
@@ -362,7 +366,9 @@ class Diagnosis:
             path=_lines(path_to(self.roots, record)),
         )
 
-    def _report(self, search: Search, fault: Any, record: Any, phase: str) -> Anomaly:
+    def _report(
+        self, search: Search, fault: Node, record: FunctionNode | Node, phase: str
+    ) -> Anomaly:
         row = fault.row
         if self.values.is_whole(fault):
             row = self.values.owners[fault].row
@@ -389,7 +395,7 @@ class Diagnosis:
             path=_lines(path),
         )
 
-    def _member_of(self, fault: Any) -> Any:
+    def _member_of(self, fault: Node) -> Any:
         """The operation of the user in a batch at fault: the first whose row is not finite."""
         members = self.values.snapshot.members.get(fault)
         if not members:
@@ -404,12 +410,12 @@ class Diagnosis:
                 return member
         return None
 
-    def _unit_of(self, fault: Any) -> Unit | None:
+    def _unit_of(self, fault: Node) -> Unit | None:
         """The step of the reverse walk that recorded a node, the innermost one."""
         inside = [unit for unit in self.units if unit[1] < fault.seq <= unit[2]]
         return min(inside, key=lambda unit: unit[2] - unit[1]) if inside else None
 
-    def _record_in(self, unit: Unit, fault: Any) -> Any:
+    def _record_in(self, unit: Unit, fault: Node) -> Any:
         """The record that a step derived: of a batch, the member whose row is not finite."""
         records = unit[0]
         if not isinstance(records, list):
@@ -421,7 +427,7 @@ class Diagnosis:
                     return record
         return records[0]
 
-    def _record_above(self, chain: list[Any]) -> Any:
+    def _record_above(self, chain: list[Node]) -> Any:
         """The gradient record that a value belongs to: its own, or the composite that it is a part of."""
         for node in chain:
             if node in self.values.owners:

@@ -7,6 +7,7 @@ whatever runs next. So a Function can be found at fault when nothing of its forw
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from weft.engine.frontend.recorder import cast
@@ -45,7 +46,7 @@ class Figures:
 class Call:
     """The tensors of one call."""
 
-    def __init__(self, arguments: Any, outputs: Any) -> None:
+    def __init__(self, arguments: Any, outputs: list[Tensor]) -> None:
         mode = tapes.tape().mode
         tracked, duals, mode.grad, mode.duals = mode.grad, mode.duals, False, None
         try:
@@ -64,7 +65,7 @@ class Call:
         return "nan" if any(numbers[4] for numbers in found) else "inf"
 
 
-def _figures(values: Any, name: str) -> list[Figures]:
+def _figures(values: Sequence[Tensor], name: str) -> list[Figures]:
     return [
         Figures(f"{name} {number}", value)
         for number, value in enumerate(values)

@@ -85,7 +85,7 @@ def refused(name: str, module: str, error: Callable[[str], Exception]) -> type:
     """A class of a name that libraries import, annotate with and ask for; nothing is an instance of it. Making one, or
     calling it where PyTorch has a function, raises `error(name)`."""
 
-    def __init__(self: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
+    def __init__(self: Any, *arguments: object, **options: object) -> None:  # noqa: N807
         raise error(name)
 
     body = {"__doc__": "No object is one.", "__module__": module, "__init__": __init__}

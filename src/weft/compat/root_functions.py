@@ -22,7 +22,7 @@ _always: list[bool] = []
 _WHOLE, _FLOATS = (int, np.integer), (float, np.floating)
 
 
-def typename(obj: Any, /) -> str:
+def typename(obj: object, /) -> str:
     """The name of an object's type, with its module unless it is built in; of a tensor the type's old name."""
     return str(obj.type()) if isinstance(obj, weft.Tensor) else _typename(obj)
 
@@ -37,7 +37,7 @@ def is_warn_always_enabled() -> bool:
     return bool(_always)
 
 
-def get_device_module(device: Any = None) -> Any:
+def get_device_module(device: object = None) -> Any:
     """The module that answers for a device: `weft.cpu`, or the one of a device that is not there. Errors: RuntimeError
     where there is none, or `device` is none."""
     if device is not None and not isinstance(device, (str, weft.device)):
@@ -59,7 +59,7 @@ def get_device_module(device: Any = None) -> Any:
     return module
 
 
-def _converted(function: str, convert: Callable[[Any], Any], a: Any) -> Any:
+def _converted(function: str, convert: Callable[[Any], Any], a: object) -> Any:
     """A number made of another one. Errors: ArgumentError where there is none; TypeError."""
     try:
         return convert(a)
@@ -74,7 +74,7 @@ def _converted(function: str, convert: Callable[[Any], Any], a: Any) -> Any:
         ) from error
 
 
-def _need(function: str, holds: bool, value: Any, wanted: str) -> None:
+def _need(function: str, holds: bool, value: object, wanted: str) -> None:
     """Errors: AssertionError, as PyTorch has it, that is a TypeError too."""
     if not holds:
         raise AssertedKindError(
@@ -95,22 +95,22 @@ def sym_float(a: Any) -> float:
     return float(_converted("sym_float", float, a))
 
 
-def sym_not(a: Any) -> bool:
+def sym_not(a: object) -> bool:
     """Not."""
     return not a
 
 
-def sym_max(a: Any, b: Any) -> Any:
+def sym_max(a: Any, b: object) -> Any:
     """The larger of two numbers, a float where one of them is. Errors: AssertionError on anything else."""
     return _chosen("sym_max", max, a, b)
 
 
-def sym_min(a: Any, b: Any) -> Any:
+def sym_min(a: Any, b: object) -> Any:
     """The smaller of two numbers, a float where one of them is. Errors: AssertionError on anything else."""
     return _chosen("sym_min", min, a, b)
 
 
-def _chosen(function: str, choose: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def _chosen(function: str, choose: Callable[[Any, Any], Any], a: object, b: object) -> Any:
     for value in (a, b):
         _need(function, isinstance(value, (*_WHOLE, *_FLOATS)), value, "an int or a float")
     chosen = choose(a, b)
@@ -123,7 +123,7 @@ def sym_sum(*args: Any) -> Any:
     return sum(args[0] if alone else args)
 
 
-def sym_ite(b: Any, t: Any, f: Any) -> Any:
+def sym_ite(b: object, t: object, f: object) -> Any:
     """`t` where `b` is true, else `f`. Errors: AssertionError unless `b` is a bool and the others of one type."""
     _need("sym_ite", isinstance(b, bool), b, "a bool")
     _need("sym_ite", type(t) is type(f), f, f"one type, that of t ({type(t).__name__})")

@@ -6,13 +6,15 @@ In come the questions that PyTorch programs ask at start-up; out goes "no device
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ContextDecorator, nullcontext
 from typing import Any, NoReturn
 
 from weft._build.lazy import gather as _gather
 from weft._build.lazy import join as _join
+from weft._typing import DeviceLike
 from weft.cuda import amp
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import DeviceError, OutOfMemoryError
 
 __all__ = [
@@ -62,7 +64,7 @@ def empty_cache() -> None:
     """Nothing: there is no device memory."""
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike | None = None) -> None:
     """Nothing: there is no device to wait for."""
 
 
@@ -76,7 +78,7 @@ def _missing(name: str) -> DeviceError:
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
-    def refuse(*arguments: Any, **options: Any) -> NoReturn:
+    def refuse(*arguments: object, **options: object) -> NoReturn:
         raise _missing(name)
 
     refuse.__name__ = refuse.__qualname__ = name
@@ -141,25 +143,25 @@ def get_rng_state_all() -> list[Any]:
     return []
 
 
-def set_rng_state_all(new_states: Any) -> None:
+def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
     """Nothing: there is no device."""
 
 
-def memory_stats(device: Any = None) -> dict[str, int]:
+def memory_stats(device: DeviceLike | None = None) -> dict[str, int]:
     """What is counted on a device: nothing."""
     return {}
 
 
-def reset_peak_memory_stats(device: Any = None) -> None:
+def reset_peak_memory_stats(device: DeviceLike | None = None) -> None:
     """Nothing: nothing is counted."""
 
 
-def memory_allocated(device: Any = None) -> int:
+def memory_allocated(device: DeviceLike | None = None) -> int:
     """Bytes in use on a device: none."""
     return 0
 
 
-def max_memory_allocated(device: Any = None) -> int:
+def max_memory_allocated(device: DeviceLike | None = None) -> int:
     """The most bytes ever in use on a device: none."""
     return 0
 
@@ -176,10 +178,10 @@ class _TensorType:
     def __reduce__(self) -> str:
         return self.__name__
 
-    def __instancecheck__(self, value: Any) -> bool:
+    def __instancecheck__(self, value: object) -> bool:
         return False
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments: object, **keywords: object) -> Any:
         raise _missing(self.__name__)
 
     def __repr__(self) -> str:
@@ -218,7 +220,7 @@ _gather(
 _join(sys.modules[__name__], {"random": {name: globals()[name] for name in _ABOUT_SEEDS}})
 
 
-def _unmarked(*arguments: Any, **options: Any) -> int:
+def _unmarked(*arguments: object, **options: object) -> int:
     """Nothing: no profiler of a device looks for marks."""
     return 0
 

@@ -17,7 +17,7 @@ from weft.errors import ArgumentError, ArgumentTypeError
 nested = later("weft.nested")
 
 
-def default_convert(data: Any) -> Any:
+def default_convert(data: object) -> Any:
     """NumPy arrays inside any structure become tensors; nothing is stacked."""
     if isinstance(data, np.ndarray) and data.dtype.kind in "biufc":
         return weft.as_tensor(data)
@@ -30,7 +30,7 @@ def default_convert(data: Any) -> Any:
     return data
 
 
-def default_collate(batch: Sequence[Any]) -> Any:
+def default_collate(batch: Sequence[object]) -> Any:
     """Tensors, arrays and numbers are stacked; dictionaries, tuples and lists keep their structure.
 
     Errors: RuntimeError for tensors of different sizes; TypeError for other kinds of examples.
@@ -65,7 +65,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
     return _collate_structure(batch, first, functions)
 
 
-def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tensor:
+def collate_tensor_fn(batch: Sequence[object], *, collate_fn_map: object = None) -> Tensor:
     """Tensors of one size as rows of one."""
     stacked: Tensor = weft.stack(list(batch), 0)
     return stacked
@@ -79,8 +79,8 @@ default_collate_err_msg_format = (
 )
 
 
-def _collate_structure(batch: Sequence[Any], first: Any, functions: Any) -> Any:
-    def below(parts: Sequence[Any]) -> Any:
+def _collate_structure(batch: Sequence[Any], first: object, functions: object) -> Any:
+    def below(parts: Sequence[object]) -> Any:
         return collate(parts, collate_fn_map=functions)
 
     if isinstance(first, Mapping):
@@ -104,7 +104,7 @@ def _collate_structure(batch: Sequence[Any], first: Any, functions: Any) -> Any:
     return type(first)(*parts) if hasattr(first, "_fields") else parts
 
 
-def _of_kind(first: Mapping[Any, Any], columns: dict[Any, Any]) -> Mapping[Any, Any]:
+def _of_kind(first: Mapping[object, object], columns: dict[object, object]) -> Mapping[Any, Any]:
     """A mapping of the type of an example, where that type can be made; else a dictionary."""
     try:
         if not isinstance(first, MutableMapping):
@@ -137,7 +137,7 @@ def ragged_collate(batch: Sequence[Any]) -> Any:
     return default_collate(batch)
 
 
-def _check_parts(batch: Sequence[Any], first: Sequence[Any]) -> None:
+def _check_parts(batch: Sequence[Any], first: Sequence[object]) -> None:
     if any(len(example) != len(first) for example in batch):
         raise ArgumentError(
             "each element in list of batch should be of equal size",

@@ -7,7 +7,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
@@ -20,14 +20,17 @@ from weft.errors import (
 )
 from weft.tensor.arguments import need_rank, need_tensor
 
+if TYPE_CHECKING:
+    from weft.functional.random.generator import Generator
+
 
 class Dataset:
     """Examples by index: subclasses define `__getitem__` and `__len__`."""
 
-    def __class_getitem__(cls, item: Any) -> type[Dataset]:
+    def __class_getitem__(cls, item: object) -> type[Dataset]:
         return cls
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> Any:
         raise NotDefinedError(
             "Subclasses of Dataset should implement __getitem__.",
             expected="a method __getitem__(self, index)",
@@ -71,7 +74,7 @@ class TensorDataset(Dataset):
             )
         self.tensors = tensors
 
-    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
         return tuple(tensor[index] for tensor in self.tensors)
 
     def __len__(self) -> int:
@@ -182,7 +185,7 @@ class StackDataset(Dataset):
         given = self.datasets
         return list(given.values() if isinstance(given, dict) else given)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> Any:
         if isinstance(self.datasets, dict):
             return {name: part[index] for name, part in self.datasets.items()}
         return tuple(part[index] for part in self.datasets)
@@ -191,7 +194,9 @@ class StackDataset(Dataset):
         return int(self._length)
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
+def random_split(
+    dataset: Any, lengths: Sequence[float], generator: Generator | None = None
+) -> list[Subset]:
     """Random parts of the given sizes, or of the given shares that sum to one."""
     count = len(dataset)
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:

@@ -8,7 +8,7 @@ import multiprocessing
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import weft
 from weft.data.collate import default_collate, default_convert
@@ -16,6 +16,10 @@ from weft.data.dataset import IterableDataset
 from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from weft.data.worker import Pool
 from weft.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from weft.data.sampler import Sampler
+
 
 _collate_fn_t = Callable[[list[Any]], Any]  # in annotations, as below
 _worker_init_fn_t = Callable[[int], None]
@@ -41,15 +45,15 @@ class DataLoader:
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Any = None,
-        batch_sampler: Any = None,
+        batch_sampler: list[list[int]] | Sampler | None = None,
         num_workers: int = 0,
-        collate_fn: Callable[[Any], Any] | None = None,
+        collate_fn: Callable[[object], object] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
-        worker_init_fn: Callable[[int], Any] | None = None,
-        multiprocessing_context: Any = None,
-        generator: Any = None,
+        worker_init_fn: Callable[[int], object] | None = None,
+        multiprocessing_context: str | None = None,
+        generator: object = None,
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
@@ -94,7 +98,7 @@ class DataLoader:
         self.collate_fn = collate_fn or (default_collate if batched else default_convert)
         self._ready = True
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in _FIXED and self._ready:
             raise ArgumentError(
                 f"{name} attribute should not be set after {type(self).__name__} is initialized",
@@ -104,7 +108,9 @@ class DataLoader:
             )
         object.__setattr__(self, name, value)
 
-    def _check_options(self, shuffle: bool, sampler: Any, batch_sampler: Any, ahead: Any) -> None:
+    def _check_options(
+        self, shuffle: bool, sampler: object, batch_sampler: object, ahead: int | None
+    ) -> None:
         if self.num_workers < 0:
             raise ArgumentError(
                 "num_workers option should be non-negative; use num_workers=0",
@@ -213,7 +219,7 @@ class _BaseDataLoaderIter:
         self._reported, self._taken = loader._IterableDataset_len_called, 0
 
     @staticmethod  # a pass that its own generator held would outlive its last user
-    def _start(loader: Any) -> Generator[Any]:
+    def _start(loader: DataLoader) -> Generator[Any]:
         raise NotImplementedError
 
     def __iter__(self) -> Self:
@@ -243,7 +249,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """A pass whose batches are made here."""
 
     @staticmethod
-    def _start(loader: Any) -> Generator[Any]:
+    def _start(loader: DataLoader) -> Generator[Any]:
         fetch = _fetcher_of(loader)()
         for indices in loader._index_sampler:
             try:
@@ -257,7 +263,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """A pass whose batches workers make."""
 
     @staticmethod
-    def _start(loader: Any) -> Generator[Any]:
+    def _start(loader: DataLoader) -> Generator[Any]:
         pool = getattr(loader, "_pool", None) or _new_pool(loader)
         if loader.persistent_workers:
             loader._pool = pool
@@ -274,20 +280,20 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 pool.close()
 
 
-def _fetcher_of(loader: Any) -> _Fetcher:
+def _fetcher_of(loader: DataLoader) -> _Fetcher:
     streams = loader._dataset_kind == _DatasetKind.Iterable
     batched = loader._auto_collation
     return _Fetcher(loader.dataset, loader.collate_fn, batched, streams, loader.drop_last)
 
 
-def _new_pool(loader: Any) -> Pool:
+def _new_pool(loader: DataLoader) -> Pool:
     seed = int(weft.randint(0, 2**31 - 1, (), generator=loader.generator).item())
     context = _context(loader.multiprocessing_context)
     fetch, init = _fetcher_of(loader), loader.worker_init_fn
     return Pool(context, fetch, loader.num_workers, seed, init, loader.timeout)
 
 
-def _context(context: Any) -> Any:
+def _context(context: str | None) -> Any:
     """The context of a name, a context itself, or that of fork. Errors: ValueError for an unknown name."""
     if context is not None and not isinstance(context, str):
         return context
@@ -332,7 +338,7 @@ class _Fetcher:
             return lambda indices: collate(at_once(indices))
         return lambda indices: collate([dataset[index] for index in indices])
 
-    def _next(self, stream: Iterator[Any], indices: Any) -> Any:
+    def _next(self, stream: Iterator[object], indices: Any) -> Any:
         """The next examples of a stream, collated."""
         if not self.batched:
             return self.collate(next(stream))

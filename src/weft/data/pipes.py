@@ -30,7 +30,7 @@ class _Piped:
         )
 
     @classmethod
-    def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
+    def register_function(cls, function_name: str, function: Callable[..., object]) -> None:
         """Make `pipe.function_name(...)` call `function(pipe, ...)`."""
         cls.functions[function_name] = function
 
@@ -48,7 +48,7 @@ class _Piped:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
 
 
@@ -102,7 +102,7 @@ class SequenceWrapper(MapDataPipe):
     def __init__(self, sequence: Any, deepcopy: bool = True) -> None:
         self.sequence = sequence
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         return self.sequence[index]
 
     def __len__(self) -> int:

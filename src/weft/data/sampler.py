@@ -13,7 +13,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
 class Sampler:
     """Yields indices: subclasses define `__iter__` and, where it is known, `__len__`."""
 
-    def __class_getitem__(cls, item: Any) -> type[Sampler]:
+    def __class_getitem__(cls, item: object) -> type[Sampler]:
         return cls
 
     def __iter__(self) -> Iterator[Any]:

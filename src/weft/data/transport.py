@@ -79,7 +79,7 @@ class _Packed:
             array = (value.to(weft.float32) if self.is_bfloat16 else value).numpy(force=True)
         self.array = plan.placed(np.ascontiguousarray(array))
 
-    def unpack(self, memory: Any) -> Tensor:
+    def unpack(self, memory: _Opened) -> Tensor:
         """The tensor again."""
         found = self.array
         tensor = memory.tensor(found) if isinstance(found, _Place) else weft.as_tensor(found)
@@ -123,7 +123,7 @@ class _Plan:
         self.large, self.total = large, 0
         self.arrays: list[tuple[int, Any]] = []
 
-    def placed(self, array: Any) -> Any:
+    def placed(self, array: np.ndarray) -> Any:
         """The array, or its place."""
         if not self.large or array.nbytes == 0:
             return array

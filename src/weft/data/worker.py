@@ -68,7 +68,7 @@ def _next_task(tasks: Any, parent: int) -> Any:
 
 
 def run_worker(
-    numbers: tuple[int, int, int], fetch: Any, init: Any, tasks: Any, results: Any
+    numbers: tuple[int, int, int], fetch: Any, init: Any, tasks: object, results: Any
 ) -> None:
     """The life of a worker: seed, initialise, then answer (epoch, number, indices) until told to end."""
     global _current
@@ -107,7 +107,7 @@ class Pool:
     """Workers that answer tasks in the order in which they were given."""
 
     def __init__(
-        self, context: Any, fetch: Any, workers: int, seed: int, init: Any, timeout: float
+        self, context: Any, fetch: Any, workers: int, seed: int, init: object, timeout: float
     ) -> None:
         self.results = context.Queue()
         self.tasks = [context.SimpleQueue() for _ in range(workers)]
@@ -122,7 +122,7 @@ class Pool:
             process.start()
             self.processes.append(process)
 
-    def batches(self, tasks: Iterator[Any], ahead: int) -> Iterator[Any]:
+    def batches(self, tasks: Iterator[object], ahead: int) -> Iterator[Any]:
         """The batches in the order of the tasks, each worker `ahead` tasks in advance."""
         self.epoch += 1
         live = set(range(len(self.processes)))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.ir.primitive import ROWS, VIEW
 from weft.engine.pipeline import driver
@@ -21,6 +21,10 @@ from weft.engine.pipeline.batching import batch
 from weft.engine.runtime import executable_cache
 from weft.errors import describe_position, user_line
 from weft.optim import stepping
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+
 
 MOST_RUNS = 4096  # of one step; older ones are forgotten
 MOST_LINES = 12  # of one kind of reason in the text of a run
@@ -319,7 +323,7 @@ def _counts() -> dict[str, int]:
 # -- the notes of a search -------------------------------------------------------------------------
 
 
-def _hear(notes: list[Any], quotients: list[Any]) -> None:
+def _hear(notes: list[Any], quotients: list[object]) -> None:
     """Make a run of what the agenda noted, for everybody who listens."""
     run = Run(user_line())
     numbers: dict[int, int] = {}  # of batches, by the id of their quotient
@@ -370,13 +374,13 @@ def _batch_of(
     return Batch(number, facts, count, level, tuple(operands), tuple(sources), rows)
 
 
-def _below_views(node: Any) -> Any:
+def _below_views(node: Node) -> Any:
     while node.row.kind == VIEW and node.inputs:
         node = node.inputs[0]
     return node
 
 
-def _key(node: Any) -> int:
+def _key(node: Node) -> int:
     return id(_below_views(node))
 
 

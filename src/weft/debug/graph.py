@@ -73,11 +73,11 @@ def collect_graph(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> 
     return _ordered(entries)
 
 
-def _record_of(edge: Any) -> Any:
+def _record_of(edge: object) -> Any:
     return edge.function if isinstance(edge, OutputEdge) else edge
 
 
-def _is_plain(node: Any) -> bool:
+def _is_plain(node: Node) -> bool:
     return node.row is VALUE_ROW or node.row is SCALAR_ROW
 
 
@@ -100,7 +100,7 @@ def _pairs(record: Any) -> Iterator[tuple[Any, Any]]:
         yield value, edge
 
 
-def _is_value_of(leaf: Tensor, node: Any) -> bool:
+def _is_value_of(leaf: Tensor, node: Node) -> bool:
     """Whether a node is what a leaf holds, or an earlier value of it that has been computed."""
     return node.row is VALUE_ROW or (not leaf.recipe and value_of(leaf) is node)
 
@@ -120,14 +120,14 @@ def _is_region_of(value: Any, view: Any) -> bool:
     return source is whole or (isinstance(source, Node) and source.result is whole)
 
 
-def _neighbours(record: Any) -> list[Any]:
+def _neighbours(record: Node) -> list[Any]:
     found = [part for pair in _pairs(record) for part in pair if part is not None]
     if isinstance(record, Node) and record.result is not None:
         found.append(record.result)
     return [part for part in found if not (isinstance(part, Node) and part.row is SCALAR_ROW)]
 
 
-def _entry_of(record: Any, labels: dict[int, str]) -> Entry:
+def _entry_of(record: Node, labels: dict[int, str]) -> Entry:
     if isinstance(record, AccumulateGrad):
         leaf = record.variable
         name = labels.get(
@@ -223,7 +223,7 @@ def _columns(entry: Entry) -> tuple[str, str, str, str]:
     return f"%{entry.number} = {call}", kind, gradient, entry.where
 
 
-def _name(part: Any) -> str:
+def _name(part: object) -> str:
     if isinstance(part, Entry):
         return f"%{part.number}"
     return "-" if part is None else repr(part)

@@ -19,7 +19,7 @@ from weft.engine.pipeline.lowering.spec_table import key_of
 from weft.engine.pipeline.passes import PASSES, Compilation, Pass, run_passes
 
 
-def stages(function: Callable[[], Any]) -> dict[str, str]:
+def stages(function: Callable[[], object]) -> dict[str, str]:
     """Call a function and return the text of every pass and stage for what is then pending; afterwards it is all run.
 
     What was pending before runs first. What the function itself reads has run and is not shown.

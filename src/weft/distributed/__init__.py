@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from weft._build.lazy import gather as _gather
 from weft._build.lazy import join as _join
+from weft._typing import Shape
 from weft.distributed import absent
 from weft.distributed.collectives import *  # noqa: F403 - PyTorch's names
 from weft.distributed.collectives import need_group, started
@@ -53,10 +54,10 @@ def is_torchelastic_launched() -> bool:
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
-    timeout: Any = None,
+    timeout: object = None,
     world_size: int = -1,
     rank: int = -1,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Begin as rank 0 of 1. Errors: RuntimeError for more processes."""
     import os
@@ -73,30 +74,30 @@ def init_process_group(
     started[:] = [backend or "gloo"]
 
 
-def destroy_process_group(group: Any = None) -> None:
+def destroy_process_group(group: object = None) -> None:
     """End the group of one."""
     started.clear()
 
 
-def get_backend(group: Any = None) -> str:
+def get_backend(group: object = None) -> str:
     """The name that was given."""
     need_group()
     return started[0]
 
 
-def get_rank(group: Any = None) -> int:
+def get_rank(group: object = None) -> int:
     """0, where there is a group. Errors: RuntimeError before init_process_group."""
     need_group()
     return 0
 
 
-def get_world_size(group: Any = None) -> int:
+def get_world_size(group: object = None) -> int:
     """1, where there is a group. Errors: RuntimeError before init_process_group."""
     need_group()
     return 1
 
 
-def new_group(ranks: Any = None, **options: Any) -> None:
+def new_group(ranks: object = None, **options: object) -> None:
     """The group of one."""
     need_group()
 
@@ -142,7 +143,7 @@ class Store(ProcessGroup):
     """No object is one."""
 
 
-def init_device_mesh(device_type: str, mesh_shape: Any, **options: Any) -> NoReturn:
+def init_device_mesh(device_type: str, mesh_shape: Shape, **options: object) -> NoReturn:
     """Errors: RuntimeError, there is one process."""
     raise absent.refusal("init_device_mesh")
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft._typing import DeviceLike
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, DeviceError, GradientError
 from weft.futures import Future
 
@@ -36,7 +38,7 @@ class Work:
     def __init__(self, result: Any = None) -> None:
         self._result = result
 
-    def wait(self, timeout: Any = None) -> bool:
+    def wait(self, timeout: object = None) -> bool:
         """Nothing is waited for."""
         return True
 
@@ -57,7 +59,7 @@ class Work:
         return made
 
 
-def _done(result: Any, async_op: bool) -> Work | None:
+def _done(result: object, async_op: bool) -> Work | None:
     return Work(result) if async_op else None
 
 
@@ -74,7 +76,7 @@ def _only(name: str, parts: Any) -> Any:
     return parts[0]
 
 
-def _from_itself(name: str, rank: Any) -> None:
+def _from_itself(name: str, rank: object) -> None:
     need_group()
     if rank not in (None, 0):
         raise DeviceError(
@@ -85,14 +87,14 @@ def _from_itself(name: str, rank: Any) -> None:
         )
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
+def barrier(group: object = None, async_op: bool = False, device_ids: object = None) -> Work | None:
     """Nobody to wait for."""
     need_group()
     return _done(None, async_op)
 
 
 def all_reduce(
-    tensor: Any, op: Any = None, group: Any = None, async_op: bool = False
+    tensor: Tensor, op: object = None, group: object = None, async_op: bool = False
 ) -> Work | None:
     """The sum over one process is what it has."""
     need_group()
@@ -100,10 +102,10 @@ def all_reduce(
 
 
 def reduce(
-    tensor: Any,
+    tensor: Tensor,
     dst: int | None = None,
-    op: Any = None,
-    group: Any = None,
+    op: object = None,
+    group: object = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
@@ -113,9 +115,9 @@ def reduce(
 
 
 def broadcast(
-    tensor: Any,
+    tensor: Tensor,
     src: int | None = None,
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
@@ -125,14 +127,14 @@ def broadcast(
 
 
 def all_gather(
-    tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False
+    tensor_list: object, tensor: Tensor, group: object = None, async_op: bool = False
 ) -> Work | None:
     """What this process has, in the one entry of the list."""
     return _done(_only("all_gather", tensor_list).copy_(tensor.detach()), async_op)
 
 
 def all_gather_into_tensor(
-    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+    output_tensor: Any, input_tensor: Any, group: object = None, async_op: bool = False
 ) -> Work | None:
     """What this process has."""
     need_group()
@@ -144,10 +146,10 @@ all_gather_single = all_gather_into_tensor
 
 
 def gather(
-    tensor: Any,
-    gather_list: Any = None,
+    tensor: Tensor,
+    gather_list: list[Tensor] | None = None,
     dst: int | None = None,
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
@@ -157,10 +159,10 @@ def gather(
 
 
 def scatter(
-    tensor: Any,
-    scatter_list: Any = None,
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None,
     src: int | None = None,
-    group: Any = None,
+    group: object = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
@@ -170,14 +172,14 @@ def scatter(
 
 
 def reduce_scatter(
-    output: Any, input_list: Any, op: Any = None, group: Any = None, async_op: bool = False
+    output: Any, input_list: object, op: object = None, group: object = None, async_op: bool = False
 ) -> Work | None:
     """The one entry of the list."""
     return _done(output.copy_(_only("reduce_scatter", input_list).detach()), async_op)
 
 
 def reduce_scatter_tensor(
-    output: Any, input: Any, op: Any = None, group: Any = None, async_op: bool = False
+    output: object, input: Tensor, op: object = None, group: object = None, async_op: bool = False
 ) -> Work | None:
     """What this process has."""
     return all_gather_into_tensor(output, input, group, async_op)
@@ -187,7 +189,10 @@ reduce_scatter_single = reduce_scatter_tensor
 
 
 def all_to_all(
-    output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+    output_tensor_list: object,
+    input_tensor_list: object,
+    group: object = None,
+    async_op: bool = False,
 ) -> Work | None:
     """From the one entry of a list to that of another."""
     sent = _only("all_to_all", input_tensor_list)
@@ -196,10 +201,10 @@ def all_to_all(
 
 def all_to_all_single(
     output: Any,
-    input: Any,
-    output_split_sizes: Any = None,
-    input_split_sizes: Any = None,
-    group: Any = None,
+    input: Tensor,
+    output_split_sizes: object = None,
+    input_split_sizes: object = None,
+    group: object = None,
     async_op: bool = False,
 ) -> Work | None:
     """What this process has."""
@@ -207,17 +212,17 @@ def all_to_all_single(
     return _done(output.copy_(input.detach()), async_op)
 
 
-def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
+def all_gather_object(object_list: Any, obj: object, group: object = None) -> None:
     """What this process has."""
     _only("all_gather_object", object_list)
     object_list[0] = obj
 
 
 def gather_object(
-    obj: Any,
-    object_gather_list: Any = None,
+    obj: object,
+    object_gather_list: object = None,
     dst: int | None = None,
-    group: Any = None,
+    group: object = None,
     group_dst: int | None = None,
 ) -> None:
     """What this process has."""
@@ -227,9 +232,9 @@ def gather_object(
 
 def scatter_object_list(
     scatter_object_output_list: Any,
-    scatter_object_input_list: Any = None,
+    scatter_object_input_list: object = None,
     src: int | None = None,
-    group: Any = None,
+    group: object = None,
     group_src: int | None = None,
 ) -> None:
     """The one entry of the list."""
@@ -238,10 +243,10 @@ def scatter_object_list(
 
 
 def broadcast_object_list(
-    object_list: Any,
+    object_list: object,
     src: int | None = None,
-    group: Any = None,
-    device: Any = None,
+    group: object = None,
+    device: DeviceLike | None = None,
     group_src: int | None = None,
 ) -> None:
     """As it is."""

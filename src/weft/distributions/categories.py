@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.counts import need_one
 from weft.distributions.distribution import Distribution, as_logits, lazy_property
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
 
@@ -18,10 +21,12 @@ class Categorical(Distribution):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
-        need_one(probs, logits)
-        given = logits if probs is None else probs
+        given = need_one(probs, logits)
         if given.dim() < 1:
             name = "logits" if probs is None else "probs"
             raise ArgumentError(
@@ -33,7 +38,7 @@ class Categorical(Distribution):
         if probs is not None:
             self.probs = probs / probs.sum(-1, keepdim=True)
         else:
-            self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
+            self.logits = given - given.logsumexp(dim=-1, keepdim=True)
         self._num_events = given.size(-1)
         super().__init__(given.shape[:-1], validate_args=validate_args)
 
@@ -72,15 +77,15 @@ class Categorical(Distribution):
         """Not a number."""
         return weft.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Numbers of categories. Reads the probabilities."""
-        sample_shape = weft.Size(sample_shape)
+        wanted = weft.Size(sample_shape)
         with weft.no_grad():
             rows = self.probs.reshape(-1, self._num_events)
-            drawn = weft.multinomial(rows, sample_shape.numel(), True).T
-            return drawn.reshape(self._extended_shape(sample_shape))
+            drawn = weft.multinomial(rows, wanted.numel(), True).T
+            return drawn.reshape(self._extended_shape(wanted))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
         if self._validate_args:
             self._validate_sample(value)
@@ -104,7 +109,7 @@ class OverCategories(Distribution):
 
     _categorical: Categorical
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         made._categorical = self._categorical.expand(batch_shape)
@@ -134,7 +139,10 @@ class OneHotCategorical(OverCategories):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._categorical = Categorical(probs, logits, validate_args=validate_args)
         shape = self._categorical.param_shape
@@ -158,16 +166,16 @@ class OneHotCategorical(OverCategories):
         """The variance."""
         return self.probs * (1 - self.probs)
 
-    def _vectors(self, numbers: Any) -> Any:
+    def _vectors(self, numbers: Tensor | float | None) -> Any:
         made = weft.nn.functional.one_hot(numbers, self._categorical._num_events)
         return made.to(self.probs.dtype)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Vectors with one 1. Reads the probabilities."""
         with weft.no_grad():
             return self._vectors(self._categorical.sample(sample_shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
         if self._validate_args:
             self._validate_sample(value)
@@ -190,7 +198,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the probabilities."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
@@ -202,9 +210,9 @@ class Multinomial(OverCategories):
 
     def __init__(
         self,
-        total_count: int = 1,
-        probs: Any = None,
-        logits: Any = None,
+        total_count: Tensor | float = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int):
@@ -229,14 +237,14 @@ class Multinomial(OverCategories):
         """The variance."""
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Counts. Reads the probabilities."""
         with weft.no_grad():
             drawn = self._categorical.sample((self.total_count, *sample_shape))
             count = self._categorical._num_events
             return weft.nn.functional.one_hot(drawn, count).sum(0).to(self.probs.dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
         if self._validate_args:
             self._validate_sample(value)

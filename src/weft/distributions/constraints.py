@@ -11,6 +11,7 @@ from typing import Any
 
 import weft
 from weft._build.lazy import later
+from weft.engine.frontend.tensor import Tensor
 
 _linalg: Any = later("weft.linalg")
 
@@ -30,7 +31,7 @@ class Constraint:
     is_discrete = False
     event_dim = 0
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """A boolean for each value."""
         raise NotImplementedError
 
@@ -48,12 +49,12 @@ class _Dependent(Constraint):
     def __call__(self, *, is_discrete: bool = False, event_dim: int = 0) -> _Dependent:
         return _Dependent(is_discrete=is_discrete, event_dim=event_dim)
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Errors: ValueError, always."""
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
-def is_dependent(constraint: Any) -> bool:
+def is_dependent(constraint: Constraint) -> bool:
     """Whether a constraint depends on other parameters."""
     return isinstance(constraint, _Dependent)
 
@@ -63,7 +64,7 @@ class dependent_property(property, _Dependent):  # noqa: N801 - PyTorch's name
 
     def __init__(
         self,
-        fn: Callable[..., Any] | None = None,
+        fn: Callable[..., Tensor] | None = None,
         *,
         is_discrete: bool = False,
         event_dim: int = 0,
@@ -71,7 +72,7 @@ class dependent_property(property, _Dependent):  # noqa: N801 - PyTorch's name
         property.__init__(self, fn)
         self.is_discrete, self.event_dim = is_discrete, event_dim
 
-    def __call__(self, fn: Callable[..., Any]) -> dependent_property:  # type: ignore[override]
+    def __call__(self, fn: Callable[..., Tensor]) -> dependent_property:  # type: ignore[override]
         return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
 
 
@@ -86,10 +87,10 @@ class _Bounded(Constraint):
 class _Interval(_Bounded):
     """Both bounds included."""
 
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+    def __init__(self, lower_bound: Any, upper_bound: Tensor | float) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Within the bounds."""
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
@@ -97,7 +98,7 @@ class _Interval(_Bounded):
 class _HalfOpenInterval(_Interval):
     """The upper bound left out."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Within the bounds."""
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
@@ -107,7 +108,7 @@ class _IntegerInterval(_Interval):
 
     is_discrete = True
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Whole, and within the bounds."""
         return (value % 1 == 0) & super().check(value)
 
@@ -118,7 +119,7 @@ class _GreaterThan(_Bounded):
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Above the bound."""
         return self.lower_bound < value
 
@@ -126,7 +127,7 @@ class _GreaterThan(_Bounded):
 class _GreaterThanEq(_GreaterThan):
     """At a bound or above it."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Not below the bound."""
         return self.lower_bound <= value
 
@@ -136,7 +137,7 @@ class _IntegerGreaterThan(_GreaterThan):
 
     is_discrete = True
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Whole, and not below the bound."""
         return (value % 1 == 0) & (value >= self.lower_bound)
 
@@ -147,7 +148,7 @@ class _LessThan(_Bounded):
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Below the bound."""
         return value < self.upper_bound
 
@@ -157,7 +158,7 @@ class _Multinomial(_LessThan):
 
     is_discrete, event_dim = True, 1
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Of no negative count and not too many in all."""
         return (value >= 0).all(dim=-1) & (value.sum(dim=-1) <= self.upper_bound)
 
@@ -176,7 +177,7 @@ class independent(Constraint):  # noqa: N801 - PyTorch's name
         self.is_discrete = base_constraint.is_discrete
         self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """All of what counts together. Errors: ValueError for too few dimensions."""
         found = self.base_constraint.check(value)
         count = self.reinterpreted_batch_ndims
@@ -191,13 +192,13 @@ class independent(Constraint):  # noqa: N801 - PyTorch's name
 class cat(Constraint):  # noqa: N801 - PyTorch's name
     """Constraints of pieces along a dimension."""
 
-    def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
+    def __init__(self, cseq: Any, dim: int = 0, lengths: list[int] | None = None) -> None:
         self.cseq, self.dim = list(cseq), dim
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         self.is_discrete = any(part.is_discrete for part in self.cseq)
         self.event_dim = max(part.event_dim for part in self.cseq)
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each piece by its own constraint."""
         parts = value.split(self.lengths, self.dim)
         return weft.cat(
@@ -208,13 +209,13 @@ class cat(Constraint):  # noqa: N801 - PyTorch's name
 class stack(Constraint):  # noqa: N801 - PyTorch's name
     """Constraints of slices along a dimension."""
 
-    def __init__(self, cseq: Any, dim: int = 0) -> None:
+    def __init__(self, cseq: list[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim
         self.is_discrete = any(part.is_discrete for part in self.cseq)
         dim_of = max(part.event_dim for part in self.cseq)
         self.event_dim = dim_of + 1 if dim + dim_of < 0 else dim_of
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each slice by its own constraint."""
         parts = value.unbind(self.dim)
         return weft.stack(
@@ -229,7 +230,7 @@ class MixtureSameFamilyConstraint(Constraint):
         self.base_constraint = base_constraint
         self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """A value belongs to the mixture where all components could give it."""
         found = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         rest = value.dim() - self.event_dim
@@ -241,7 +242,7 @@ class _Boolean(Constraint):
 
     is_discrete = True
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each value."""
         return (value == 0) | (value == 1)
 
@@ -251,7 +252,7 @@ class _OneHot(_Boolean):
 
     event_dim = 1
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each row."""
         return super().check(value).all(-1) & (value.sum(-1) == 1)
 
@@ -259,7 +260,7 @@ class _OneHot(_Boolean):
 class _Real(Constraint):
     """Every number, but nan."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each value."""
         return value == value
 
@@ -269,7 +270,7 @@ class _Simplex(Constraint):
 
     event_dim = 1
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each row."""
         return (value >= 0).all(dim=-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
@@ -279,7 +280,7 @@ class _Square(Constraint):
 
     event_dim = 2
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """All of them, or none."""
         return weft.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=weft.bool)
 
@@ -287,7 +288,7 @@ class _Square(Constraint):
 class _Symmetric(_Square):
     """Symmetric matrices."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each matrix."""
         return super().check(value) & ((value - value.mT).abs() <= 1e-6).all(-1).all(-1)
 
@@ -295,7 +296,7 @@ class _Symmetric(_Square):
 class _PositiveDefinite(_Symmetric):
     """Symmetric matrices of positive eigenvalues."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each matrix."""
         return super().check(value) & (_linalg.eigvalsh(value) > 0).all(-1)
 
@@ -303,7 +304,7 @@ class _PositiveDefinite(_Symmetric):
 class _PositiveSemidefinite(_Symmetric):
     """Symmetric matrices without negative eigenvalues."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each matrix."""
         return super().check(value) & (_linalg.eigvalsh(value) >= 0).all(-1)
 
@@ -313,7 +314,7 @@ class _LowerTriangular(Constraint):
 
     event_dim = 2
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each matrix."""
         return (value.tril() == value).flatten(-2).all(-1)
 
@@ -321,7 +322,7 @@ class _LowerTriangular(Constraint):
 class _LowerCholesky(_LowerTriangular):
     """Lower triangular matrices of a positive diagonal."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each matrix."""
         return super().check(value) & (value.diagonal(0, -2, -1) > 0).all(-1)
 
@@ -329,7 +330,7 @@ class _LowerCholesky(_LowerTriangular):
 class _CorrCholesky(_LowerCholesky):
     """Lower triangular matrices of a positive diagonal and rows of length 1."""
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Tensor) -> Any:
         """Each matrix."""
         allowed = 10 * weft.finfo(value.dtype).eps * value.shape[-1]
         rows = value.detach().square().sum(-1).sub(1).abs()

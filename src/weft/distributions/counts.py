@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import weft
 from weft import Tensor
@@ -18,24 +19,30 @@ from weft.distributions.distribution import (
 from weft.distributions.sampling import standard_gamma
 from weft.errors import ArgumentError
 
+_Given = TypeVar("_Given")
 
-def need_one(probs: Any, logits: Any) -> None:
-    """Errors: ValueError for both or none of the two ways to give probabilities."""
-    if (probs is None) == (logits is None):
-        raise ArgumentError(
-            "Either `probs` or `logits` must be specified, but not both.",
-            expected="probs or logits",
-            got="both" if probs is not None else "none",
-            fix="pass one of them",
-        )
+
+def need_one(probs: _Given | None, logits: _Given | None) -> _Given:
+    """What is given of the two ways to give probabilities. Errors: ValueError for both or none."""
+    if probs is not None and logits is None:
+        return probs
+    if logits is not None and probs is None:
+        return logits
+    raise ArgumentError(
+        "Either `probs` or `logits` must be specified, but not both.",
+        expected="probs or logits",
+        got="both" if probs is not None else "none",
+        fix="pass one of them",
+    )
 
 
 class _WithOdds(Distribution):
     """A chance of success as `probs` or `logits`; the other is computed when it is asked for."""
 
-    def _take(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
-        need_one(probs, logits)
-        given = broadcast_all(logits if probs is None else probs, *others)
+    def _take(
+        self, probs: Tensor | float | None, logits: Tensor | float | None, *others: Tensor | float
+    ) -> tuple[Tensor, ...]:
+        given = broadcast_all(need_one(probs, logits), *others)
         self.__dict__["logits" if probs is None else "probs"] = given[0]
         return tuple(given)
 
@@ -63,7 +70,10 @@ class Bernoulli(_WithOdds, ExponentialFamily):
     has_enumerate_support = True
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         (given,) = self._take(probs, logits)
         super().__init__(given.size(), validate_args=validate_args)
@@ -84,12 +94,12 @@ class Bernoulli(_WithOdds, ExponentialFamily):
         """The variance."""
         return self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Zeros and ones."""
         with weft.no_grad():
             return weft.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
         if self._validate_args:
             self._validate_sample(value)
@@ -115,7 +125,10 @@ class Geometric(_WithOdds):
     support = constraints.nonnegative_integer
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         (given,) = self._take(probs, logits)
         super().__init__(given.size(), validate_args=validate_args)
@@ -143,7 +156,7 @@ class Geometric(_WithOdds):
         """The variance."""
         return (1.0 / self.probs - 1.0) / self.probs
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Counts, by inversion."""
         with weft.no_grad():
             shape = self._extended_shape(sample_shape)
@@ -151,7 +164,7 @@ class Geometric(_WithOdds):
             uniform = uniform.clamp(min=weft.finfo(uniform.dtype).tiny)
             return (uniform.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
         if self._validate_args:
             self._validate_sample(value)
@@ -179,9 +192,9 @@ class Binomial(_WithOdds):
 
     def __init__(
         self,
-        total_count: Any = 1,
-        probs: Any = None,
-        logits: Any = None,
+        total_count: Tensor | float = 1,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
         given, self.total_count = self._take(probs, logits, total_count)
@@ -208,13 +221,13 @@ class Binomial(_WithOdds):
         """The variance."""
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Counts. Reads the parameters."""
         with weft.no_grad():
             shape = self._extended_shape(sample_shape)
             return weft.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
         if self._validate_args:
             self._validate_sample(value)
@@ -254,9 +267,9 @@ class NegativeBinomial(_WithOdds):
 
     def __init__(
         self,
-        total_count: Any,
-        probs: Any = None,
-        logits: Any = None,
+        total_count: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
         given, self.total_count = self._take(probs, logits, total_count)
@@ -278,13 +291,13 @@ class NegativeBinomial(_WithOdds):
         """The variance."""
         return self.mean / weft.sigmoid(-self.logits)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Counts: Poisson at rates of a gamma law. Reads the parameters."""
         with weft.no_grad():
             shape = self._extended_shape(sample_shape)
             return weft.poisson(standard_gamma(self.total_count.expand(shape)) * self.logits.exp())
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
         if self._validate_args:
             self._validate_sample(value)
@@ -304,7 +317,7 @@ class Poisson(ExponentialFamily):
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: object, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.size(), validate_args=validate_args)
 
@@ -323,12 +336,12 @@ class Poisson(ExponentialFamily):
         """The variance."""
         return self.rate
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Counts. Reads the rate."""
         with weft.no_grad():
             return weft.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
         if self._validate_args:
             self._validate_sample(value)

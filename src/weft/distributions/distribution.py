@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
@@ -26,7 +26,7 @@ class lazy_property:  # noqa: N801 - reads as `property`
         self.name = function.__name__
         self.__doc__ = function.__doc__
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Distribution | None, owner: type | None = None) -> Any:
         if instance is None:
             return self
         with weft.enable_grad():
@@ -40,7 +40,7 @@ def _is_derived(kind: type, name: str) -> bool:
     return isinstance(getattr(kind, name, None), lazy_property)
 
 
-def broadcast_all(*values: Any) -> list[Any]:
+def broadcast_all(*values: object) -> list[Any]:
     """Numbers and tensors as tensors of one shape; numbers take the type of the tensors."""
     tensors = [value for value in values if isinstance(value, Tensor)]
     dtype = tensors[0].dtype if tensors else weft.get_default_dtype()
@@ -58,7 +58,7 @@ def broadcast_all(*values: Any) -> list[Any]:
     return list(weft.broadcast_tensors(*made))
 
 
-def sum_rightmost(value: Any, count: int) -> Any:
+def sum_rightmost(value: Tensor, count: int) -> Any:
     """A sum over the last `count` dimensions."""
     return value.flatten(value.dim() - count).sum(-1) if count else value
 
@@ -132,12 +132,12 @@ class Distribution:
                 fix="see how the parameter is computed",
             )
 
-    def expand(self, batch_shape: Shape, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         return self._expanded(batch_shape, _instance)
 
     def _expanded(
-        self, batch_shape: Shape, instance: Any = None, more: tuple[str, ...] = ()
+        self, batch_shape: Shape, instance: Distribution | None = None, more: tuple[str, ...] = ()
     ) -> Any:
         """A copy whose parameters, and what else is named, have another batch shape."""
         made = type(self).__new__(type(self)) if instance is None else instance
@@ -198,12 +198,12 @@ class Distribution:
         """The root of the variance."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Shape = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values of shape sample_shape + batch_shape + event_shape, without gradient."""
         with weft.no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Shape = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the parameters."""
         return self._missing("rsample")
 
@@ -216,15 +216,15 @@ class Distribution:
         )
         return self.sample((n,))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density, or of the probability."""
         return self._missing("log_prob")
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         return self._missing("cdf")
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         return self._missing("icdf")
 
@@ -240,7 +240,7 @@ class Distribution:
         """The exponential of the entropy."""
         return self.entropy().exp()
 
-    def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
+    def _get_checked_instance(self, cls: Any, _instance: Distribution | None = None) -> Any:
         """An empty instance for `expand` to fill. Errors: NotImplementedError in a subclass whose constructor is its
         own, as what it takes is not known."""
         if _instance is None and type(self).__init__ != cls.__init__:
@@ -253,10 +253,10 @@ class Distribution:
             )
         return self.__new__(type(self)) if _instance is None else _instance
 
-    def _extended_shape(self, sample_shape: Shape = ()) -> Any:
+    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Any:
         return weft.Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
-    def _validate_sample(self, value: Any) -> None:
+    def _validate_sample(self, value: object) -> None:
         """Errors: ValueError for anything but a tensor of a fitting shape within the support."""
         if not isinstance(value, Tensor):
             raise ArgumentError(

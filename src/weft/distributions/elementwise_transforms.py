@@ -7,13 +7,17 @@ its image are remembered, so that the inverse of what has just been computed is 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
+from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import sum_rightmost
 from weft.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from weft.distributions.constraints import Constraint
 
 
 class Transform:
@@ -58,44 +62,44 @@ class Transform:
 
     __hash__ = object.__hash__
 
-    def _same(self, other: Any) -> bool:
+    def _same(self, other: object) -> bool:
         return not self._own()
 
     def _own(self) -> list[str]:
         return [name for name in self.__dict__ if name not in ("_cache_size", "_pair", "_inv")]
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Tensor) -> Any:
         if self._cache_size == 0:
             return self._call(x)
         if self._pair[0] is not x:
             self._pair = (x, self._call(x))
         return self._pair[1]
 
-    def _inv_call(self, y: Any) -> Any:
+    def _inv_call(self, y: Tensor) -> Any:
         if self._cache_size == 0:
             return self._inverse(y)
         if self._pair[1] is not y:
             self._pair = (self._inverse(y), y)
         return self._pair[0]
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         raise NotImplementedError
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         raise NotImplementedError
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """log |dy / dx|."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         """The shape of the image of a value of a shape."""
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         """The shape of the value whose image has a shape."""
         return shape
 
@@ -119,21 +123,21 @@ class _InverseTransform(Transform):
     def _same(self, other: Any) -> bool:
         return bool(self._inv == other._inv)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Tensor) -> Any:
         return self._inv._inv_call(x)
 
-    def _inv_call(self, y: Any) -> Any:
+    def _inv_call(self, y: Tensor) -> Any:
         return self._inv(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """log |dy / dx|."""
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         """The shape of the image."""
         return self._inv.inverse_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         """The shape of the value."""
         return self._inv.forward_shape(shape)
 
@@ -196,17 +200,17 @@ class ComposeTransform(Transform):
         """The product of the signs."""
         return math.prod(part.sign for part in self.parts)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Tensor) -> Any:
         for part in self.parts:
             x = part(x)
         return x
 
-    def _inv_call(self, y: Any) -> Any:
+    def _inv_call(self, y: Tensor) -> Any:
         for part in reversed(self.parts):
             y = part._inv_call(y)
         return y
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """The sum of the parts'."""
         if not self.parts:
             return weft.zeros_like(x)
@@ -221,13 +225,13 @@ class ComposeTransform(Transform):
             dims += part.codomain.event_dim - part.domain.event_dim
         return sum(terms[1:], terms[0])
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         """The shape of the image."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         """The shape of the value."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
@@ -238,7 +242,7 @@ class ComposeTransform(Transform):
         return f"{type(self).__name__}(\n    {parts}\n)"
 
 
-def _widened(constraint: Any, dims: int) -> Any:
+def _widened(constraint: Constraint, dims: int) -> Any:
     more = dims - constraint.event_dim
     return constraints.independent(constraint, more) if more > 0 else constraint
 
@@ -272,13 +276,13 @@ class IndependentTransform(Transform):
             and self.reinterpreted_batch_ndims == other.reinterpreted_batch_ndims
         )
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return self.base_transform(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return self.base_transform.inv(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """The base's, added up."""
         found = self.base_transform.log_abs_det_jacobian(x, y)
         return sum_rightmost(found, self.reinterpreted_batch_ndims)
@@ -292,7 +296,7 @@ class ReshapeTransform(Transform):
 
     bijective = True
 
-    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+    def __init__(self, in_shape: Shape, out_shape: Shape, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.in_shape, self.out_shape = weft.Size(in_shape), weft.Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
@@ -316,21 +320,21 @@ class ReshapeTransform(Transform):
     def _same(self, other: Any) -> bool:
         return bool((self.in_shape, self.out_shape) == (other.in_shape, other.out_shape))
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return x.reshape((*x.shape[: x.dim() - len(self.in_shape)], *self.out_shape))
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y.reshape((*y.shape[: y.dim() - len(self.out_shape)], *self.in_shape))
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """Zero."""
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         """The shape of the image."""
         return weft.Size((*shape[: len(shape) - len(self.in_shape)], *self.out_shape))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         """The shape of the value."""
         return weft.Size((*shape[: len(shape) - len(self.out_shape)], *self.in_shape))
 
@@ -348,13 +352,13 @@ class ExpTransform(_Rising):
 
     codomain = constraints.positive
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return x.exp()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y.log()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """x."""
         return x
 
@@ -365,7 +369,7 @@ class PowerTransform(Transform):
     bijective = True
     domain = codomain = constraints.positive
 
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+    def __init__(self, exponent: Tensor | float, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.exponent = exponent if isinstance(exponent, Tensor) else weft.tensor(float(exponent))
 
@@ -377,24 +381,24 @@ class PowerTransform(Transform):
     def _same(self, other: Any) -> bool:
         return bool((self.exponent == other.exponent).all())
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return x.pow(self.exponent)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y.pow(1 / self.exponent)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """log |exponent * y / x|."""
         return (self.exponent * y / x).abs().log()
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         """The shape of the image."""
         return weft.broadcast_shapes(shape, self.exponent.shape)
 
     inverse_shape = forward_shape
 
 
-def _clipped_sigmoid(x: Any) -> Any:
+def _clipped_sigmoid(x: Tensor) -> Any:
     """The sigmoid, kept off 0 and 1."""
     limits = weft.finfo(x.dtype)
     return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
@@ -405,15 +409,15 @@ class SigmoidTransform(_Rising):
 
     codomain = constraints.unit_interval
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return _clipped_sigmoid(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         limits = weft.finfo(y.dtype)
         y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
         return y.log() - (-y).log1p()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """-softplus(-x) - softplus(x)."""
         softplus = weft.nn.functional.softplus
         return -softplus(-x) - softplus(x)
@@ -424,13 +428,13 @@ class SoftplusTransform(_Rising):
 
     codomain = constraints.positive
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return weft.nn.functional.softplus(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return (-y).expm1().neg().log() + y
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """-softplus(-x)."""
         return -weft.nn.functional.softplus(-x)
 
@@ -440,13 +444,13 @@ class TanhTransform(_Rising):
 
     codomain = constraints.interval(-1.0, 1.0)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return x.tanh()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y.atanh()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """log(1 - tanh(x) ** 2), without cancellation."""
         return 2.0 * (math.log(2.0) - x - weft.nn.functional.softplus(-2.0 * x))
 
@@ -456,10 +460,10 @@ class AbsTransform(Transform):
 
     domain, codomain = constraints.real, constraints.positive
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return x.abs()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y
 
 
@@ -468,7 +472,9 @@ class AffineTransform(Transform):
 
     bijective = True
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0
+    ) -> None:
         super().__init__(cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
@@ -495,13 +501,13 @@ class AffineTransform(Transform):
         pairs = ((self.loc, other.loc), (self.scale, other.scale))
         return all(bool(weft.as_tensor(a == b).all()) for a, b in pairs)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return self.loc + self.scale * x
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return (y - self.loc) / self.scale
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """log |scale|."""
         if isinstance(self.scale, Tensor):
             found = (self.scale.abs().log() + weft.zeros_like(x)).expand(x.shape)
@@ -509,7 +515,7 @@ class AffineTransform(Transform):
             found = weft.full_like(x, math.log(abs(self.scale)))
         return sum_rightmost(found, self._event_dim)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         """The shape of the image."""
         shapes = [getattr(value, "shape", ()) for value in (self.loc, self.scale)]
         return weft.broadcast_shapes(shape, *shapes)

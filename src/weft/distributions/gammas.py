@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import Distribution, ExponentialFamily, broadcast_all, special
 from weft.distributions.sampling import standard_gamma
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
 
@@ -19,7 +22,9 @@ class Gamma(ExponentialFamily):
     support = constraints.nonnegative
     has_rsample = True
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration: object, rate: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.concentration.size(), validate_args=validate_args)
 
@@ -38,12 +43,12 @@ class Gamma(ExponentialFamily):
         """The variance."""
         return self.concentration / self.rate.square()
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with (implicit) gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         return standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -59,7 +64,7 @@ class Gamma(ExponentialFamily):
         a = self.concentration
         return a - self.rate.log() + weft.lgamma(a) + (1.0 - a) * weft.digamma(a)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         if self._validate_args:
             self._validate_sample(value)
@@ -71,10 +76,10 @@ class Chi2(Gamma):
 
     arg_constraints = {"df": constraints.positive}
 
-    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         return self._expanded(batch_shape, _instance, ("concentration", "rate"))
 
@@ -91,7 +96,7 @@ class Dirichlet(ExponentialFamily):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
             raise ArgumentError(
                 "`concentration` parameter must be at least one-dimensional.",
@@ -102,12 +107,12 @@ class Dirichlet(ExponentialFamily):
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with (implicit) gradients: gamma numbers over their sum."""
         parts = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
         return parts / parts.sum(-1, keepdim=True)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -161,14 +166,17 @@ class Beta(ExponentialFamily):
     has_rsample = True
 
     def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+        self,
+        concentration1: Tensor | float,
+        concentration0: Tensor | float,
+        validate_args: bool | None = None,
     ) -> None:
         both = weft.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=False)
         self.concentration1, self.concentration0 = both[..., 0], both[..., 1]
         super().__init__(both.shape[:-1], validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         made._dirichlet = self._dirichlet.expand(batch_shape)
@@ -190,11 +198,11 @@ class Beta(ExponentialFamily):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total.square() * (total + 1))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with (implicit) gradients to the parameters."""
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -212,7 +220,9 @@ class FisherSnedecor(Distribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
         super().__init__(self.df1.size(), validate_args=validate_args)
 
@@ -235,7 +245,7 @@ class FisherSnedecor(Distribution):
         above = 2 * df2.square() * (self.df1 + df2 - 2)
         return above / (self.df1 * (df2 - 2).square() * (df2 - 4))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with (implicit) gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         above, below = (
@@ -244,7 +254,7 @@ class FisherSnedecor(Distribution):
         tiny = weft.finfo(above.dtype).tiny
         return (above / below.clamp(min=tiny)).clamp(min=tiny)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)

@@ -4,11 +4,13 @@ Kumaraswamy, LogisticNormal."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.distributions import constraints
-from weft.distributions.distribution import EULER, broadcast_all
+from weft.distributions.distribution import EULER, Distribution, broadcast_all
 from weft.distributions.elementwise_transforms import (
     AbsTransform,
     AffineTransform,
@@ -20,6 +22,7 @@ from weft.distributions.gammas import Gamma
 from weft.distributions.real import Cauchy, Exponential, Normal, Uniform
 from weft.distributions.simplex_transforms import StickBreakingTransform
 from weft.distributions.transformed import TransformedDistribution
+from weft.engine.frontend.tensor import Tensor
 
 
 class LogNormal(TransformedDistribution):
@@ -28,7 +31,9 @@ class LogNormal(TransformedDistribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive  # type: ignore[assignment]
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         super().__init__(Normal(loc, scale, validate_args), ExpTransform(), validate_args)
 
     loc = property(lambda self: self.base_dist.loc)
@@ -62,7 +67,7 @@ class _Half(TransformedDistribution):
     support = constraints.nonnegative  # type: ignore[assignment]
     _base: Any
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(self._base(0, scale, validate_args=False), AbsTransform(), validate_args)
         if self._validate_args:
             self._check_parameter("scale")
@@ -74,7 +79,7 @@ class _Half(TransformedDistribution):
         """The most probable value."""
         return weft.zeros_like(self.scale)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -82,13 +87,13 @@ class _Half(TransformedDistribution):
         found = self.base_dist.log_prob(value) + math.log(2)
         return weft.where(value >= 0, found, -math.inf)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         if self._validate_args:
             self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         return self.base_dist.icdf((value + 1) / 2)
 
@@ -135,7 +140,9 @@ class InverseGamma(TransformedDistribution):
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive  # type: ignore[assignment]
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
         negative = -weft.ones((), dtype=base.rate.dtype)
         super().__init__(base, PowerTransform(negative), validate_args)
@@ -172,13 +179,17 @@ class Pareto(TransformedDistribution):
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 
-    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
         parts = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, parts, validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(
+        self, batch_shape: Shape | Sequence[int], _instance: Distribution | None = None
+    ) -> Any:
         """The same distribution with a larger batch."""
         made = super().expand(batch_shape, _instance)
         made.transforms = [ExpTransform(), AffineTransform(loc=0, scale=made.scale)]
@@ -217,7 +228,12 @@ class Weibull(TransformedDistribution):
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive  # type: ignore[assignment]
 
-    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        scale: Tensor | float,
+        concentration: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         base = Exponential(weft.ones_like(self.scale), validate_args=validate_args)
         super().__init__(base, self._parts(), validate_args)
@@ -226,7 +242,9 @@ class Weibull(TransformedDistribution):
         power = PowerTransform(self.concentration.reciprocal())
         return [power, AffineTransform(loc=0, scale=self.scale)]
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(
+        self, batch_shape: Shape | Sequence[int], _instance: Distribution | None = None
+    ) -> Any:
         """The same distribution with a larger batch."""
         made = super().expand(batch_shape, _instance)
         made.transforms = made._parts()
@@ -267,7 +285,10 @@ class Kumaraswamy(TransformedDistribution):
     support = constraints.unit_interval  # type: ignore[assignment]
 
     def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+        self,
+        concentration1: Tensor | float,
+        concentration0: Tensor | float,
+        validate_args: bool | None = None,
     ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         zeros = weft.zeros_like(self.concentration0)
@@ -280,7 +301,9 @@ class Kumaraswamy(TransformedDistribution):
         )
         return [first, AffineTransform(loc=1.0, scale=-1.0), last]
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(
+        self, batch_shape: Shape | Sequence[int], _instance: Distribution | None = None
+    ) -> Any:
         """The same distribution with a larger batch."""
         made = super().expand(batch_shape, _instance)
         made.transforms = made._parts()
@@ -321,7 +344,9 @@ class LogisticNormal(TransformedDistribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex  # type: ignore[assignment]
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         if not base.batch_shape:
             base = base.expand((1,))

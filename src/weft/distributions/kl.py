@@ -21,20 +21,21 @@ from weft.distributions.multivariate import (
 )
 from weft.distributions.real import Cauchy, Exponential, Gumbel, Laplace, Normal, Uniform
 from weft.distributions.transformed import Independent, TransformedDistribution
+from weft.engine.frontend.tensor import Tensor
 
 __all__ = ["_KL_REGISTRY", "kl_divergence", "register_kl"]
 
 
-def _infinite(like: Any) -> Any:
+def _infinite(like: Tensor) -> Any:
     return weft.full_like(like, math.inf)
 
 
-def _x_log_x(value: Any) -> Any:
+def _x_log_x(value: Tensor) -> Any:
     return special.xlogy(value, value)
 
 
 @register_kl(Bernoulli, Bernoulli)
-def _bernoulli(p: Any, q: Any) -> Any:
+def _bernoulli(p: Bernoulli, q: Bernoulli) -> Any:
     softplus = weft.nn.functional.softplus
     one = p.probs * (softplus(-q.logits) - softplus(-p.logits))
     one = weft.where(p.probs == 0, 0.0, weft.where(q.probs == 0, math.inf, one))
@@ -44,7 +45,7 @@ def _bernoulli(p: Any, q: Any) -> Any:
 
 
 @register_kl(Binomial, Binomial)
-def _binomial(p: Any, q: Any) -> Any:
+def _binomial(p: Binomial, q: Binomial) -> Any:
     if bool((p.total_count < q.total_count).any()):
         raise NotImplementedError(
             "KL between Binomials where q.total_count > p.total_count is not implemented"
@@ -56,57 +57,57 @@ def _binomial(p: Any, q: Any) -> Any:
 
 
 @register_kl(Geometric, Geometric)
-def _geometric(p: Any, q: Any) -> Any:
+def _geometric(p: Geometric, q: Geometric) -> Any:
     return -p.entropy() - weft.log1p(-q.probs) / p.probs - q.logits
 
 
 @register_kl(Poisson, Poisson)
-def _poisson(p: Any, q: Any) -> Any:
+def _poisson(p: Poisson, q: Poisson) -> Any:
     return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
 
 
 @register_kl(Categorical, Categorical)
-def _categorical(p: Any, q: Any) -> Any:
+def _categorical(p: Categorical, q: Categorical) -> Any:
     terms = p.probs * (p.logits - q.logits)
     terms = weft.where(q.probs == 0, math.inf, terms)
     return weft.where(p.probs == 0, 0.0, terms).expand_as(p.probs).sum(-1)
 
 
 @register_kl(OneHotCategorical, OneHotCategorical)
-def _one_hot(p: Any, q: Any) -> Any:
+def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Any:
     return _categorical(p._categorical, q._categorical)
 
 
 @register_kl(Normal, Normal)
-def _normal(p: Any, q: Any) -> Any:
+def _normal(p: Normal, q: Normal) -> Any:
     ratio = (p.scale / q.scale).square()
     return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).square() - 1 - ratio.log())
 
 
 @register_kl(LogNormal, LogNormal)
-def _log_normal(p: Any, q: Any) -> Any:
+def _log_normal(p: LogNormal, q: LogNormal) -> Any:
     return _normal(p.base_dist, q.base_dist)
 
 
 @register_kl(HalfNormal, HalfNormal)
-def _half_normal(p: Any, q: Any) -> Any:
+def _half_normal(p: HalfNormal, q: HalfNormal) -> Any:
     return _normal(p.base_dist, q.base_dist)
 
 
 @register_kl(Cauchy, Cauchy)
-def _cauchy(p: Any, q: Any) -> Any:
+def _cauchy(p: Cauchy, q: Cauchy) -> Any:
     above = ((p.scale + q.scale).square() + (p.loc - q.loc).square()).log()
     return above - (4 * p.scale * q.scale).log()
 
 
 @register_kl(Laplace, Laplace)
-def _laplace(p: Any, q: Any) -> Any:
+def _laplace(p: Laplace, q: Laplace) -> Any:
     ratio, away = p.scale / q.scale, (p.loc - q.loc).abs()
     return -ratio.log() + away / q.scale + ratio * (-away / p.scale).exp() - 1
 
 
 @register_kl(Gumbel, Gumbel)
-def _gumbel(p: Any, q: Any) -> Any:
+def _gumbel(p: Gumbel, q: Gumbel) -> Any:
     ratio = p.scale / q.scale
     first, second = q.loc / q.scale, p.loc / q.scale
     tail = (first + (1 + ratio).lgamma() - second).exp()
@@ -114,19 +115,19 @@ def _gumbel(p: Any, q: Any) -> Any:
 
 
 @register_kl(Uniform, Uniform)
-def _uniform(p: Any, q: Any) -> Any:
+def _uniform(p: Uniform, q: Uniform) -> Any:
     found = ((q.high - q.low) / (p.high - p.low)).log()
     return weft.where((q.low > p.low) | (q.high < p.high), math.inf, found)
 
 
 @register_kl(Exponential, Exponential)
-def _exponential(p: Any, q: Any) -> Any:
+def _exponential(p: Exponential, q: Exponential) -> Any:
     ratio = q.rate / p.rate
     return -ratio.log() + ratio - 1
 
 
 @register_kl(Gamma, Gamma)
-def _gamma(p: Any, q: Any) -> Any:
+def _gamma(p: Gamma, q: Gamma) -> Any:
     return (
         q.concentration * (p.rate / q.rate).log()
         + weft.lgamma(q.concentration)
@@ -137,12 +138,12 @@ def _gamma(p: Any, q: Any) -> Any:
 
 
 @register_kl(Beta, Beta)
-def _beta(p: Any, q: Any) -> Any:
+def _beta(p: Beta, q: Beta) -> Any:
     return _dirichlet(p._dirichlet, q._dirichlet)
 
 
 @register_kl(Dirichlet, Dirichlet)
-def _dirichlet(p: Any, q: Any) -> Any:
+def _dirichlet(p: Dirichlet, q: Any) -> Any:
     total, other = p.concentration.sum(-1), q.concentration.sum(-1)
     norms = total.lgamma() - other.lgamma()
     parts = (p.concentration.lgamma() - q.concentration.lgamma()).sum(-1)
@@ -151,14 +152,14 @@ def _dirichlet(p: Any, q: Any) -> Any:
 
 
 @register_kl(Pareto, Pareto)
-def _pareto(p: Any, q: Any) -> Any:
+def _pareto(p: Pareto, q: Pareto) -> Any:
     ratio = q.alpha / p.alpha
     found = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
     return weft.where(p.scale < q.scale, math.inf, found)
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate(p: Any, q: Any) -> Any:
+def _multivariate(p: MultivariateNormal, q: MultivariateNormal) -> Any:
     if p.event_shape != q.event_shape:
         raise ValueError(
             "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
@@ -171,21 +172,21 @@ def _multivariate(p: Any, q: Any) -> Any:
 
 
 @register_kl(Independent, Independent)
-def _independent(p: Any, q: Any) -> Any:
+def _independent(p: Independent, q: Any) -> Any:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
-def _transformed(p: Any, q: Any) -> Any:
+def _transformed(p: TransformedDistribution, q: Any) -> Any:
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError
     return kl_divergence(p.base_dist, q.base_dist)
 
 
 @register_kl(Normal, Laplace)
-def _normal_laplace(p: Any, q: Any) -> Any:
+def _normal_laplace(p: Normal, q: Laplace) -> Any:
     away = (p.loc - q.loc) / p.scale
     near = math.sqrt(2 / math.pi) * (-0.5 * away.square()).exp()
     found = near + away * weft.erf(math.sqrt(0.5) * away)
@@ -194,7 +195,7 @@ def _normal_laplace(p: Any, q: Any) -> Any:
 
 
 @register_kl(Laplace, Normal)
-def _laplace_normal(p: Any, q: Any) -> Any:
+def _laplace_normal(p: Laplace, q: Normal) -> Any:
     variance = q.scale.square()
     ratio = p.scale.square() / variance
     away = 0.5 * (p.loc - q.loc).square() / variance
@@ -202,7 +203,7 @@ def _laplace_normal(p: Any, q: Any) -> Any:
 
 
 @register_kl(Uniform, Normal)
-def _uniform_normal(p: Any, q: Any) -> Any:
+def _uniform_normal(p: Uniform, q: Normal) -> Any:
     width = p.high - p.low
     logs = (math.sqrt(2 * math.pi) * q.scale / width).log()
     inside = width.square() / 12 + ((p.high + p.low - 2 * q.loc) / 2).square()
@@ -210,25 +211,25 @@ def _uniform_normal(p: Any, q: Any) -> Any:
 
 
 @register_kl(Uniform, Exponential)
-def _uniform_exponential(p: Any, q: Any) -> Any:
+def _uniform_exponential(p: Uniform, q: Exponential) -> Any:
     found = q.rate * (p.high + p.low) / 2 - ((p.high - p.low) * q.rate).log()
     return weft.where(p.low < 0, math.inf, found)
 
 
 @register_kl(Exponential, Gamma)
-def _exponential_gamma(p: Any, q: Any) -> Any:
+def _exponential_gamma(p: Exponential, q: Gamma) -> Any:
     ratio = q.rate / p.rate
     logs = -q.concentration * ratio.log()
     return logs + ratio + q.concentration.lgamma() + q.concentration * EULER - (1 + EULER)
 
 
 @register_kl(Gamma, Exponential)
-def _gamma_exponential(p: Any, q: Any) -> Any:
+def _gamma_exponential(p: Gamma, q: Exponential) -> Any:
     return -p.entropy() - q.rate.log() + q.rate * p.concentration / p.rate
 
 
 @register_kl(Exponential, Normal)
-def _exponential_normal(p: Any, q: Any) -> Any:
+def _exponential_normal(p: Exponential, q: Normal) -> Any:
     variance, square = q.scale.square(), p.rate.square()
     logs = 0.5 * (square * variance * 2 * math.pi).log()
     moments = 1 / square - q.loc / p.rate + q.loc.square() / 2
@@ -236,7 +237,7 @@ def _exponential_normal(p: Any, q: Any) -> Any:
 
 
 @register_kl(Gamma, Normal)
-def _gamma_normal(p: Any, q: Any) -> Any:
+def _gamma_normal(p: Gamma, q: Normal) -> Any:
     variance, a = q.scale.square(), p.concentration
     norms = 0.5 * (p.rate.square() * variance * 2 * math.pi).log() - a - a.lgamma()
     mean = a / p.rate
@@ -245,7 +246,7 @@ def _gamma_normal(p: Any, q: Any) -> Any:
 
 
 @register_kl(Beta, Uniform)
-def _beta_uniform(p: Any, q: Any) -> Any:
+def _beta_uniform(p: Beta, q: Uniform) -> Any:
     found = -p.entropy() + (q.high - q.low).log()
     return weft.where((q.low > 0) | (q.high < 1), math.inf, found)
 
@@ -260,7 +261,7 @@ def _beta_uniform(p: Any, q: Any) -> Any:
 @register_kl(Laplace, Gamma)
 @register_kl(Laplace, Exponential)
 @register_kl(Laplace, Beta)
-def _outside(p: Any, q: Any) -> Any:
+def _outside(p: Normal | Laplace | Gumbel | Cauchy, q: Uniform | Gamma | Exponential | Beta) -> Any:
     """Values that q never gives."""
     return _infinite(p.loc + weft.zeros(q.batch_shape))
 
@@ -271,6 +272,8 @@ def _outside(p: Any, q: Any) -> Any:
 @register_kl(Exponential, Beta)
 @register_kl(Poisson, Bernoulli)
 @register_kl(Poisson, Binomial)
-def _outside_of_rates(p: Any, q: Any) -> Any:
+def _outside_of_rates(
+    p: Gamma | Exponential | Poisson, q: Uniform | Beta | Bernoulli | Binomial
+) -> Any:
     """Values that q never gives."""
     return _infinite(p.rate + weft.zeros(q.batch_shape))

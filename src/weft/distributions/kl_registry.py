@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import ArgumentTypeError
+
+if TYPE_CHECKING:
+    from weft.distributions.distribution import Distribution
+
 
 _Rule = Callable[[Any, Any], Any]
 _KL_REGISTRY: dict[tuple[type, type], _Rule] = {}
@@ -48,7 +52,7 @@ def _rule(p: type, q: type) -> _Rule | None:
     return found
 
 
-def kl_divergence(p: Any, q: Any) -> Any:
+def kl_divergence(p: Distribution, q: Distribution) -> Any:
     """KL(p || q) in nats, for a batch of pairs. Errors: NotImplementedError for a pair without a formula."""
     rule = _rule(type(p), type(q))
     if rule is None:

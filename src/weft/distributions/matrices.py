@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import (
     Distribution,
@@ -17,6 +19,7 @@ from weft.distributions.distribution import (
 )
 from weft.distributions.gammas import Beta, Chi2
 from weft.distributions.multivariate import MultivariateNormal, half_log_det, solve_lower
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
 
@@ -37,10 +40,10 @@ class Wishart(Distribution):
 
     def __init__(
         self,
-        df: Any,
-        covariance_matrix: Any = None,
-        precision_matrix: Any = None,
-        scale_tril: Any = None,
+        df: Tensor | float,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         given = [m for m in (covariance_matrix, precision_matrix, scale_tril) if m is not None]
@@ -61,7 +64,7 @@ class Wishart(Distribution):
         self.df, self._normal = df.expand(batch), self._normal.expand(batch)
         super().__init__(batch, (size, size), validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         return Wishart(
             self.df.expand(batch_shape), scale_tril=self._normal.expand(batch_shape).scale_tril
@@ -105,7 +108,7 @@ class Wishart(Distribution):
         products = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self._wide_df * (scale.square() + products)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Matrices with gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         below = weft.randn(shape, dtype=self.df.dtype).tril(-1)
@@ -120,7 +123,7 @@ class Wishart(Distribution):
         halves = half_log_det(self.scale_tril) + 0.5 * size * math.log(2)
         return self.df * halves + weft.mvlgamma(self.df / 2, size)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -149,7 +152,7 @@ class LKJCholesky(Distribution):
     support = constraints.corr_cholesky
 
     def __init__(
-        self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None
+        self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None
     ) -> None:
         if dim < 2:
             raise ArgumentError(
@@ -162,11 +165,11 @@ class LKJCholesky(Distribution):
         (self.concentration,) = broadcast_all(concentration)
         super().__init__(self.concentration.size(), (dim, dim), validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         return LKJCholesky(self.dim, self.concentration.expand(batch_shape), validate_args=False)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Factors, row by row: a direction and a length."""
         with weft.no_grad():
             shape, dtype = self._extended_shape(sample_shape), self.concentration.dtype
@@ -180,7 +183,7 @@ class LKJCholesky(Distribution):
             left = 1 - below.square().sum(-1)
             return below + left.clamp(min=weft.finfo(dtype).tiny).sqrt().diag_embed()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -202,8 +205,8 @@ class ContinuousBernoulli(Distribution):
 
     def __init__(
         self,
-        probs: Any = None,
-        logits: Any = None,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
@@ -215,14 +218,15 @@ class ContinuousBernoulli(Distribution):
                 fix="pass one of them",
             )
         if probs is not None:
-            (probs,) = broadcast_all(probs)
-            self.probs = clamp_probs(probs)
+            (given,) = broadcast_all(probs)
+            self.probs = clamp_probs(given)
         else:
-            (self.logits,) = broadcast_all(logits)
+            (given,) = broadcast_all(logits)
+            self.logits = given
         self._lims = lims
-        super().__init__((probs if probs is not None else self.logits).size(), (), validate_args)
+        super().__init__(given.size(), (), validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         return self._expanded(batch_shape, _instance)
 
@@ -265,27 +269,27 @@ class ContinuousBernoulli(Distribution):
         square = x.square()
         return weft.where(far, exact, 1 / 12 - (1 / 15 - 128 / 945 * square) * square)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
         p = self.probs
         return value * p.log() + (1 - value) * weft.log1p(-p) + self._log_scale()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         far, p, _ = self._split()
         inside = value.clamp(0, 1)
         exact = (p**inside * (1 - p) ** (1 - inside) + p - 1) / (2 * p - 1)
         return weft.where(far, exact, inside)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         far, p, _ = self._split()
         exact = weft.log1p(value * (2 * p - 1) / (1 - p)) / (p.log() - weft.log1p(-p))
         return weft.where(far, exact, value)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the parameters."""
         return self.icdf(weft.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import linalg
 from weft.distributions.elementwise_transforms import ComposeTransform, Transform
+from weft.engine.frontend.tensor import Tensor
 
 
 class LowerCholeskyTransform(Transform):
@@ -16,10 +18,10 @@ class LowerCholeskyTransform(Transform):
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
 
@@ -29,11 +31,11 @@ class PositiveDefiniteTransform(Transform):
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         factor = LowerCholeskyTransform()(x)
         return factor @ factor.mT
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return LowerCholeskyTransform().inv(linalg.cholesky(y))
 
 
@@ -43,7 +45,7 @@ class CorrCholeskyTransform(Transform):
     bijective = True
     domain, codomain = constraints.real_vector, constraints.corr_cholesky
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         count = self._size(x.shape[-1])
         rows, columns = weft.tril_indices(count, count, -1)
         eps = weft.finfo(x.dtype).eps
@@ -55,14 +57,14 @@ class CorrCholeskyTransform(Transform):
         left = weft.nn.functional.pad(left[..., :-1], [1, 0], value=1)
         return (lower + weft.eye(count, dtype=x.dtype)) * left
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         count = y.shape[-1]
         left = (1 - (y * y).cumsum(-1)).clamp(min=weft.finfo(y.dtype).tiny).sqrt()
         left = weft.nn.functional.pad(left[..., :-1], [1, 0], value=1)
         rows, columns = weft.tril_indices(count, count, -1)
         return (y / left)[..., rows, columns].atanh()
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """The stretch of the rows and that of tanh."""
         squares = (y * y).cumsum(-1)
         count = y.shape[-1]
@@ -76,12 +78,12 @@ class CorrCholeskyTransform(Transform):
     def _size(length: int) -> int:
         return round((0.25 + 2 * length) ** 0.5 + 0.5)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Shape) -> Any:
         """A square matrix."""
         count = self._size(shape[-1])
         return weft.Size((*shape[:-1], count, count))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Shape) -> Any:
         """A vector."""
         return weft.Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
 
@@ -89,7 +91,13 @@ class CorrCholeskyTransform(Transform):
 class CatTransform(Transform):
     """Transforms of pieces along a dimension."""
 
-    def __init__(self, tseq: Any, dim: int = 0, lengths: Any = None, cache_size: int = 0) -> None:
+    def __init__(
+        self,
+        tseq: list[Transform],
+        dim: int = 0,
+        lengths: list[int] | None = None,
+        cache_size: int = 0,
+    ) -> None:
         super().__init__(cache_size)
         self.transforms = [part.with_cache(cache_size) for part in tseq]
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
@@ -112,16 +120,16 @@ class CatTransform(Transform):
         """The parts'."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
-    def _pieces(self, value: Any) -> Any:
+    def _pieces(self, value: Tensor) -> Any:
         return zip(self.transforms, value.split(self.lengths, self.dim), strict=True)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return weft.cat([part(piece) for part, piece in self._pieces(x)], self.dim)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return weft.cat([part.inv(piece) for part, piece in self._pieces(y)], self.dim)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """The parts', side by side."""
         images = y.split(self.lengths, self.dim)
         found = [
@@ -134,7 +142,7 @@ class CatTransform(Transform):
 class StackTransform(Transform):
     """Transforms of slices along a dimension."""
 
-    def __init__(self, tseq: Any, dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(self, tseq: list[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.transforms = [part.with_cache(cache_size) for part in tseq]
         self.dim = dim
@@ -151,16 +159,16 @@ class StackTransform(Transform):
         """The parts'."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
-    def _slices(self, value: Any) -> Any:
+    def _slices(self, value: Tensor) -> Any:
         return zip(self.transforms, value.unbind(self.dim), strict=True)
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return weft.stack([part(piece) for part, piece in self._slices(x)], self.dim)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return weft.stack([part.inv(piece) for part, piece in self._slices(y)], self.dim)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """The parts', side by side."""
         images = y.unbind(self.dim)
         found = [
@@ -186,13 +194,13 @@ class CumulativeDistributionTransform(Transform):
         """What the distribution gives."""
         return self.distribution.support
 
-    def _call(self, x: Any) -> Any:
+    def _call(self, x: Tensor) -> Any:
         return self.distribution.cdf(x)
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Tensor) -> Any:
         return self.distribution.icdf(y)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """The log density."""
         return self.distribution.log_prob(x)
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.categories import Categorical
 from weft.distributions.distribution import LOG_SQRT_TAU, Distribution, lazy_property, linalg
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
 
-def solve_lower(factor: Any, right: Any) -> Any:
+def solve_lower(factor: Tensor, right: Tensor) -> Any:
     """X of `factor @ X = right`, for a lower triangular factor; batches are broadcast."""
     batch = weft.broadcast_shapes(factor.shape[:-2], right.shape[:-2])
     factor = factor.expand((*batch, *factor.shape[-2:]))
@@ -20,22 +23,22 @@ def solve_lower(factor: Any, right: Any) -> Any:
     return linalg.solve_triangular(factor, right, upper=False)
 
 
-def squared_distance(factor: Any, difference: Any) -> Any:
+def squared_distance(factor: Tensor, difference: Tensor) -> Any:
     """The squared Mahalanobis distance of differences (..., n) under a Cholesky factor (..., n, n)."""
     return solve_lower(factor, difference.unsqueeze(-1)).squeeze(-1).square().sum(-1)
 
 
-def _applied(matrix: Any, vector: Any) -> Any:
+def _applied(matrix: object, vector: Any) -> Any:
     """Matrices (..., n, m) times vectors (..., m); batches are broadcast."""
     return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
 
 
-def half_log_det(factor: Any) -> Any:
+def half_log_det(factor: Tensor) -> Any:
     """Half the log determinant of the matrix of a Cholesky factor."""
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-def _factor_of_precision(precision: Any) -> Any:
+def _factor_of_precision(precision: Tensor) -> Any:
     """The Cholesky factor of the inverse, from that of the matrix turned around."""
     turned = linalg.cholesky(precision.flip((-2, -1)))
     inverse = turned.flip((-2, -1)).mT
@@ -57,9 +60,9 @@ class MultivariateNormal(Distribution):
 
     def __init__(
         self,
-        loc: Any,
-        covariance_matrix: Any = None,
-        precision_matrix: Any = None,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
         scale_tril: Any = None,
         validate_args: bool | None = None,
     ) -> None:
@@ -97,7 +100,7 @@ class MultivariateNormal(Distribution):
         super().__init__(batch, loc.shape[-1:], validate_args)
         self._unbroadcasted_scale_tril = _scale_tril(name, matrix)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         return self._expanded(batch_shape, _instance)
 
@@ -134,12 +137,12 @@ class MultivariateNormal(Distribution):
         """The variances of the components."""
         return self.scale_tril.square().sum(-1)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the parameters."""
         normal = weft.randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
         return self.loc + (self.scale_tril @ normal.unsqueeze(-1)).squeeze(-1)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -154,7 +157,7 @@ class MultivariateNormal(Distribution):
         return found.expand(self._batch_shape)
 
 
-def _scale_tril(name: str, matrix: Any) -> Any:
+def _scale_tril(name: str, matrix: Tensor) -> Any:
     if name == "scale_tril":
         return matrix
     return linalg.cholesky(matrix) if name == "covariance_matrix" else _factor_of_precision(matrix)
@@ -168,7 +171,7 @@ class MixtureSameFamily(Distribution):
     def __init__(
         self,
         mixture_distribution: Any,
-        component_distribution: Any,
+        component_distribution: Distribution,
         validate_args: bool | None = None,
     ) -> None:
         self._mixture, self._component = mixture_distribution, component_distribution
@@ -191,7 +194,7 @@ class MixtureSameFamily(Distribution):
         self._event_ndims = len(component_distribution.event_shape)
         super().__init__(batch[:-1], component_distribution.event_shape, validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         made._component = self._component.expand((*batch_shape, self._num_component))
@@ -223,18 +226,18 @@ class MixtureSameFamily(Distribution):
         away = (self._component.mean - self.mean.unsqueeze(place)).square()
         return within + (weights * away).sum(place)
 
-    def cdf(self, x: Any) -> Any:
+    def cdf(self, x: Tensor) -> Any:
         """The probability of values up to this one."""
         return (self._component.cdf(self._padded(x)) * self._mixture.probs).sum(-1)
 
-    def log_prob(self, x: Any) -> Any:
+    def log_prob(self, x: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(x)
         found = self._component.log_prob(self._padded(x))
         return weft.logsumexp(found + weft.log_softmax(self._mixture.logits, -1), -1)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values. Reads the weights of the components."""
         with weft.no_grad():
             place = -1 - self._event_ndims
@@ -244,7 +247,7 @@ class MixtureSameFamily(Distribution):
             chosen = chosen.expand((*chosen.shape[:place], 1, *self._event_shape))
             return values.gather(values.dim() + place, chosen).squeeze(place)
 
-    def _padded(self, x: Any) -> Any:
+    def _padded(self, x: Tensor) -> Any:
         return x.unsqueeze(-1 - self._event_ndims)
 
     def __repr__(self) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import weft
+from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import (
     LOG_SQRT_TAU,
@@ -18,6 +20,7 @@ from weft.distributions.distribution import (
     special,
 )
 from weft.distributions.multivariate import half_log_det, solve_lower
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 from weft.functional.support import host
 
@@ -28,11 +31,13 @@ class VonMises(Distribution):
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
 
-    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: object, concentration: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.size(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         return self._expanded(batch_shape, _instance)
 
@@ -51,7 +56,7 @@ class VonMises(Distribution):
         """The circular variance."""
         return 1 - special.i1e(self.concentration) / special.i0e(self.concentration)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -59,7 +64,7 @@ class VonMises(Distribution):
         scale = math.log(2 * math.pi) + special.i0e(self.concentration).log()
         return self.concentration * distance - scale
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Angles in [-pi, pi). Reads the parameters; draws until every proposal is accepted."""
         shape = self._extended_shape(sample_shape)
         with weft.no_grad():
@@ -68,7 +73,7 @@ class VonMises(Distribution):
             return (angle + math.pi + self.loc) % (2 * math.pi) - math.pi
 
 
-def _angles(kappa: Any) -> Any:
+def _angles(kappa: np.ndarray) -> Any:
     """Angles around 0 of each concentration."""
     root = 1 + np.sqrt(1 + 4 * kappa**2)
     with np.errstate(all="ignore"):
@@ -99,12 +104,16 @@ class GeneralizedPareto(Distribution):
     has_rsample = True
 
     def __init__(
-        self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
+        self,
+        loc: object,
+        scale: Tensor | float,
+        concentration: Tensor | float,
+        validate_args: bool | None = None,
     ) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.size(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         return self._expanded(batch_shape, _instance)
 
@@ -119,11 +128,11 @@ class GeneralizedPareto(Distribution):
         flat = weft.isclose(self.concentration, weft.zeros_like(self.concentration))
         return ~flat, weft.where(flat, 1.0, self.concentration)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the parameters."""
         return self.icdf(weft.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
 
-    def _hazard(self, value: Any) -> Any:
+    def _hazard(self, value: object) -> Any:
         """-log of the probability of more."""
         if self._validate_args:
             self._validate_sample(value)
@@ -131,15 +140,15 @@ class GeneralizedPareto(Distribution):
         curved, safe = self._curved()
         return weft.where(curved, weft.log1p(safe * scaled) / safe, scaled)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         return -(1 + self.concentration) * self._hazard(value) - self.scale.log()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         return -weft.expm1(-self._hazard(value))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         hazard = -weft.log1p(-value)
         curved, safe = self._curved()
@@ -183,7 +192,7 @@ class LowRankMultivariateNormal(Distribution):
     has_rsample = True
 
     def __init__(
-        self, loc: Any, cov_factor: Any, cov_diag: Any, validate_args: bool | None = None
+        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
     ) -> None:
         size = loc.shape[-1] if loc.dim() else None
         if size is None or cov_factor.dim() < 2 or cov_factor.shape[-2] != size:
@@ -205,7 +214,7 @@ class LowRankMultivariateNormal(Distribution):
         self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
         super().__init__(batch, (size,), validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         return self._expanded(batch_shape, _instance)
 
@@ -248,7 +257,7 @@ class LowRankMultivariateNormal(Distribution):
         part = solve_lower(self._capacitance_tril, scaled)
         return self.cov_diag.reciprocal().diag_embed() - part.mT @ part
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         few = weft.randn((*shape[:-1], self.cov_factor.shape[-1]), dtype=self.loc.dtype)
@@ -258,7 +267,7 @@ class LowRankMultivariateNormal(Distribution):
     def _half_log_det(self) -> Any:
         return half_log_det(self._capacitance_tril) + 0.5 * self.cov_diag.log().sum(-1)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)

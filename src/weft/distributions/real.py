@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import (
     EULER,
@@ -15,6 +17,8 @@ from weft.distributions.distribution import (
     broadcast_all,
 )
 from weft.distributions.sampling import standard_gamma
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 
 
 class _LocationScale(Distribution):
@@ -24,7 +28,9 @@ class _LocationScale(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: object, scale: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.size(), validate_args=validate_args)
 
@@ -38,15 +44,15 @@ class _LocationScale(Distribution):
         """The most probable value."""
         return self.loc
 
-    def _standard(self, shape: Any, dtype: Any) -> Any:
+    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
         raise NotImplementedError
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.loc + self._standard(shape, self.loc.dtype) * self.scale
 
-    def _scaled(self, value: Any) -> Any:
+    def _scaled(self, value: Tensor) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         return (value - self.loc) / self.scale
@@ -65,18 +71,18 @@ class Normal(_LocationScale, ExponentialFamily):
         """The variance."""
         return self.scale.square()
 
-    def _standard(self, shape: Any, dtype: Any) -> Any:
+    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
         return weft.randn(shape, dtype=dtype)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         return -0.5 * self._scaled(value).square() - self.scale.log() - LOG_SQRT_TAU
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         return 0.5 * (1 + weft.erf(self._scaled(value) / math.sqrt(2)))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         return self.loc + self.scale * weft.erfinv(2 * value - 1) * math.sqrt(2)
 
@@ -85,7 +91,7 @@ class Normal(_LocationScale, ExponentialFamily):
         return 0.5 + LOG_SQRT_TAU + self.scale.log()
 
 
-def _centred(shape: Any, dtype: Any) -> Any:
+def _centred(shape: Shape | Tensor, dtype: DType) -> Any:
     """Uniform numbers in (-1, 1)."""
     eps = weft.finfo(dtype).eps
     return (weft.rand(shape, dtype=dtype) * 2 - 1).clamp(min=eps - 1)
@@ -104,20 +110,20 @@ class Laplace(_LocationScale):
         """The standard deviation."""
         return math.sqrt(2) * self.scale
 
-    def _standard(self, shape: Any, dtype: Any) -> Any:
+    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
         uniform = _centred(shape, dtype)
         return -uniform.sign() * weft.log1p(-uniform.abs())
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         return -self._scaled(value).abs() - (2 * self.scale).log()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         scaled = self._scaled(value)
         return 0.5 - 0.5 * scaled.sign() * weft.expm1(-scaled.abs())
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         centred = value - 0.5
         return self.loc - self.scale * centred.sign() * weft.log1p(-2 * centred.abs())
@@ -140,18 +146,18 @@ class Cauchy(_LocationScale):
         """Infinite."""
         return weft.full_like(self.loc, math.inf)
 
-    def _standard(self, shape: Any, dtype: Any) -> Any:
+    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
         return weft.tan(_centred(shape, dtype) * (math.pi / 2))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         return -math.log(math.pi) - self.scale.log() - self._scaled(value).square().log1p()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         return weft.atan(self._scaled(value)) / math.pi + 0.5
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         return weft.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 
@@ -178,21 +184,21 @@ class Gumbel(_LocationScale):
         """The standard deviation."""
         return math.pi / math.sqrt(6) * self.scale
 
-    def _standard(self, shape: Any, dtype: Any) -> Any:
+    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
         limits = weft.finfo(dtype)
         uniform = weft.rand(shape, dtype=dtype).clamp(limits.tiny, 1 - limits.eps)
         return -(-uniform.log()).log()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         below = -self._scaled(value)
         return below - below.exp() - self.scale.log()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         return (-(-self._scaled(value)).exp()).exp()
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         return self.loc - self.scale * (-value.log()).log()
 
@@ -213,7 +219,11 @@ class StudentT(Distribution):
     has_rsample = True
 
     def __init__(
-        self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
+        self,
+        df: Tensor | float,
+        loc: Tensor | float = 0.0,
+        scale: Tensor | float = 1.0,
+        validate_args: bool | None = None,
     ) -> None:
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         super().__init__(self.df.size(), validate_args=validate_args)
@@ -235,14 +245,14 @@ class StudentT(Distribution):
         finite = weft.where(self.df > 2, self.scale.square() * df / (df - 2), math.inf)
         return weft.where(self.df > 1, finite, math.nan)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         normal = weft.randn(shape, dtype=self.df.dtype)
         chi2 = 2 * standard_gamma((self.df / 2).expand(shape))
         return self.loc + self.scale * normal * weft.rsqrt(chi2 / self.df)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -274,7 +284,9 @@ class Uniform(Distribution):
         """`low` stays below `high`."""
         return {"low": constraints.dependent, "high": constraints.dependent}
 
-    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, low: object, high: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.size(), validate_args=validate_args)
         if self._validate_args and not bool((self.low < self.high).all()):
@@ -300,25 +312,25 @@ class Uniform(Distribution):
         """The variance."""
         return (self.high - self.low).square() / 12
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.low + weft.rand(shape, dtype=self.low.dtype) * (self.high - self.low)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
         inside = (self.low <= value) & (value < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         if self._validate_args:
             self._validate_sample(value)
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         return value * (self.high - self.low) + self.low
 
@@ -334,7 +346,7 @@ class Exponential(ExponentialFamily):
     support = constraints.nonnegative
     has_rsample = True
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.size(), validate_args=validate_args)
 
@@ -358,24 +370,24 @@ class Exponential(ExponentialFamily):
         """The variance."""
         return self.rate.pow(-2)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients to the rate."""
         shape = self._extended_shape(sample_shape)
         return -weft.log1p(-weft.rand(shape, dtype=self.rate.dtype)) / self.rate
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
         return self.rate.log() - self.rate * value
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         if self._validate_args:
             self._validate_sample(value)
         return -weft.expm1(-self.rate * value)
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         return -weft.log1p(-value) / self.rate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.distributions import constraints
 from weft.distributions.elementwise_transforms import (
@@ -24,6 +24,10 @@ from weft.distributions.matrix_transforms import (
 )
 from weft.distributions.simplex_transforms import SoftmaxTransform, StickBreakingTransform
 
+if TYPE_CHECKING:
+    from weft.distributions.constraints import Constraint
+
+
 Factory = Callable[[Any], Any]
 
 
@@ -34,18 +38,18 @@ class ConstraintRegistry:
         self._own: dict[Any, Factory] = {}
         self._kinds: list[tuple[Callable[[Any], bool], Factory]] = []
 
-    def register(self, constraint: Any, factory: Factory | None = None) -> Any:
+    def register(self, constraint: type | Constraint, factory: Factory | None = None) -> Any:
         """What to make of all constraints of a class, or of that of a constraint; also a decorator."""
         if factory is None:
             return lambda made: self.register(constraint, made)
         self._own[constraint if isinstance(constraint, type) else type(constraint)] = factory
         return factory
 
-    def when(self, holds: Callable[[Any], bool], factory: Factory) -> None:
+    def when(self, holds: Callable[[object], bool], factory: Factory) -> None:
         """What to make of constraints of which something holds."""
         self._kinds.append((holds, factory))
 
-    def __call__(self, constraint: Any) -> Any:
+    def __call__(self, constraint: Constraint) -> Any:
         factory = self._own.get(type(constraint))
         if factory is not None:
             return factory(constraint)
@@ -60,7 +64,7 @@ class ConstraintRegistry:
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 
 
-def _has(bounds: tuple[str, ...], constraint: Any) -> bool:
+def _has(bounds: tuple[str, ...], constraint: Constraint) -> bool:
     """Whether a constraint of real numbers has just these bounds."""
     have = {name for name in ("lower_bound", "upper_bound") if hasattr(constraint, name)}
     return have == set(bounds) and not constraint.is_discrete
@@ -98,16 +102,16 @@ def _slices(registry: ConstraintRegistry, constraint: Any) -> Any:
     return StackTransform([registry(part) for part in constraint.cseq], constraint.dim)
 
 
-def _identity(constraint: Any) -> Any:
+def _identity(constraint: Constraint) -> Any:
     return identity_transform
 
 
-def _made(transform: Callable[[], Any], constraint: Any) -> Any:
+def _made(transform: Callable[[], object], constraint: Constraint) -> Any:
     """A transform that a constraint has no say in."""
     return transform()
 
 
-def _fill(registry: ConstraintRegistry, simplex: Any) -> None:
+def _fill(registry: ConstraintRegistry, simplex: type) -> None:
     registry.register(constraints.real, _identity)
     registry.register(constraints.simplex, partial(_made, simplex))
     registry.register(constraints.lower_cholesky, partial(_made, LowerCholeskyTransform))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import weft
@@ -12,6 +13,7 @@ from weft.distributions.counts import _WithOdds
 from weft.distributions.distribution import broadcast_all, clamp_probs
 from weft.distributions.elementwise_transforms import ExpTransform, SigmoidTransform
 from weft.distributions.transformed import TransformedDistribution
+from weft.engine.frontend.tensor import Tensor
 
 
 class LogitRelaxedBernoulli(_WithOdds):
@@ -22,13 +24,17 @@ class LogitRelaxedBernoulli(_WithOdds):
     has_rsample = True
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self.temperature = temperature
         (given,) = self._take(probs, logits)
         super().__init__(given.size(), validate_args=validate_args)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients."""
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
@@ -36,7 +42,7 @@ class LogitRelaxedBernoulli(_WithOdds):
         odds = uniform.log() - (-uniform).log1p() + probs.log() - (-probs).log1p()
         return odds / self.temperature
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -54,7 +60,11 @@ class RelaxedBernoulli(TransformedDistribution):
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args)
@@ -72,21 +82,25 @@ class ExpRelaxedCategorical(OverCategories):
     has_rsample = True
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: Any = None,
     ) -> None:
         self._categorical = Categorical(probs, logits)
         self.temperature = temperature
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients."""
         shape = self._extended_shape(sample_shape)
         uniform = clamp_probs(weft.rand(shape, dtype=self.logits.dtype))
         scores = (self.logits - (-uniform.log()).log()) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
@@ -106,7 +120,11 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     has_rsample = True  # type: ignore[assignment]
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: Any = None
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args)

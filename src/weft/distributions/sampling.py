@@ -7,7 +7,8 @@ rounds are recorded as plain operations and the first proposal that is accepted 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,10 @@ import weft
 from weft import Tensor
 from weft.autograd import Function
 from weft.functional.support import host
+
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
+
 
 _ROUNDS = 10
 _STEP = 1e-3
@@ -44,14 +49,14 @@ def _draw_gamma(concentration: Tensor) -> Tensor:
     return weft.where(small, lowered, found).clamp(min=weft.finfo(concentration.dtype).tiny)
 
 
-def gamma_slope(value: Any, concentration: Any) -> Any:
+def gamma_slope(value: float | np.ndarray, concentration: float | np.ndarray) -> Any:
     """dx/da of a standard gamma number x at a fixed probability, for arrays."""
     from scipy import special
 
     x, a = np.asarray(value, np.float64), np.asarray(concentration, np.float64)
     step = _STEP * np.minimum(a, 1.0)
 
-    def change(function: Any) -> Any:
+    def change(function: Callable[..., Tensor]) -> Any:
         """A fourth-order central difference in the concentration."""
         near = function(a + step, x) - function(a - step, x)
         far = function(a + 2 * step, x) - function(a - 2 * step, x)
@@ -79,7 +84,7 @@ class _StandardGamma(Function):
         return found
 
     @staticmethod
-    def backward(ctx: Any, cotangent: Tensor) -> Tensor:
+    def backward(ctx: FunctionCtx, cotangent: Tensor) -> Tensor:
         """Reads the values: the derivative in the concentration is SciPy's."""
         value, concentration = ctx.saved_tensors
         arrays = [np.array(host.to_numpy(t.detach())) for t in (value, concentration)]

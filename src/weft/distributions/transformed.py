@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import Distribution, sum_rightmost
 from weft.distributions.elementwise_transforms import ComposeTransform, Transform
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
 
@@ -38,7 +41,7 @@ class Independent(Distribution):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         super().__init__(shape[:split], shape[split:], validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
         """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         kept = self._event_shape[: self.reinterpreted_batch_ndims]
@@ -62,15 +65,15 @@ class Independent(Distribution):
     mode = property(lambda self: self.base_dist.mode)  # type: ignore[assignment]
     variance = property(lambda self: self.base_dist.variance)  # type: ignore[assignment]
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values."""
         return self.base_dist.sample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients."""
         return self.base_dist.rsample(sample_shape)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The base's, added up."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
@@ -88,7 +91,7 @@ class Independent(Distribution):
         return f"Independent({self.base_dist!r}, {self.reinterpreted_batch_ndims})"
 
 
-def _listed(transforms: Any) -> list[Any]:
+def _listed(transforms: object | Tensor | list[Tensor]) -> list[Any]:
     """One transform or several as a list. Errors: ValueError on anything else."""
     listed = [transforms] if isinstance(transforms, Transform) else transforms
     if not isinstance(listed, list | tuple) or not all(isinstance(t, Transform) for t in listed):
@@ -107,7 +110,10 @@ class TransformedDistribution(Distribution):
     arg_constraints: Any = {}
 
     def __init__(
-        self, base_distribution: Any, transforms: Any, validate_args: bool | None = None
+        self,
+        base_distribution: Any,
+        transforms: Transform | list[Transform],
+        validate_args: bool | None = None,
     ) -> None:
         self.transforms = _listed(transforms)
         whole = ComposeTransform(self.transforms)
@@ -127,7 +133,9 @@ class TransformedDistribution(Distribution):
         split = len(image) - dims
         super().__init__(image[:split], image[split:], validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(
+        self, batch_shape: Shape | Sequence[int], _instance: Distribution | None = None
+    ) -> Any:
         """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         shape = ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self._event_shape))
@@ -146,21 +154,21 @@ class TransformedDistribution(Distribution):
         more = len(self._event_shape) - found.event_dim
         return constraints.independent(found, more) if more > 0 else found
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values."""
         with weft.no_grad():
             return self._through(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values with gradients."""
         return self._through(self.base_dist.rsample(sample_shape))
 
-    def _through(self, value: Any) -> Any:
+    def _through(self, value: Tensor) -> Any:
         for transform in self.transforms:
             value = transform(value)
         return value
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Tensor) -> Any:
         """The base's log density where the value comes from, less the logarithm of the stretch."""
         if self._validate_args:
             self._validate_sample(value)
@@ -174,13 +182,13 @@ class TransformedDistribution(Distribution):
         base = sum_rightmost(self.base_dist.log_prob(image), dims - len(self.base_dist.event_shape))
         return found + base
 
-    def _monotone(self, probability: Any) -> Any:
+    def _monotone(self, probability: Tensor) -> Any:
         sign = math.prod((t.sign for t in self.transforms), start=1)
         if isinstance(sign, int) and sign == 1:
             return probability
         return sign * (probability - 0.5) + 0.5
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
         if self._validate_args:
             self._validate_sample(value)
@@ -188,6 +196,6 @@ class TransformedDistribution(Distribution):
             value = transform.inv(value)
         return self._monotone(self.base_dist.cdf(value))
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which a probability lies."""
         return self._through(self.base_dist.icdf(self._monotone(value)))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike, Shape
 from weft.distributions.distribution import as_logits, broadcast_all, clamp_probs, lazy_property
 from weft.distributions.distribution import sum_rightmost as _sum_rightmost  # noqa: F401 - PyTorch's name
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 
 __all__ = [
@@ -26,7 +26,7 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     return as_logits(probs, is_binary)
 
 
-def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+def _standard_normal(shape: Shape, dtype: DType | None, device: DeviceLike | None) -> Tensor:
     """Standard normal numbers."""
     return weft.randn(shape, dtype=dtype, device=device)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft.errors import ArgumentError, NoTensorError
 from weft.func.tree import need_function
 
+if TYPE_CHECKING:
+    from weft.nn.module import Module
 
-def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+
+def functionalize(func: Callable[..., object], *, remove: str = "mutations") -> Callable[..., Any]:
     """`func` as it is: in-place operations record new values, so that there are no mutations to remove, and the other
     transforms take them. What `func` does to its arguments is seen by the caller, as in PyTorch.
 
@@ -28,7 +31,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         )
 
     @functools.wraps(func)
-    def same(*args: Any, **kwargs: Any) -> Any:
+    def same(*args: object, **kwargs: object) -> Any:
         return func(*args, **kwargs)
 
     return same
@@ -39,7 +42,7 @@ def debug_unwrap(tensor: weft.Tensor, *, recurse: bool = True) -> weft.Tensor:
     return tensor
 
 
-def replace_all_batch_norm_modules_(root: Any) -> Any:
+def replace_all_batch_norm_modules_(root: Module) -> Any:
     """Let all batch norms of a module use the statistics of their batch only, and keep none. Returns the module.
     Errors: AttributeError (and TypeError)."""
     if not isinstance(root, weft.nn.Module):

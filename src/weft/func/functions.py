@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import weft
+from weft._typing import Shape
 from weft.autograd.function import Function
 from weft.engine.frontend.recorder import record
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
 from weft.engine.pipeline import driver
 from weft.errors import GradientError
@@ -34,7 +36,7 @@ class Outputs(NamedTuple):
     first: Any
     wholes: list[Any]
 
-    def connect(self, outputs: Any) -> None:
+    def connect(self, outputs: Tensor | tuple[Tensor, ...]) -> None:
         """Let the gradients of all examples stand for that of the first one."""
         for one, whole in zip(leaves(outputs), self.wholes, strict=True):
             if whole is not None:
@@ -48,7 +50,7 @@ class Mapping:
         self.lifting, self.randomness, self.outer = lifting, randomness, outer
         self.flushes = 0  # made by `vmap` staticmethods, which may read all examples
 
-    def call(self, function: Any, arguments: Any) -> Outputs | None:
+    def call(self, function: Any, arguments: tuple[Tensor | int, ...]) -> Outputs | None:
         """The results of a Function by its own `vmap`; None where it has none or no argument is mapped over.
 
         Errors: RuntimeError where it does not say what its outputs depend on, or results do not have the structure.
@@ -72,7 +74,7 @@ class Mapping:
         outputs, out_dims = _pair(result)
         return self._first(outputs, _spread(out_dims, outputs))
 
-    def _lifted(self, arguments: Any) -> list[Any] | None:
+    def _lifted(self, arguments: tuple[Tensor | int, ...]) -> list[Any] | None:
         """The arguments over all examples, None for what is no tensor or the same for all; None where all are."""
         given = leaves(arguments)
         tensors = [leaf for leaf in given if isinstance(leaf, weft.Tensor)]
@@ -89,7 +91,7 @@ class Mapping:
     def _outside(self) -> _Outside:
         return _Outside(self)
 
-    def _first(self, outputs: Any, dims: list[Any]) -> Outputs:
+    def _first(self, outputs: Tensor | tuple[Tensor, ...], dims: list[int]) -> Outputs:
         """The first example of each output."""
         ones: list[Any] = []
         wholes: list[Any] = []
@@ -145,7 +147,7 @@ def _check_contract(function: Any) -> None:
         )
 
 
-def _pair(result: Any) -> tuple[Any, Any]:
+def _pair(result: object) -> tuple[Any, Any]:
     """(outputs, out_dims). Errors: RuntimeError."""
     if isinstance(result, tuple) and len(result) == 2:
         return result
@@ -161,7 +163,9 @@ def _pair(result: Any) -> tuple[Any, Any]:
     )
 
 
-def _spread(dims: Any, outputs: Any) -> list[Any]:
+def _spread(
+    dims: int | Shape | tuple[object, ...], outputs: Tensor | tuple[Tensor, ...]
+) -> list[Any]:
     """A dimension (or None) for each output. Errors: RuntimeError where the structures differ."""
     count = len(leaves(outputs))
     if dims is None or isinstance(dims, int):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 from weft.func.derivatives import (
     Point,
@@ -22,17 +23,17 @@ from weft.func.randomness import Randomness
 from weft.func.tree import map_leaves, need_function, rebuild
 
 
-def _units(like: Any) -> Any:
+def _units(like: Tensor) -> Any:
     """One at each row-major place in turn, zeros elsewhere. Shapes: (numel, *like.shape)."""
     count = like.numel()
     return weft.eye(count, dtype=like.dtype).reshape((count, *like.shape))
 
 
-def _rows(point: Point, outputs: list[Any], create: bool, chunk_size: int | None) -> Any:
+def _rows(point: Point, outputs: list[Tensor], create: bool, chunk_size: int | None) -> Any:
     """d output / d each argument, for each output, the output's dimensions first."""
 
-    def vjp_function(output: Any) -> list[Any]:
-        def one(seed: Any) -> Any:
+    def vjp_function(output: Tensor) -> list[Any]:
+        def one(seed: Tensor) -> Any:
             return tuple(point.vjp([output], [seed], create, True))
 
         found = vmap(one, chunk_size=chunk_size)(_units(output)) if output.numel() else point.given
@@ -46,12 +47,12 @@ def _rows(point: Point, outputs: list[Any], create: bool, chunk_size: int | None
     return [vjp_function(output) for output in outputs]
 
 
-def _columns(point: Point, outputs: list[Any], create: bool, chunk_size: int | None) -> Any:
+def _columns(point: Point, outputs: list[Tensor], create: bool, chunk_size: int | None) -> Any:
     """The same for all outputs, by tangents."""
     found: list[list[Any]] = [[] for _ in outputs]
     for index, leaf in enumerate(point.given):
 
-        def one(unit: Any, index: int = index) -> Any:
+        def one(unit: Tensor, index: int = index) -> Any:
             tangents = [weft.zeros_like(other) for other in point.given]
             tangents[index] = unit
             return tuple(point.push(outputs, tangents, create))
@@ -68,7 +69,7 @@ def _columns(point: Point, outputs: list[Any], create: bool, chunk_size: int | N
 
 
 def _columns_of_calls(
-    point: Point, call: Callable[[], list[Any]], outputs: list[Any], create: bool
+    point: Point, call: Callable[[], list[object]], outputs: list[Tensor], create: bool
 ) -> Any:
     """The same where each column has random numbers of its own: one call of the function for each."""
     found: list[list[Any]] = [[] for _ in outputs]
@@ -88,18 +89,18 @@ def _columns_of_calls(
 
 
 def _transform(
-    func: Callable[..., Any],
-    argnums: Any,
+    func: Callable[..., object],
+    argnums: object,
     has_aux: bool,
     name: str,
-    derive: Callable[..., Any],
+    derive: Callable[..., object],
     chunk_size: int | None = None,
     randomness: str = "same",
 ) -> Any:
     need_function(func, name)
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         picked, places = chosen(args, argnums, name)
         point = Point(picked, name)
         with _level(name):
@@ -127,8 +128,8 @@ def _transform(
 
 
 def jacrev(
-    func: Callable[..., Any],
-    argnums: Any = 0,
+    func: Callable[..., object],
+    argnums: int | tuple[int, ...] = 0,
     *,
     has_aux: bool = False,
     chunk_size: int | None = None,
@@ -152,7 +153,11 @@ def jacrev(
 
 
 def jacfwd(
-    func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error"
+    func: Callable[..., object],
+    argnums: object = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
 ) -> Any:
     """As `jacrev`, by tangents: cheaper where there are fewer inputs than outputs.
 
@@ -163,6 +168,6 @@ def jacfwd(
     return _transform(func, argnums, has_aux, "jacfwd", _columns, None, randomness)
 
 
-def hessian(func: Callable[..., Any], argnums: Any = 0) -> Any:
+def hessian(func: Callable[..., Tensor], argnums: Any = 0) -> Any:
     """A function that returns the Hessian of `func`, forward over reverse."""
     return jacfwd(jacrev(func, argnums), argnums)

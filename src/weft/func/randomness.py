@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentError, GradientError
+
+if TYPE_CHECKING:
+    from weft.functional.random.generator import Generator
 
 
 class Randomness:
@@ -32,7 +35,7 @@ class Randomness:
         """Whether numbers have been drawn."""
         return bool(self.states)
 
-    def note(self, generator: Any) -> None:
+    def note(self, generator: Generator) -> None:
         """Numbers are about to be drawn."""
         if self.kind == "error":
             raise GradientError(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
 
 import weft
+from weft._typing import Shape
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
 Groups = list[list[str]]
@@ -14,7 +15,9 @@ REST = ["..., as dimensions of their own"]
 _TOKENS = re.compile(r"\.\.\.|[A-Za-z_]\w*|\d+|[()]|\S")
 
 
-def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> weft.Tensor:
+def rearrange(
+    tensor: Tensor | list[Tensor] | tuple[Tensor, ...], pattern: str, **axes_lengths: int
+) -> weft.Tensor:
     """The elements of a tensor (or of a list of tensors, stacked) in another arrangement: names on both sides of `->`
     stand for dimensions, parentheses for one made of several, `...` for all others; `axes_lengths` are sizes.
 
@@ -89,7 +92,7 @@ def _spelled(group: list[str], rest: list[str]) -> Groups:
     return [[part for name in group for part in (rest if name == "..." else [name])]]
 
 
-def _sizes(groups: Groups, shape: Any, known: dict[str, int], pattern: str) -> dict[str, int]:
+def _sizes(groups: Groups, shape: Shape, known: dict[str, int], pattern: str) -> dict[str, int]:
     """The size of each name. Errors: ValueError where one is not known, or does not divide its dimension."""
     sizes: dict[str, int] = {}
     for group, size in zip(groups, shape, strict=True):

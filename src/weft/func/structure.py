@@ -10,6 +10,7 @@ from typing import Any
 
 import weft
 from weft.autograd.forward_ad import need_inexact
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import (
     ArgumentTypeError,
     DTypeError,
@@ -24,7 +25,7 @@ JVP = "jvp(f, primals, tangents)"
 _TREES = (tuple, list, dict)
 
 
-def same_structure(one: Any, other: Any) -> bool:
+def same_structure(one: Tensor | tuple[Tensor, ...], other: object) -> bool:
     """Whether two trees differ in their leaves alone; dictionaries have the same keys in the same order."""
     if not isinstance(one, _TREES):
         return not isinstance(other, _TREES)
@@ -35,7 +36,7 @@ def same_structure(one: Any, other: Any) -> bool:
     return list(one) == list(other) and all(same_structure(one[key], other[key]) for key in one)
 
 
-def structure_text(tree: Any) -> str:
+def structure_text(tree: object) -> str:
     """`(*, {'a': *})`: a star for each leaf."""
     if isinstance(tree, dict):
         inner = ", ".join(f"{key!r}: {structure_text(part)}" for key, part in tree.items())
@@ -47,7 +48,7 @@ def structure_text(tree: Any) -> str:
     return "*"
 
 
-def fitting_cotangents(output: Any, given: Any) -> list[Any]:
+def fitting_cotangents(output: Any, given: object) -> list[Any]:
     """The cotangents of a function's output, in order.
 
     Errors: RuntimeError on another structure; TypeError on anything but tensors and None.
@@ -73,7 +74,7 @@ def fitting_cotangents(output: Any, given: Any) -> list[Any]:
     return seeds
 
 
-def tangents_of_jvp(primals: Any, tangents: Any) -> list[Any]:
+def tangents_of_jvp(primals: Any, tangents: object) -> list[Any]:
     """The tangents in order. Errors: RuntimeError (and TypeError) where they do not fit the primals."""
     if not same_structure(primals, tangents):
         wanted, got = structure_text(primals), structure_text(tangents)
@@ -107,7 +108,7 @@ def tangents_of_jvp(primals: Any, tangents: Any) -> list[Any]:
     return vectors
 
 
-def tangents_of_linearized(primals: Any, tangents: Any) -> list[Any]:
+def tangents_of_linearized(primals: Any, tangents: object) -> list[Any]:
     """The tangents in order. Errors: RuntimeError where structure, shape or dtype is not the primals'; TypeError."""
     if not same_structure(primals, tangents):
         wanted, got = structure_text(primals), structure_text(tangents)

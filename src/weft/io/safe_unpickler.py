@@ -12,12 +12,17 @@ import math
 import pickle
 import pickletools
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import weft
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import CheckpointError
 from weft.tensor.memory import region
+
+if TYPE_CHECKING:
+    from weft.sparse.tensor import SparseTensor
+
 
 Globals = Mapping[str, Any]
 Persistent = Callable[[Any], Any]
@@ -86,7 +91,7 @@ def _as_set(parts: Any = ()) -> set[Any]:
     return {hashable(part) for part in parts}
 
 
-def _as_bytearray(content: Any = b"", encoding: Any = None) -> bytearray:
+def _as_bytearray(content: object = b"", encoding: object = None) -> bytearray:
     if isinstance(content, str):
         content = _encoded(content, encoding)
     if not isinstance(content, bytes | bytearray):
@@ -94,7 +99,7 @@ def _as_bytearray(content: Any = b"", encoding: Any = None) -> bytearray:
     return bytearray(content)
 
 
-def _encoded(text: Any, encoding: Any = "utf-8") -> bytes:
+def _encoded(text: object, encoding: object = "utf-8") -> bytes:
     """Bytes that an old protocol wrote as text."""
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8", "ascii"):
         raise Damaged("bytes in an unknown encoding")
@@ -111,12 +116,12 @@ def hashable(key: Any, depth: int = 0) -> Any:
     return key
 
 
-def is_index(value: Any) -> bool:
+def is_index(value: object) -> bool:
     """Whether a value can count or place elements."""
     return type(value) is int and 0 <= value < _LARGEST
 
 
-def region_within(whole: Any, shape: Any, strides: Any, offset: Any) -> Any:
+def region_within(whole: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int) -> Any:
     """A strided region of a tensor whose elements lie in order. Errors: Damaged for one that reaches outside."""
     if len(strides) != len(shape) or len(shape) > 64:
         raise Damaged("a tensor whose strides do not fit its shape")
@@ -171,7 +176,7 @@ class _Machine:
             int, Any
         ] = {}  # instances of the caller's classes, by id; kept, so that ids stay theirs
 
-    def run(self, name: str, argument: Any, position: int) -> None:
+    def run(self, name: str, argument: int | str | None, position: int) -> None:
         """One instruction."""
         if name in _PUSHED:
             self.stack.append(argument)
@@ -208,69 +213,69 @@ class _Machine:
         del self.stack[place - 1 :]
         return found
 
-    def _mark(self, _: Any) -> None:
+    def _mark(self, _: object) -> None:
         self.stack.append(_MARK)
 
-    def _pop(self, _: Any) -> None:
+    def _pop(self, _: object) -> None:
         if not self.stack:
             raise Damaged("a pickle that takes more than it gave")
         self.stack.pop()
 
-    def _pop_mark(self, _: Any) -> None:
+    def _pop_mark(self, _: object) -> None:
         self.popped_to_mark()
 
-    def _dup(self, _: Any) -> None:
+    def _dup(self, _: object) -> None:
         self.stack.append(self.top())
 
     # -- containers ------------------------------------------------------------------------------------------------
 
-    def _tuple(self, _: Any) -> None:
+    def _tuple(self, _: object) -> None:
         self.stack.append(tuple(self.popped_to_mark()))
 
-    def _tuple1(self, _: Any) -> None:
+    def _tuple1(self, _: object) -> None:
         self.stack.append((self.pop(),))
 
-    def _tuple2(self, _: Any) -> None:
+    def _tuple2(self, _: object) -> None:
         second, first = self.pop(), self.pop()
         self.stack.append((first, second))
 
-    def _tuple3(self, _: Any) -> None:
+    def _tuple3(self, _: object) -> None:
         third, second, first = self.pop(), self.pop(), self.pop()
         self.stack.append((first, second, third))
 
-    def _list(self, _: Any) -> None:
+    def _list(self, _: object) -> None:
         self.stack.append(self.popped_to_mark())
 
-    def _append(self, _: Any) -> None:
+    def _append(self, _: object) -> None:
         value = self.pop()
         self._filled(list).append(value)
 
-    def _appends(self, _: Any) -> None:
+    def _appends(self, _: object) -> None:
         values = self.popped_to_mark()
         self._filled(list).extend(values)
 
-    def _dict(self, _: Any) -> None:
+    def _dict(self, _: object) -> None:
         values = self.popped_to_mark()
         self.stack.append({})
         self._set_items(values)
 
-    def _setitem(self, _: Any) -> None:
+    def _setitem(self, _: object) -> None:
         value, key = self.pop(), self.pop()
         self._set_items([key, value])
 
-    def _setitems(self, _: Any) -> None:
+    def _setitems(self, _: object) -> None:
         self._set_items(self.popped_to_mark())
 
-    def _set_items(self, values: list[Any]) -> None:
+    def _set_items(self, values: list[str | SparseTensor]) -> None:
         target = self._filled(dict)
         for key, value in zip(values[::2], values[1::2], strict=True):
             target[hashable(key)] = value
 
-    def _additems(self, _: Any) -> None:
+    def _additems(self, _: object) -> None:
         values = self.popped_to_mark()
         self._filled(set).update(hashable(value) for value in values)
 
-    def _frozenset(self, _: Any) -> None:
+    def _frozenset(self, _: object) -> None:
         self.stack.append(frozenset(hashable(value) for value in self.popped_to_mark()))
 
     def _filled(self, kind: type) -> Any:
@@ -287,7 +292,7 @@ class _Machine:
 
     _binput = _long_binput = _put
 
-    def _memoize(self, _: Any) -> None:
+    def _memoize(self, _: object) -> None:
         self.memo[len(self.memo)] = self.top()
 
     def _get(self, place: int) -> None:
@@ -303,7 +308,7 @@ class _Machine:
         module, _, name = argument.partition(" ")
         self._name(module, name)
 
-    def _stack_global(self, _: Any) -> None:
+    def _stack_global(self, _: object) -> None:
         name, module = self.pop(), self.pop()
         if not isinstance(name, str) or not isinstance(module, str):
             raise Damaged("a global whose name is no text")
@@ -316,7 +321,7 @@ class _Machine:
             raise refused(f"the file names {module}.{name}"[:300])
         self.stack.append(found.value)
 
-    def _reduce(self, _: Any) -> None:
+    def _reduce(self, _: object) -> None:
         arguments, function = self.pop(), self.pop()
         known = self.callable.get(id(function))
         if known is None or known.call is None or not isinstance(arguments, tuple):
@@ -339,11 +344,11 @@ class _Machine:
         self._keep(kind, made)
         self.stack.append(made)
 
-    def _keep(self, kind: Known, made: Any) -> None:
+    def _keep(self, kind: Known, made: object) -> None:
         if kind.own:
             self.own[id(made)] = made
 
-    def _build(self, _: Any) -> None:
+    def _build(self, _: object) -> None:
         state = self.pop()
         target = self.top()
         if isinstance(target, OrderedDict) and isinstance(state, dict):
@@ -354,14 +359,14 @@ class _Machine:
         else:
             raise refused(f"the state of a {type(target).__name__}")
 
-    def _binpersid(self, _: Any) -> None:
+    def _binpersid(self, _: object) -> None:
         identity = self.pop()
         if self.persistent is None:
             raise Damaged("a reference to something outside the pickle")
         self.stack.append(self.persistent(identity))
 
 
-def _fill(target: Any, state: Any) -> None:
+def _fill(target: Tensor, state: dict[str, object]) -> None:
     """Give an instance of one of the caller's classes its state, as Python's pickle does."""
     if hasattr(target, "__setstate__"):
         target.__setstate__(state)

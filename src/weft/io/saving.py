@@ -19,7 +19,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -39,6 +39,10 @@ from weft.tensor.device import on_meta
 from weft.tensor.memory import handle_of
 from weft.tensor.subclasses import asks
 
+if TYPE_CHECKING:
+    from weft.nn.module import Module
+
+
 File = str | os.PathLike[str] | BinaryIO
 FORMAT = "weft-1"
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -47,7 +51,7 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 def save(
     obj: Any,
     f: File,
-    pickle_module: Any = None,
+    pickle_module: object = None,
     pickle_protocol: int = pickle.DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
@@ -105,7 +109,7 @@ def _need_binary(what: str, f: File, mode: str) -> None:
         )
 
 
-def _pickled(obj: Any, error: TypeError, protocol: int) -> bytes:
+def _pickled(obj: Module, error: TypeError, protocol: int) -> bytes:
     try:
         return pickle.dumps(obj, protocol)
     except Exception as reason:  # whatever the object's own methods raise
@@ -119,8 +123,8 @@ def _pickled(obj: Any, error: TypeError, protocol: int) -> bytes:
 
 def load(
     f: File,
-    map_location: Any = None,
-    pickle_module: Any = None,
+    map_location: object = None,
+    pickle_module: object = None,
     *,
     weights_only: bool | None = True,
     mmap: bool | None = None,
@@ -213,7 +217,7 @@ class _OtherObject(TypeError):
     """Something that is neither a tensor nor a plain value."""
 
 
-def _tensors_in(obj: Any) -> Iterator[Tensor]:
+def _tensors_in(obj: object) -> Iterator[Tensor]:
     """All tensors of nested dictionaries, lists and tuples."""
     if isinstance(obj, Tensor):
         yield obj
@@ -259,7 +263,7 @@ class _Writer:
             return obj
         return self._rare(obj, path)
 
-    def _rare(self, obj: Any, path: str) -> Any:
+    def _rare(self, obj: float | Module | Tensor, path: str) -> Any:
         """Values that JSON has no form for. Errors: TypeError for what files do not hold."""
         if isinstance(obj, float):
             return float(obj) if math.isfinite(obj) else {"float": repr(float(obj))}
@@ -280,7 +284,7 @@ class _Writer:
             "strings, bytes, booleans, None, and dictionaries, lists, tuples and sets of them: save a state_dict()"
         )
 
-    def _key(self, key: Any, path: str) -> Any:
+    def _key(self, key: int | str, path: str) -> Any:
         """The key of a dictionary."""
         if isinstance(key, str | int | bool):
             return key
@@ -315,7 +319,7 @@ class _Writer:
             more["parameter"] = True
         return {"name": name, **more} if more else name
 
-    def _store(self, key: Any, tensor: Tensor, path: str) -> str:
+    def _store(self, key: Tensor | Storage, tensor: Tensor, path: str) -> str:
         """Put values under a name, once for each key."""
         if id(key) in self._names:
             return self._names[id(key)]
@@ -335,7 +339,7 @@ def _sparse_parts(tensor: Any) -> list[Any]:
     return [tensor.layout.name, tensor.places, tensor.entries, shape, tensor.coalesced]
 
 
-def _rebuild_sparse(parts: list[Any]) -> Tensor:
+def _rebuild_sparse(parts: list[Tensor | bool | list[int] | str]) -> Tensor:
     """A sparse tensor of its parts, which are looked at. Errors: ValueError."""
     from weft.sparse.making import checked
 
@@ -350,7 +354,7 @@ def _covers(tensor: Tensor) -> bool:
     )
 
 
-def _shared_storages(obj: Any) -> dict[int, Tensor]:
+def _shared_storages(obj: object) -> dict[int, Tensor]:
     """For each storage that several tensors show: the first of them that shows all of it, or a handle that does."""
     found: dict[int, list[Tensor]] = {}
     for tensor in _tensors_in(obj):
@@ -369,7 +373,7 @@ def _shared_storages(obj: Any) -> dict[int, Tensor]:
     return shared
 
 
-def _rebuild(structure: Any, tensors: dict[str, Tensor]) -> Any:
+def _rebuild(structure: object, tensors: dict[str, Tensor]) -> Any:
     """The value that `_Writer.describe` described."""
     if not isinstance(structure, dict):
         return structure
@@ -387,7 +391,7 @@ def _rebuild(structure: Any, tensors: dict[str, Tensor]) -> Any:
     return _MADE_OF_PARTS[kind](parts)
 
 
-def _rebuild_key(key: Any) -> Any:
+def _rebuild_key(key: int | str) -> Any:
     return _rebuild(key["key"], {}) if isinstance(key, dict) else key
 
 

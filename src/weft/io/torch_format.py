@@ -11,13 +11,15 @@ from __future__ import annotations
 import io
 import pickle
 import zipfile
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import weft
 from weft import Tensor
+from weft._typing import Shape
+from weft.engine.ir.dtype import DType
 from weft.io.safe_unpickler import (
     Damaged,
     Known,
@@ -28,6 +30,10 @@ from weft.io.safe_unpickler import (
     region_within,
 )
 from weft.tensor.memory import import_array
+
+if TYPE_CHECKING:
+    from weft.tensor.layout import Layout
+
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 _STORAGES = {
@@ -115,7 +121,9 @@ def _bits(name: str) -> str:
 # -- what the pickles name -------------------------------------------------------------------------------------------
 
 
-def _rebuild(storage: Any, offset: Any, size: Any, stride: Any, name: str | None) -> Tensor:
+def _rebuild(
+    storage: object, offset: int, size: Shape, stride: Shape | int | Sequence[int], name: str | None
+) -> Tensor:
     """A strided view of a storage. Errors: Damaged for one that reaches outside."""
     if not isinstance(storage, _Storage) or type(size) not in (tuple, weft.Size):
         raise Damaged("a tensor without a storage")
@@ -125,13 +133,13 @@ def _rebuild(storage: Any, offset: Any, size: Any, stride: Any, name: str | None
 
 
 def _rebuild_tensor_v2(
-    storage: Any,
-    offset: Any,
-    size: Any,
-    stride: Any,
-    requires_grad: Any = False,
-    hooks: Any = None,
-    metadata: Any = None,
+    storage: _Storage,
+    offset: int,
+    size: Shape,
+    stride: Shape | int | Sequence[int],
+    requires_grad: object = False,
+    hooks: object = None,
+    metadata: object = None,
     *,
     name: str | None = None,
 ) -> Tensor:
@@ -148,11 +156,11 @@ def _rebuild_tensor_v3(
     storage: Any,
     offset: Any,
     size: Any,
-    stride: Any,
-    requires_grad: Any,
-    hooks: Any,
-    dtype: Any,
-    metadata: Any = None,
+    stride: int | Sequence[int],
+    requires_grad: bool,
+    hooks: object,
+    dtype: DType | None,
+    metadata: object = None,
 ) -> Tensor:
     if isinstance(dtype, _Kind):
         raise refused_type(f"a tensor of {dtype.name}")
@@ -163,7 +171,7 @@ def _rebuild_tensor_v3(
     )
 
 
-def _rebuild_sparse(layout: Any, data: Any) -> Tensor:
+def _rebuild_sparse(layout: Layout, data: object) -> Tensor:
     """A sparse tensor of indices, values and size, or by compressed rows."""
     from weft.sparse.making import checked, sparse_csr_tensor
 
@@ -182,14 +190,16 @@ def _rebuild_sparse(layout: Any, data: Any) -> Tensor:
 
 
 def _rebuild_parameter(
-    data: Any, requires_grad: Any, hooks: Any = None, state: Any = None
+    data: object, requires_grad: bool, hooks: object = None, state: dict[str, object] | None = None
 ) -> Tensor:
     if not isinstance(data, Tensor):
         raise Damaged("a parameter without a tensor")
     return weft.nn.Parameter(data, requires_grad is True)
 
 
-def _rebuild_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> Any:
+def _rebuild_from_type(
+    function: Callable[..., Tensor], kind: object, arguments: object, state: dict[str, object]
+) -> Any:
     """A tensor with attributes of its own; they stay behind."""
     known = (_rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter)
     if function not in known or type(arguments) is not tuple:
@@ -198,7 +208,7 @@ def _rebuild_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> 
 
 
 def _unsupported(what: str) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> Any:
         raise refused_type(what)
 
     return call
@@ -213,7 +223,7 @@ def torch_globals() -> dict[str, Known]:
     """What a file of tensors and plain values may name."""
     known = plain_globals()
 
-    def function(path: str, call: Callable[..., Any]) -> None:
+    def function(path: str, call: Callable[..., object]) -> None:
         known[path] = Known(call, call)
 
     for name, dtype in _STORAGES.items():
@@ -241,7 +251,7 @@ def torch_globals() -> dict[str, Known]:
     return known
 
 
-def _device(kind: Any, index: Any = None) -> Any:
+def _device(kind: object, index: int | None = None) -> Any:
     """A device by its name; the one there is for one that is not there."""
     try:
         return weft.device(kind) if index is None else weft.device(kind, index)
@@ -249,7 +259,7 @@ def _device(kind: Any, index: Any = None) -> Any:
         return weft.device("cpu")
 
 
-def _layout(name: Any) -> Any:
+def _layout(name: object) -> Any:
     layouts = {f"torch.{one.name}": one for one in (weft.strided, weft.sparse_coo, weft.sparse_csr)}
     if not isinstance(name, str) or name not in layouts:
         raise refused_type(f"the layout {str(name)[:40]}")
@@ -294,7 +304,7 @@ def read_archive(content: bytes, extra: Mapping[str, Known], trusted: bool) -> A
         raise Damaged("an unknown order of bytes")
     storages: dict[str, _Storage] = {}
 
-    def storage(identity: Any) -> _Storage:
+    def storage(identity: tuple[int | str | _Kind, ...]) -> _Storage:
         kind, key, count = _checked_identity(identity)
         if key not in storages:
             found = archive.record(f"data/{key}")
@@ -306,7 +316,7 @@ def read_archive(content: bytes, extra: Mapping[str, Known], trusted: bool) -> A
     return _unpickled(io.BytesIO(archive.record("data.pkl")), extra, storage, trusted)
 
 
-def _checked_identity(identity: Any) -> tuple[_Kind, str, int]:
+def _checked_identity(identity: object) -> tuple[_Kind, str, int]:
     """The kind, key and number of elements that a reference to a storage gives."""
     if type(identity) is not tuple or len(identity) < 5 or identity[0] != "storage":
         raise Damaged("a reference to something that is no storage")
@@ -349,7 +359,7 @@ class _Trusted(pickle.Unpickler):
             return super().find_class(module, name)
         return found.value
 
-    def persistent_load(self, identity: Any) -> Any:
+    def persistent_load(self, identity: object) -> Any:
         """A storage."""
         return self.storage(identity)
 

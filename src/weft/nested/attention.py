@@ -6,11 +6,13 @@ ragged tensor with the lengths of the query. No item sees the padding of another
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import weft
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import NotDefinedError, ShapeError
 from weft.nested.padding import Buckets, Padded, anchored, pad, with_edge
 from weft.nested.tensor import NestedTensor, shape_text
@@ -54,9 +56,16 @@ def _check(tensors: list[Any]) -> None:
 
 
 def scaled_dot_product_attention(
-    function: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+    function: object,
+    query: NestedTensor,
+    key: Any,
+    value: NestedTensor,
+    attn_mask: NestedTensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
     """softmax(query key^T scale + mask) value in each item. Masks are ragged too: (items, [heads,] length, length)."""
     _check([query, key, value])
     if attn_mask is not None and not isinstance(attn_mask, NestedTensor):
@@ -94,7 +103,7 @@ def scaled_dot_product_attention(
 
 
 def _mask(
-    of_query: Padded, of_key: Padded, attn_mask: Any, edge: Any, is_causal: bool, rank: int
+    of_query: Padded, of_key: Padded, attn_mask: Any, edge: object, is_causal: bool, rank: int
 ) -> Any:
     """What a bucket masks: padded keys, later keys, and what the ragged mask says; None for nothing but later keys."""
     if attn_mask is not None:
@@ -133,14 +142,33 @@ def _given_mask(of_query: Padded, of_key: Padded, mask: NestedTensor, edge: Any,
 
 
 def multi_head_attention_forward(
-    function: Any, query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int,
-    in_proj_weight: Any, in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: bool,
-    dropout_p: float, out_proj_weight: Any, out_proj_bias: Any, training: bool = True,
-    key_padding_mask: Any = None, need_weights: bool = True, attn_mask: Any = None,
-    use_separate_proj_weight: bool = False, q_proj_weight: Any = None, k_proj_weight: Any = None,
-    v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
-    average_attn_weights: bool = True, is_causal: bool = False,
-) -> Any:  # fmt: skip
+    function: Callable[..., object] | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> Any:
     """Projections, attention of several heads, projection. Shapes: (B, j, E), (B, k, E), (B, k, E) -> (B, j, E) and the
     weights (B, j, k), or (B, heads, j, k); None where they are not needed."""
     given = (bias_k, bias_v, key_padding_mask, static_k, static_v)
@@ -168,7 +196,7 @@ def multi_head_attention_forward(
     return F.linear(joined, out_proj_weight, out_proj_bias), shown
 
 
-def _weights(heads: list[Any], mask: Any, is_causal: bool, average: bool) -> Any:
+def _weights(heads: list[NestedTensor], mask: Tensor | None, is_causal: bool, average: bool) -> Any:
     """softmax of the scores, as ragged matrices."""
     query, key, _ = heads
     scores = query @ key.transpose(2, 3) * query.size(-1) ** -0.5  # (B, heads, j, k)

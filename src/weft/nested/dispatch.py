@@ -6,10 +6,12 @@ The entries stand in the modules beside this one, by subject.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.engine.api.api_function import defined_in
 from weft.engine.api.argument_errors import type_name
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, NotDefinedError, WeftError
 from weft.nested import (
     attention,
@@ -51,11 +53,11 @@ _OF_VALUES = (
 )
 
 
-def _is_tensor(function: Any, obj: Any) -> bool:
+def _is_tensor(function: Callable[..., object], obj: NestedTensor) -> bool:
     return True
 
 
-def _of_values(function: Any, *args: Any, **kwargs: Any) -> Any:
+def _of_values(function: Callable[..., object], *args: object, **kwargs: object) -> Any:
     plain = [value.packed if isinstance(value, NestedTensor) else value for value in args]
     return function(*plain, **kwargs)
 
@@ -71,7 +73,13 @@ for _subject in _SUBJECTS:
     RULES.update(_subject.RULES)  # type: ignore[attr-defined]
 
 
-def _gradients(function: Any, outputs: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+def _gradients(
+    function: Callable[..., Tensor],
+    outputs: object,
+    inputs: list[NestedTensor] | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     """`autograd.grad` and `autograd.backward` with ragged tensors among roots, leaves and gradients."""
     given = [_values_in(one) for one in (outputs, inputs, *args)]
     found = function(*given, **{key: _values_in(one) for key, one in kwargs.items()})
@@ -84,13 +92,13 @@ def _gradients(function: Any, outputs: Any, inputs: Any = None, *args: Any, **kw
     )
 
 
-def _values_in(value: Any) -> Any:
+def _values_in(value: Tensor | list[NestedTensor] | NestedTensor) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_values_in(one) for one in value)
     return value.packed if isinstance(value, NestedTensor) else value
 
 
-def _realize(function: Any, *tensors: Any) -> Any:
+def _realize(function: Callable[..., object], *tensors: Tensor) -> Any:
     return function(*map(_values_in, tensors))
 
 
@@ -112,7 +120,9 @@ def defined() -> list[str]:
     return sorted(names - plain)
 
 
-def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def answer(
+    function: Callable[..., object], args: tuple[int | NestedTensor, ...], kwargs: dict[str, object]
+) -> Any:
     """What a function gives with a ragged argument. Errors: NotDefinedError where it has no meaning."""
     name, place = function.__name__, defined_in(function)
     if not place.startswith(_PLACES):
@@ -128,7 +138,12 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise _undefined(name.removeprefix("function_"), args)
 
 
-def _called(rule: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _called(
+    rule: Callable[..., object],
+    function: Callable[..., object],
+    args: tuple[int | NestedTensor, ...],
+    kwargs: dict[str, object],
+) -> Any:
     """What an entry of the table gives. Errors: TypeError that names the function where its arguments are wrong."""
     try:
         return rule(function, *args, **kwargs)
@@ -144,7 +159,9 @@ def _called(rule: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, A
         ) from error
 
 
-def _undefined(name: str, args: tuple[Any, ...]) -> NotDefinedError:
+def _undefined(
+    name: str, args: tuple[Tensor | NestedTensor, ...] | tuple[object, ...]
+) -> NotDefinedError:
     shapes = [shape_text(value) for value in args if isinstance(value, NestedTensor)]
     return NotDefinedError(
         f"{name} is not defined on ragged tensors",

@@ -7,7 +7,7 @@ has to be repeated is gathered by indices from the host, in one operation per op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class Frame:
             raise self.refuse("lengths that depend on the item alone", "use equal structures")
         self.rows, self.dims = self.rows.below(lengths), (*self.dims, dim)
 
-    def refuse(self, expected: str, fix: str, other: Any = None) -> ShapeError:
+    def refuse(self, expected: str, fix: str, other: Tensor | None = None) -> ShapeError:
         """The error for operands that do not fit."""
         shapes = [shape_text(operand) for operand in self.operands]
         if other is not None:
@@ -56,7 +56,7 @@ class Frame:
             fix=fix,
         )
 
-    def entries(self, operand: Any) -> Any:
+    def entries(self, operand: NestedTensor | Tensor) -> Any:
         """An operand as a tensor over the entries (or over one, that broadcasts)."""
         if isinstance(operand, NestedTensor):
             return self._ragged(operand)
@@ -89,7 +89,7 @@ class Frame:
         found = self.rows.coordinates()
         return [found[0 if dim == 0 else self.dims.index(dim) + 1] for dim in dims]
 
-    def _dense(self, operand: Any) -> Any:
+    def _dense(self, operand: Tensor) -> Any:
         """A dense operand: its axes for the batch and for ragged dimensions are gathered, the others broadcast."""
         rank = operand.ndim
         if rank > self.rank:
@@ -120,7 +120,7 @@ class Frame:
             return size == self.rows.batch
         return bool((self.rows.levels[self.dims.index(dim)].lengths == size).all())
 
-    def wrap(self, values: Any) -> Any:
+    def wrap(self, values: Sequence[object] | Tensor) -> Any:
         """Results over the entries as ragged tensors."""
         if isinstance(values, Tensor):
             return NestedTensor(values, self.rows, self.dims)
@@ -130,12 +130,12 @@ class Frame:
         return values
 
 
-def frame_of(name: str, values: Sequence[Any]) -> Frame:
+def frame_of(name: str, values: Sequence[int | NestedTensor]) -> Frame:
     """The frame of the ragged tensors among some values."""
     return Frame(name, [value for value in values if isinstance(value, NestedTensor)])
 
 
-def apply(function: Any, *args: Any, **kwargs: Any) -> Any:
+def apply(function: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Any:
     """An elementwise function: on the entries of all items at once."""
     name = function.__name__
     frame = frame_of(name, [*args, *kwargs.values()])
@@ -144,18 +144,23 @@ def apply(function: Any, *args: Any, **kwargs: Any) -> Any:
     return frame.wrap(function(*_over(frame, args), **_named_over(frame, kwargs)))
 
 
-def _over(frame: Frame, args: Sequence[Any]) -> list[Any]:
+def _over(frame: Frame, args: Sequence[object]) -> list[Any]:
     return [
         frame.entries(value) if isinstance(value, (NestedTensor, Tensor)) else value
         for value in args
     ]
 
 
-def _named_over(frame: Frame, kwargs: dict[str, Any]) -> dict[str, Any]:
+def _named_over(frame: Frame, kwargs: dict[str, object]) -> dict[str, Any]:
     return dict(zip(kwargs, _over(frame, list(kwargs.values())), strict=True))
 
 
-def _write(function: Any, frame: Frame, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _write(
+    function: Callable[..., object],
+    frame: Frame,
+    args: Sequence[Tensor | int | NestedTensor],
+    kwargs: dict[str, object],
+) -> Any:
     """An in-place function: the entries of the first operand change."""
     first = args[0]
     if (

@@ -5,6 +5,7 @@ Which entries an index names is computed on the host, so that a result is one ga
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def _refuse(what: str, tensor: NestedTensor, expected: str) -> NotDefinedError:
     )
 
 
-def _normal(tensor: NestedTensor, index: Any) -> list[Any]:
+def _normal(tensor: NestedTensor, index: object) -> list[Any]:
     """An index per dimension."""
     given = list(index) if isinstance(index, tuple) else [index]
     if any(one is None for one in given):
@@ -70,13 +71,13 @@ def get(tensor: NestedTensor, index: Any) -> Any:
     return _batch(found, given[0])
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: Tensor | int | slice) -> bool:
     if isinstance(value, (Tensor, np.ndarray)):
         return value.ndim == 0 and value.dtype not in (weft.bool, np.dtype(bool))
     return hasattr(type(value), "__index__") and not isinstance(value, bool)
 
 
-def _checked(index: Any, size: int) -> int:
+def _checked(index: int, size: int) -> int:
     place = int(index)
     if not -size <= place < size:
         raise TensorIndexError(
@@ -95,7 +96,7 @@ def _masked(tensor: NestedTensor, mask: NestedTensor) -> Any:
     return tensor.packed[mask.packed]
 
 
-def _uniform(tensor: NestedTensor, given: list[Any]) -> NestedTensor:
+def _uniform(tensor: NestedTensor, given: list[Tensor | int | slice]) -> NestedTensor:
     """The indices of uniform dimensions applied."""
     inner = [given[dim] for dim in tensor.uniform]
     if all(isinstance(one, slice) and one == slice(None) for one in inner):
@@ -159,7 +160,7 @@ def place_of_rows(tensor: NestedTensor, level: int, place: int) -> Any:
     return values if rows is None else NestedTensor(values, rows, dims)
 
 
-def _batch(found: Any, index: Any) -> Any:
+def _batch(found: Tensor | NestedTensor, index: Tensor | slice) -> Any:
     if isinstance(index, slice) and index == slice(None):
         return found
     if isinstance(found, Tensor):
@@ -199,7 +200,7 @@ def items_of(tensor: NestedTensor) -> tuple[Any, ...]:
     )
 
 
-def _item(tensor: NestedTensor, number: int, part: Any) -> Any:
+def _item(tensor: NestedTensor, number: int, part: Tensor) -> Any:
     """One item: dense where its rows are equal."""
     order = tuple(dim - 1 for dim in (*tensor.dims, *tensor.uniform))  # where each axis belongs
     sizes = _sizes(tensor.rows, number)
@@ -232,7 +233,7 @@ def _sizes(rows: Rows, number: int) -> list[int] | None:
 # -- writing and masks -----------------------------------------------------------------------------
 
 
-def put(tensor: NestedTensor, index: Any, new: Any) -> None:
+def put(tensor: NestedTensor, index: object, new: object) -> None:
     """tensor[index] = new: at a mask, at an item, or at places of uniform dimensions of all items."""
     values = tensor.packed
     if isinstance(index, NestedTensor):
@@ -267,7 +268,7 @@ def put(tensor: NestedTensor, index: Any, new: Any) -> None:
     values[places] = new
 
 
-def masked_select(function: Any, input: Any, mask: Any) -> Any:
+def masked_select(function: Callable[..., object], input: Tensor, mask: Any) -> Any:
     """The elements where a mask holds, as a dense vector."""
     if isinstance(input, NestedTensor):
         chosen = (

@@ -6,7 +6,7 @@ gathered once, so that the rows of each item follow one another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ def _refuse(parts: Sequence[NestedTensor], dim: int, expected: str) -> ShapeErro
     )
 
 
-def of_dense(tensor: Any, like: NestedTensor) -> NestedTensor:
+def of_dense(tensor: Tensor, like: NestedTensor) -> NestedTensor:
     """A dense tensor as a ragged one whose ragged dimensions are those of `like`, all of equal length."""
     dims = like.dims
     if tensor.ndim != like.ndim:
@@ -46,7 +46,7 @@ def of_dense(tensor: Any, like: NestedTensor) -> NestedTensor:
     return NestedTensor(values, rows, dims)
 
 
-def cat(function: Any, tensors: Any, dim: int = 0) -> Any:
+def cat(function: Callable[..., Tensor], tensors: list[NestedTensor], dim: int = 0) -> Any:
     """Tensors one after the other along a dimension."""
     first = next(part for part in tensors if isinstance(part, NestedTensor))
     parts = [of_dense(part, first) if isinstance(part, Tensor) else part for part in tensors]
@@ -92,7 +92,7 @@ def _woven(rows: Sequence[Rows], level: int) -> tuple[Rows, np.ndarray]:
     return found, np.argsort(ids, kind="stable")
 
 
-def stack(function: Any, tensors: Any, dim: int = 0) -> Any:
+def stack(function: Callable[..., object], tensors: list[NestedTensor], dim: int = 0) -> Any:
     """Tensors of one structure side by side in a new dimension behind the batch."""
     first = next(part for part in tensors if isinstance(part, NestedTensor))
     place = first.dimension(dim, 1)

@@ -6,9 +6,12 @@ the entries of all items; statistics over a ragged dimension are those of the en
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft
+from weft._typing import Shape
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, NotDefinedError
 from weft.nested.elementwise import fit
 from weft.nested.tensor import NestedTensor, shape_text
@@ -23,14 +26,22 @@ def _refuse(name: str, input: NestedTensor, expected: str, fix: str) -> NotDefin
     )
 
 
-def embedding(function: Any, input: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+def embedding(
+    function: Callable[..., Tensor],
+    input: NestedTensor,
+    weight: object,
+    *args: object,
+    **kwargs: object,
+) -> Any:
     """A row of `weight` for each index. Shapes: (B, j), (rows, D) -> (B, j, D)."""
     if isinstance(weight, NestedTensor):
         raise _refuse("an embedding's weight", weight, "a dense weight", "pass weight.values()")
     return input.like(function(input.packed, weight, *args, **kwargs))
 
 
-def by_value(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+def by_value(
+    function: Callable[..., Tensor], input: NestedTensor, *args: object, **kwargs: object
+) -> Any:
     """one_hot, whose classes are a new dimension at the end, and bucketize."""
     if any(isinstance(one, NestedTensor) for one in (*args, *kwargs.values())):
         raise _refuse(function.__name__, input, "dense arguments beside the input", "use .values()")
@@ -38,11 +49,19 @@ def by_value(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def embedding_bag(
-    function: Any, input: Any, weight: Any, offsets: Any = None, max_norm: Any = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
-    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    function: Callable[..., object],
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
     padding_idx: int | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The sum, mean or largest of the rows of each item. Shapes: (B, j), (rows, D) -> (B, D)."""
     if offsets is not None or not isinstance(input, NestedTensor) or input.ndim != 2:
         raise ArgumentError(
@@ -58,7 +77,13 @@ def embedding_bag(
     return function(input.packed, weight, input.offsets(), *options, weights, True, padding_idx)
 
 
-def over_last(function: Any, input: Any, normalized_shape: Any, *args: Any, **kwargs: Any) -> Any:
+def over_last(
+    function: Callable[..., Tensor],
+    input: NestedTensor,
+    normalized_shape: Shape,
+    *args: object,
+    **kwargs: object,
+) -> Any:
     """layer_norm and rms_norm over the last dimensions."""
     count = 1 if isinstance(normalized_shape, int) else len(normalized_shape)
     if any(dim >= input.ndim - count for dim in input.dims):
@@ -81,16 +106,25 @@ def _need_channels(name: str, input: NestedTensor) -> None:
         )
 
 
-def batch_norm(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+def batch_norm(
+    function: Callable[..., Tensor], input: NestedTensor, *args: object, **kwargs: object
+) -> Any:
     """Statistics of each channel over all entries of all items. Shapes: (B, C, *)."""
     _need_channels("batch_norm", input)
     return input.like(function(input.packed, *args, **kwargs))
 
 
 def instance_norm(
-    function: Any, input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None,
-    bias: Any = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
-) -> Any:  # fmt: skip
+    function: Callable[..., object],
+    input: NestedTensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
     """Statistics of each channel over each item. Shapes: (B, C, j)."""
     _need_channels("instance_norm", input)
     if running_mean is not None or running_var is not None:
@@ -101,11 +135,11 @@ def instance_norm(
 
 
 def group_norm(
-    function: Any,
-    input: Any,
+    function: Callable[..., object],
+    input: NestedTensor,
     num_groups: int,
-    weight: Any = None,
-    bias: Any = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Any:
     """Statistics of each group of channels over each item. Shapes: (B, C, j)."""
@@ -128,14 +162,14 @@ def _standard(input: NestedTensor, dims: tuple[int, ...], eps: float) -> Any:
     return away * (weft.mean(away * away, dims, True) + eps).rsqrt()
 
 
-def _affine(input: Any, weight: Any, bias: Any) -> Any:
+def _affine(input: NestedTensor | Tensor, weight: Tensor | None, bias: Tensor | None) -> Any:
     shape = (-1, *(1,) * (input.ndim - 2))
     if weight is not None:
         input = input * weight.reshape(shape)
     return input if bias is None else input + bias.reshape(shape)
 
 
-def glu(function: Any, input: Any, dim: int = -1) -> Any:
+def glu(function: Callable[..., object], input: Any, dim: int = -1) -> Any:
     """Half of a uniform dimension, gated by the other."""
     place = input.dimension(dim)
     if place not in input.uniform:
@@ -143,7 +177,7 @@ def glu(function: Any, input: Any, dim: int = -1) -> Any:
     return input.like(function(input.packed, input.axis(place)))
 
 
-def prelu(function: Any, input: Any, weight: Any) -> Any:
+def prelu(function: Callable[..., Tensor], input: Any, weight: Tensor) -> Any:
     """Slopes for negative elements: one, or one for each channel."""
     if weight.numel() > 1:
         _need_channels("prelu", input)

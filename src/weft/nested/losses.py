@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -14,7 +15,13 @@ from weft.nested.elementwise import frame_of
 from weft.nested.tensor import NestedTensor, shape_text
 
 
-def pointwise(function: Any, input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+def pointwise(
+    function: Callable[..., Tensor],
+    input: NestedTensor,
+    target: NestedTensor,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     """mse_loss and its like: element by element, then the mean, the sum or nothing."""
     frame = frame_of(function.__name__, [input, target, *args, *kwargs.values()])
     over = [
@@ -34,14 +41,19 @@ def pointwise(function: Any, input: Any, target: Any, *args: Any, **kwargs: Any)
     return frame.wrap(found) if _is_none(args, kwargs) else found
 
 
-def _is_none(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_none(args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return "none" in (kwargs.get("reduction"), *[one for one in args if isinstance(one, str)]) or (
         kwargs.get("reduce") is False
     )
 
 
 def classes(
-    function: Any, input: Any, target: Any, weight: Any = None, *args: Any, **kwargs: Any
+    function: Any,
+    input: NestedTensor,
+    target: Tensor | NestedTensor,
+    weight: object = None,
+    *args: object,
+    **kwargs: object,
 ) -> Any:
     """cross_entropy and nll_loss. Shapes: (B, C, j) and (B, j), as dense ones; also (B, j, C), where
     dimension 1 cannot be the classes. Targets are classes, or probabilities of the input's shape."""
@@ -68,7 +80,7 @@ def classes(
     return NestedTensor(found, input.rows, tuple(dim - (dim > axis) for dim in input.dims))
 
 
-def _refuse(name: str, input: Any, target: Any) -> ShapeError:
+def _refuse(name: str, input: NestedTensor, target: Any) -> ShapeError:
     shown = [
         shape_text(one) if isinstance(one, NestedTensor) else str(list(one.shape))
         for one in (input, target)
@@ -81,7 +93,9 @@ def _refuse(name: str, input: Any, target: Any) -> ShapeError:
     )
 
 
-def cosine_similarity(function: Any, x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+def cosine_similarity(
+    function: Callable[..., object], x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
+) -> Any:
     """The cosine of the angle between rows along a dimension."""
     dot = weft.sum(x1 * x2, dim)
     return dot / (weft.norm(x1, 2, dim).clamp(min=eps) * weft.norm(x2, 2, dim).clamp(min=eps))

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike, Shape
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from weft.nested.padding import to_padded
 from weft.nested.rows import Rows, indices, spans
 from weft.nested.tensor import NestedTensor, shape_text
 from weft.ops.primitives import take
 
+if TYPE_CHECKING:
+    from weft.tensor.layout import Layout
 
-def _check_layout(name: str, layout: Any) -> None:
+
+def _check_layout(name: str, layout: Layout | None) -> None:
     if layout not in (None, weft.jagged, weft.strided):
         raise ArgumentError(
             f"{name}: layout {layout}",
@@ -27,11 +32,11 @@ def _check_layout(name: str, layout: Any) -> None:
 
 
 def nested_tensor(
-    tensor_list: Any,
+    tensor_list: list[Tensor],
     *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> NestedTensor:
@@ -53,7 +58,10 @@ def nested_tensor(
 
 
 def as_nested_tensor(
-    ts: Any, dtype: Any = None, device: Any = None, layout: Any = None
+    ts: Tensor | list[Tensor] | tuple[Tensor, ...],
+    dtype: DType | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
 ) -> NestedTensor:
     """A ragged tensor of tensors that gradients flow back to. Shapes, Errors: as `nested_tensor`."""
     _check_layout("as_nested_tensor", layout)
@@ -65,7 +73,7 @@ def as_nested_tensor(
     return made if dtype is None else made.to(dtype)
 
 
-def _need_tensor(item: Any) -> Any:
+def _need_tensor(item: object) -> Any:
     if not isinstance(item, (Tensor, NestedTensor)):
         raise ArgumentTypeError(
             f"as_nested_tensor(): items must be tensors, not {type(item).__name__}",
@@ -76,7 +84,7 @@ def _need_tensor(item: Any) -> Any:
     return item
 
 
-def _items(name: str, given: Any, convert: Any) -> list[Any]:
+def _items(name: str, given: object, convert: object) -> list[Any]:
     if not isinstance(given, (list, tuple)):
         raise ArgumentTypeError(
             f"{name}(): Expected a list of tensors, got {type(given).__name__}",
@@ -104,7 +112,7 @@ def _items(name: str, given: Any, convert: Any) -> list[Any]:
     return items
 
 
-def _nested_item(name: str, item: Any, convert: Any) -> Any:
+def _nested_item(name: str, item: Tensor | list[Tensor | int], convert: Any) -> Any:
     """An item; a list of tensors is a ragged item."""
     if isinstance(item, (list, tuple)) and any(
         isinstance(part, (Tensor, NestedTensor, np.ndarray)) for part in item
@@ -135,7 +143,7 @@ def _joined(items: Sequence[Any]) -> NestedTensor:
     return NestedTensor(values, rows, tuple(dim + 1 for dim in ragged))
 
 
-def _joined_ragged(items: Sequence[Any]) -> NestedTensor:
+def _joined_ragged(items: Sequence[NestedTensor]) -> NestedTensor:
     """Ragged items, one below the other: dimension 1 counts their items."""
     ragged = [
         item if isinstance(item, NestedTensor) else _joined(list(item.unbind())) for item in items
@@ -157,7 +165,7 @@ def _joined_ragged(items: Sequence[Any]) -> NestedTensor:
 # -- from values -----------------------------------------------------------------------------------
 
 
-def _host(name: str, given: Any) -> np.ndarray:
+def _host(name: str, given: object) -> np.ndarray:
     """Offsets or lengths, read to the host."""
     found = np.asarray(given.tolist() if isinstance(given, Tensor) else given)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
@@ -171,9 +179,9 @@ def _host(name: str, given: Any) -> np.ndarray:
 
 
 def nested_tensor_from_jagged(
-    values: Any,
-    offsets: Any = None,
-    lengths: Any = None,
+    values: Tensor,
+    offsets: Tensor | None = None,
+    lengths: Tensor | None = None,
     jagged_dim: int | None = None,
     min_seqlen: int | None = None,
     max_seqlen: int | None = None,
@@ -234,7 +242,7 @@ def _check_bounds(starts: np.ndarray, counts: np.ndarray, total: int, whole: boo
 # -- from padded data ------------------------------------------------------------------------------
 
 
-def nested_tensor_from_padded(padded: Any, lengths: Any, dim: int = 1) -> NestedTensor:
+def nested_tensor_from_padded(padded: Tensor, lengths: Tensor, dim: int = 1) -> NestedTensor:
     """The first lengths[i] entries of each item along a dimension; gradients flow back to the padded tensor.
 
     Shapes: (B, longest, *), (B) -> (B, j, *).
@@ -242,7 +250,7 @@ def nested_tensor_from_padded(padded: Any, lengths: Any, dim: int = 1) -> Nested
     return narrow(padded, dim, 0, lengths, layout=weft.jagged)
 
 
-def to_padded_tensor(input: Any, padding: float, output_size: Any = None) -> Any:
+def to_padded_tensor(input: NestedTensor, padding: float, output_size: Shape | None = None) -> Any:
     """A dense tensor in which short items are filled up with `padding`.
 
     Shapes: (B, j, *) -> (B, longest, *), or `output_size`, which must not be smaller.
@@ -268,7 +276,9 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None) -> Any
     return to_padded(input, padding, sizes)
 
 
-def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = weft.strided) -> Any:
+def narrow(
+    tensor: Any, dim: int, start: Tensor | int, length: Tensor, layout: Layout | None = weft.strided
+) -> Any:
     """Part of each item of a dense tensor along a dimension, as a ragged tensor.
 
     Shapes: (B, longest, *); start and length are numbers or vectors (B) -> (B, j, *).
@@ -298,7 +308,7 @@ def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = weft.st
     return NestedTensor(take(packed, 0, index), Rows.of(lengths), (place,))
 
 
-def _per_item(name: str, given: Any, count: int) -> np.ndarray:
+def _per_item(name: str, given: Tensor | int, count: int) -> np.ndarray:
     if isinstance(given, int):
         return np.full(count, given)
     found = _host(name, given)
@@ -312,7 +322,7 @@ def _per_item(name: str, given: Any, count: int) -> np.ndarray:
     return found
 
 
-def masked_select(tensor: Any, mask: Any) -> NestedTensor:
+def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
     """The entries of each item where a mask holds, as a ragged tensor. The mask is read.
 
     Shapes: (B, L, *) and a bool mask (B, L, *) that broadcasts -> (B, j): as many as the mask has in each item.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.strides import inverse_order
 from weft.nested.rows import Rows, buckets_of, constant, indices
 from weft.nested.tensor import NestedTensor
@@ -60,13 +61,13 @@ class Padded:
         self.mask = constant(self.real)
 
 
-def with_edge(tensor: NestedTensor, fill: Any) -> Any:
+def with_edge(tensor: NestedTensor, fill: float) -> Any:
     """The values with an entry of padding behind them."""
     values = tensor.packed
     return weft.cat([values, weft.full((1, *values.shape[1:]), fill, dtype=values.dtype)])
 
 
-def pad(tensor: NestedTensor, edged: Any, padded: Padded) -> Any:
+def pad(tensor: NestedTensor, edged: Tensor, padded: Padded) -> Any:
     """A bucket of items, padded, in the tensor's order of dimensions."""
     found = take(edged, 0, padded.index)  # (items, *sizes, *uniform)
     order = (0, *tensor.dims, *tensor.uniform)
@@ -101,7 +102,7 @@ class Buckets:
         return indices(np.where(nowhere, start, found)), bool(nowhere.any())
 
 
-def anchored(values: Any, *tensors: NestedTensor) -> Any:
+def anchored(values: Tensor, *tensors: NestedTensor) -> Any:
     """Values with the graph of tensors of which no entry reached them."""
     for tensor in tensors:
         if tensor.requires_grad:
@@ -109,7 +110,7 @@ def anchored(values: Any, *tensors: NestedTensor) -> Any:
     return values
 
 
-def to_padded(tensor: NestedTensor, fill: Any, sizes: Sequence[int] | None = None) -> Any:
+def to_padded(tensor: NestedTensor, fill: float, sizes: Sequence[int] | None = None) -> Any:
     """All items, padded to the longest, or to sizes of the ragged dimensions."""
     rows = tensor.rows
     items = np.arange(rows.batch)

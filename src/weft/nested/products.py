@@ -6,7 +6,8 @@ runs in a few buckets of items of like size, padded with zeros, whatever the num
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +20,15 @@ from weft.nested.rows import Rows
 from weft.nested.tensor import NestedTensor, shape_text
 from weft.ops.primitives import take
 
+if TYPE_CHECKING:
+    from weft.sparse.tensor import SparseTensor
 
-def _shape(tensor: Any) -> str:
+
+def _shape(tensor: NestedTensor) -> str:
     return shape_text(tensor) if isinstance(tensor, NestedTensor) else str(list(tensor.shape))
 
 
-def _misfit(a: Any, b: Any, expected: str) -> ShapeError:
+def _misfit(a: NestedTensor, b: Any, expected: str) -> ShapeError:
     return ShapeError(
         f"matmul: shapes cannot be multiplied ({_shape(a)} and {_shape(b)})",
         expected=expected,
@@ -33,7 +37,9 @@ def _misfit(a: Any, b: Any, expected: str) -> ShapeError:
     )
 
 
-def linear(function: Any, input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(
+    function: Callable[..., object], input: NestedTensor, weight: Tensor, bias: Tensor | None = None
+) -> Any:
     """input @ weight.T + bias. Shapes: (B, j, in), (out, in) -> (B, j, out)."""
     if isinstance(weight, NestedTensor) or isinstance(bias, NestedTensor):
         raise NotDefinedError(
@@ -54,7 +60,7 @@ def linear(function: Any, input: Any, weight: Any, bias: Any = None) -> Any:
     return input.like(found)
 
 
-def matmul(function: Any, input: Any, other: Any) -> Any:
+def matmul(function: object, input: Any, other: Tensor | NestedTensor) -> Any:
     """Products of the last two dimensions: with a dense vector or matrix for all items, or item by item."""
     if isinstance(other, Tensor) and other.ndim <= 2:
         if input.ndim - 1 in input.uniform:
@@ -68,7 +74,7 @@ def matmul(function: Any, input: Any, other: Any) -> Any:
     return per_item(input, other)
 
 
-def _by_matrix(input: NestedTensor, matrix: Any) -> Any:
+def _by_matrix(input: NestedTensor, matrix: Tensor) -> Any:
     inner = input.packed.shape[-1]
     if matrix.shape[0] != inner:
         raise _misfit(input, matrix, f"{inner} rows")
@@ -76,7 +82,7 @@ def _by_matrix(input: NestedTensor, matrix: Any) -> Any:
     return input.like(values)
 
 
-def per_item(a: Any, b: Any) -> Any:
+def per_item(a: NestedTensor | Tensor, b: Any) -> Any:
     """The products of the items. Shapes: (B, *, m, k), (B, *, k, n), of which each may be ragged."""
     if isinstance(a, Tensor):
         a = _as_items(a, b)
@@ -150,7 +156,11 @@ def _result_sizes(a: NestedTensor, b: NestedTensor, ragged: list[int]) -> list[i
 
 
 def _joined(
-    parts: list[Any], nothing: Any, buckets: Buckets, ragged: list[tuple[int, Any]], a: Any
+    parts: list[Tensor],
+    nothing: Tensor,
+    buckets: Buckets,
+    ragged: list[tuple[int, Any]],
+    a: NestedTensor,
 ) -> Any:
     """Padded results of buckets as one result: dense where no dimension is ragged."""
     dims = [place for place, _ in ragged]
@@ -166,7 +176,7 @@ def _joined(
     return NestedTensor(values, rows, tuple(dims)) if ragged else values
 
 
-def bmm(function: Any, input: Any, mat2: Any) -> Any:
+def bmm(function: Callable[..., object], input: SparseTensor, mat2: Tensor) -> Any:
     """Products item by item."""
     return per_item(input, mat2)
 

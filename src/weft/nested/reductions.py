@@ -15,6 +15,8 @@ import numpy as np
 
 import weft
 from weft import Tensor
+from weft._typing import Dims, Shape
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, DimensionError, NotDefinedError, ShapeError
 from weft.functional.linalg.norms import vector_norm
 from weft.nested.elementwise import apply
@@ -28,7 +30,7 @@ Fold = Callable[[Any], Any]
 # -- dimensions ------------------------------------------------------------------------------------
 
 
-def dimensions(input: NestedTensor, dim: Any) -> tuple[int, ...]:
+def dimensions(input: NestedTensor, dim: int | Shape) -> tuple[int, ...]:
     """The dimensions that an argument names; all for None and ()."""
     if dim is None or dim == ():
         return tuple(range(input.ndim))
@@ -59,7 +61,7 @@ def grouping(input: NestedTensor, removed: tuple[int, ...]) -> Plan:
 
 
 def shaped(
-    values: Any, input: NestedTensor, removed: tuple[int, ...], keepdim: bool, plan: Plan
+    values: Tensor, input: NestedTensor, removed: tuple[int, ...], keepdim: bool, plan: Plan
 ) -> Any:
     """The result of a reduction. Shapes: values (groups, *uniform dimensions that are left)."""
     left = [dim for dim in range(input.ndim) if dim not in removed]
@@ -92,27 +94,27 @@ def _split(input: NestedTensor, dims: tuple[int, ...]) -> tuple[tuple[int, ...],
 # -- folding groups --------------------------------------------------------------------------------
 
 
-def segment_sum(values: Any, plan: Plan) -> Any:
+def segment_sum(values: Tensor, plan: Plan) -> Any:
     """The sum of each group. Shapes: (entries, *) -> (groups, *)."""
     base = weft.zeros((plan.groups, *values.shape[1:]), dtype=values.dtype)
     return take_add(base, 0, plan.index, values)
 
 
-def lowest(dtype: Any) -> Any:
+def lowest(dtype: DType) -> Any:
     """What is never larger than another element."""
     if dtype is weft.bool:
         return False
     return -math.inf if dtype.is_floating_point else weft.iinfo(dtype).min
 
 
-def highest(dtype: Any) -> Any:
+def highest(dtype: DType) -> Any:
     """What is never smaller than another element."""
     if dtype is weft.bool:
         return True
     return math.inf if dtype.is_floating_point else weft.iinfo(dtype).max
 
 
-def padded_groups(values: Any, plan: Plan, fill: Any) -> list[Any]:
+def padded_groups(values: Tensor, plan: Plan, fill: float) -> list[Any]:
     """The entries of each bucket, padded: (groups, longest, *)."""
     if any(not bucket.full for bucket in plan.buckets):
         edge = weft.full((1, *values.shape[1:]), fill, dtype=values.dtype)
@@ -120,7 +122,7 @@ def padded_groups(values: Any, plan: Plan, fill: Any) -> list[Any]:
     return [take(values, 0, bucket.index) for bucket in plan.buckets]
 
 
-def fold_groups(values: Any, plan: Plan, fill: Any, fold: Fold, empty: Any) -> Any:
+def fold_groups(values: Tensor, plan: Plan, fill: float, fold: Fold, empty: float | None) -> Any:
     """`fold` of each group, which reduces dimension 1. Shapes: (entries, *) -> (groups, *)."""
     parts = [fold(padded) for padded in padded_groups(values, plan, fill)]
     missing = int((plan.counts == 0).sum())
@@ -133,13 +135,13 @@ def fold_groups(values: Any, plan: Plan, fill: Any, fold: Fold, empty: Any) -> A
     return take(weft.cat(parts), 0, plan.order())
 
 
-def along_groups(values: Any, plan: Plan, fill: Any, function: Fold) -> Any:
+def along_groups(values: Tensor, plan: Plan, fill: float, function: Fold) -> Any:
     """`function` along dimension 1 of each group, which keeps its size. Shapes: (entries, *) -> (entries, *)."""
     padded = padded_groups(values, plan, fill) or [values.unsqueeze(0)]
     return joined_groups([function(part) for part in padded], plan)
 
 
-def joined_groups(parts: list[Any], plan: Plan) -> Any:
+def joined_groups(parts: list[Tensor], plan: Plan) -> Any:
     """The entries of all buckets in their own order, without what padded them."""
     flat = [part.flatten(0, 1) for part in parts]
     return take(weft.cat(flat) if len(flat) > 1 else flat[0], 0, plan.back())
@@ -161,7 +163,12 @@ def need_entries(name: str, plan: Plan) -> None:
 
 
 def total(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    function: Callable[..., Tensor],
+    input: NestedTensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Any:
     """sum over any dimensions."""
     dims = dimensions(input, dim)
@@ -180,7 +187,7 @@ def total(
     return shaped(values, input, dims, keepdim, plan)
 
 
-def _count(input: NestedTensor, dims: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+def _count(input: NestedTensor, dims: tuple[int, ...], keepdim: bool, dtype: DType) -> Any:
     """How many elements a reduction folds into each of its results, as a tensor that broadcasts with them."""
     axes, groups = _split(input, dims)
     inner = math.prod(input.packed.shape[axis] for axis in axes)
@@ -193,7 +200,12 @@ def _count(input: NestedTensor, dims: tuple[int, ...], keepdim: bool, dtype: Any
 
 
 def mean(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    function: Callable[..., object],
+    input: NestedTensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Any:
     """mean over any dimensions: of what there is in each row."""
     dims = dimensions(input, dim)
@@ -206,9 +218,14 @@ def mean(
 
 
 def var(
-    function: Any, input: Any, dim: Any = None, unbiased: Any = True, keepdim: bool = False, *,
-    correction: Any = None,
-) -> Any:  # fmt: skip
+    function: Callable[..., object],
+    input: NestedTensor,
+    dim: Any = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
+) -> Any:
     """var or std over any dimensions."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
@@ -225,21 +242,32 @@ def var(
 
 
 def spread_and_mean(
-    function: Any, input: Any, dim: Any = None, *args: Any, keepdim: bool = False, **kwargs: Any
+    function: Callable[..., object],
+    input: NestedTensor,
+    dim: int | None = None,
+    *args: object,
+    keepdim: bool = False,
+    **kwargs: object,
 ) -> Any:
     """var_mean and std_mean."""
     spread = getattr(weft, function.__name__.removesuffix("_mean"))
     return spread(input, dim, *args, keepdim=keepdim, **kwargs), weft.mean(input, dim, keepdim)
 
 
-def extremes(function: Any, input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
+def extremes(
+    function: Callable[..., object],
+    input: NestedTensor,
+    *,
+    dim: int | None = None,
+    keepdim: bool = False,
+) -> Any:
     """aminmax."""
     dims = () if dim is None else dim
     found = weft.amin(input, dims, keepdim), weft.amax(input, dims, keepdim)
     return weft.return_types.aminmax(found)
 
 
-def triangle(function: Any, input: Any, diagonal: int = 0) -> Any:
+def triangle(function: Callable[..., object], input: Tensor, diagonal: int = 0) -> Any:
     """tril and triu of the last two dimensions of each item."""
     ones = weft.ones_like(input, dtype=weft.int64)
     away = ones.cumsum(-1) - ones.cumsum(-2)
@@ -247,13 +275,18 @@ def triangle(function: Any, input: Any, diagonal: int = 0) -> Any:
     return weft.where(kept, input, weft.zeros_like(input))
 
 
-def count_nonzero(function: Any, input: Any, dim: Any = None) -> Any:
+def count_nonzero(function: Callable[..., object], input: Tensor, dim: Dims = None) -> Any:
     """How many elements are not 0."""
     return weft.sum(input != 0, dim)
 
 
 def ignoring_nan(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    function: Callable[..., object],
+    input: NestedTensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Any:
     """nansum and nanmean."""
     found = weft.sum(weft.where(weft.isnan(input), 0, input), dim, keepdim, dtype=dtype)
@@ -266,8 +299,8 @@ def ignoring_nan(
 
 
 def _fold(
-    name: str, input: NestedTensor, dim: Any, keepdim: bool, fill: Any, over: Callable[..., Any],
-    empty: Any = None,
+    name: str, input: NestedTensor, dim: Any, keepdim: bool, fill: float, over: Callable[..., Any],
+    empty: float | None = None,
 ) -> Any:  # fmt: skip
     """A fold that is one of its own results: over groups, then over axes. `over(values, axes)` is the dense one."""
     dims = dimensions(input, dim)
@@ -286,7 +319,12 @@ def _fold(
     return shaped(values, input, dims, keepdim, plan)
 
 
-def extreme(function: Any, input: Any, dim: Any = (), keepdim: bool = False) -> Any:
+def extreme(
+    function: Callable[..., object],
+    input: NestedTensor,
+    dim: int | Shape = (),
+    keepdim: bool = False,
+) -> Any:
     """amax and amin."""
     name = function.__name__
     fill = lowest(input.dtype) if name == "amax" else highest(input.dtype)
@@ -294,7 +332,12 @@ def extreme(function: Any, input: Any, dim: Any = (), keepdim: bool = False) -> 
 
 
 def extreme_and_place(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
+    function: Callable[..., object],
+    input: Any,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    other: object = None,
 ) -> Any:
     """max and min: of all, of two tensors, or along a dimension with places."""
     name = function.__name__
@@ -310,7 +353,9 @@ def extreme_and_place(
     return kind(found)
 
 
-def place(function: Any, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def place(
+    function: Callable[..., object], input: Any, dim: int | None = None, keepdim: bool = False
+) -> Any:
     """argmax and argmin along a dimension; counted within each row."""
     name = function.__name__
     if dim is None:
@@ -327,7 +372,7 @@ def place(function: Any, input: Any, dim: Any = None, keepdim: bool = False) -> 
 
 
 def _along_one(
-    name: str, input: NestedTensor, dim: int, keepdim: bool, fill: Any, over: Callable[..., Any]
+    name: str, input: NestedTensor, dim: int, keepdim: bool, fill: float, over: Callable[..., Any]
 ) -> list[Any]:
     """The results (one or several) of a fold along one dimension."""
     dims = (input.dimension(dim),)
@@ -348,7 +393,12 @@ def _along_one(
 
 
 def product(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    function: Callable[..., object],
+    input: NestedTensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Any:
     """prod of all elements or along one dimension."""
     if dim is None:
@@ -359,23 +409,37 @@ def product(
     return _fold("prod", input, dim, keepdim, 1, lambda x, axes: function(x, axes[0]), 1)
 
 
-def logic(function: Any, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def logic(
+    function: Callable[..., Tensor],
+    input: NestedTensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+) -> Any:
     """any and all."""
     end = function.__name__ == "all"
     over = lambda values, axes: function(values, axes)  # noqa: E731
     return _fold(function.__name__, input.to(weft.bool), dim, keepdim, end, over, end)
 
 
-def logsumexp(function: Any, input: Any, dim: Any, keepdim: bool = False) -> Any:
+def logsumexp(
+    function: Callable[..., object], input: NestedTensor, dim: int | Shape, keepdim: bool = False
+) -> Any:
     """log of the sum of exponentials; -inf for rows without entries."""
     over = lambda values, axes: function(values, axes)  # noqa: E731
     return _fold("logsumexp", input, dim, keepdim, -math.inf, over, -math.inf)
 
 
 def norm(
-    function: Any, input: Any, p: Any = None, dim: Any = None, keepdim: bool = False, *,
-    dtype: Any = None, ord: Any = None, **rest: Any,  # noqa: A002
-) -> Any:  # fmt: skip
+    function: Callable[..., object],
+    input: NestedTensor,
+    p: Any = None,
+    dim: int | Shape | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+    ord: object = None,  # noqa: A002
+    **rest: object,  # noqa: A002
+) -> Any:
     """The p-norm over any dimensions."""
     p = ord if ord is not None else 2 if p in (None, "fro") else p
     if dtype is not None:
@@ -393,7 +457,9 @@ def plan_along(input: NestedTensor, dim: int) -> Plan:
     return input.rows.plan(tuple(level for level, own in enumerate((0, *input.dims)) if own != dim))
 
 
-def along(input: NestedTensor, dim: int, fill: Any, function: Callable[[Any, int], Any]) -> Any:
+def along(
+    input: NestedTensor, dim: int, fill: float, function: Callable[[object, int], object]
+) -> Any:
     """A function that keeps sizes, along one dimension."""
     dim = input.dimension(dim)
     if dim in input.uniform:
@@ -405,7 +471,11 @@ def along(input: NestedTensor, dim: int, fill: Any, function: Callable[[Any, int
 
 
 def normalized(
-    function: Any, input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+    function: Callable[..., object],
+    input: NestedTensor,
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: DType | None = None,
 ) -> Any:
     """softmax, log_softmax and softmin along one dimension, also a ragged one."""
     if dim is None:
@@ -423,7 +493,9 @@ def normalized(
     return along(input, dim, fill, lambda values, axis: function(values, axis))
 
 
-def running(function: Any, input: Any, dim: int, *, dtype: Any = None) -> Any:
+def running(
+    function: Callable[..., object], input: NestedTensor, dim: int, *, dtype: DType | None = None
+) -> Any:
     """cumsum and cumprod along one dimension."""
     fill = 0 if function.__name__ == "cumsum" else 1
     if dtype is not None:
@@ -432,7 +504,11 @@ def running(function: Any, input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def sort(
-    function: Any, input: Any, dim: int = -1, descending: bool = False, stable: bool = False
+    function: Callable[..., object],
+    input: NestedTensor,
+    dim: int = -1,
+    descending: bool = False,
+    stable: bool = False,
 ) -> Any:
     """sort and argsort along one dimension; of a ragged one, places count within each row."""
     place = input.dimension(dim)
@@ -452,7 +528,9 @@ def sort(
     return type(found)(results) if function.__name__ == "sort" else results[1]
 
 
-def equal(function: Any, input: Any, other: Any, *args: Any, **kwargs: Any) -> bool:
+def equal(
+    function: Callable[..., object], input: Tensor, other: object, *args: object, **kwargs: object
+) -> bool:
     """equal and allclose: of structure too."""
     if not isinstance(input, NestedTensor) or not isinstance(other, NestedTensor):
         return False
@@ -460,7 +538,9 @@ def equal(function: Any, input: Any, other: Any, *args: Any, **kwargs: Any) -> b
     return same and function(input.packed, other.packed, *args, **kwargs)
 
 
-def normalize(function: Any, input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
+def normalize(
+    function: Callable[..., object], input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12
+) -> Any:
     """Each row along `dim` divided by its norm."""
     return input / weft.norm(input, p, dim, True).clamp(min=eps)
 

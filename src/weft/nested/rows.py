@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError
 
 _known: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
@@ -50,7 +51,7 @@ class Rows:
     _kept: dict[Any, Any]
 
     @classmethod
-    def of(cls, lengths: Any, parent: Rows | None = None) -> Rows:
+    def of(cls, lengths: object, parent: Rows | None = None) -> Rows:
         """The structure with these lengths; the same object each time."""
         array = np.array(lengths, dtype=np.int64)  # a copy: it is kept
         key = (parent, array.tobytes())
@@ -66,7 +67,7 @@ class Rows:
             found = _known.setdefault(key, found)
         return found
 
-    def kept(self, key: Any, make: Callable[[], Any]) -> Any:
+    def kept(self, key: object, make: Callable[[], object]) -> Any:
         """What `make` gave for this structure the first time."""
         found = self._kept.get(key)
         if found is None:
@@ -292,7 +293,7 @@ class Plan:
             self._order = indices(where)
         return self._order
 
-    def sizes(self, inner: int, dtype: Any) -> Any:
+    def sizes(self, inner: int, dtype: DType) -> Any:
         """How many elements each group has, where an entry has `inner` of them."""
         found = self._sizes.get(inner)
         if found is None:

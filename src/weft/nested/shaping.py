@@ -7,11 +7,14 @@ dimensions change their order.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import weft
+from weft._typing import Shape
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import NotDefinedError, ShapeError
 from weft.nested.elementwise import apply
 from weft.nested.indexing import get
@@ -29,7 +32,7 @@ def _refuse(name: str, input: NestedTensor, expected: str, fix: str) -> NotDefin
     )
 
 
-def _spread(given: tuple[Any, ...]) -> tuple[Any, ...]:
+def _spread(given: tuple[int | RaggedSize, ...] | tuple[object, ...]) -> tuple[Any, ...]:
     """Sizes or dimensions passed one by one, or as one sequence."""
     if len(given) == 1 and isinstance(given[0], (tuple, list)):
         return tuple(given[0])
@@ -49,7 +52,7 @@ def permuted(input: NestedTensor, order: tuple[int, ...]) -> NestedTensor:
     return NestedTensor(values, input.rows, tuple(order.index(dim) for dim in input.dims))
 
 
-def transpose(function: Any, input: Any, dim0: int, dim1: int) -> Any:
+def transpose(function: Callable[..., Tensor], input: NestedTensor, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged."""
     order = list(range(input.ndim))
     a, b = input.dimension(dim0), input.dimension(dim1)
@@ -57,7 +60,7 @@ def transpose(function: Any, input: Any, dim0: int, dim1: int) -> Any:
     return permuted(input, tuple(order))
 
 
-def permute(function: Any, input: Any, *dims: Any) -> Any:
+def permute(function: Callable[..., object], input: Any, *dims: int) -> Any:
     """All dimensions in another order."""
     order = tuple(input.dimension(dim) for dim in _spread(dims))
     if sorted(order) != list(range(input.ndim)):
@@ -70,7 +73,7 @@ def permute(function: Any, input: Any, *dims: Any) -> Any:
     return permuted(input, order)
 
 
-def movedim(function: Any, input: Any, source: Any, destination: Any) -> Any:
+def movedim(function: Callable[..., object], input: Any, source: int, destination: int) -> Any:
     """Dimensions moved to other places."""
     listed = [source] if isinstance(source, int) else list(source)
     places = [destination] if isinstance(destination, int) else list(destination)
@@ -86,7 +89,7 @@ def movedim(function: Any, input: Any, source: Any, destination: Any) -> Any:
 # -- sizes -----------------------------------------------------------------------------------------
 
 
-def unsqueeze(function: Any, input: Any, dim: int) -> Any:
+def unsqueeze(function: object, input: NestedTensor, dim: int) -> Any:
     """A dimension of size 1 inserted."""
     place = input.dimension(dim, 1)
     if place == 0:
@@ -96,7 +99,7 @@ def unsqueeze(function: Any, input: Any, dim: int) -> Any:
     return NestedTensor(input.packed.unsqueeze(axis), input.rows, dims)
 
 
-def squeeze(function: Any, input: Any, dim: Any = None) -> Any:
+def squeeze(function: Callable[..., Tensor], input: NestedTensor, dim: int | None = None) -> Any:
     """Uniform dimensions of size 1 removed."""
     chosen = input.uniform if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
     gone = {input.dimension(one) for one in chosen}
@@ -108,7 +111,7 @@ def squeeze(function: Any, input: Any, dim: Any = None) -> Any:
     return NestedTensor(values, input.rows, dims)
 
 
-def _marked(input: NestedTensor, sizes: tuple[Any, ...]) -> list[Any]:
+def _marked(input: NestedTensor, sizes: tuple[int | RaggedSize, ...]) -> list[Any]:
     """Target sizes in which -1 for a ragged dimension is replaced by its size."""
     wanted = [input.size(dim) for dim in sorted(input.dims)]
     found: list[Any] = []
@@ -121,7 +124,7 @@ def _marked(input: NestedTensor, sizes: tuple[Any, ...]) -> list[Any]:
     return found
 
 
-def view(function: Any, input: Any, *shape: Any) -> Any:
+def view(function: Callable[..., object], input: Any, *shape: object) -> Any:
     """Uniform dimensions split or merged; ragged ones stay, as their size or as -1."""
     sizes = _spread(shape)
     if len(sizes) == 1 and isinstance(sizes[0], weft.dtype):
@@ -156,7 +159,7 @@ def _runs(input: NestedTensor, ragged: list[int]) -> list[tuple[int, list[int]]]
     return [(math.prod(run), run) for run in runs]
 
 
-def _target_runs(target: list[Any]) -> list[list[int]]:
+def _target_runs(target: list[int | RaggedSize]) -> list[list[int]]:
     runs: list[list[int]] = [[]]
     for size in target:
         if isinstance(size, RaggedSize):
@@ -181,12 +184,14 @@ def _fitted(input: NestedTensor, total: int, old: list[int], new: list[int]) -> 
     return new
 
 
-def view_as(function: Any, input: Any, other: Any) -> Any:
+def view_as(function: Callable[..., Tensor], input: Tensor, other: Any) -> Any:
     """The shape of another ragged tensor."""
     return view(function, input, *other.shape)
 
 
-def flatten(function: Any, input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+def flatten(
+    function: Callable[..., object], input: NestedTensor, start_dim: int = 0, end_dim: int = -1
+) -> Any:
     """Neighbouring uniform dimensions as one; the batch with the ragged dimension as one: the values."""
     start, end = input.dimension(start_dim), input.dimension(end_dim)
     if start == end:
@@ -203,7 +208,7 @@ def flatten(function: Any, input: Any, start_dim: int = 0, end_dim: int = -1) ->
     return view(function, input, *input.shape[:start], merged, *input.shape[end + 1 :])
 
 
-def unflatten(function: Any, input: Any, dim: int, sizes: Any) -> Any:
+def unflatten(function: Callable[..., object], input: NestedTensor, dim: int, sizes: Shape) -> Any:
     """A uniform dimension as several."""
     place = input.dimension(dim)
     if place not in input.uniform:
@@ -218,7 +223,7 @@ def unflatten(function: Any, input: Any, dim: int, sizes: Any) -> Any:
     return NestedTensor(values, input.rows, tuple(own + more * (own > place) for own in input.dims))
 
 
-def expand(function: Any, input: Any, *sizes: Any) -> Any:
+def expand(function: Callable[..., Tensor] | Sequence[int], input: Any, *sizes: Any) -> Any:
     """Uniform dimensions of size 1 repeated; ragged ones and the batch stay."""
     target = _spread(sizes)
     for dim, size in enumerate(target):
@@ -230,7 +235,7 @@ def expand(function: Any, input: Any, *sizes: Any) -> Any:
     return input.like(input.packed.expand(-1, *inner))
 
 
-def expand_as(function: Any, input: Any, other: Any) -> Any:
+def expand_as(function: Callable[..., object], input: Tensor, other: object) -> Any:
     """An operand repeated to the shape of a ragged tensor."""
     return apply(weft.add, weft.mul(other, 0).to(input.dtype), input)
 
@@ -238,7 +243,9 @@ def expand_as(function: Any, input: Any, other: Any) -> Any:
 # -- parts -----------------------------------------------------------------------------------------
 
 
-def split(function: Any, input: Any, split_size: Any, dim: int = 0) -> Any:
+def split(
+    function: Callable[..., Tensor], input: NestedTensor, split_size: int, dim: int = 0
+) -> Any:
     """Parts of a uniform dimension, or of the batch."""
     place = input.dimension(dim)
     if place in input.uniform:
@@ -252,23 +259,23 @@ def split(function: Any, input: Any, split_size: Any, dim: int = 0) -> Any:
     return tuple(get(input, slice(int(cut[0]), int(cut[-1]) + 1)) for cut in cuts)
 
 
-def narrow(function: Any, input: Any, dim: int, start: int, length: int) -> Any:
+def narrow(function: object, input: Any, dim: int, start: int, length: int) -> Any:
     """`length` places of a dimension from `start` on."""
     index = [slice(None)] * input.dimension(dim) + [slice(start, start + length)]
     return get(input, tuple(index))
 
 
-def select(function: Any, input: Any, dim: int, index: int) -> Any:
+def select(function: Callable[..., Tensor], input: Any, dim: int, index: int) -> Any:
     """One place of a dimension."""
     return get(input, (*[slice(None)] * input.dimension(dim), index))
 
 
-def index_select(function: Any, input: Any, dim: int, index: Any) -> Any:
+def index_select(function: Callable[..., Tensor], input: Any, dim: int, index: Tensor) -> Any:
     """Places of the batch or of a uniform dimension."""
     return get(input, (*[slice(None)] * input.dimension(dim), index))
 
 
-def unbind(function: Any, input: Any, dim: int = 0) -> Any:
+def unbind(function: Callable[..., Tensor], input: Any, dim: int = 0) -> Any:
     """The items, or the places of a uniform dimension."""
     place = input.dimension(dim)
     if place in input.uniform:
@@ -276,7 +283,7 @@ def unbind(function: Any, input: Any, dim: int = 0) -> Any:
     return input.unbind(place)
 
 
-def flip(function: Any, input: Any, *dims: Any) -> Any:
+def flip(function: Callable[..., Tensor], input: NestedTensor, *dims: int) -> Any:
     """Dimensions in reverse order; a ragged one row by row."""
     found = input
     for dim in _spread(dims):
@@ -299,12 +306,12 @@ def _flip_ragged(input: NestedTensor, level: int) -> NestedTensor:
     return input.like(take(input.packed, 0, indices(mirrored - np.arange(rows.total))))
 
 
-def same_size(function: Any, input: Any, other: Any) -> bool:
+def same_size(function: Callable[..., object], input: Tensor, other: Any) -> bool:
     """Whether two shapes are equal, ragged lengths included."""
     return tuple(input.shape) == tuple(other.shape)
 
 
-def plain(function: Any, input: Any, *args: Any) -> Any:
+def plain(function: Callable[..., object], input: Tensor, *args: object) -> Any:
     """What the class itself says."""
     return getattr(input, function.__name__)(*args)
 

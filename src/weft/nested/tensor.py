@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import weft
+from weft._typing import Shape
 from weft.engine.api.api_function import Public
 from weft.engine.dispatch.torch_function import intercept
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError, DimensionError, MissingError, ShapeError
 from weft.nested.rows import RaggedSize, Rows, indices
 from weft.tensor.layout import jagged
@@ -46,7 +49,11 @@ class NestedTensor:
 
     @classmethod
     def __torch_function__(
-        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls,
+        function: Callable[..., object],
+        types: tuple[type, ...],
+        args: tuple[int | NestedTensor, ...] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> Any:
         """What a dense tensor's function does here. Errors: NotDefinedError where it has no meaning."""
         from weft.nested.dispatch import answer
@@ -113,7 +120,7 @@ class NestedTensor:
         """All entries, one after the other: (entries, *uniform sizes)."""
         return self._values
 
-    def like(self, values: Any) -> NestedTensor:
+    def like(self, values: object) -> NestedTensor:
         """Other entries with this structure."""
         return NestedTensor(values, self.rows, self.dims)
 
@@ -166,7 +173,7 @@ class NestedTensor:
         """The only element. Errors: RuntimeError where there are others."""
         return self._values.item()
 
-    def to_padded_tensor(self, padding: float, output_size: Any = None) -> Any:
+    def to_padded_tensor(self, padding: float, output_size: Shape | None = None) -> Any:
         """A dense tensor in which short items are filled up. See `weft.nested.to_padded_tensor`."""
         from weft.nested.making import to_padded_tensor
 
@@ -224,23 +231,23 @@ class NestedTensor:
         return None if found is None else self.like(found)
 
     @grad.setter
-    def grad(self, gradient: Any) -> None:
+    def grad(self, gradient: Tensor) -> None:
         self._values.grad = gradient.packed if isinstance(gradient, NestedTensor) else gradient
 
     def retain_grad(self) -> None:
         """Keep the gradient in `.grad` although this is no leaf."""
         self._values.retain_grad()
 
-    def register_hook(self, hook: Callable[[Any], Any]) -> Any:
+    def register_hook(self, hook: Callable[[object], object]) -> Any:
         """Call `hook(grad)` with the ragged gradient; a result replaces it."""
 
-        def on_values(gradient: Any) -> Any:
+        def on_values(gradient: object) -> Any:
             result = hook(self.like(gradient))
             return result.packed if isinstance(result, NestedTensor) else result
 
         return self._values.register_hook(on_values)
 
-    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+    def backward(self, gradient: object = None, *args: Any, **kwargs: Any) -> None:
         """Gradients of the leaves. Errors: RuntimeError without a `gradient` of this structure."""
         if isinstance(gradient, NestedTensor):
             if gradient.shape != self.shape:
@@ -272,7 +279,7 @@ class NestedTensor:
     def __hash__(self) -> int:
         return id(self)
 
-    def __deepcopy__(self, memo: Any) -> NestedTensor:
+    def __deepcopy__(self, memo: dict[int, object]) -> NestedTensor:
         from copy import deepcopy
 
         return self.like(deepcopy(self._values, memo))
@@ -280,7 +287,7 @@ class NestedTensor:
     def __reduce__(self) -> Any:
         return (NestedTensor, (self._values, self.rows, self.dims))
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DType | None = None, copy: object = None) -> Any:
         raise ArgumentTypeError(
             "a ragged tensor is no array",
             expected="a dense tensor",
@@ -299,29 +306,29 @@ class NestedTensor:
             fix="use .values() for the dense tensor of all entries",
         )
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> Any:
         from weft.nested.indexing import get
 
         return get(self, index)
 
-    def __setitem__(self, index: Any, new: Any) -> None:
+    def __setitem__(self, index: object, new: object) -> None:
         from weft.nested.indexing import put
 
         put(self, index, new)
 
 
-def size_text(size: Any) -> str:
+def size_text(size: int | RaggedSize) -> str:
     """A size in an error: the lengths of a ragged one."""
     return f"{size!r}={list(size.lengths)}" if isinstance(size, RaggedSize) else str(size)
 
 
-def shape_text(tensor: Any) -> str:
+def shape_text(tensor: NestedTensor | Tensor) -> str:
     """A shape in an error, with the lengths of its ragged dimensions."""
     return f"[{', '.join(size_text(size) for size in tensor.shape)}]"
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:
-    def apply(self: Any, other: Any) -> Any:
+    def apply(self: NestedTensor, other: int | NestedTensor) -> Any:
         function = getattr(weft, name)
         return function(other, self) if swapped else function(self, other)
 

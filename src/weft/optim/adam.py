@@ -112,7 +112,9 @@ class AdamW(Adam):
         )
 
 
-def _check_tensors(lr: Any, betas: Any, separately: Any) -> None:
+def _check_tensors(
+    lr: Tensor | float, betas: tuple[Tensor | float, ...], separately: bool | None
+) -> None:
     """Errors: ValueError for tensors among the options where PyTorch has no way for them."""
     tensors = [isinstance(beta, Tensor) for beta in betas] if isinstance(betas, tuple) else []
     if any(tensors) and not all(tensors):

@@ -3,7 +3,7 @@ lectures; centred after Graves 2013), Adamax (Kingma and Ba 2015), Rprop (Riedmi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
@@ -28,6 +28,9 @@ from weft.optim.updating import (
     refuse_sparse,
     updates,
 )
+
+if TYPE_CHECKING:
+    from weft.sparse.tensor import SparseTensor
 
 
 class Adagrad(Optimizer):
@@ -89,7 +92,9 @@ class Adagrad(Optimizer):
             add_quotient_(parameter, gradient, total.sqrt().add_(group["eps"]), -rate)
 
 
-def _adagrad_rows(parameter: Tensor, gradient: Any, total: Tensor, rate: Any, group: Group) -> None:
+def _adagrad_rows(
+    parameter: Tensor, gradient: SparseTensor, total: Tensor, rate: float, group: Group
+) -> None:
     """The update of the entries that a sparse gradient has. Errors: RuntimeError for weight decay, which has all."""
     if group["weight_decay"] != 0:
         raise refuse_sparse("weight_decay")

@@ -11,13 +11,13 @@ from weft.errors import ArgumentError, ArgumentTypeError
 _NOT_OPTIONS = {"self", "params", "__class__"}
 
 
-def options(given: dict[str, Any]) -> dict[str, Any]:
+def options(given: dict[str, object]) -> dict[str, Any]:
     """The options among the local names of a constructor."""
     return {name: value for name, value in given.items() if name not in _NOT_OPTIONS}
 
 
 def check_number(
-    label: str, value: Any, condition: str, holds: Callable[[Any], bool], message: str = ""
+    label: str, value: object, condition: str, holds: Callable[[Any], bool], message: str = ""
 ) -> None:
     """Errors: TypeError for an option that is no number, ValueError for one out of range."""
     try:
@@ -38,7 +38,7 @@ def check_number(
         )
 
 
-def need_pair(label: str, value: Any) -> None:
+def need_pair(label: str, value: tuple[float | None, ...]) -> None:
     """Errors: TypeError for an option that is not two values."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ArgumentTypeError(
@@ -56,7 +56,7 @@ def check_not_negative(**values: Any) -> None:
         check_number(name, value, ">= 0", lambda number: number >= 0.0)
 
 
-def check_rate(lr: Any, message: str = "") -> None:
+def check_rate(lr: object, message: str = "") -> None:
     """Errors: ValueError for a learning rate below zero, or a tensor of several numbers."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ArgumentError(
@@ -70,7 +70,7 @@ def check_rate(lr: Any, message: str = "") -> None:
     )
 
 
-def check_betas(betas: Any) -> None:
+def check_betas(betas: tuple[float, ...]) -> None:
     """Errors: TypeError for anything but two numbers, ValueError where one is not in [0, 1)."""
     if not isinstance(betas, tuple | list) or len(betas) != 2:
         raise ArgumentTypeError(

@@ -60,7 +60,7 @@ _FORMS = {
 _IGNORED = ("foreach", "fused", "capturable", "has_complex", "has_sparse_grad", "grad_scale", "found_inf")  # fmt: skip
 
 
-def _options(form: _Form, given: dict[str, Any]) -> dict[str, Any]:
+def _options(form: _Form, given: dict[str, object]) -> dict[str, Any]:
     """The options of the class."""
     options = {name: value for name, value in given.items() if name not in _IGNORED}
     for name, words in form.pairs.items():
@@ -68,12 +68,12 @@ def _options(form: _Form, given: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _number(name: str, entry: Any, counts: tuple[str, ...]) -> Any:
+def _number(name: str, entry: Tensor, counts: tuple[str, ...]) -> Any:
     """A state's entry as the class keeps it."""
     return entry.item() if name in counts and isinstance(entry, Tensor) else entry
 
 
-def _store(rows: list[Any], place: int, entry: Any) -> None:
+def _store(rows: list[Tensor], place: int, entry: Any) -> None:
     """Put what a step has made of an entry where it came from."""
     if isinstance(rows[place], Tensor) and not isinstance(entry, Tensor):
         rows[place].fill_(entry)
@@ -82,7 +82,7 @@ def _store(rows: list[Any], place: int, entry: Any) -> None:
 
 
 def _step(
-    form: _Form, params: list[Any], grads: list[Any], lists: dict[str, Any], given: Any
+    form: _Form, params: list[Any], grads: list[Tensor], lists: dict[str, Any], given: Any
 ) -> None:
     """One step of the algorithm on the lists."""
     optimizer = form.kind([weft.zeros(1)], **_options(form, given))
@@ -111,7 +111,7 @@ def _step(
 def _function(name: str) -> Callable[..., None]:
     form = _FORMS[name]
 
-    def function(params: list[Any], grads: list[Any], *lists: Any, **options: Any) -> None:
+    def function(params: list[Tensor], grads: list[Any], *lists: Any, **options: Any) -> None:
         words = [*form.lists, *_AFTER.get(name, ())]
         given = {**dict(zip(words, lists, strict=False)), **options}
         taken = {word: given.pop(word, None) for word in form.lists}

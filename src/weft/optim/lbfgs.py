@@ -53,7 +53,7 @@ class LBFGS(Optimizer):
             )
         self._params = self.param_groups[0]["params"]
 
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], object]) -> Any:  # type: ignore[override]
         """Up to `max_iter` iterations; the loss before them. Errors: RuntimeError for an unknown line search."""
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):
@@ -80,7 +80,7 @@ class LBFGS(Optimizer):
             begin += real.numel()
 
 
-def _flat(parameter: Tensor, gradient: Any) -> Any:
+def _flat(parameter: Tensor, gradient: Tensor) -> Any:
     if gradient is None:
         gradient = weft.zeros_like(parameter.detach())
     if gradient.is_sparse:

@@ -15,7 +15,7 @@ from weft.optim.updating import number, updates
 _AT_LEAST = "{} should be >= {} but is: {}"
 
 
-def _check_least(label: str, value: Any, least: float = 0.0) -> None:
+def _check_least(label: str, value: float, least: float = 0.0) -> None:
     message = _AT_LEAST.format(label, int(least), value)
     check_number(label, value, f">= {least}", lambda found: found >= least, message)
 
@@ -139,7 +139,7 @@ def _start_muon(parameter: Tensor) -> Group:
     return {"momentum_buffer": weft.zeros_like(parameter.detach())}
 
 
-def _check_iteration(coefficients: Any, steps: int) -> None:
+def _check_iteration(coefficients: tuple[float, ...], steps: int) -> None:
     if steps >= 100:
         raise ArgumentError(
             "Number of steps must be less than 100 for computational efficiency",
@@ -167,7 +167,7 @@ def _check_matrix(parameter: Tensor) -> None:
         )
 
 
-def _orthogonal(matrix: Tensor, coefficients: Any, steps: int, eps: float) -> Tensor:
+def _orthogonal(matrix: Tensor, coefficients: tuple[float, ...], steps: int, eps: float) -> Tensor:
     """A matrix with the same singular vectors and singular values near 1, by a Newton-Schulz iteration of degree 5.
 
     Values are bfloat16; each product is summed in float32 and rounded once.
@@ -184,7 +184,7 @@ def _orthogonal(matrix: Tensor, coefficients: Any, steps: int, eps: float) -> Te
     return found.T if tall else found
 
 
-def _adjusted(lr: Any, rule: str | None, rows: int, columns: int) -> Any:
+def _adjusted(lr: float, rule: str | None, rows: int, columns: int) -> Any:
     """The rate for a matrix of this shape."""
     if rule == "match_rms_adamw":
         return lr * 0.2 * math.sqrt(max(rows, columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -231,7 +232,7 @@ class SparseAdam(Optimizer):
                 parameter.index_put_(places, _change(group, state, places, values), accumulate=True)
 
 
-def _change(group: Group, state: Group, places: Any, values: Tensor) -> Tensor:
+def _change(group: Group, state: Group, places: tuple[Tensor, ...], values: Tensor) -> Tensor:
     """What the entries at some places move by; their moments take the gradient's values in."""
     (beta1, beta2), step = group["betas"], state["step"]
     mean = state["exp_avg"][places].lerp(values, 1 - beta1)
@@ -242,7 +243,9 @@ def _change(group: Group, state: Group, places: Any, values: Tensor) -> Tensor:
     return mean / (square.sqrt() + group["eps"]) * -size
 
 
-def _refuse(kind: str, why: str, parameters: list[tuple[str, Tensor]], matches: Any) -> None:
+def _refuse(
+    kind: str, why: str, parameters: list[tuple[str, Tensor]], matches: Callable[..., object]
+) -> None:
     """Errors: ValueError that names the parameters of a kind that the algorithm cannot have."""
     places = ", ".join(place for place, parameter in parameters if matches(parameter))
     if places:

@@ -84,7 +84,7 @@ class Optimizer:
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
@@ -161,7 +161,7 @@ class Optimizer:
 
     # -- stepping ------------------------------------------------------------------------------
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], object] | None = None) -> Any:
         """Evaluate the closure with gradients, then update every group without; its result.
 
         Ctrl-C during the updates waits until all of them are recorded, and so does running them: no model makes half a
@@ -192,34 +192,34 @@ class Optimizer:
             fix="define the algorithm in the subclass",
         )
 
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` before each step."""
         return add_hook(self._step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_step_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` after each step."""
         return add_hook(self._step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
+        self, hook: Callable[..., object], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer)` before each `state_dict()`."""
         return add_hook(self._state_hooks["before state_dict"], hook, prepend)
 
     def register_state_dict_post_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
+        self, hook: Callable[..., object], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer, state_dict)` after each `state_dict()`; what it returns, unless None, takes its place."""
         return add_hook(self._state_hooks["after state_dict"], hook, prepend)
 
     def register_load_state_dict_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
+        self, hook: Callable[..., object], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer, state_dict)` before each `load_state_dict`; what it returns, unless None, is loaded."""
         return add_hook(self._state_hooks["before load"], hook, prepend)
 
     def register_load_state_dict_post_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
+        self, hook: Callable[..., object], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer)` after each `load_state_dict`."""
         return add_hook(self._state_hooks["after load"], hook, prepend)
@@ -257,7 +257,7 @@ class Optimizer:
             found = found if changed is None else changed
         return found
 
-    def _shown(self, state: Any) -> Any:
+    def _shown(self, state: object) -> Any:
         """The state of a parameter as files have it: a copy, with tensors for the numbers that PyTorch has as such."""
         if not isinstance(state, dict):
             return state
@@ -308,7 +308,7 @@ class Optimizer:
         for hook in list(self._state_hooks["after load"].values()):
             hook(self)
 
-    def _fitted(self, value: Any, parameter: Tensor | None) -> Any:
+    def _fitted(self, value: object, parameter: Tensor | None) -> Any:
         """Loaded state as this parameter needs it: copied, floating-point tensors in its dtype, counts as numbers."""
         if not isinstance(value, dict):
             return deepcopy(value)
@@ -322,7 +322,7 @@ class Optimizer:
 Optimizer.step = with_hooks(Optimizer.step)  # type: ignore[method-assign]
 
 
-def _named_parameters(given: Any) -> Group:
+def _named_parameters(given: object) -> Group:
     """A group's parameters as a list, and their names where (name, parameter) pairs were given."""
     if isinstance(given, Tensor):
         return {"params": [given]}
@@ -349,7 +349,7 @@ def _named_parameters(given: Any) -> Group:
     return {"params": parameters}
 
 
-def _check_parameter(parameter: Any, differentiable: bool) -> None:
+def _check_parameter(parameter: object, differentiable: bool) -> None:
     if not isinstance(parameter, Tensor):
         raise ArgumentTypeError(
             f"optimizer can only optimize Tensors, but one of the params is {typename(parameter)}",
@@ -366,12 +366,14 @@ def _check_parameter(parameter: Any, differentiable: bool) -> None:
         )
 
 
-def _as_number(key: str, entry: Any) -> Any:
+def _as_number(key: str, entry: Tensor) -> Any:
     """A count as algorithms keep it."""
     return int(entry) if key == "step" else float(entry)
 
 
-def _fitted_entry(entry: Any, parameter: Tensor | None) -> Any:
+def _fitted_entry(
+    entry: Tensor | float | list[Tensor | None] | None, parameter: Tensor | None
+) -> Any:
     if isinstance(entry, list | tuple):
         return type(entry)(_fitted_entry(part, parameter) for part in entry)
     if not isinstance(entry, Tensor):
@@ -400,7 +402,7 @@ def _listed(given: Any) -> list[Any]:
         ) from None
 
 
-def _entries(state_dict: Any) -> Any:
+def _entries(state_dict: object) -> Any:
     """A state_dict of an optimizer. Errors: ValueError for anything else."""
     if isinstance(state_dict, dict) and {"state", "param_groups"} <= set(state_dict):
         return state_dict

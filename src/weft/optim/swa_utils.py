@@ -15,6 +15,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, AssertedError
 from weft.nn.module import Module
@@ -45,7 +46,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
     """A function of an average and a new value: decay * average + (1 - decay) * value."""
     _check_decay(decay)
 
-    def average(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+    def average(ema_param: Tensor, current_param: Tensor, num_averaged: Tensor) -> Tensor:
         return ema_param * decay + current_param * (1 - decay)
 
     return average
@@ -54,14 +55,14 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 def get_swa_avg_fn() -> Average:
     """A function of the mean of `num_averaged` values and a new value: the mean of all."""
 
-    def average(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+    def average(averaged_param: Tensor, current_param: Tensor, num_averaged: Tensor) -> Tensor:
         return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
 
     return average
 
 
 def _in_place(average: Average) -> Averages:
-    def update(averages: Any, values: Any, num_averaged: Any) -> None:
+    def update(averages: list[Tensor], values: list[Tensor], num_averaged: object) -> None:
         with weft.no_grad():
             for held, value in zip(averages, values, strict=True):
                 held.copy_(average(held, value, num_averaged))
@@ -112,7 +113,7 @@ class AveragedModel(Module):
         """The averaged model's result."""
         return self.module(*args, **kwargs)
 
-    def _averaged(self, model: Any) -> list[Tensor]:
+    def _averaged(self, model: Module) -> list[Tensor]:
         """What is averaged of the model or of its copy, in the same order for both."""
         buffers = model.buffers() if self.use_buffers else ()
         return [tensor.detach() for tensor in itertools.chain(model.parameters(), buffers)]
@@ -133,7 +134,7 @@ class AveragedModel(Module):
         weft.realize()
 
 
-def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: DeviceLike | None = None) -> None:
     """Compute the running statistics of a model's batch norms anew, in one pass over the data.
 
     Of batches that are lists or tuples the first entry is the model's input.

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft._typing import DeviceLike
 from weft.engine.api.api_function import publish
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.functional.signal.stft import _kaiser, _window, cosines
 from weft.tensor.layout import strided
 
+if TYPE_CHECKING:
+    from weft.tensor.layout import Layout
+
 
 def _made(
-    name: str, M: int, sym: bool, dtype: Any, layout: Any, requires_grad: bool, values: Any  # noqa: N803
+    name: str, M: int, sym: bool, dtype: DType | None, layout: object, requires_grad: bool, values: object  # noqa: N803
 ) -> Any:  # fmt: skip
     if M < 0:
         raise ArgumentError(
@@ -46,7 +51,7 @@ def _positions(M: int, sym: bool) -> Any:  # noqa: N803
     return 2 * np.arange(M) / last - 1
 
 
-def _need(name: str, good: bool, what: str, got: Any) -> None:
+def _need(name: str, good: bool, what: str, got: object) -> None:
     if not good:
         raise ArgumentError(
             f"{what}, got: {got} instead.", expected=what, got=str(got), fix=f"see {name}"
@@ -54,9 +59,14 @@ def _need(name: str, good: bool, what: str, got: Any) -> None:
 
 
 def bartlett(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,  # noqa: N803
     requires_grad: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """A triangle."""
     return _made(
         "bartlett", M, sym, dtype, layout, requires_grad, lambda: 1 - np.abs(_positions(M, sym))
@@ -64,8 +74,8 @@ def bartlett(
 
 
 def general_cosine(
-    M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, layout: Any = None,  # noqa: N803
-    device: Any = None, requires_grad: bool = False,
+    M: int, *, a: Iterable[float], sym: bool = True, dtype: DType | None = None, layout: Layout | None = None,  # noqa: N803
+    device: DeviceLike | None = None, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """The sum of a_k (-1)^k cos(k t)."""
     if not isinstance(a, Iterable):
@@ -90,8 +100,8 @@ def general_cosine(
 
 
 def general_hamming(
-    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = None,  # noqa: N803
-    device: Any = None, requires_grad: bool = False,
+    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: DType | None = None, layout: Layout | None = None,  # noqa: N803
+    device: DeviceLike | None = None, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """alpha - (1 - alpha) cos."""
     return general_cosine(
@@ -100,17 +110,27 @@ def general_hamming(
 
 
 def hamming(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,  # noqa: N803
     requires_grad: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """0.54 - 0.46 cos."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad)
 
 
 def hann(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,  # noqa: N803
     requires_grad: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """0.5 - 0.5 cos."""
     return general_hamming(
         M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad
@@ -118,9 +138,14 @@ def hann(
 
 
 def blackman(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,  # noqa: N803
     requires_grad: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Three cosines."""
     return general_cosine(
         M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad
@@ -128,9 +153,14 @@ def blackman(
 
 
 def nuttall(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,  # noqa: N803
     requires_grad: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Four cosines."""
     weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
     return general_cosine(
@@ -139,9 +169,14 @@ def nuttall(
 
 
 def cosine(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None,  # noqa: N803
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,  # noqa: N803
     requires_grad: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Half a period of a sine."""
     count = M if sym else M + 1
     return _made(
@@ -156,8 +191,8 @@ def cosine(
 
 
 def exponential(
-    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None,  # noqa: N803
-    layout: Any = None, device: Any = None, requires_grad: bool = False,
+    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: DType | None = None,  # noqa: N803
+    layout: Layout | None = None, device: DeviceLike | None = None, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """exp(-|n - center| / tau)."""
     _need("exponential", tau > 0, "Tau must be positive", tau)
@@ -181,8 +216,8 @@ def exponential(
 
 
 def gaussian(
-    M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = None,  # noqa: N803
-    device: Any = None, requires_grad: bool = False,
+    M: int, *, std: float = 1.0, sym: bool = True, dtype: DType | None = None, layout: Layout | None = None,  # noqa: N803
+    device: DeviceLike | None = None, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """exp(-(n / std)^2 / 2) around the middle."""
     _need("gaussian", std > 0, "Standard deviation must be positive", std)
@@ -194,8 +229,8 @@ def gaussian(
 
 
 def kaiser(
-    M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = None,  # noqa: N803
-    device: Any = None, requires_grad: bool = False,
+    M: int, *, beta: float = 12.0, sym: bool = True, dtype: DType | None = None, layout: Layout | None = None,  # noqa: N803
+    device: DeviceLike | None = None, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """I_0(beta sqrt(1 - t^2)) / I_0(beta)."""
     _need("kaiser", beta >= 0, "beta must be non-negative", beta)

@@ -13,7 +13,9 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import Dims, Scalar
 from weft.engine.api.api_function import all_public
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.sparse import products, reductions
 from weft.sparse.gradients import accumulate, as_dense, lookup, total
@@ -27,7 +29,7 @@ _INSIDE = (
 )  # fmt: skip
 
 
-def _need_sparse(name: str, tensor: Any) -> Any:
+def _need_sparse(name: str, tensor: object) -> Any:
     if isinstance(tensor, SparseTensor):
         return tensor
     raise ArgumentError(
@@ -38,7 +40,7 @@ def _need_sparse(name: str, tensor: Any) -> Any:
     )
 
 
-def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
+def mm(mat1: SparseTensor, mat2: Tensor, reduce: str | None = None) -> Any:
     """The product of a sparse matrix and a dense or sparse one. Gradients flow to both; that of a sparse factor is
     sparse. `reduce` ("sum", "mean", "amax", "amin") says how the terms of an element are put together (for CSR).
 
@@ -51,13 +53,26 @@ def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
     return products.mm(None, mat1, mat2)
 
 
-def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
+def addmm(
+    mat: Tensor,
+    mat1: SparseTensor,
+    mat2: Tensor,
+    *,
+    beta: Scalar = 1.0,
+    alpha: Scalar | complex = 1.0,
+) -> Any:
     """beta * mat + alpha * (mat1 @ mat2) with a sparse mat1. Shapes: (m, n), (m, k), (k, n) -> (m, n)."""
     return products.addmm(None, mat, _need_sparse("addmm", mat1), mat2, beta=beta, alpha=alpha)
 
 
 def sampled_addmm(
-    input: Any, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0, out: Any = None
+    input: Any,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Scalar = 1.0,
+    alpha: Scalar = 1.0,
+    out: Any = None,
 ) -> Any:
     """beta * input + alpha * (mat1 @ mat2) at the entries of a CSR matrix only.
 
@@ -67,7 +82,7 @@ def sampled_addmm(
     return found if out is None else out.adopt(found)
 
 
-def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
+def sum(input: Any, dim: Dims = None, dtype: DType | None = None) -> Any:
     """The sum of all entries as a dense number, or along dimensions: sparse while a sparse dimension is left.
 
     Shapes: as of `weft.sum`. Errors: RuntimeError for a dense input.
@@ -75,7 +90,7 @@ def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
     return reductions.total(_need_sparse("sum", input), dim, False, dtype)
 
 
-def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Any:
     """Softmax along a dimension among the entries that there are: others count as minus infinity.
 
     Shapes: as `input`. Errors: RuntimeError for a dense input.
@@ -83,7 +98,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return reductions.softmax(_need_sparse("softmax", input), dim, dtype, False)
 
 
-def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Any:
     """The logarithm of `softmax`."""
     return reductions.softmax(_need_sparse("log_softmax", input), dim, dtype, True)
 
@@ -122,7 +137,7 @@ class check_sparse_tensor_invariants:  # noqa: N801 - PyTorch's name
         """A function that runs in this context."""
 
         @functools.wraps(mth)
-        def checked(*args: Any, **kwargs: Any) -> Any:
+        def checked(*args: Any, **kwargs: object) -> Any:
             with type(self)(self._state):
                 return mth(*args, **kwargs)
 

@@ -7,12 +7,15 @@ added to. A function is defined where zero stays zero.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import weft
 from weft import Tensor
+from weft._typing import Scalar
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.ops.primitives import reshape, take, take_add
 from weft.sparse import structure
@@ -21,24 +24,28 @@ from weft.sparse.tensor import SparseTensor, like, make, no_memory
 from weft.tensor.arguments import widen
 
 
-def linear(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+def linear(
+    function: Callable[..., Tensor], input: SparseTensor, *args: object, **kwargs: object
+) -> Any:  # noqa: A002
     """What may be done to summands one by one."""
     entries = function(input.entries, *args, **kwargs)
     return input if entries is input.entries else like(input, entries)
 
 
-def unary(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+def unary(
+    function: Callable[..., Tensor], input: SparseTensor, *args: object, **kwargs: object
+) -> Any:  # noqa: A002
     """What has to see the sums of what has one place."""
     summed = coalesced(input)
     return like(summed, function(summed.entries, *args, **kwargs))
 
 
-def _number(value: Any) -> bool:
+def _number(value: object) -> bool:
     """Whether an operand is one number."""
     return not isinstance(value, SparseTensor) and not getattr(value, "shape", ())
 
 
-def _shapes(name: str, first: Any, second: Any) -> ShapeError:
+def _shapes(name: str, first: object, second: object) -> ShapeError:
     first, second = (list(getattr(one, "shape", ())) for one in (first, second))
     return ShapeError(
         f"{name}: expected sizes of 'self' and 'other' to match, but {first} != {second}",
@@ -48,7 +55,14 @@ def _shapes(name: str, first: Any, second: Any) -> ShapeError:
     )
 
 
-def add(function: Any, input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:  # noqa: A002
+def add(
+    function: Callable[..., Tensor],
+    input: Tensor,
+    other: SparseTensor,
+    *,
+    alpha: float = 1,
+    out: Tensor | None = None,
+) -> Any:  # noqa: A002
     """input + alpha * other. Errors: NotDefinedError for a sparse input with a dense other."""
     if not isinstance(other, SparseTensor):
         raise NotDefinedError(
@@ -65,12 +79,19 @@ def add(function: Any, input: Any, other: Any, *, alpha: Any = 1, out: Any = Non
     return _joined(input, like(other, entries))
 
 
-def sub(function: Any, input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:  # noqa: A002
+def sub(
+    function: Callable[..., Tensor],
+    input: Tensor,
+    other: SparseTensor,
+    *,
+    alpha: int = 1,
+    out: Tensor | None = None,
+) -> Any:  # noqa: A002
     """input - alpha * other."""
     return add(function, input, _signed(input, other), alpha=-alpha)
 
 
-def _signed(input: Any, other: Any) -> Any:  # noqa: A002
+def _signed(input: Tensor, other: SparseTensor) -> Any:  # noqa: A002
     """What is subtracted, in the type of the difference: of a type without a sign it could not be negated first."""
     wanted = getattr(input, "dtype", None)
     unsigned = isinstance(other, SparseTensor) and other.dtype is weft.uint8
@@ -111,7 +132,7 @@ def _joined(one: SparseTensor, other: SparseTensor) -> SparseTensor:
     return made
 
 
-def mul(function: Any, input: Any, other: Any, *, out: Any = None) -> Any:  # noqa: A002
+def mul(function: Callable[..., Tensor], input: Any, other: Any, *, out: object = None) -> Any:  # noqa: A002
     """The product element by element: sparse, also with a dense operand."""
     if _number(other):
         return like(input, function(input.entries, other))
@@ -135,7 +156,9 @@ def _at(tensor: SparseTensor, dense: Tensor) -> Tensor:
     return take(rows, 0, positions(tensor))  # type: ignore[no-any-return]
 
 
-def _common(function: Any, one: SparseTensor, other: SparseTensor) -> SparseTensor:
+def _common(
+    function: Callable[..., Tensor], one: SparseTensor, other: SparseTensor
+) -> SparseTensor:
     """Products where both have entries."""
     if one.shape != other.shape or one.sparse_dim() != other.sparse_dim():
         raise _shapes("mul", one, other)
@@ -151,7 +174,9 @@ def _common(function: Any, one: SparseTensor, other: SparseTensor) -> SparseTens
     return make(places, entries, one.shape, True, layout)
 
 
-def div(function: Any, input: Any, other: Any, **kwargs: Any) -> Any:  # noqa: A002
+def div(
+    function: Callable[..., Tensor], input: Tensor, other: Tensor | float, **kwargs: object
+) -> Any:  # noqa: A002
     """Division by a number. Errors: NotDefinedError by others, which has values where there are no entries."""
     if not isinstance(input, SparseTensor) or not _number(other):
         raise NotDefinedError(
@@ -165,12 +190,18 @@ def div(function: Any, input: Any, other: Any, **kwargs: Any) -> Any:  # noqa: A
     return linearly(function, input, other, **kwargs)
 
 
-def floored(function: Any, input: Any, other: Any) -> Any:  # noqa: A002
+def floored(function: Callable[..., object], input: Tensor, other: Any) -> Any:  # noqa: A002
     """Division by a number, rounded down."""
     return div(weft.div, input, other, rounding_mode="floor")
 
 
-def power(function: Any, input: Any, exponent: Any, *, out: Any = None) -> Any:  # noqa: A002
+def power(
+    function: Callable[..., Tensor],
+    input: SparseTensor,
+    exponent: int,
+    *,
+    out: Tensor | None = None,
+) -> Any:  # noqa: A002
     """The entries to a power above zero."""
     if not isinstance(input, SparseTensor) or not _number(exponent) or float(exponent) <= 0:
         raise ArgumentError(
@@ -182,10 +213,12 @@ def power(function: Any, input: Any, exponent: Any, *, out: Any = None) -> Any: 
     return unary(function, input, exponent)
 
 
-def in_place(rule: Any) -> Any:
+def in_place(rule: Callable[..., object]) -> Any:
     """What a rule means in place."""
 
-    def change(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+    def change(
+        function: Callable[..., object], input: SparseTensor, *args: object, **kwargs: object
+    ) -> Any:  # noqa: A002
         plain = getattr(weft, function.__name__.removesuffix("_"), None)
         if plain is None:
             plain = getattr(Tensor, function.__name__.removesuffix("_"))
@@ -195,7 +228,13 @@ def in_place(rule: Any) -> Any:
     return change
 
 
-def add_(function: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:  # noqa: A002
+def add_(
+    function: Callable[..., object],
+    input: Tensor,
+    other: SparseTensor,
+    *,
+    alpha: float | complex = 1,
+) -> Any:  # noqa: A002
     """input += alpha * other; in the memory of a dense input, at the places of the entries only.
 
     Errors: RuntimeError where the sum's type does not fit the input's.
@@ -214,12 +253,17 @@ def add_(function: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:  # no
     return input.index_put_(tuple(other.places), entries.to(input.dtype), accumulate=True)
 
 
-def sub_(function: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:  # noqa: A002
+def sub_(function: Callable[..., Tensor], input: Tensor, other: Any, *, alpha: Scalar = 1) -> Any:  # noqa: A002
     """input -= alpha * other."""
     return add_(function, input, _signed(input, other), alpha=-alpha)
 
 
-def copy_(function: Any, input: Any, src: Any, non_blocking: bool = False) -> Any:  # noqa: A002
+def copy_(
+    function: Callable[..., Tensor],
+    input: SparseTensor,
+    src: SparseTensor,
+    non_blocking: bool = False,
+) -> Any:  # noqa: A002
     """Take over another sparse tensor; a dense one takes all of it."""
     if isinstance(input, SparseTensor) and isinstance(src, SparseTensor):
         return input.adopt(src)
@@ -228,24 +272,30 @@ def copy_(function: Any, input: Any, src: Any, non_blocking: bool = False) -> An
     return input.copy_(src.to_dense())
 
 
-def cleared(function: Any, input: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+def cleared(
+    function: Callable[..., object],
+    input: SparseTensor,
+    *args: object,
+    dtype: DType | None = None,
+    **kwargs: object,
+) -> Any:  # noqa: A002
     """No entries: `zeros_like`, `empty_like`."""
     made = empty(tuple(input.shape), input.sparse_dim(), dtype or input.dtype)
     made.layout = input.layout
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def zero_(function: Any, input: Any) -> Any:  # noqa: A002
+def zero_(function: Callable[..., object], input: SparseTensor) -> Any:  # noqa: A002
     """Forget all entries."""
     return input.adopt(cleared(function, input))
 
 
-def nothing(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+def nothing(function: Callable[..., object], input: Tensor, *args: object, **kwargs: object) -> Any:  # noqa: A002
     """The tensor itself."""
     return input
 
 
-def of_values(function: Any, *args: Any, **kwargs: Any) -> Any:
+def of_values(function: Callable[..., object], *args: object, **kwargs: object) -> Any:
     """What says something about the type alone."""
     plain = [value.entries if isinstance(value, SparseTensor) else value for value in args]
     return function(*plain, **kwargs)

@@ -6,42 +6,51 @@ The entries stand in the modules beside this one, by subject; others are refused
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.engine.api.api_function import defined_in
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import NotDefinedError
 from weft.sparse import arithmetic, making, products, reductions, shaping
 from weft.sparse.tensor import SparseTensor, entries_at, like
 
 
-def _of_handle(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+def _of_handle(
+    function: Callable[..., object], input: SparseTensor, *args: object, **kwargs: object
+) -> Any:  # noqa: A002
     """What a sparse tensor answers as any other does: sizes."""
     return getattr(function, "__wrapped__", function)(input, *args, **kwargs)
 
 
-def _is_tensor(function: Any, obj: Any) -> bool:
+def _is_tensor(function: Callable[..., object], obj: SparseTensor) -> bool:
     return True
 
 
-def _stride(function: Any, input: Any, dim: int | None = None) -> Any:  # noqa: A002
+def _stride(function: Callable[..., object], input: SparseTensor, dim: int | None = None) -> Any:  # noqa: A002
     strides = (0,) * len(input.shape)
     return strides if dim is None else strides[dim]
 
 
-def _type(function: Any, self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+def _type(
+    function: Any, self: SparseTensor, dtype: DType | None = None, non_blocking: bool = False
+) -> Any:
     found = function(self.entries, dtype)
     return found.replace("weft.", "weft.sparse.") if dtype is None else like(self, found)
 
 
-def _never(function: Any, input: Any, *args: Any, **kwargs: Any) -> bool:  # noqa: A002
+def _never(function: Callable[..., object], input: Tensor, *args: object, **kwargs: object) -> bool:  # noqa: A002
     return False
 
 
-def _sparse_mask(function: Any, self: Any, mask: Any) -> Any:
+def _sparse_mask(function: Callable[..., object], self: Tensor, mask: SparseTensor) -> Any:
     return making.sparse_mask(self, mask)
 
 
-def _numpy(function: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
+def _numpy(
+    function: Callable[..., object], self: SparseTensor, *args: object, **kwargs: object
+) -> Any:
     return self.__array__()
 
 
@@ -65,7 +74,9 @@ RULES: dict[str, Any] = {
 _PLACES = ("weft.functional.", "weft.nn.functional", "weft.tensor.", "weft.random", "weft.special")
 
 
-def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def answer(
+    function: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, object]
+) -> Any:
     """What a function gives with a sparse argument. Errors: NotDefinedError where it has no meaning."""
     name, place = function.__name__, defined_in(function)
     own = vars(SparseTensor).get(name) if args and isinstance(args[0], SparseTensor) else None
@@ -85,13 +96,13 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return rule(function, *args, **kwargs)
 
 
-def _entries_in(value: Any) -> Any:
+def _entries_in(value: Tensor | bool | list[Tensor]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_entries_in(one) for one in value)
     return value.entries if isinstance(value, SparseTensor) else value
 
 
-def _gradients(function: Any, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+def _gradients(function: Callable[..., Tensor], outputs: Any, *args: Any, **kwargs: object) -> Any:
     """`autograd.grad` and `autograd.backward` with sparse tensors among roots, leaves and gradients."""
     given = dict(zip(_ORDER[function.__name__], args, strict=False)) | kwargs
     inputs, name = given.get("inputs"), _ORDER[function.__name__][_GRADIENTS[function.__name__]]
@@ -116,7 +127,7 @@ _ORDER = {
 _GRADIENTS = {"grad": 1, "backward": 0}
 
 
-def _at_places(outputs: Any, gradients: Any) -> Any:
+def _at_places(outputs: list[Tensor], gradients: object) -> Any:
     """The gradients of roots, those of sparse ones by their entries."""
     if gradients is None:
         return None
@@ -130,11 +141,13 @@ def _at_places(outputs: Any, gradients: Any) -> Any:
     return found if isinstance(gradients, (list, tuple)) else found[0]
 
 
-def _dense(gradient: Any) -> Any:
+def _dense(gradient: Tensor) -> Any:
     return gradient.to_dense() if isinstance(gradient, SparseTensor) else gradient
 
 
-def _undefined(name: str, args: tuple[Any, ...]) -> NotDefinedError:
+def _undefined(
+    name: str, args: tuple[int | SparseTensor, ...] | tuple[object, ...]
+) -> NotDefinedError:
     found = [f"{list(value.shape)}" for value in args if isinstance(value, SparseTensor)]
     return NotDefinedError(
         f"{name} is not defined on sparse tensors",

@@ -45,12 +45,12 @@ def lookup(table: Tensor, index: Tensor, padding: int | None) -> Tensor:
     return Lookup.apply(table, index, padding)  # type: ignore[no-any-return]
 
 
-def as_dense(cotangent: Any) -> Any:
+def as_dense(cotangent: SparseTensor) -> Any:
     """A cotangent for a derivative rule."""
     return cotangent.to_dense()
 
 
-def total(parts: list[Any]) -> Any:
+def total(parts: list[Tensor]) -> Any:
     """The sum of cotangents of which some are sparse: sparse where all are."""
     found: Any = None
     for part in sorted(parts, key=lambda part: isinstance(part, SparseTensor)):  # dense ones first
@@ -58,7 +58,7 @@ def total(parts: list[Any]) -> Any:
     return found
 
 
-def accumulate(leaf: Tensor, gradient: Any, create: bool) -> None:
+def accumulate(leaf: Tensor, gradient: Tensor, create: bool) -> None:
     """`leaf.grad += gradient`, where one of them is sparse: in place on the same object, out of place under
     create_graph; a dense gradient added to a sparse one gives a dense one."""
     before = leaf._grad

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike, Shape
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, ShapeError
 from weft.functional.support import host
 from weft.ops.primitives import full, reshape, take, take_add
@@ -16,14 +18,17 @@ from weft.sparse import structure
 from weft.sparse.tensor import SparseTensor, layout_name, like, make
 from weft.tensor.arguments import describe, sizes, widen
 
+if TYPE_CHECKING:
+    from weft.tensor.layout import Layout
+
 
 def sparse_coo_tensor(
     indices: Any = None,
-    values: Any = None,
+    values: Tensor | list[float | list[float]] | None = None,
     size: Any = None,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    device: DeviceLike | None = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
@@ -55,7 +60,7 @@ def sparse_coo_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
-def _as_places(given: Any, what: str) -> Tensor:
+def _as_places(given: Tensor | list[list[int]] | np.ndarray, what: str) -> Tensor:
     """Indices as integers of 64 bits. Errors: TypeError on other numbers."""
     places = weft.as_tensor(given)
     if places.numel() and (places.is_floating_point() or places.is_complex()):
@@ -68,7 +73,9 @@ def _as_places(given: Any, what: str) -> Tensor:
     return places.detach().to(weft.int64)
 
 
-def _as_values(given: Any, dtype: Any) -> Tensor:
+def _as_values(
+    given: Tensor | list[float | list[float]] | list[float], dtype: DType | None
+) -> Tensor:
     """Values that share no handle with what the caller holds: flags may be set on them."""
     entries = weft.as_tensor(given, dtype=dtype)
     if entries.requires_grad:
@@ -87,7 +94,7 @@ def _check_counts(places: Tensor, entries: Tensor) -> None:
         )
 
 
-def _shape(size: Any, places: Any, dense: tuple[int, ...]) -> tuple[int, ...]:
+def _shape(size: object, places: np.ndarray, dense: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that was asked for, or the least that holds the indices. Errors: RuntimeError where it does not fit."""
     if size is None:
         if not places.shape[1]:
@@ -113,7 +120,7 @@ def _shape(size: Any, places: Any, dense: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-def _check_ranges(places: Any, shape: tuple[int, ...]) -> None:
+def _check_ranges(places: np.ndarray, shape: tuple[int, ...]) -> None:
     """Errors: RuntimeError for an index that is negative or too large."""
     if not places.shape[1]:
         return
@@ -133,7 +140,9 @@ def _check_ranges(places: Any, shape: tuple[int, ...]) -> None:
             )
 
 
-def _empty(size: Any, dtype: Any, requires_grad: bool) -> SparseTensor:
+def _empty(
+    size: Shape | Tensor | list[list[int]] | None, dtype: DType | None, requires_grad: bool
+) -> SparseTensor:
     if size is None:
         raise ArgumentTypeError(
             "sparse_coo_tensor() needs indices and values, or a size",
@@ -146,7 +155,7 @@ def _empty(size: Any, dtype: Any, requires_grad: bool) -> SparseTensor:
     return made.requires_grad_() if requires_grad else made
 
 
-def empty(shape: tuple[int, ...], sparse_dim: int, dtype: Any) -> SparseTensor:
+def empty(shape: tuple[int, ...], sparse_dim: int, dtype: DType) -> SparseTensor:
     """A sparse tensor without entries."""
     entries = weft.empty((0, *shape[sparse_dim:]), dtype=dtype)
     return make(structure.as_indices([[]] * sparse_dim, 0), entries, shape, coalesced=True)
@@ -167,7 +176,7 @@ def coalesced(tensor: SparseTensor) -> SparseTensor:
     return make(indices, entries, tensor.shape, True, tensor.layout)
 
 
-def added(entries: Tensor, groups: Any, count: int) -> Tensor:
+def added(entries: Tensor, groups: np.ndarray, count: int) -> Tensor:
     """The sums of the entries of each group. Shapes: (n, *dense) -> (count, *dense)."""
     if entries.dtype is weft.bool:
         return added(entries.int(), groups, count) != 0
@@ -187,7 +196,7 @@ def positions(tensor: SparseTensor) -> Tensor:
     return found  # type: ignore[no-any-return]
 
 
-def dense(tensor: SparseTensor, dtype: Any = None) -> Tensor:
+def dense(tensor: SparseTensor, dtype: DType | None = None) -> Tensor:
     """Zeros, with the entries added at their places. Shapes: as the tensor's."""
     rank = tensor.sparse_dim()
     rows, inner = math.prod(tensor.shape[:rank]), tuple(tensor.shape[rank:])
@@ -220,8 +229,8 @@ def to_sparse(
     self: Tensor,
     sparse_dim: int | None = None,
     *,
-    layout: Any = None,
-    blocksize: Any = None,
+    layout: Layout | None = None,
+    blocksize: object = None,
     dense_dim: int | None = None,
 ) -> SparseTensor:
     """The entries that are not zero (in any of their dense dimensions) with their indices; gradients flow back.
@@ -271,7 +280,13 @@ def _of_dense(tensor: Tensor, sparse_dim: int | None) -> SparseTensor:
     return make(places, entries, tensor.shape, coalesced=True)
 
 
-def checked(layout: Any, places: Any, entries: Any, shape: Any, coalesced: Any) -> SparseTensor:
+def checked(
+    layout: str | Tensor | bool | list[int],
+    places: object,
+    entries: object,
+    shape: object,
+    coalesced: object,
+) -> SparseTensor:
     """A sparse tensor of parts from a file, leaf or not as its values are. Errors: ValueError where they do not fit."""
     if not isinstance(places, Tensor) or not isinstance(entries, Tensor):
         raise ArgumentError(
@@ -293,7 +308,7 @@ def checked(layout: Any, places: Any, entries: Any, shape: Any, coalesced: Any) 
 # -- compressed rows -----------------------------------------------------------------------------------------------
 
 
-def need_csr(name: str, tensor: Any) -> SparseTensor:
+def need_csr(name: str, tensor: SparseTensor) -> SparseTensor:
     """Errors: RuntimeError for a tensor of another layout."""
     if isinstance(tensor, SparseTensor) and tensor.is_sparse_csr:
         return tensor
@@ -328,11 +343,11 @@ def compressed_rows(tensor: SparseTensor) -> Tensor:
 def sparse_csr_tensor(
     crow_indices: Any,
     col_indices: Any,
-    values: Any,
-    size: Any = None,
+    values: Tensor | list[float],
+    size: Shape | None = None,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DType | None = None,
+    device: DeviceLike | None = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     check_invariants: bool | None = None,

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from weft._typing import Scalar
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 from weft.functional.shape.concat import cat
 from weft.ops.primitives import take
@@ -15,14 +17,14 @@ from weft.sparse.structure import as_index, as_indices, places_of
 from weft.sparse.tensor import SparseTensor, make
 
 
-def smm(input: Any, mat: Any) -> Any:
+def smm(input: SparseTensor, mat: Tensor) -> Any:
     """The product of a sparse and a dense matrix, as a sparse one: it has all columns of the rows that `input` has
     entries in. Shapes: (m, k), (k, n) -> (m, n)."""
     _need_sparse("smm", "input", input)
     return _row_by_row(products.mm(None, input, mat), input)
 
 
-def _row_by_row(product: Any, input: Any) -> Any:
+def _row_by_row(product: Tensor, input: SparseTensor) -> Any:
     """The rows of a dense product that those of `input` with entries give, entry by entry."""
     rows, columns = _rows(input), product.shape[1]
     places = np.stack([np.repeat(rows, columns), np.tile(np.arange(columns), len(rows))])
@@ -30,12 +32,12 @@ def _row_by_row(product: Any, input: Any) -> Any:
     return make(as_indices(places, places.shape[1]), entries, product.shape)
 
 
-def _rows(input: Any) -> Any:
+def _rows(input: SparseTensor) -> Any:
     """The rows in which a sparse matrix has entries, in order."""
     return np.unique(places_of(input.places)[0])
 
 
-def hspmm(mat1: Any, mat2: Any) -> Any:
+def hspmm(mat1: Any, mat2: Tensor) -> Any:
     """The product of a sparse and a dense matrix, as a sparse one of dense rows. Shapes: (m, k), (k, n) -> (m, n)."""
     _need_sparse("hspmm", "mat1", mat1)
     product, rows = products.mm(None, mat1, mat2), _rows(mat1)
@@ -43,7 +45,9 @@ def hspmm(mat1: Any, mat2: Any) -> Any:
     return make(as_indices([rows], len(rows)), entries, product.shape)
 
 
-def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def sspaddmm(
+    input: SparseTensor, mat1: SparseTensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> Any:
     """beta * input + alpha * (mat1 @ mat2), sparse, with a sparse input and mat1.
 
     Shapes: (m, n), (m, k), (k, n) -> (m, n). Errors: RuntimeError for a dense input or mat1.
@@ -58,7 +62,7 @@ def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1)
 hsmm, saddmm = hspmm, sspaddmm  # under older names
 
 
-def _need_sparse(name: str, argument: str, value: Any) -> None:
+def _need_sparse(name: str, argument: str, value: Tensor) -> None:
     if not isinstance(value, SparseTensor):
         raise ArgumentError(
             f"{name}: Expected '{argument}' to be a sparse tensor",

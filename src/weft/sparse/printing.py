@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft
+from weft.engine.frontend.tensor import Tensor
 from weft.sparse.tensor import SparseTensor
 from weft.tensor.printing import number_block, with_suffixes
 
@@ -22,7 +21,7 @@ def text(tensor: SparseTensor) -> str:
     return with_suffixes("tensor(" + (",\n" + " " * indent).join(lines), words, indent)
 
 
-def _part(name: str, tensor: Any) -> str:
+def _part(name: str, tensor: Tensor) -> str:
     start = f"{name}=tensor("
     body = number_block(tensor.detach(), len("tensor(") + len(start))
     return f"{start}{body}" + (f", size={tuple(tensor.shape)})" if not tensor.numel() else ")")

@@ -7,10 +7,12 @@ have derivatives, so that gradients reach the values of sparse factors and all o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import Scalar
 from weft.errors import NotDefinedError, ShapeError
 from weft.ops.primitives import full, reshape, take, take_add
 from weft.sparse import structure
@@ -19,7 +21,7 @@ from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import widen
 
 
-def _check(name: str, one: Any, other: Any, *ranks: tuple[int, int]) -> None:
+def _check(name: str, one: Tensor, other: Any, *ranks: tuple[int, int]) -> None:
     """Errors: ShapeError where the ranks or the inner sizes do not fit, NotDefinedError for dense dimensions."""
     inner = -2 if len(other.shape) > 1 else -1
     if (len(one.shape), len(other.shape)) not in ranks or one.shape[-1] != other.shape[inner]:
@@ -61,7 +63,7 @@ def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:
     return as_rows(made) if layout is weft.sparse_csr else made
 
 
-def multiply(one: Any, other: Any) -> Any:
+def multiply(one: SparseTensor, other: Any) -> Any:
     """The product of two matrices of which one is sparse. Shapes: (m, k), (k, n) -> (m, n)."""
     if not isinstance(one, SparseTensor):
         return multiply(_turned(other), one.T).T
@@ -75,13 +77,22 @@ def _turned(matrix: SparseTensor) -> SparseTensor:
     return make(matrix.places.flip(0), matrix.entries, (matrix.shape[1], matrix.shape[0]))
 
 
-def mm(function: Any, input: Any, mat2: Any, reduce: str | None = None, *, out: Any = None) -> Any:
+def mm(
+    function: Callable[..., object] | None,
+    input: SparseTensor,
+    mat2: object,
+    reduce: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """A product of matrices."""
     _check("mm", input, mat2, (2, 2))
     return multiply(input, mat2)
 
 
-def matmul(function: Any, input: Any, other: Any, *, out: Any = None) -> Any:
+def matmul(
+    function: Callable[..., Tensor], input: Any, other: Any, *, out: Tensor | None = None
+) -> Any:
     """A product of matrices, or of a matrix and a vector."""
     _check("matmul", input, other, (2, 2), (2, 1), (1, 2))
     if len(other.shape) == 1:
@@ -91,26 +102,28 @@ def matmul(function: Any, input: Any, other: Any, *, out: Any = None) -> Any:
     return multiply(input, other)
 
 
-def _column(vector: Any) -> Tensor:
+def _column(vector: Tensor) -> Tensor:
     dense = vector.to_dense()
     return reshape(dense, (dense.shape[0], 1))  # type: ignore[no-any-return]
 
 
-def mv(function: Any, input: Any, vec: Any, *, out: Any = None) -> Any:
+def mv(
+    function: Callable[..., object], input: SparseTensor, vec: Tensor, *, out: Tensor | None = None
+) -> Any:
     """A matrix times a vector."""
     _check("mv", input, vec, (2, 1))
     return multiply(input, _column(vec)).squeeze(1)
 
 
 def addmm(
-    function: Any,
-    input: Any,
-    mat1: Any,
-    mat2: Any,
+    function: Callable[..., object] | None,
+    input: Tensor,
+    mat1: SparseTensor,
+    mat2: Tensor,
     *,
-    beta: Any = 1,
-    alpha: Any = 1,
-    out: Any = None,
+    beta: Scalar = 1,
+    alpha: float | complex = 1,
+    out: Tensor | None = None,
 ) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
     _check("addmm", mat1, mat2, (2, 2))
@@ -120,7 +133,7 @@ def addmm(
     return scaled + product
 
 
-def linear(function: Any, input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(function: object, input: Any, weight: SparseTensor, bias: Tensor | None = None) -> Any:
     """input @ weight.T + bias, with a sparse factor. Shapes: (*, in), (out, in) -> (*, out)."""
     rows = input if len(input.shape) == 2 else input.reshape(-1, input.shape[-1])
     _check("linear", rows, weight.t(), (2, 2))
@@ -130,7 +143,9 @@ def linear(function: Any, input: Any, weight: Any, bias: Any = None) -> Any:
     return product if bias is None else product + bias
 
 
-def bmm(function: Any, input: Any, mat2: Any, *, out: Any = None) -> Any:
+def bmm(
+    function: Callable[..., object], input: SparseTensor, mat2: Tensor, *, out: Tensor | None = None
+) -> Any:
     """Products of a batch of sparse matrices with dense ones. Shapes: (b, m, k), (b, k, n) -> (b, m, n)."""
     if not isinstance(input, SparseTensor) or isinstance(mat2, SparseTensor):
         raise NotDefinedError(
@@ -164,7 +179,7 @@ def mm_reduced(matrix: SparseTensor, dense: Tensor, reduce: str) -> Tensor:
 
 
 def sampled(
-    input: SparseTensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1
+    input: SparseTensor, mat1: Tensor, mat2: Tensor, beta: object = 1, alpha: object = 1
 ) -> SparseTensor:
     """beta * input + alpha * (mat1 @ mat2), at the entries of `input` only.
 

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import weft
 from weft import Tensor
+from weft._typing import Dims
+from weft.engine.ir.dtype import DType
 from weft.ops.primitives import full, take
 from weft.sparse import structure
 from weft.sparse.making import added, coalesced
@@ -16,7 +19,12 @@ from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import wrap_dim, wrap_dims
 
 
-def total(input: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def total(
+    input: SparseTensor,
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+) -> Any:
     """The sum of all entries, or along dimensions: sparse unless all sparse dimensions are summed over."""
     entries = input.entries if dtype is None else input.entries.to(dtype)
     if dim is None or (not isinstance(dim, int) and not len(dim)):
@@ -47,13 +55,18 @@ def total(input: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: An
 
 
 def sum_rule(
-    function: Any, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    function: Callable[..., object],
+    input: SparseTensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
 ) -> Any:
     """`sum` of a sparse tensor."""
     return total(input, dim, keepdim, dtype)
 
 
-def softmax(input: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:
+def softmax(input: SparseTensor, dim: int, dtype: DType | None, log: bool) -> SparseTensor:
     """(Logarithms of) shares of the entries along a dimension; what is no entry counts as minus infinity."""
     summed = coalesced(input)
     if dtype is not None:
@@ -69,7 +82,7 @@ def softmax(input: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTenso
     return like(summed, _shares(summed.entries, groups.reshape(-1), len(unique), log))
 
 
-def _shares(entries: Tensor, groups: Any, count: int, log: bool) -> Tensor:
+def _shares(entries: Tensor, groups: np.ndarray, count: int, log: bool) -> Tensor:
     """Softmax within groups of entries. Shapes: (n, *dense) -> the same."""
     index = structure.as_index(groups, max(count, 1))
     lowest = full((count, *entries.shape[1:]), -float("inf"), entries.dtype)
@@ -80,12 +93,16 @@ def _shares(entries: Tensor, groups: Any, count: int, log: bool) -> Tensor:
     return shifted - sums.log() if log else powers / sums  # type: ignore[no-any-return]
 
 
-def softmax_rule(function: Any, input: Any, dim: Any = -1, *args: Any, **kwargs: Any) -> Any:
+def softmax_rule(
+    function: Callable[..., object], input: Any, dim: Any = -1, *args: object, **kwargs: Any
+) -> Any:
     """`softmax` and `log_softmax` of a sparse tensor."""
     return softmax(input, dim, kwargs.get("dtype"), function.__name__ == "log_softmax")
 
 
-def norm(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+def norm(
+    function: Callable[..., object], input: SparseTensor, *args: object, **kwargs: object
+) -> Any:
     """The norm of all entries; along dimensions, of the dense tensor."""
     along = args[1:2] or [kwargs.get("dim")]
     if along[0] is None:
@@ -93,7 +110,9 @@ def norm(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     return function(input.to_dense(), *args, **kwargs)
 
 
-def over_entries(function: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+def over_entries(
+    function: Callable[..., object], input: SparseTensor, *args: object, **kwargs: object
+) -> Any:
     """What zeros do not change, of all entries."""
     return function(coalesced(input).entries, *args, **kwargs)
 

@@ -7,8 +7,8 @@ dimension is left. Dimensions that are sparse and those of the values stay apart
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from weft.sparse.making import as_rows
 from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import wrap_dim, wrap_dims
 
+if TYPE_CHECKING:
+    from weft.nested.tensor import NestedTensor
 
-def permute(function: Any, input: Any, *dims: Any) -> Any:
+
+def permute(function: object, input: SparseTensor, *dims: object) -> Any:
     """Dimensions in another order: sparse ones among themselves, those of the values among themselves."""
     given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
     order, rank = wrap_dims(list(given), len(input.shape)), input.sparse_dim()
@@ -40,7 +43,7 @@ def permute(function: Any, input: Any, *dims: Any) -> Any:
     return as_rows(made) if input.is_sparse_csr else made
 
 
-def transpose(function: Any, input: Any, dim0: int, dim1: int) -> Any:
+def transpose(function: object, input: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged."""
     rank = len(input.shape)
     first, second = wrap_dim(dim0, rank), wrap_dim(dim1, rank)
@@ -49,7 +52,7 @@ def transpose(function: Any, input: Any, dim0: int, dim1: int) -> Any:
     return permute(function, input, order) if rank else input
 
 
-def t(function: Any, input: Any) -> Any:
+def t(function: Callable[..., Tensor], input: SparseTensor) -> Any:
     """A matrix transposed; a vector as it is."""
     if len(input.shape) > 2:
         raise ArgumentError(
@@ -61,7 +64,7 @@ def t(function: Any, input: Any) -> Any:
     return transpose(function, input, 0, 1) if len(input.shape) == 2 else input
 
 
-def unsqueeze(function: Any, input: Any, dim: int) -> Any:
+def unsqueeze(function: object, input: Any, dim: int) -> Any:
     """A new dimension of size 1, sparse up to the last sparse one."""
     axis, rank = wrap_dim(dim, len(input.shape) + 1), input.sparse_dim()
     shape = [*input.shape[:axis], 1, *input.shape[axis:]]
@@ -72,7 +75,7 @@ def unsqueeze(function: Any, input: Any, dim: int) -> Any:
     return make(places, input.entries, shape, input.coalesced)
 
 
-def squeeze(function: Any, input: Any, dim: Any = None) -> Any:
+def squeeze(function: Callable[..., Tensor], input: NestedTensor, dim: int | None = None) -> Any:
     """Without dimensions of size 1: all, or those given."""
     rank = input.sparse_dim()
     chosen = range(len(input.shape)) if dim is None else wrap_dims(dim, len(input.shape))
@@ -88,13 +91,15 @@ def squeeze(function: Any, input: Any, dim: Any = None) -> Any:
 # -- parts ---------------------------------------------------------------------------------------------------------
 
 
-def _chosen(input: SparseTensor, found: Any, rows: Any, shape: Sequence[int]) -> SparseTensor:
+def _chosen(
+    input: SparseTensor, found: Any, rows: np.ndarray, shape: Sequence[int]
+) -> SparseTensor:
     """Some of the entries, at other places."""
     entries = take(input.entries, 0, structure.as_index(found, max(input._nnz(), 1)))
     return make(structure.as_indices(rows, len(found)), entries, shape)
 
 
-def select(function: Any, input: Any, dim: int, index: Any) -> Any:
+def select(function: object, input: Any, dim: int, index: Any) -> Any:
     """One slice of a dimension; dense where it was the last sparse one."""
     axis, rank = wrap_dim(dim, len(input.shape)), input.sparse_dim()
     size, place = input.shape[axis], int(index)
@@ -119,7 +124,9 @@ def select(function: Any, input: Any, dim: int, index: Any) -> Any:
     return made
 
 
-def index_select(function: Any, input: Any, dim: int, index: Tensor, *, out: Any = None) -> Any:
+def index_select(
+    function: Callable[..., Tensor], input: Any, dim: int, index: Tensor, *, out: object = None
+) -> Any:
     """Slices of a dimension by index, in its order."""
     axis, rank = wrap_dim(dim, len(input.shape)), input.sparse_dim()
     wanted = index.reshape(-1)
@@ -141,7 +148,7 @@ def index_select(function: Any, input: Any, dim: int, index: Tensor, *, out: Any
     return _chosen(input, found, rows, shape)
 
 
-def narrow(function: Any, input: Any, dim: int, start: int, length: int) -> Any:
+def narrow(function: object, input: Any, dim: int, start: int, length: int) -> Any:
     """A range of a dimension."""
     axis, rank = wrap_dim(dim, len(input.shape)), input.sparse_dim()
     start = start + input.shape[axis] if start < 0 else start
@@ -164,7 +171,7 @@ def narrow(function: Any, input: Any, dim: int, start: int, length: int) -> Any:
     return made
 
 
-def get(tensor: SparseTensor, index: Any) -> Any:
+def get(tensor: SparseTensor, index: object) -> Any:
     """`x[...]`: numbers and ranges on sparse dimensions, anything on those of the values."""
     parts = list(index) if isinstance(index, tuple) else [index]
     if Ellipsis in [part for part in parts if not isinstance(part, Tensor)]:
@@ -203,7 +210,7 @@ def _of_values(tensor: SparseTensor, axis: int, parts: list[Any]) -> SparseTenso
     return like(tensor, entries, [*tensor.shape[: tensor.sparse_dim()], *entries.shape[1:]])
 
 
-def unbind(function: Any, input: Any, dim: int = 0) -> Any:
+def unbind(function: Callable[..., object], input: Tensor, dim: int = 0) -> Any:
     """The slices of a dimension."""
     count = input.shape[wrap_dim(dim, len(input.shape))]
     return tuple(select(None, input, dim, number) for number in range(count))
@@ -212,7 +219,7 @@ def unbind(function: Any, input: Any, dim: int = 0) -> Any:
 # -- joins ---------------------------------------------------------------------------------------------------------
 
 
-def cat(function: Any, tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def cat(function: object, tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Any:
     """Sparse tensors one after the other along a sparse dimension."""
     first = tensors[0]
     axis, rank = wrap_dim(dim, len(first.shape)), 0
@@ -240,7 +247,9 @@ def cat(function: Any, tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     return make(weft.cat(rows, 1), entries, shape, same)
 
 
-def stack(function: Any, tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def stack(
+    function: Callable[..., object], tensors: Sequence[Tensor], dim: int = 0, *, out: object = None
+) -> Any:
     """Sparse tensors along a new sparse dimension."""
     for tensor in tensors:
         if not isinstance(tensor, SparseTensor):
@@ -248,7 +257,7 @@ def stack(function: Any, tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     return cat(function, [unsqueeze(None, tensor, dim) for tensor in tensors], dim)
 
 
-def _mixed(name: str, tensor: Any) -> ArgumentError:
+def _mixed(name: str, tensor: Tensor) -> ArgumentError:
     return ArgumentError(
         f"{name}: sparse and dense tensors together",
         expected="sparse tensors",

@@ -21,7 +21,7 @@ def places_of(indices: Tensor) -> Any:
     return host.to_numpy(indices)
 
 
-def as_index(array: Any, size: int) -> Tensor:
+def as_index(array: np.ndarray, size: int) -> Tensor:
     """Positions that are known to be in range of a dimension of `size`."""
     return trusted(host.from_numpy(np.ascontiguousarray(array, np.int64)), size)  # type: ignore[no-any-return]
 
@@ -32,7 +32,7 @@ def as_indices(rows: Any, count: int) -> Tensor:
     return host.from_numpy(array)  # type: ignore[no-any-return]
 
 
-def flat(places: Any, sizes: tuple[int, ...]) -> Any:
+def flat(places: np.ndarray, sizes: tuple[int, ...]) -> Any:
     """The row-major position of each column of indices."""
     position = np.zeros(places.shape[1], np.int64)
     for row, size in zip(places, sizes, strict=True):
@@ -40,7 +40,7 @@ def flat(places: Any, sizes: tuple[int, ...]) -> Any:
     return position
 
 
-def unflat(position: Any, sizes: tuple[int, ...]) -> Any:
+def unflat(position: np.ndarray, sizes: tuple[int, ...]) -> Any:
     """The columns of indices that row-major positions stand for."""
     if not sizes:
         return np.zeros((0, len(position)), np.int64)
@@ -49,12 +49,12 @@ def unflat(position: Any, sizes: tuple[int, ...]) -> Any:
     return np.stack(np.unravel_index(position, sizes)).astype(np.int64)
 
 
-def is_ascending(position: Any) -> bool:
+def is_ascending(position: np.ndarray) -> bool:
     """Whether each position is above the one before."""
     return bool((position[1:] > position[:-1]).all())
 
 
-def matches(keys: Any, wanted: Any) -> tuple[Any, Any]:
+def matches(keys: np.ndarray, wanted: np.ndarray) -> tuple[Any, Any]:
     """All pairs (place in keys, place in wanted) of equal numbers, in the order of `wanted`."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -65,6 +65,6 @@ def matches(keys: Any, wanted: Any) -> tuple[Any, Any]:
     return order[starts + np.arange(len(others))], others
 
 
-def row_starts(rows: Any, count: int) -> Any:
+def row_starts(rows: np.ndarray, count: int) -> Any:
     """Where each row begins among entries ordered by row, and the end of the last: compressed rows."""
     return np.searchsorted(rows, np.arange(count + 1), "left").astype(np.int64)

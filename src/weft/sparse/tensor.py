@@ -8,12 +8,14 @@ memory (`weft.engine.ir.view_transform.SPARSE`): what functions mean here stands
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
+from weft._typing import Scalar
 from weft.engine.dispatch.torch_function import intercept
 from weft.engine.frontend.views import become
+from weft.engine.ir.dtype import DType
 from weft.engine.ir.view_transform import SPARSE
 from weft.errors import (
     ArgumentError,
@@ -23,6 +25,10 @@ from weft.errors import (
     ShapeError,
 )
 from weft.functional.support import host
+
+if TYPE_CHECKING:
+    from weft.tensor.layout import Layout
+
 
 _blanks: dict[Any, Tensor] = {}  # one number of each type: the memory that handles are made of
 
@@ -41,7 +47,11 @@ class SparseTensor(Tensor, asks=False):
 
     @classmethod
     def __torch_function__(
-        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls,
+        function: Callable[..., Tensor],
+        types: tuple[type, ...],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> Any:
         """What a dense tensor's function does here. Errors: NotDefinedError where it has no meaning."""
         from weft.sparse.dispatch import answer
@@ -111,19 +121,21 @@ class SparseTensor(Tensor, asks=False):
 
         return need_csr("col_indices", self).places[1]
 
-    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    def to_dense(self, dtype: DType | None = None, *, masked_grad: bool | None = None) -> Tensor:
         """The dense tensor with zeros where there is no entry."""
         from weft.sparse.making import dense
 
         return dense(self, dtype)
 
-    def smm(self, mat: Any) -> SparseTensor:
+    def smm(self, mat: Tensor) -> SparseTensor:
         """`weft.smm(self, mat)`."""
         from weft.sparse.mixed import smm
 
         return smm(self, mat)  # type: ignore[no-any-return]
 
-    def sspaddmm(self, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> SparseTensor:
+    def sspaddmm(
+        self, mat1: SparseTensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+    ) -> SparseTensor:
         """`weft.sspaddmm(self, mat1, mat2)`."""
         from weft.sparse.mixed import sspaddmm
 
@@ -178,7 +190,7 @@ class SparseTensor(Tensor, asks=False):
         return None if found is None else like(self, found)
 
     @grad.setter
-    def grad(self, gradient: Any) -> None:
+    def grad(self, gradient: Tensor) -> None:
         self.entries.grad = entries_at(self, gradient)
 
     @grad.deleter
@@ -208,13 +220,13 @@ class SparseTensor(Tensor, asks=False):
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
         """Call `hook(grad)` with the sparse gradient; a result replaces it."""
 
-        def on_values(gradient: Any) -> Any:
+        def on_values(gradient: Tensor) -> Any:
             result = hook(like(self, gradient))
             return None if result is None else entries_at(self, result)
 
         return self.entries.register_hook(on_values)
 
-    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+    def backward(self, gradient: Tensor | None = None, *args: Any, **kwargs: Any) -> None:
         """Gradients of the leaves. Errors: RuntimeError without a `gradient`."""
         if gradient is None:
             raise GradientError(
@@ -269,25 +281,25 @@ class SparseTensor(Tensor, asks=False):
     def __iter__(self) -> Iterator[Any]:
         return (self[number] for number in range(len(self)))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> Any:
         from weft.sparse.shaping import get
 
         return get(self, index)
 
-    def __setitem__(self, index: Any, new: Any) -> None:
+    def __setitem__(self, index: object, new: object) -> None:
         raise no_memory(self)
 
-    def __deepcopy__(self, memo: Any) -> SparseTensor:
+    def __deepcopy__(self, memo: dict[int, object]) -> SparseTensor:
         from copy import deepcopy
 
         return like(self, deepcopy(self.entries, memo))
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         layout = "sparse_csr" if self.is_sparse_csr else "sparse_coo"
         parts = (self.places, self.entries, tuple(self.shape), self.coalesced, layout)
         return rebuilt, parts
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DType | None = None, copy: object = None) -> Any:
         raise ArgumentTypeError(
             "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.",
             expected="a dense tensor",
@@ -295,7 +307,7 @@ class SparseTensor(Tensor, asks=False):
             fix="use .to_dense(), or .values() for the entries",
         )
 
-    def __dlpack__(self, **keywords: Any) -> Any:
+    def __dlpack__(self, **keywords: object) -> Any:
         return self.__array__()
 
     @property
@@ -314,13 +326,13 @@ class SparseTensor(Tensor, asks=False):
     imag = property(lambda self: like(self, self.entries.imag))
 
 
-def layout_name(tensor: Any) -> str:
+def layout_name(tensor: SparseTensor) -> str:
     """A layout as PyTorch's messages spell it."""
     names = {"sparse_coo": "Sparse", "sparse_csr": "SparseCsr"}
     return names.get(tensor.layout.name, "Strided")
 
 
-def handle(shape: tuple[int, ...], dtype: Any) -> SparseTensor:
+def handle(shape: tuple[int, ...], dtype: DType) -> SparseTensor:
     """A handle of a shape and type that shows nothing yet."""
     blank = _blanks.get(dtype)
     if blank is None:
@@ -332,7 +344,11 @@ def handle(shape: tuple[int, ...], dtype: Any) -> SparseTensor:
 
 
 def make(
-    places: Tensor, entries: Tensor, shape: Any, coalesced: bool = False, layout: Any = None
+    places: Tensor,
+    entries: Tensor,
+    shape: Any,
+    coalesced: bool = False,
+    layout: Layout | None = None,
 ) -> SparseTensor:
     """A sparse tensor of parts that are known to fit; with less than two entries it is coalesced.
 
@@ -369,7 +385,7 @@ def entries_at(tensor: SparseTensor, other: Any) -> Any:
     return sparse_mask(other.to_dense(), tensor).entries
 
 
-def no_memory(tensor: Any) -> NotDefinedError:
+def no_memory(tensor: SparseTensor) -> NotDefinedError:
     """The error of writing into, or viewing, what has no memory of its own."""
     return NotDefinedError(
         "a sparse tensor has no memory that could be written to, or viewed, element by element",
@@ -379,7 +395,7 @@ def no_memory(tensor: Any) -> NotDefinedError:
     )
 
 
-def shown(tensor: Any) -> Tensor:
+def shown(tensor: SparseTensor) -> Tensor:
     """The dense value of a sparse tensor, for operations below the border. Errors: NotDefinedError where that would
     lose the gradient."""
     if not isinstance(tensor, SparseTensor):
@@ -395,7 +411,7 @@ def shown(tensor: Any) -> Tensor:
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:
-    def apply(self: Any, other: Any) -> Any:
+    def apply(self: SparseTensor, other: Tensor | int) -> Any:
         function = getattr(weft, name)
         return function(other, self) if swapped else function(self, other)
 

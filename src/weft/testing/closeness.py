@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ _TOLERANCES = {
 
 
 def assert_close(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     *,
     allow_subclasses: bool = True,
     rtol: float | None = None,
@@ -34,7 +34,7 @@ def assert_close(
     check_dtype: bool = True,
     check_layout: bool = True,
     check_stride: bool = False,
-    msg: Any = None,
+    msg: str | Callable[[str], str] | None = None,
 ) -> None:
     """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
@@ -55,8 +55,8 @@ def assert_close(
 
 
 def assert_allclose(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = True,
@@ -74,14 +74,19 @@ def assert_allclose(
     )
 
 
-def _message(difference: str, msg: Any) -> str:
+def _message(difference: str, msg: object) -> str:
     if msg is None:
         return difference
     return str(msg(difference)) if callable(msg) else str(msg)
 
 
 def _difference(
-    actual: Any, expected: Any, tolerance: Any, equal_nan: bool, checks: dict[str, bool], path: str
+    actual: Any,
+    expected: Any,
+    tolerance: object,
+    equal_nan: bool,
+    checks: dict[str, bool],
+    path: str,
 ) -> str | None:
     """How two values differ; None where they are close."""
     where = f"\n\nThe failure occurred for item {path}" if path else ""
@@ -105,12 +110,12 @@ def _difference(
     return None
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _compared(
-    actual: Any, expected: Any, tolerance: Any, equal_nan: bool, checks: dict[str, bool]
+    actual: object, expected: object, tolerance: Any, equal_nan: bool, checks: dict[str, bool]
 ) -> str | None:
     if actual is None or isinstance(actual, str):
         return None if actual == expected else f"{actual!r} is not {expected!r}"

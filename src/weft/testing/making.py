@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
+from weft._typing import DeviceLike, Shape
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from weft.tensor.layout import MemoryFormat
 
-def _bounds(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
+
+def _bounds(dtype: Any, low: object, high: Any) -> tuple[Any, Any]:
     """The interval, by default [-9, 9) for floats and what a type has of [-9, 10) for integers."""
     if dtype is weft.bool:
         usual = 0, 2
@@ -27,7 +32,7 @@ def _bounds(dtype: Any, low: Any, high: Any) -> tuple[Any, Any]:
     return low, high
 
 
-def _drawn(shape: Any, dtype: Any, low: Any, high: Any) -> Any:
+def _drawn(shape: Shape, dtype: Any, low: Any, high: Any) -> Any:
     if dtype.is_complex:
         part = weft.float32 if dtype is weft.complex64 else weft.float64
         return weft.complex(_drawn(shape, part, low, high), _drawn(shape, part, low, high))
@@ -37,15 +42,15 @@ def _drawn(shape: Any, dtype: Any, low: Any, high: Any) -> Any:
 
 
 def make_tensor(
-    *shape: Any,
-    dtype: Any,
-    device: Any,
+    *shape: int,
+    dtype: DType,
+    device: DeviceLike,
     low: float | None = None,
     high: float | None = None,
     requires_grad: bool = False,
     noncontiguous: bool = False,
     exclude_zero: bool = False,
-    memory_format: Any = None,
+    memory_format: MemoryFormat | None = None,
 ) -> Any:
     """A tensor of numbers drawn uniformly from [low, high).
 

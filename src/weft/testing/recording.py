@@ -7,14 +7,16 @@ record of a function, and `gather_rows` is made by the batch stage: both are rec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import weft
 from weft import special
+from weft._typing import Shape
 from weft.engine.frontend.recorder import cast, record, record_elementwise
 from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import KIND_NAMES
@@ -27,6 +29,10 @@ from weft.ops import bessel
 from weft.ops.attention import attend
 from weft.ops.convolution import Geometry, convolve
 from weft.ops.elementwise import tied
+
+if TYPE_CHECKING:
+    from weft.engine.ir.primitive import Primitive
+
 
 # How a composite row's function is called: (operands, params) -> result.
 COMPOSITES: dict[str, Callable[..., Any]] = {
@@ -78,11 +84,11 @@ _RESULTS = {
 }
 
 
-def _median(x: Any, axes: Any, keepdim: bool) -> Any:
+def _median(x: Tensor, axes: Shape, keepdim: bool) -> Any:
     return weft.median(x) if len(axes) == x.ndim else weft.median(x, axes[0], keepdim).values
 
 
-def apply(row: Any, tensors: list[Any], params: Any = None, shape: Any = None) -> Any:
+def apply(row: Primitive, tensors: list[Tensor], params: Any = None, shape: Any = None) -> Any:
     """Record a row. `shape` is the result's where the row leaves it free."""
     kind = KIND_NAMES[row.kind]
     if row.name == "cast":
@@ -102,7 +108,7 @@ def apply(row: Any, tensors: list[Any], params: Any = None, shape: Any = None) -
     return record(row, tuple(tensors), params, result, _RESULTS.get(row.name, tensors[0].dtype))
 
 
-def tensor_of(array: Any, dtype: str, layout: str = "row-major") -> Any:
+def tensor_of(array: np.ndarray, dtype: str, layout: str = "row-major") -> Any:
     """A tensor of an array's values, not contiguous unless `layout` says so."""
     if layout == "expanded" and array.ndim and array.shape[0] > 1:
         return _plain(array[:1], dtype).expand(*array.shape)
@@ -114,7 +120,7 @@ def tensor_of(array: Any, dtype: str, layout: str = "row-major") -> Any:
     return _plain(array, dtype)
 
 
-def _plain(array: Any, dtype: str) -> Any:
+def _plain(array: np.ndarray, dtype: str) -> Any:
     made = weft.from_numpy(np.array(array, order="C")).clone()
     return (
         made.to(dtypes.by_name(dtype)) if array.dtype.kind not in "bi" or dtype != "bool" else made

@@ -7,11 +7,18 @@ library itself.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft._typing import Shape
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.engine.ir.primitive import KIND_NAMES, SCALAR_ROW
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+
 
 Array = Any
 _DONE = 1
@@ -37,7 +44,7 @@ def _as_dtype(values: Array, dtype: Any) -> Array:
     return values.astype(dtype.numpy, copy=False)
 
 
-def _read(node: Any) -> Array:
+def _read(node: Node) -> Array:
     """The value of a node that is done: its number, or its elements in the buffer."""
     if node.row is SCALAR_ROW:
         return _as_dtype(np.array(node.params), node.dtype)
@@ -51,7 +58,7 @@ def _read(node: Any) -> Array:
     return np.array(out)
 
 
-def _apply(node: Any, values: list[Array]) -> Array:
+def _apply(node: Node, values: list[Array]) -> Array:
     row = node.row
     if row.kind == 1:
         values = [v.astype(np.float32) if v.dtype == np.float16 else v for v in values]
@@ -60,7 +67,7 @@ def _apply(node: Any, values: list[Array]) -> Array:
     return meaning(row, values, node.params, node.shape, node.dtype)
 
 
-def meaning(row: Any, values: list[Array], params: Any, shape: Any, dtype: Any) -> Array:
+def meaning(row: Any, values: list[Array], params: object, shape: Shape, dtype: Any) -> Array:
     """What a row computes, by its NumPy record, in the precision of `values`. `shape` and `dtype` are the result's,
     where the row leaves them free."""
     with np.errstate(all="ignore"):
@@ -75,7 +82,7 @@ def meaning(row: Any, values: list[Array], params: Any, shape: Any, dtype: Any) 
         return row.numpy(*values, params=params)
 
 
-def _cast(values: Array, dtype: Any) -> Array:
+def _cast(values: Array, dtype: DType) -> Array:
     """A conversion as kernels do it: complex numbers lose their imaginary part, floats become integers by truncation
     into the range, nan 0."""
     if values.dtype.kind == "c" and dtype.category in (1, 2):
@@ -110,7 +117,7 @@ def evaluate(node: Any) -> Array:
     return known[id(node)]
 
 
-def evaluate_tensor(tensor: Any) -> Array:
+def evaluate_tensor(tensor: Tensor) -> Array:
     """The value of a tensor, by `evaluate`."""
     from weft.engine.frontend.resolve import value_of
 

@@ -10,7 +10,7 @@ lacks, is carried as float32 rounded to it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from weft.engine.frontend.recorder import SELECT
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import KIND_NAMES
 from weft.testing.reference import round_bfloat16
+
+if TYPE_CHECKING:
+    from weft.engine.ir.primitive import Primitive
+
 
 Shape = tuple[int, ...]
 Array = Any
@@ -88,7 +92,7 @@ class Sample:
         return f"{list(self.shapes)} {self.params} {self.layout}"
 
 
-def samples(row: Any) -> list[Sample]:
+def samples(row: Primitive) -> list[Sample]:
     """The samples of a row. Errors: LookupError where it declares none."""
     if not row.samples:
         raise LookupError(f"op {row.name!r} declares no samples")
@@ -98,7 +102,7 @@ def samples(row: Any) -> list[Sample]:
     return declared + [_with_layout(s, "transposed") for s in declared if _transposes(s)]
 
 
-def _elementwise(row: Any) -> list[Sample]:
+def _elementwise(row: Primitive) -> list[Sample]:
     unknown = set(row.samples) - set(DOMAINS)
     if unknown or len(row.samples) != len(row.operands):
         raise LookupError(f"op {row.name!r} declares no domain for an operand: {row.samples}")
@@ -107,7 +111,7 @@ def _elementwise(row: Any) -> list[Sample]:
     return plain + [_with_layout(plain[0], layout) for layout in LAYOUTS[1:]]
 
 
-def _declared(row: Any, entry: tuple[Any, ...]) -> Sample:
+def _declared(row: Primitive, entry: tuple[Any, ...]) -> Sample:
     shape = entry[-1] if row.name in _TOP_SHAPE else None
     *shapes, params = entry[:-1] if shape is not None else entry
     operands = [row.operands[min(i, len(row.operands) - 1)] for i in range(len(shapes))]
@@ -132,7 +136,7 @@ _DOMAINS = {
 }
 
 
-def _domain(row: Any) -> str:
+def _domain(row: Primitive) -> str:
     return _DOMAINS.get(row.name, "real")
 
 
@@ -148,7 +152,7 @@ def _with_layout(sample: Sample, layout: str) -> Sample:
 
 
 def points(
-    row: Any, sample: Sample, dtype: str, seed: int = 0, repeats: bool = True
+    row: Primitive, sample: Sample, dtype: str, seed: int = 0, repeats: bool = True
 ) -> list[Array]:
     """One array per operand: what the row's operands hold in a type. `repeats` lets indices occur twice."""
     source = np.random.default_rng([seed, *row.name.encode()])
@@ -167,7 +171,7 @@ def points(
     return arrays
 
 
-def operand_type(row: Any, number: int, domain: str, dtype: str) -> str:
+def operand_type(row: Primitive, number: int, domain: str, dtype: str) -> str:
     """The type of an operand where the row computes in `dtype`."""
     if domain == "index":
         return "int64"
@@ -242,7 +246,7 @@ def _reals(domain: str, shape: Shape, source: Any, number: int, short: bool) -> 
 
 
 def _indices(
-    row: Any, sample: Sample, base: Shape, shape: Shape, source: Any, repeats: bool
+    row: Primitive, sample: Sample, base: Shape, shape: Shape, source: Any, repeats: bool
 ) -> Array:
     axis = sample.params[0]
     if row.name.startswith("resample"):  # a tap may point outside

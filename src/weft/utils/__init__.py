@@ -21,7 +21,7 @@ _find, __dir__ = _export_later(
 )
 
 
-def set_module(obj: Any, mod: str) -> None:
+def set_module(obj: object, mod: str) -> None:
     """Let a class or function say that it is of a module, where it is printed. Errors: TypeError."""
     if not isinstance(mod, str):
         raise TypeError("The mod argument should be a string")

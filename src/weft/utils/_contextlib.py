@@ -7,8 +7,10 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 
-def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
+
+def context_decorator(ctx: Any, func: Callable[..., Tensor]) -> Callable[..., Any]:
     """A function that runs in a context: `ctx` is one, or makes a new one for each call. A generator is in it while it
     runs, and out of it between."""
     make = ctx if callable(ctx) and not hasattr(ctx, "__enter__") else lambda: ctx
@@ -57,7 +59,7 @@ class _DecoratorContextManager:
     def __enter__(self) -> None:
         raise NotImplementedError
 
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
         raise NotImplementedError
 
     def clone(self) -> Any:

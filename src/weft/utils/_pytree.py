@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, NotDefinedError
 from weft.functional.support.return_types import TYPES
 
@@ -62,10 +63,10 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {}
 
 
 def register_pytree_node(
-    cls: Any,
+    cls: object,
     flatten_fn: Callable[[Any], _Parts],
     unflatten_fn: Callable[[Any, Any], Any],
-    **options: Any,
+    **options: object,
 ) -> None:
     """Take apart and put together instances of another class."""
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
@@ -83,7 +84,7 @@ def _list_flatten(tree: Any) -> _Parts:
     return tree, None
 
 
-def _list_unflatten(parts: Any, _: Any) -> list[Any]:
+def _list_unflatten(parts: Any, _: object) -> list[Any]:
     return list(parts)
 
 
@@ -91,7 +92,7 @@ def _tuple_flatten(tree: Any) -> _Parts:
     return list(tree), None
 
 
-def _tuple_unflatten(parts: Any, _: Any) -> tuple[Any, ...]:
+def _tuple_unflatten(parts: Any, _: object) -> tuple[Any, ...]:
     return tuple(parts)
 
 
@@ -124,18 +125,18 @@ register_pytree_node(
 )
 
 
-def _get_node_type(tree: Any) -> Any:
+def _get_node_type(tree: object) -> Any:
     """Under what a value is registered: its type, or `namedtuple`."""
     is_named = isinstance(tree, tuple) and hasattr(tree, "_fields")
     return namedtuple if is_named and type(tree) not in SUPPORTED_NODES else type(tree)
 
 
-def _is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+def _is_leaf(tree: object, is_leaf: Callable[[object], bool] | None = None) -> bool:
     """Whether a value is not taken apart."""
     return _node(tree, is_leaf) is None
 
 
-def _node(tree: Any, is_leaf: Callable[[Any], bool] | None) -> NodeDef | None:
+def _node(tree: object, is_leaf: Callable[[object], bool] | None) -> NodeDef | None:
     """How a value is taken apart; None for a leaf."""
     if is_leaf is not None and is_leaf(tree):
         return None
@@ -143,7 +144,7 @@ def _node(tree: Any, is_leaf: Callable[[Any], bool] | None) -> NodeDef | None:
 
 
 def tree_flatten(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    tree: object, is_leaf: Callable[[object], bool] | None = None
 ) -> tuple[list[Any], TreeSpec]:
     """The leaves in order, and the structure without them."""
     leaves: list[Any] = []
@@ -178,7 +179,7 @@ def tree_unflatten(leaves: Any, treespec: TreeSpec) -> Any:
     return build(treespec)
 
 
-def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+def tree_leaves(tree: object, is_leaf: Callable[[object], bool] | None = None) -> list[Any]:
     """The leaves in order."""
     return tree_flatten(tree, is_leaf)[0]
 
@@ -186,16 +187,16 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
 tree_iter = tree_leaves
 
 
-def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
+def tree_structure(tree: object, is_leaf: Callable[[object], bool] | None = None) -> TreeSpec:
     """The structure without the leaves."""
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(
-    func: Callable[..., Any],
-    tree: Any,
+    func: Callable[..., object],
+    tree: object,
     *rests: Any,
-    is_leaf: Callable[[Any], bool] | None = None,
+    is_leaf: Callable[[object], bool] | None = None,
 ) -> Any:
     """A function of the leaves of trees of one structure."""
     leaves, spec = tree_flatten(tree, is_leaf)
@@ -203,35 +204,37 @@ def tree_map(
     return tree_unflatten([func(*row) for row in zip(*columns, strict=True)], spec)
 
 
-def tree_map_only(kind: Any, func: Any = None, tree: Any = None, is_leaf: Any = None) -> Any:
+def tree_map_only(kind: Any, func: Any = None, tree: object = None, is_leaf: Any = None) -> Any:
     """A function of the leaves of a type; others stay."""
     return tree_map(
         lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree, is_leaf=is_leaf
     )
 
 
-def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
+def tree_all(pred: Callable[[object], bool], tree: object) -> bool:
     """Whether something holds of all leaves."""
     return all(map(pred, tree_leaves(tree)))
 
 
-def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
+def tree_any(pred: Callable[[object], bool], tree: object) -> bool:
     """Whether something holds of a leaf."""
     return any(map(pred, tree_leaves(tree)))
 
 
 def tree_map_(
-    func: Callable[..., Any],
-    tree: Any,
+    func: Callable[..., object],
+    tree: object,
     *rests: Any,
-    is_leaf: Callable[[Any], bool] | None = None,
+    is_leaf: Callable[[object], bool] | None = None,
 ) -> Any:
     """Call a function, which changes them, with the leaves of trees of one structure; the first tree itself."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
 
-def tree_map_only_(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
+def tree_map_only_(
+    kind: Any, func: Callable[..., Tensor], tree: Any, is_leaf: object = None
+) -> Any:
     """Call a function with the leaves of a type; the tree itself."""
     tree_map_only(kind, func, tree, is_leaf)
     return tree
@@ -315,7 +318,7 @@ def _paths(spec: TreeSpec) -> list[_Path]:
 
 
 def tree_flatten_with_path(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    tree: object, is_leaf: Callable[[object], bool] | None = None
 ) -> tuple[list[tuple[_Path, Any]], TreeSpec]:
     """(path, leaf) for the leaves in order, and the structure without them."""
     leaves, spec = tree_flatten(tree, is_leaf)
@@ -323,17 +326,17 @@ def tree_flatten_with_path(
 
 
 def tree_leaves_with_path(
-    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+    tree: object, is_leaf: Callable[[object], bool] | None = None
 ) -> list[tuple[_Path, Any]]:
     """(path, leaf) for the leaves in order."""
     return tree_flatten_with_path(tree, is_leaf)[0]
 
 
 def tree_map_with_path(
-    func: Callable[..., Any],
-    tree: Any,
+    func: Callable[..., object],
+    tree: object,
     *rests: Any,
-    is_leaf: Callable[[Any], bool] | None = None,
+    is_leaf: Callable[[object], bool] | None = None,
 ) -> Any:
     """A function of the path and the leaves of trees of one structure."""
     leaves, spec = tree_flatten(tree, is_leaf)
@@ -346,7 +349,7 @@ def keystr(kp: _Path) -> str:
     return "".join(map(str, kp))
 
 
-def key_get(obj: Any, kp: _Path) -> Any:
+def key_get(obj: object, kp: _Path) -> Any:
     """What a path leads to."""
     for step in kp:
         obj = step.get(obj)

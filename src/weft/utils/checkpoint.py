@@ -12,7 +12,7 @@ import enum
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
 from weft.autograd.custom.context import Saved
@@ -21,6 +21,7 @@ from weft.autograd.graph import saved_tensors_hooks
 from weft.engine.api.api_function import all_public
 from weft.engine.backward.saved_tensor_hooks import pack_value
 from weft.engine.frontend.resolve import edge_for, value_of
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.primitive import COMPOSITE, SCALAR_ROW, VIEW
@@ -36,6 +37,10 @@ from weft.utils.checkpoint_extras import (
     set_device_states,
     walk_or_group,
 )
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+
 
 __all__ = [
     "CheckpointError",
@@ -120,7 +125,7 @@ class _Selective:
         tapes.tape().mode.extra = self._former
         self.keeps = {}
 
-    def ask(self, node: Any) -> None:
+    def ask(self, node: Node) -> None:
         """Called for each operation when it is recorded; a view is what it shows. Errors: TypeError on an answer that
         is none."""
         if node.row.kind in (VIEW, COMPOSITE):
@@ -150,7 +155,7 @@ class _Selective:
 
 
 def create_selective_checkpoint_contexts(
-    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+    policy_fn_or_list: object, allow_cache_entry_mutation: bool = False
 ) -> tuple[Any, Any]:
     """The contexts for `context_fn`: a policy `fn(ctx, op, *args)` is asked once about each operation of the forward
     pass (of the op table; views are what they show), with its name and operands, and answers with a CheckpointPolicy
@@ -162,7 +167,9 @@ def create_selective_checkpoint_contexts(
     if isinstance(policy_fn_or_list, (list, tuple)):
         names = {_operation(op) for op in policy_fn_or_list}
 
-        def policy(ctx: Any, op: str, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+        def policy(
+            ctx: SelectiveCheckpointContext, op: str, *args: object, **kwargs: object
+        ) -> CheckpointPolicy:
             return CheckpointPolicy.MUST_SAVE if op in names else CheckpointPolicy.PREFER_RECOMPUTE
 
         return _Selective(policy), contextlib.nullcontext()
@@ -176,7 +183,7 @@ def create_selective_checkpoint_contexts(
     return _Selective(policy_fn_or_list), contextlib.nullcontext()
 
 
-def _operation(op: Any) -> str:
+def _operation(op: int | Callable[..., object]) -> str:
     """The name of an operation that is given as a name or as a function. Errors: ValueError."""
     name = op if isinstance(op, str) else getattr(op, "__name__", None)
     if not isinstance(name, str):
@@ -189,7 +196,7 @@ def _operation(op: Any) -> str:
     return "matmul" if name in _PRODUCTS else name
 
 
-def _is_kept(tensor: Any) -> bool:
+def _is_kept(tensor: object) -> bool:
     """What the policy in force has said of the operation that made a value."""
     extra = tapes.tape().mode.extra
     policy = None if extra is None else extra.get("checkpoint_policy")
@@ -211,12 +218,12 @@ class _Argument:
         self.edge = edge_for(tensor)
         self.packed: Any = pack_value(tensor)
 
-    def unpack(self, record: Any) -> Any:
+    def unpack(self, record: object) -> Any:
         """The tensor again, on its edge."""
         return self.packed.unpack(self.edge)
 
 
-def _kept_argument(argument: Any) -> Any:
+def _kept_argument(argument: object) -> Any:
     if not isinstance(argument, weft.Tensor):
         return argument
     inside = tapes.tape().mode.saved_hooks
@@ -244,7 +251,12 @@ class _Frame:
     """One checkpointed call: how to run it again, and what it saved."""
 
     def __init__(
-        self, function: Callable[..., Any], args: Any, kwargs: Any, context: Any, options: _Options
+        self,
+        function: Callable[..., Any],
+        args: tuple[Tensor, ...],
+        kwargs: Any,
+        context: Any,
+        options: _Options,
     ) -> None:
         self.function, self.context, self.kwargs = function, context, kwargs
         self.args = [_kept_argument(a) for a in args]
@@ -257,7 +269,7 @@ class _Frame:
         self.walk: Any = None
         self.values: dict[int, Any] = {}
 
-    def pack(self, tensor: Any) -> _Holder:
+    def pack(self, tensor: Tensor) -> _Holder:
         """Forget a save."""
         holder = _Holder(len(self.holders), tensor)
         self.holders.append(weakref.ref(holder))
@@ -279,7 +291,7 @@ class _Frame:
         values: list[Any] = []
         last = len(self.holders) if self.early_stop else 0
 
-        def keep(tensor: Any) -> Any:  # it does not hold the frame: the new records hold it
+        def keep(tensor: Tensor) -> Any:  # it does not hold the frame: the new records hold it
             values.append(tensor)
             if len(values) == last:
                 raise _Stop
@@ -309,7 +321,7 @@ class _Frame:
         pairs = zip(self.holders, made, strict=True)
         self.values = {i: value for i, (holder, value) in enumerate(pairs) if holder() is not None}
 
-    def check(self, values: list[Any]) -> None:
+    def check(self, values: list[Tensor]) -> None:
         """Errors: CheckpointError."""
         count = len(self.holders)
         if len(values) != count:
@@ -344,7 +356,7 @@ def _metadata_text(metadata: Any) -> str:
 
 
 @contextlib.contextmanager
-def _random_state(state: Any) -> Iterator[None]:
+def _random_state(state: Tensor | None) -> Iterator[None]:
     """Random numbers as they were drawn before, and afterwards as if none had been drawn."""
     if state is None:
         yield
@@ -355,7 +367,11 @@ def _random_state(state: Any) -> Iterator[None]:
 
 
 def _checkpoint(
-    function: Callable[..., Any], args: Any, kwargs: Any, context_fn: Any, options: _Options
+    function: Callable[..., object],
+    args: Any,
+    kwargs: Any,
+    context_fn: Callable[..., object],
+    options: _Options,
 ) -> Any:
     forward_context, recompute_context = contexts_of(context_fn)
     frame = _Frame(function, args, kwargs, recompute_context, options)
@@ -372,7 +388,7 @@ class CheckpointFunction(Function):
     """A call without a graph whose backward runs it again with one, and a backward inside."""
 
     @staticmethod
-    def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
+    def forward(ctx: Any, function: Callable[..., object], preserve: bool, *args: object) -> Any:
         """The result, with nothing saved but the arguments."""
         ctx.function = function
         ctx.state = weft.random.get_rng_state() if preserve else None
@@ -416,7 +432,9 @@ class CheckpointFunction(Function):
         return (None, None, *gradients)
 
 
-def _check_reentrant(args: Any, kwargs: Any, special: bool) -> None:
+def _check_reentrant(
+    args: tuple[object, ...], kwargs: dict[str, object] | None, special: bool
+) -> None:
     if kwargs:
         raise ArgumentError(
             "Unexpected keyword arguments: " + ",".join(kwargs),
@@ -440,15 +458,15 @@ def _check_reentrant(args: Any, kwargs: Any, special: bool) -> None:
 
 
 def checkpoint(
-    function: Callable[..., Any],
-    *args: Any,
+    function: Callable[..., object],
+    *args: object,
     use_reentrant: bool | None = None,
-    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    context_fn: Callable[[], tuple[object, object]] = noop_context_fn,
     preserve_rng_state: bool = True,
     determinism_check: str = "default",
     debug: bool = False,
     early_stop: bool = True,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """`function(*args, **kwargs)` without keeping what it saves for backward: it is called again there.
 
@@ -481,7 +499,11 @@ def checkpoint(
 
 
 def checkpoint_sequential(
-    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+    functions: Any,
+    segments: int,
+    input: list[Tensor],
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
 ) -> Any:
     """Modules one after the other, in `segments` pieces of which all but the last are checkpointed."""
     layers = (
@@ -497,10 +519,10 @@ def checkpoint_sequential(
     return _run(layers[start:])(input)
 
 
-def _run(layers: Iterable[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+def _run(layers: Iterable[Callable[[object], object]]) -> Callable[[Any], Any]:
     chain = list(layers)
 
-    def run(value: Any) -> Any:
+    def run(value: object) -> Any:
         for layer in chain:
             value = layer(value)
         return value

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import weft
 from weft.autograd.graph import current_walk
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentTypeError, GradientError
 
 
-def contexts_of(context_fn: Any) -> tuple[Any, Any]:
+def contexts_of(context_fn: Callable[..., object]) -> tuple[Any, Any]:
     """The contexts of the call and of its repetition. Errors: TypeError on anything but a pair of contexts."""
     made = context_fn()
     if isinstance(made, tuple) and len(made) == 2 and all(hasattr(c, "__enter__") for c in made):
@@ -82,16 +83,16 @@ class DefaultDeviceType:
         return DefaultDeviceType._kind
 
 
-def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+def get_device_states(*args: object) -> tuple[list[int], list[Any]]:
     """Number and random state of each device that the arguments lie on, but for the CPU: there is no other yet."""
     return [], []
 
 
-def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+def set_device_states(devices: object, states: object, *, device_type: str | None = None) -> None:
     """Give devices their random states again: there are none but the CPU's, which is no part of this."""
 
 
-def check_backward_validity(inputs: Iterable[Any]) -> None:
+def check_backward_validity(inputs: Iterable[Tensor]) -> None:
     """Warn where no tensor requires grad."""
     if not any(value.requires_grad for value in inputs if isinstance(value, weft.Tensor)):
         warnings.warn(
@@ -101,7 +102,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
         )
 
 
-def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def detach_variable(inputs: tuple[Tensor | int, ...]) -> tuple[Any, ...]:
     """The tensors of a tuple detached, asking for gradients where they did. Errors: RuntimeError on no tuple."""
     if not isinstance(inputs, tuple):
         raise ArgumentTypeError(

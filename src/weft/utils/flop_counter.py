@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import Tensor
@@ -18,25 +18,33 @@ from weft.utils._pytree import tree_map
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 
 
-def _product(result: Any, a: Any, b: Any, *rest: Any, **options: Any) -> int:
+def _product(result: Any, a: Any, b: object, *rest: object, **options: object) -> int:
     """Of a product of matrices: each element of the result is a sum over the last dimension of the first operand."""
     return 2 * int(result.numel()) * int(a.shape[-1])
 
 
-def _product_after_sum(result: Any, added: Any, a: Any, b: Any, **options: Any) -> int:
+def _product_after_sum(
+    result: object, added: object, a: object, b: object, **options: object
+) -> int:
     return _product(result, a, b)
 
 
-def _convolution(result: Any, input: Any, weight: Any, *rest: Any, **options: Any) -> int:  # noqa: A002
+def _convolution(
+    result: Any, input: Tensor, weight: Tensor, *rest: object, **options: object
+) -> int:  # noqa: A002
     """Each element of the result is a sum over a window of all channels of a group."""
     return 2 * int(result.numel()) * math.prod(weight.shape[1:])
 
 
-def _transposed(result: Any, input: Any, weight: Any, *rest: Any, **options: Any) -> int:  # noqa: A002
+def _transposed(
+    result: object, input: Tensor, weight: Tensor, *rest: object, **options: object
+) -> int:  # noqa: A002
     return 2 * int(input.numel()) * math.prod(weight.shape[1:])
 
 
-def _attention(result: Any, query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> int:
+def _attention(
+    result: object, query: Tensor, key: Tensor, value: Any, *rest: object, **options: object
+) -> int:
     rows = math.prod(query.shape[:-1])
     return 2 * rows * int(key.shape[-2]) * int(query.shape[-1] + value.shape[-1])
 
@@ -51,7 +59,7 @@ _COUNTS: dict[str, Callable[..., int]] = {
 
 
 def register_flop_formula(
-    targets: Any, get_raw: bool = False
+    targets: object, get_raw: bool = False
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """A decorator: what it decorates says how many operations a call of a function, or of each of several, takes.
 
@@ -60,7 +68,7 @@ def register_flop_formula(
     """
 
     def register(formula: Callable[..., int]) -> Callable[..., int]:
-        def count(result: Any, *args: Any, **kwargs: Any) -> int:
+        def count(result: object, *args: object, **kwargs: object) -> int:
             if get_raw:
                 return formula(*args, **kwargs, out_val=result)
             shapes: Any = tree_map(_shape_of, (args, kwargs))
@@ -73,7 +81,7 @@ def register_flop_formula(
     return register
 
 
-def _shape_of(entry: Any) -> Any:
+def _shape_of(entry: object) -> Any:
     return entry.shape if isinstance(entry, Tensor) else entry
 
 
@@ -86,7 +94,13 @@ class FlopCounterMode(TorchFunctionMode):
         self.display, self.depth = display, depth
         self.flop_counts: dict[str, Counter[str]] = {"Global": Counter()}
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> Any:
         """Call the function, and count it."""
         result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "").strip("_")

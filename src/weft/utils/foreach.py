@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import weft
+from weft._typing import DeviceLike
+from weft.engine.frontend.tensor import Tensor
 
 
 def _get_foreach_kernels_supported_devices() -> list[str]:
@@ -15,7 +17,7 @@ def _get_foreach_kernels_supported_devices() -> list[str]:
 _get_fused_kernels_supported_devices = _get_foreach_kernels_supported_devices
 
 
-def _has_foreach_support(tensors: list[Any], device: Any) -> bool:
+def _has_foreach_support(tensors: list[Tensor], device: DeviceLike | None) -> bool:
     """Whether all are tensors on the CPU: those can be given to the functions for lists."""
     return all(isinstance(tensor, weft.Tensor) for tensor in tensors if tensor is not None)
 

@@ -5,9 +5,13 @@ In: calls of modules within `with ModuleTracker() as tracker`. Out: `tracker.par
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.nn.common_hooks import register_module_forward_hook, register_module_forward_pre_hook
+
+if TYPE_CHECKING:
+    from weft.nn.module import Module
+
 
 __all__ = ["ModuleTracker"]
 
@@ -25,7 +29,7 @@ class ModuleTracker:
         self._names: dict[int, str] = {}
         self._handles: list[Any] = []
 
-    def _name(self, module: Any) -> str:
+    def _name(self, module: Module) -> str:
         """The name of a module: its path below the outermost one that has been called."""
         if id(module) not in self._names:
             top = type(module).__name__

@@ -19,15 +19,15 @@ class _Einops:
 
     framework_name = "weft"
 
-    def is_appropriate_type(self, tensor: Any) -> bool:
+    def is_appropriate_type(self, tensor: Tensor) -> bool:
         """Whether a tensor is Weft's."""
         return isinstance(tensor, Tensor)
 
-    def from_numpy(self, x: Any) -> Any:
+    def from_numpy(self, x: Tensor) -> Any:
         """A tensor of an array."""
         return weft.from_numpy(x)
 
-    def to_numpy(self, x: Any) -> Any:
+    def to_numpy(self, x: Tensor) -> Any:
         """An array of a tensor."""
         return x.detach().numpy()
 
@@ -35,11 +35,11 @@ class _Einops:
         """Integers in order."""
         return weft.arange(start, stop)
 
-    def transpose(self, x: Any, axes: Any) -> Any:
+    def transpose(self, x: Tensor, axes: object) -> Any:
         """Dimensions in another order."""
         return x.permute(axes)
 
-    def reduce(self, x: Any, operation: str, reduced_axes: Any) -> Any:
+    def reduce(self, x: object, operation: str, reduced_axes: Any) -> Any:
         """A reduction over dimensions."""
         axes = tuple(reduced_axes)
         if operation in ("min", "max"):
@@ -50,15 +50,15 @@ class _Einops:
             x = getattr(x, operation)(dim=axis)
         return x
 
-    def stack_on_zeroth_dimension(self, tensors: list[Any]) -> Any:
+    def stack_on_zeroth_dimension(self, tensors: list[Tensor]) -> Any:
         """Tensors along a new first dimension."""
         return weft.stack(tensors)
 
-    def add_axis(self, x: Any, new_position: int) -> Any:
+    def add_axis(self, x: Tensor, new_position: int) -> Any:
         """A new dimension."""
         return x.unsqueeze(new_position)
 
-    def add_axes(self, x: Any, n_axes: int, pos2len: dict[int, int]) -> Any:
+    def add_axes(self, x: Tensor, n_axes: int, pos2len: dict[int, int]) -> Any:
         """New dimensions of given lengths."""
         repeats = [-1] * n_axes
         for position, size in pos2len.items():
@@ -66,15 +66,15 @@ class _Einops:
             repeats[position] = size
         return x.expand(repeats)
 
-    def tile(self, x: Any, repeats: Any) -> Any:
+    def tile(self, x: Tensor, repeats: object) -> Any:
         """Copies along each dimension."""
         return x.repeat(repeats)
 
-    def concat(self, tensors: list[Any], axis: int) -> Any:
+    def concat(self, tensors: list[Tensor], axis: int) -> Any:
         """Tensors along a dimension."""
         return weft.cat(tensors, dim=axis)
 
-    def is_float_type(self, x: Any) -> bool:
+    def is_float_type(self, x: Tensor) -> bool:
         """Whether the elements are real numbers."""
         return bool(x.is_floating_point())
 

@@ -12,7 +12,7 @@ class WeakIdRef(weakref.ref[Any]):
 
     __slots__ = ("_id",)
 
-    def __init__(self, key: Any, callback: Any = None) -> None:
+    def __init__(self, key: Any, callback: object = None) -> None:
         super().__init__(key, callback)  # type: ignore[call-arg]
         self._id = id(key)
 
@@ -33,13 +33,13 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
         self._forget = lambda reference: data.pop(reference, None)
         self.update(dict or {})
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self.data[self._ref(key)]
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: Any) -> None:
         self.data[self._ref(key, self._forget)] = value
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: object) -> None:
         del self.data[self._ref(key)]
 
     def __contains__(self, key: object) -> bool:

@@ -4,12 +4,18 @@ that `apply` gets by name."""
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError
 
+if TYPE_CHECKING:
+    pass
 
-def in_order(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+
+def in_order(
+    function: Any, arguments: tuple[Tensor | int, ...], keywords: dict[str, object]
+) -> Any:
     """The arguments of `apply` in the order of `forward`, each of which may have a gradient: with its defaults where
     there is a `setup_context`, otherwise with those before the last that was given.
 
@@ -62,7 +68,7 @@ def jvp(ctx: Any, *tangents: Any) -> Any:
     )
 
 
-def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+def vmap(info: object, in_dims: object, *arguments: object) -> Any:
     """Compute forward over a dimension: `vmap(info, in_dims, *arguments) -> (outputs, out_dims)`. May be defined by
     subclasses; where it is not, `weft.func.vmap` calls forward once per example and batches what that records."""
     raise NotImplementedError(

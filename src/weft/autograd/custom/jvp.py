@@ -5,9 +5,9 @@ In come records of Functions; out go tangents, or cotangents that are only asked
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autograd.custom.context import constants_of, pushing
 from weft.engine.frontend.resolve import edge_for, set_edge
@@ -16,6 +16,10 @@ from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import GradientFunction, OutputEdge
 from weft.errors import GradientError
 from weft.ops.primitives import full
+
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
+    from weft.engine.ir.node import Node
 
 
 @contextmanager
@@ -31,7 +35,7 @@ def transposing() -> Iterator[None]:
         mode.extra = former
 
 
-def tangents_for(ctx: Any, arguments: Any, tangents: list[Any]) -> list[Any]:
+def tangents_for(ctx: FunctionCtx, arguments: Any, tangents: list[object]) -> list[Any]:
     """Tangents as `jvp` gets them: zeros for tensors without one, unless `set_materialize_grads(False)`."""
     if not ctx.materializes:
         return tangents
@@ -43,7 +47,7 @@ def tangents_for(ctx: Any, arguments: Any, tangents: list[Any]) -> list[Any]:
     return given
 
 
-def transposed(record: Any, cotangents: list[Any]) -> list[Any]:
+def transposed(record: Node, cotangents: list[object]) -> list[Any]:
     """The cotangents of the arguments of a Function that has a `jvp`."""
     return Transposed(record, cotangents).parts()
 
@@ -52,7 +56,7 @@ class Transposed(GradientFunction):
     """Cotangents of a Function's arguments that are only asked for to be differentiated by those of its outputs: the
     derivative is `jvp`, and `backward` need not run."""
 
-    def __init__(self, record: Any, cotangents: list[Any]) -> None:
+    def __init__(self, record: Any, cotangents: list[object]) -> None:
         self.record = record
         self.edges = tuple([None if g is None else edge_for(g) for g in cotangents])
         self.types = [
@@ -92,7 +96,9 @@ class Transposed(GradientFunction):
         return checked_tangents(record.function, parts, record.output_types)
 
 
-def checked_tangents(function: Any, parts: list[Any], types: list[Any]) -> list[Any]:
+def checked_tangents(
+    function: Callable[..., Tensor], parts: list[object], types: list[Any]
+) -> list[Any]:
     """What `jvp` returned, one per output. Errors: RuntimeError on another number or shape, TypeError."""
     if len(parts) != len(types):
         raise GradientError(
@@ -138,7 +144,11 @@ def not_differentiable(number: int) -> GradientError:
 
 
 def check_memory(
-    ctx: Any, arguments: Any, tangents: list[Any], results: Any, parts: list[Any]
+    ctx: FunctionCtx,
+    arguments: Any,
+    tangents: list[object],
+    results: tuple[Tensor, ...],
+    parts: list[Tensor | None],
 ) -> None:
     """Errors: RuntimeError where a result is an argument, or shows one, and its tangent does not the same by that
     argument's tangent."""
@@ -164,7 +174,7 @@ def check_memory(
                 )
 
 
-def _shows(result: Any, argument: Any) -> bool:
+def _shows(result: Tensor, argument: Any) -> bool:
     """Whether a tensor is a view of what another shows."""
     return (
         result is not argument

@@ -13,6 +13,7 @@ from weft.engine.dispatch.torch_function import (
 from weft.engine.dispatch.torch_function import (
     disabled as _disabled_torch_function_impl,  # noqa: F401 - as above
 )
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor import Tensor as _Tensor
 from weft.engine.ir.dtype import DType as dtype  # noqa: F401, N813 - as above
 from weft.errors import LinAlgError as _LinAlgError  # noqa: F401 - PyTorch's name
@@ -62,7 +63,7 @@ class _nn:  # noqa: N801 - PyTorch's name
     """What `Module.to` reads its arguments with."""
 
     @staticmethod
-    def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    def _parse_to(*args: object, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
         """The device, type, `non_blocking` and memory format that the arguments of `to` name."""
         given, kind, memory_format = _parse_to(*args, **kwargs)
         return None if given is None else device(given), kind, False, memory_format
@@ -74,17 +75,17 @@ _ExcludeDispatchKeyGuard = nullcontext[frozenset[str]]
 # -- of function transforms --------------------------------------------------------------------------------------------
 
 
-def _is_batched(tensor: Any) -> bool:
+def _is_batched(tensor: Tensor) -> bool:
     """No: a function under `vmap` sees ordinary tensors, those of one example."""
     return False
 
 
-def _unwrapped(tensor: Any) -> Any:
+def _unwrapped(tensor: Tensor) -> Any:
     """The tensor itself: transforms wrap none."""
     return tensor
 
 
-def no_levels(*arguments: Any, **options: Any) -> NoReturn:
+def no_levels(*arguments: object, **options: object) -> NoReturn:
     """Errors: NotImplementedError."""
     raise NotDefinedError(
         "weft.func: transforms have no levels to put tensors into",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
 
 from weft.compiler import allow_in_graph, disable, is_compiling, reset
 
@@ -32,7 +31,7 @@ class Unsupported(RuntimeError):
 class Settings(SimpleNamespace):
     """Settings that may be made and change nothing."""
 
-    def patch(self, *arguments: Any, **options: Any) -> nullcontext[None]:
+    def patch(self, *arguments: object, **options: object) -> nullcontext[None]:
         """A context with other settings."""
         return nullcontext()
 
@@ -40,15 +39,15 @@ class Settings(SimpleNamespace):
 config = Settings()
 
 
-def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
+def mark_dynamic(t: object, index: int, **options: object) -> None:
     """Nothing: every size may change anyway."""
 
 
-def mark_static(t: Any, index: Any = None) -> None:
+def mark_static(t: object, index: int | None = None) -> None:
     """Nothing: nothing is compiled for a size."""
 
 
-def mark_static_address(t: Any, guard: bool = True) -> None:
+def mark_static_address(t: object, guard: bool = True) -> None:
     """Nothing: no address is compiled in."""
 
 

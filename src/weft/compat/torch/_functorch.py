@@ -8,7 +8,7 @@ again: they are refused. What is taken out of a tensor without one is the tensor
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, NoReturn
 
@@ -23,7 +23,7 @@ from weft.nn import Module
 from weft.utils._pytree import tree_flatten, tree_unflatten
 
 
-def _get_name(func: Any) -> str:
+def _get_name(func: Callable[..., object]) -> str:
     """What a function is called in errors."""
     return getattr(func, "__name__", repr(func))
 
@@ -85,7 +85,7 @@ def combine_state_for_ensemble(
     return called, tuple(params.values()), tuple(buffers.values())
 
 
-def make_fx(*arguments: Any, **options: Any) -> NoReturn:
+def make_fx(*arguments: object, **options: object) -> NoReturn:
     """Errors: NotImplementedError."""
     raise NotDefinedError(
         "make_fx: no symbolic traces are made",

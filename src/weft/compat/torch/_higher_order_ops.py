@@ -14,8 +14,8 @@ from weft.utils._pytree import tree_flatten, tree_unflatten
 
 
 def _scan(
-    combine_fn: Callable[[Any, Any], Any],
-    xs: Any,
+    combine_fn: Callable[[object, object], object],
+    xs: object,
     dim: int,
     reverse: bool = False,
     combine_mode: str = "pointwise",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from weft._build.lazy import join as _join
+from weft.engine.frontend.tensor import Tensor
 
 
-def is_fake(x: Any) -> bool:
+def is_fake(x: Tensor) -> bool:
     """Whether a tensor has no values: never."""
     return False
 

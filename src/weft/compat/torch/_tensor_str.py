@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.tensor.printing import get_printoptions, number_block
 
 __all__ = ["PRINT_OPTS"]
@@ -19,6 +20,6 @@ class _InForce:
 PRINT_OPTS = _InForce()
 
 
-def _tensor_str(tensor: Any, indent: int) -> str:
+def _tensor_str(tensor: Tensor, indent: int) -> str:
     """The numbers in their brackets, lines after the first `indent` columns in."""
     return number_block(tensor, indent)

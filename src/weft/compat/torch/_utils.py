@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import weft
+from weft.engine.frontend.tensor import Tensor
 from weft.io.torch_format import (
     _rebuild_parameter,
     _rebuild_tensor_v2,
@@ -17,12 +18,12 @@ from weft.io.torch_format import (
 __all__ = ["ExceptionWrapper", "_rebuild_parameter", "_rebuild_tensor_v2", "_rebuild_tensor_v3"]
 
 
-def _flatten_dense_tensors(tensors: Iterable[Any]) -> Any:
+def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Any:
     """The elements of all tensors in one vector."""
     return weft.cat([tensor.contiguous().view(-1) for tensor in tensors])
 
 
-def _unflatten_dense_tensors(flat: Any, tensors: Iterable[Any]) -> tuple[Any, ...]:
+def _unflatten_dense_tensors(flat: Any, tensors: Iterable[Tensor]) -> tuple[Any, ...]:
     """Parts of a vector in the shapes of tensors."""
     like = list(tensors)
     parts = flat.split([tensor.numel() for tensor in like])
@@ -48,7 +49,7 @@ def _get_all_device_indices() -> list[int]:
     return []
 
 
-def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+def _get_device_index(device: object, optional: bool = False, allow_cpu: bool = False) -> int:
     """The number of a device; -1 for the CPU where it is allowed. Errors: ValueError on the CPU where it is not."""
     if isinstance(device, int):
         return device

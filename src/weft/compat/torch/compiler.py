@@ -9,7 +9,9 @@ from typing import Any
 import weft
 
 
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+def disable(
+    fn: Callable[..., object] | None = None, recursive: bool = True, *, reason: str | None = None
+) -> Any:
     """The function itself, which runs as ordinary Python anyway; also a decorator with options."""
     return (lambda function: function) if fn is None else fn
 
@@ -24,7 +26,7 @@ def is_dynamo_compiling() -> bool:
     return False
 
 
-def allow_in_graph(fn: Callable[..., Any]) -> Callable[..., Any]:
+def allow_in_graph(fn: Callable[..., object]) -> Callable[..., Any]:
     """The function itself."""
     return fn
 
@@ -33,7 +35,7 @@ def reset() -> None:
     """Nothing: no trace is kept."""
 
 
-def compile(*arguments: Any, **options: Any) -> Any:  # noqa: A001 - PyTorch's name
+def compile(*arguments: object, **options: object) -> Any:  # noqa: A001 - PyTorch's name
     """`weft.compile`: the model itself."""
     return weft.compile(*arguments, **options)
 
@@ -41,7 +43,7 @@ def compile(*arguments: Any, **options: Any) -> Any:  # noqa: A001 - PyTorch's n
 assume_constant_result = wrap_numpy = nested_compile_region = allow_in_graph
 
 
-def substitute_in_graph(original_fn: Any, **options: Any) -> Callable[..., Any]:
+def substitute_in_graph(original_fn: object, **options: object) -> Callable[..., Any]:
     """A decorator that leaves the function as it is: nothing is traced."""
     return lambda function: function
 
@@ -51,7 +53,7 @@ def is_exporting() -> bool:
     return False
 
 
-def list_backends(exclude_tags: Any = ()) -> list[str]:
+def list_backends(exclude_tags: object = ()) -> list[str]:
     """The compilers to choose from: there is one."""
     return ["weft"]
 
@@ -66,7 +68,7 @@ class set_stance(nullcontext[None]):  # noqa: N801 - PyTorch's name
     def __init__(self, stance: str = "default", **options: Any) -> None:
         super().__init__()
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: Callable[..., object]) -> Callable[..., Any]:
         return function
 
 

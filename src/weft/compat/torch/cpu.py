@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from weft._build.lazy import gather as _gather
+from weft._typing import DeviceLike
 from weft.engine.devices.cpu.llvm.target import host
 
 __all__ = [
@@ -21,7 +22,7 @@ class Stream:
     def __init__(self, priority: int = -1) -> None:
         """Nothing to make."""
 
-    def wait_stream(self, stream: Any) -> None:
+    def wait_stream(self, stream: object) -> None:
         """Nothing: it is itself."""
 
 
@@ -32,7 +33,7 @@ class Event:
         """Whether it has been reached: yes."""
         return True
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: object = None) -> None:
         """Nothing to note."""
 
     def synchronize(self) -> None:
@@ -62,20 +63,20 @@ def current_device() -> str:
     return "cpu"
 
 
-def set_device(device: Any) -> None:
+def set_device(device: DeviceLike | None) -> None:
     """Nothing to choose."""
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike | None = None) -> None:
     """Nothing to wait for."""
 
 
-def current_stream(device: Any = None) -> Stream:
+def current_stream(device: DeviceLike | None = None) -> Stream:
     """The only one."""
     return _STREAM
 
 
-def stream(stream: Any) -> nullcontext[None]:
+def stream(stream: object) -> nullcontext[None]:
     """A context that changes nothing."""
     return nullcontext()
 

@@ -37,11 +37,11 @@ class Future(Generic[T]):
         """Call `callback(future)` once it is set, at once where it is."""
         self._held.add_done_callback(lambda _: callback(self))
 
-    def then(self, callback: Callable[[Any], Any]) -> Future[Any]:
+    def then(self, callback: Callable[[object], object]) -> Future[Any]:
         """What `callback(future)` gives once this one is set."""
         result: Future[Any] = Future()
 
-        def follow(_: Any) -> None:
+        def follow(_: object) -> None:
             try:
                 result.set_result(callback(self))
             except Exception as error:
@@ -51,17 +51,17 @@ class Future(Generic[T]):
         return result
 
 
-def wait_all(futures: list[Future[Any]]) -> list[Any]:
+def wait_all(futures: list[Future[object]]) -> list[Any]:
     """The values of all. Errors: the first that was set."""
     return [future.wait() for future in futures]
 
 
-def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
+def collect_all(futures: list[Future[object]]) -> Future[list[Future[Any]]]:
     """The futures themselves, once all are set. Errors: the first that is set."""
     result: Future[list[Future[Any]]] = Future()
     left = [len(futures)]
 
-    def count(future: Future[Any]) -> None:
+    def count(future: Future[object]) -> None:
         left[0] -= 1
         error = future._held.exception()
         if result.done():

@@ -33,7 +33,7 @@ def set_dir(d: str | os.PathLike[str]) -> None:
     _directory[:] = [os.path.expanduser(os.fspath(d))]
 
 
-def _not_fetched(name: str, url: str, path: Any) -> MissingFileError:
+def _not_fetched(name: str, url: str, path: object) -> MissingFileError:
     return MissingFileError(
         f"{name}: {url} is not fetched over the network",
         expected=f"the file at {path}",
@@ -52,7 +52,7 @@ def download_url_to_file(
 def load_state_dict_from_url(
     url: str,
     model_dir: str | None = None,
-    map_location: Any = None,
+    map_location: object = None,
     progress: bool = True,
     check_hash: bool = False,
     file_name: str | None = None,

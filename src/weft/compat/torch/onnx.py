@@ -15,7 +15,7 @@ def is_in_onnx_export() -> bool:
 
 
 def register_custom_op_symbolic(
-    symbolic_name: str, symbolic_fn: Any, opset_version: int, **options: Any
+    symbolic_name: str, symbolic_fn: object, opset_version: int, **options: object
 ) -> None:
     """Nothing: what an operation would be exported as is not asked for."""
 

@@ -43,14 +43,14 @@ class TorchVersion(str):
     def __ge__(self, other: Any) -> bool:
         return self._compare(operator.ge, other)
 
-    def _compare(self, relation: Callable[[Any, Any], bool], other: Any) -> bool:
+    def _compare(self, relation: Callable[[Any, Any], bool], other: object) -> bool:
         mine, its = _key(self), _key(other)
         if mine is None or its is None:
             return relation(str(self), str(other) if isinstance(other, str) else other)
         return relation(mine, its)
 
 
-def _key(version: Any) -> tuple[Any, ...] | None:
+def _key(version: object) -> tuple[Any, ...] | None:
     """What versions are ordered by; none for what is no version."""
     if isinstance(version, Iterable) and not isinstance(version, str):
         version = ".".join(str(number) for number in version)

@@ -383,11 +383,24 @@ _ANNOTATED = {
     "DType": "dtype",
     "Dims": "ints",
     "Number": "number",
+    "Scalar": "number",
+    "TensorLike": "operand",
     "Sequence[int]": "ints",
     "Sequence[Tensor]": "tensors",
     "Iterable[Tensor]": "tensors",
     "Generator": "generator",
 }
+_NUMBERS = {"int", "float", "complex", "Scalar"}
+_SIZES = ("Shape", "Sequence[int]", "tuple[int")
+
+
+def _annotated_kind(parts: list[str]) -> str | None:
+    """What an annotation says, by the parts of its union."""
+    if "Tensor" in parts and _NUMBERS.intersection(parts):
+        return "operand"
+    if "int" in parts and any(part.startswith(_SIZES) for part in parts):
+        return "ints"
+    return next((_ANNOTATED[part] for part in parts if part in _ANNOTATED), None)
 
 
 def kind_of(name: str, parameter: inspect.Parameter, names: Iterable[str]) -> str | None:
@@ -398,9 +411,8 @@ def kind_of(name: str, parameter: inspect.Parameter, names: Iterable[str]) -> st
     if particular is not None:
         return particular
     annotated = str(parameter.annotation).replace("builtins.", "")
-    for part in annotated.split(" | "):
-        if part in _ANNOTATED and part != "None":
-            return "ints" if part == "int" and "tuple" in annotated else _ANNOTATED[part]
+    if kind := _annotated_kind(annotated.split(" | ")):
+        return kind
     if parameter.name == "input" and "other" in names:
         return "operand"
     return _NAMED.get(parameter.name)

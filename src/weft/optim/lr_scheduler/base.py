@@ -16,12 +16,12 @@ EPOCH_DEPRECATION_WARNING = (
 )
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> Any:
     """A rate as it is now: a tensor of its own where the group has a tensor."""
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 
-def put_rate(group: dict[str, Any], rate: Any) -> None:
+def put_rate(group: dict[str, object], rate: object) -> None:
     """Set the rate of a group; a tensor stays the same and gets the value."""
     held = group["lr"]
     if not isinstance(held, Tensor):
@@ -104,12 +104,12 @@ class LRScheduler:
         """Everything but the optimizer."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Take over what `state_dict` gave."""
         self.__dict__.update(state_dict)
 
 
-def check_optimizer(optimizer: Any) -> None:
+def check_optimizer(optimizer: Optimizer) -> None:
     """Errors: TypeError for anything but an optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise ArgumentTypeError(
@@ -120,7 +120,7 @@ def check_optimizer(optimizer: Any) -> None:
         )
 
 
-def for_each_group(optimizer: Optimizer, value: Any, name: str) -> list[Any]:
+def for_each_group(optimizer: Optimizer, value: object, name: str) -> list[Any]:
     """One value for every group, or the values given."""
     count = len(optimizer.param_groups)
     if not isinstance(value, list | tuple):

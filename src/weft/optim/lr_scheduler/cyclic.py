@@ -63,7 +63,9 @@ class CyclicLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = bases
 
-    def _begin_momenta(self, optimizer: Optimizer, base: Any, peak: Any, last_epoch: int) -> None:
+    def _begin_momenta(
+        self, optimizer: Optimizer, base: float, peak: float, last_epoch: int
+    ) -> None:
         check_momentum(optimizer)
         self.base_momentums = for_each_group(optimizer, base, "base_momentum")
         self.max_momentums = for_each_group(optimizer, peak, "max_momentum")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from weft.errors import ArgumentError
 from weft.optim.lr_scheduler.base import LRScheduler, check_optimizer, for_each_group, put_rate
@@ -64,7 +63,7 @@ class ReduceLROnPlateau(LRScheduler):
             margin = 0.0 if math.isinf(self.best) else sign * self.best * self.threshold
         return sign * value < sign * self.best - margin
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: float, epoch: int | None = None) -> None:  # type: ignore[override]
         """Tell the measurement of this epoch; lower the rates where it is time to."""
         value = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch

@@ -63,7 +63,7 @@ def _write_sprite(path: Path, images: Any) -> None:
     path.write_bytes(pictures.png(shown))
 
 
-def write_config(top: str, entries: list[Any]) -> None:
+def write_config(top: str, entries: list[object]) -> None:
     """Tell the projector of all entries."""
     told = text_format.MessageToString(ProjectorConfig(embeddings=entries))
     Path(top, "projector_config.pbtxt").write_text(told)

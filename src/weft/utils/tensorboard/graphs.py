@@ -6,7 +6,7 @@ from the module whose output another one got. What runs between modules is not s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorboard.compat.proto.graph_pb2 import GraphDef
 from tensorboard.compat.proto.node_def_pb2 import NodeDef
@@ -16,8 +16,11 @@ from weft.engine.frontend.tensor import Tensor
 from weft.tensor.modes import no_grad
 from weft.utils._pytree import tree_leaves
 
+if TYPE_CHECKING:
+    from weft.nn.module import Module
 
-def graph(model: Any, args: Any, verbose: bool = False) -> Any:
+
+def graph(model: Any, args: tuple[object, ...], verbose: bool = False) -> Any:
     """Call the model, and note which modules run, on whose outputs."""
     args = args if isinstance(args, tuple) else (args,)
     root = type(model).__name__
@@ -25,8 +28,8 @@ def graph(model: Any, args: Any, verbose: bool = False) -> Any:
     nodes = [NodeDef(name=name, op="IO Node") for name in made.values()]
     kept: list[Any] = []  # tensors, which keep their ids while the model runs
 
-    def watch(name: str, module: Any) -> Any:
-        def after(_: Any, inputs: Any, output: Any) -> None:
+    def watch(name: str, module: Module) -> Any:
+        def after(_: object, inputs: object, output: object) -> None:
             sources = dict.fromkeys(made[id(x)] for x in _tensors(inputs) if id(x) in made)
             nodes.append(NodeDef(name=name, op=type(module).__name__, input=list(sources)))
             for x in _tensors(output):
@@ -52,5 +55,5 @@ def graph(model: Any, args: Any, verbose: bool = False) -> Any:
     return GraphDef(node=nodes, versions=VersionDef(producer=22))
 
 
-def _tensors(tree: Any) -> list[Any]:
+def _tensors(tree: object) -> list[Any]:
     return [x for x in tree_leaves(tree) if isinstance(x, Tensor)]

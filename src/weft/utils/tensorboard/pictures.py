@@ -45,7 +45,7 @@ def convert_to_HWC(tensor: Any, input_format: str) -> Any:  # noqa: N802 - PyTor
     return np.repeat(moved, 3, 2) if moved.shape[2] == 1 else moved
 
 
-def png(shown: Any, rescale: float = 1, boxes: Any = None, labels: Any = None) -> bytes:
+def png(shown: Any, rescale: float = 1, boxes: object = None, labels: object = None) -> bytes:
     """An array (H, W, C) of bytes as a PNG file."""
     from PIL import Image
 
@@ -59,7 +59,7 @@ def png(shown: Any, rescale: float = 1, boxes: Any = None, labels: Any = None) -
     return file.getvalue()
 
 
-def _draw_boxes(image: Any, boxes: Any, labels: Any) -> None:
+def _draw_boxes(image: object, boxes: Any, labels: Any) -> None:
     from PIL import ImageDraw, ImageFont
 
     pen, font = ImageDraw.Draw(image), ImageFont.load_default()
@@ -98,7 +98,7 @@ def gif(frames: Any, fps: float) -> bytes:
     return file.getvalue()
 
 
-def figure_to_image(figures: Any, close: bool = True) -> Any:
+def figure_to_image(figures: object, close: bool = True) -> Any:
     """A figure of matplotlib as (3, H, W) of bytes; a list of them as (N, 3, H, W)."""
     if isinstance(figures, list):
         return np.stack([figure_to_image(figure, close) for figure in figures])

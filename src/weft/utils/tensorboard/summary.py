@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import wave
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tensorboard.plugins.mesh.plugin_data_pb2 import MeshPluginData
 from tensorboard.plugins.pr_curve.plugin_data_pb2 import PrCurvePluginData
 from tensorboard.plugins.text.plugin_data_pb2 import TextPluginData
 
+from weft._typing import Shape
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import by_name
 from weft.errors import ArgumentError, ArgumentTypeError
@@ -47,7 +49,7 @@ _FIELDS = {
 }
 
 
-def make_np(x: Any) -> np.ndarray[Any, Any]:
+def make_np(x: object) -> np.ndarray[Any, Any]:
     """The values of a tensor, an array, a list or a number."""
     if isinstance(x, Tensor):
         return x.detach().numpy()
@@ -63,15 +65,15 @@ def _shown_by(plugin: str, content: bytes = b"") -> Any:
     return SummaryMetadata(plugin_data=data)
 
 
-def _tensor(dtype: str, shape: Any, **values: Any) -> Any:
+def _tensor(dtype: str, shape: Shape, **values: object) -> Any:
     sizes = [TensorShapeProto.Dim(size=size) for size in shape]
     return TensorProto(dtype=dtype, tensor_shape=TensorShapeProto(dim=sizes), **values)
 
 
 def scalar(
     name: str,
-    tensor: Any,
-    collections: Any = None,
+    tensor: object,
+    collections: object = None,
     new_style: bool = False,
     double_precision: bool = False,
 ) -> Any:
@@ -88,7 +90,7 @@ def scalar(
     return _summary(name, tensor=held, metadata=_shown_by("scalars"))
 
 
-def tensor_proto(tag: str, tensor: Any) -> Any:
+def tensor_proto(tag: str, tensor: Tensor) -> Any:
     """A tensor whole: up to 2 GB, of any type but the float8."""
     name = str(tensor.dtype).rpartition(".")[2]
     if name not in _FIELDS or tensor.numel() * tensor.itemsize >= 1 << 31:
@@ -103,7 +105,7 @@ def tensor_proto(tag: str, tensor: Any) -> Any:
     return _summary(tag, tensor=made, metadata=_shown_by("tensor"))
 
 
-def _values_of(tensor: Any, field: str) -> list[Any]:
+def _values_of(tensor: Tensor, field: str) -> list[Any]:
     flat = tensor.detach().flatten()
     if field == "half_val":  # two bytes each, as an integer
         return [int(bits) & 0xFFFF for bits in flat.view(by_name("int16")).tolist()]
@@ -119,8 +121,8 @@ def histogram_raw(
     num: int,
     sum: float,
     sum_squares: float,
-    bucket_limits: Any,
-    bucket_counts: Any,
+    bucket_limits: object,
+    bucket_counts: object,
 ) -> Any:
     """A histogram that was counted elsewhere."""
     made = HistogramProto(
@@ -135,7 +137,7 @@ def histogram_raw(
     return _summary(name, histo=made)
 
 
-def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Any:
+def histogram(name: str, values: Sequence[object], bins: Any, max_bins: int | None = None) -> Any:
     """How many values lie in each bin."""
     flat = make_np(values).astype(float).reshape(-1)
     if flat.size == 0:
@@ -164,7 +166,7 @@ def _coarser(counts: Any, edges: Any, together: int) -> tuple[Any, Any]:
     return sums, np.append(edges[:-1:together], edges[-1])
 
 
-def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") -> Any:
+def image(tag: str, tensor: Tensor, rescale: float = 1, dataformats: str = "NCHW") -> Any:
     """A picture, or several in a grid."""
     shown = pictures.as_bytes(pictures.convert_to_HWC(make_np(tensor), dataformats))
     return _summary(tag, image=_encoded(shown, rescale))
@@ -172,24 +174,24 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") 
 
 def image_boxes(
     tag: str,
-    tensor_image: Any,
-    tensor_boxes: Any,
+    tensor_image: object,
+    tensor_boxes: object,
     rescale: float = 1,
     dataformats: str = "CHW",
-    labels: Any = None,
+    labels: object = None,
 ) -> Any:
     """A picture with boxes."""
     shown = pictures.as_bytes(pictures.convert_to_HWC(make_np(tensor_image), dataformats))
     return _summary(tag, image=_encoded(shown, rescale, make_np(tensor_boxes), labels))
 
 
-def _encoded(shown: Any, rescale: float, boxes: Any = None, labels: Any = None) -> Any:
+def _encoded(shown: Any, rescale: float, boxes: object = None, labels: object = None) -> Any:
     height, width, channels = shown.shape
     png = pictures.png(shown, rescale, boxes, labels)
     return Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=png)
 
 
-def video(tag: str, tensor: Any, fps: float = 4) -> Any:
+def video(tag: str, tensor: Tensor, fps: float = 4) -> Any:
     """A film, as a GIF."""
     values = make_np(tensor)
     frames = pictures.as_bytes(pictures.frames_of(values))
@@ -203,7 +205,7 @@ def video(tag: str, tensor: Any, fps: float = 4) -> Any:
     return _summary(tag, image=made)
 
 
-def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Any:
+def audio(tag: str, tensor: Tensor, sample_rate: int = 44100) -> Any:
     """A sound of one channel, as a WAV file of 16 bits."""
     sound = make_np(tensor).squeeze().clip(-1, 1)
     assert sound.ndim == 1, "input tensor should be 1 dimensional."
@@ -231,7 +233,7 @@ def text(tag: str, text: str) -> Any:
     return _summary(f"{tag}/text_summary", metadata=shown, tensor=held)
 
 
-def custom_scalars(layout: dict[str, dict[str, list[Any]]]) -> Any:
+def custom_scalars(layout: dict[str, dict[str, list[object]]]) -> Any:
     """Which tags charts show."""
     categories = [
         layout_pb2.Category(title=title, chart=[_chart(*chart) for chart in charts.items()])
@@ -253,7 +255,7 @@ def _chart(title: str, told: list[Any]) -> Any:
 
 
 def pr_curve(
-    tag: str, labels: Any, predictions: Any, num_thresholds: int = 127, weights: Any = None
+    tag: str, labels: object, predictions: object, num_thresholds: int = 127, weights: object = None
 ) -> Any:
     """Precision and recall at thresholds."""
     count = min(num_thresholds, MOST_THRESHOLDS)
@@ -263,14 +265,14 @@ def pr_curve(
 
 def pr_curve_raw(
     tag: str,
-    tp: Any,
-    fp: Any,
-    tn: Any,
-    fn: Any,
-    precision: Any,
-    recall: Any,
+    tp: object,
+    fp: object,
+    tn: object,
+    fn: Callable[..., object],
+    precision: object,
+    recall: object,
     num_thresholds: int = 127,
-    weights: Any = None,
+    weights: object = None,
 ) -> Any:
     """Precision and recall that were counted elsewhere."""
     rows = np.stack([make_np(row) for row in (tp, fp, tn, fn, precision, recall)])
@@ -281,14 +283,14 @@ def pr_curve_raw(
 
 
 def compute_curve(
-    labels: Any, predictions: Any, num_thresholds: int = 127, weights: Any = None
+    labels: Any, predictions: Any, num_thresholds: int = 127, weights: object = None
 ) -> Any:
     """True and false positives, true and false negatives, precision and recall at each threshold."""
     weights = 1.0 if weights is None else make_np(weights)
     places = np.int32(np.floor(predictions * (num_thresholds - 1)))
     truth = labels.astype(np.float64)
 
-    def at_least(weight: Any) -> Any:
+    def at_least(weight: Tensor) -> Any:
         span = (0, num_thresholds - 1)
         counts, _ = np.histogram(places, num_thresholds, span, weights=weight)
         return counts[::-1].cumsum()[::-1]
@@ -301,10 +303,10 @@ def compute_curve(
 
 def mesh(
     tag: str,
-    vertices: Any,
-    colors: Any,
-    faces: Any,
-    config_dict: dict[str, Any] | None,
+    vertices: object,
+    colors: object,
+    faces: object,
+    config_dict: dict[str, object] | None,
     display_name: str | None = None,
     description: str | None = None,
 ) -> Any:
@@ -330,8 +332,8 @@ def mesh(
 
 def hparams(
     hparam_dict: dict[str, Any],
-    metric_dict: dict[str, Any],
-    hparam_domain_discrete: dict[str, list[Any]] | None = None,
+    metric_dict: dict[str, object],
+    hparam_domain_discrete: dict[str, list[object]] | None = None,
 ) -> tuple[Any, Any, Any]:
     """Hyperparameters and metrics: the experiment, the start of a session, and its end."""
     domains = hparam_domain_discrete or {}
@@ -363,7 +365,7 @@ def _session(tag: str, **part: Any) -> Any:
     return _summary(tag, metadata=_shown_by(hparams_words.PLUGIN_NAME, data))
 
 
-def _field_of(name: str, value: Any) -> tuple[str, str]:
+def _field_of(name: str, value: object) -> tuple[str, str]:
     """The field for a hyperparameter and its type. A bool is a number, as it is in Python."""
     if isinstance(value, int | float | Tensor):
         return "number_value", "DATA_TYPE_FLOAT64"
@@ -377,7 +379,7 @@ def _field_of(name: str, value: Any) -> tuple[str, str]:
     )
 
 
-def _check_hparams(values: Any, metrics: Any, domains: Any) -> None:
+def _check_hparams(values: Any, metrics: object, domains: Any) -> None:
     for name, given in (("hparam_dict", values), ("metric_dict", metrics)):
         if not isinstance(given, dict):
             raise ArgumentTypeError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from tensorboard.compat.proto import event_pb2
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.utils.tensorboard import embedding, graphs, pictures, summary
 
@@ -52,7 +54,7 @@ class FileWriter:
         self.event_writer.add_event(event)
 
     def add_summary(
-        self, summary: Any, global_step: int | None = None, walltime: float | None = None
+        self, summary: object, global_step: int | None = None, walltime: float | None = None
     ) -> None:
         """Append a summary."""
         self.add_event(event_pb2.Event(summary=summary), global_step, walltime)
@@ -109,7 +111,7 @@ class SummaryWriter:
         self._projected: list[Any] = []
         self._get_file_writer()
 
-    def _new_writer(self, folder: Any) -> FileWriter:
+    def _new_writer(self, folder: object) -> FileWriter:
         return FileWriter(folder, self.max_queue, self.flush_secs, self.filename_suffix)
 
     def _get_file_writer(self) -> FileWriter:
@@ -128,7 +130,7 @@ class SummaryWriter:
             writer.add_event(event_pb2.Event(step=self.purge_step, **what))
         self.purge_step = None
 
-    def _add(self, made: Any, step: int | None = None, walltime: float | None = None) -> None:
+    def _add(self, made: object, step: int | None = None, walltime: float | None = None) -> None:
         self._get_file_writer().add_summary(made, step, walltime)
 
     def get_logdir(self) -> Any:
@@ -138,7 +140,7 @@ class SummaryWriter:
     def add_scalar(
         self,
         tag: str,
-        scalar_value: Any,
+        scalar_value: object,
         global_step: int | None = None,
         walltime: float | None = None,
         new_style: bool = False,
@@ -153,7 +155,7 @@ class SummaryWriter:
     def add_scalars(
         self,
         main_tag: str,
-        tag_scalar_dict: dict[str, Any],
+        tag_scalar_dict: dict[str, object],
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
@@ -169,9 +171,9 @@ class SummaryWriter:
 
     def add_hparams(
         self,
-        hparam_dict: dict[str, Any],
-        metric_dict: dict[str, Any],
-        hparam_domain_discrete: dict[str, list[Any]] | None = None,
+        hparam_dict: dict[str, object],
+        metric_dict: dict[str, object],
+        hparam_domain_discrete: dict[str, list[object]] | None = None,
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
@@ -192,7 +194,11 @@ class SummaryWriter:
                 below.add_scalar(tag, value, global_step)
 
     def add_tensor(
-        self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None
+        self,
+        tag: str,
+        tensor: Tensor,
+        global_step: int | None = None,
+        walltime: float | None = None,
     ) -> None:
         """Log a tensor whole."""
         self._add(summary.tensor_proto(tag, tensor), global_step, walltime)
@@ -200,9 +206,9 @@ class SummaryWriter:
     def add_histogram(
         self,
         tag: str,
-        values: Any,
+        values: Sequence[object],
         global_step: int | None = None,
-        bins: Any = "tensorflow",
+        bins: object = "tensorflow",
         walltime: float | None = None,
         max_bins: int | None = None,
     ) -> None:
@@ -250,7 +256,7 @@ class SummaryWriter:
     def add_images(
         self,
         tag: str,
-        img_tensor: Any,
+        img_tensor: object,
         global_step: int | None = None,
         walltime: float | None = None,
         dataformats: str = "NCHW",
@@ -261,7 +267,7 @@ class SummaryWriter:
     def add_image_with_boxes(
         self,
         tag: str,
-        img_tensor: Any,
+        img_tensor: object,
         box_tensor: Any,
         global_step: int | None = None,
         walltime: float | None = None,
@@ -279,7 +285,7 @@ class SummaryWriter:
     def add_figure(
         self,
         tag: str,
-        figure: Any,
+        figure: object,
         global_step: int | None = None,
         close: bool = True,
         walltime: float | None = None,
@@ -323,7 +329,7 @@ class SummaryWriter:
 
     def add_graph(
         self,
-        model: Any,
+        model: object,
         input_to_model: Any = None,
         verbose: bool = False,
         use_strict_trace: bool = True,
@@ -333,12 +339,12 @@ class SummaryWriter:
 
     def add_embedding(
         self,
-        mat: Any,
-        metadata: Any = None,
-        label_img: Any = None,
+        mat: Tensor,
+        metadata: object = None,
+        label_img: object = None,
         global_step: int | None = None,
         tag: str = "default",
-        metadata_header: Any = None,
+        metadata_header: object = None,
     ) -> None:
         """Log points (N, D) for the projector, with a label or a row of labels each, and a picture each."""
         top = self._get_file_writer().get_logdir()
@@ -353,11 +359,11 @@ class SummaryWriter:
     def add_pr_curve(
         self,
         tag: str,
-        labels: Any,
-        predictions: Any,
+        labels: object,
+        predictions: object,
         global_step: int | None = None,
         num_thresholds: int = 127,
-        weights: Any = None,
+        weights: object = None,
         walltime: float | None = None,
     ) -> None:
         """Log precision and recall of predictions in [0, 1] at so many thresholds."""
@@ -369,15 +375,15 @@ class SummaryWriter:
     def add_pr_curve_raw(
         self,
         tag: str,
-        true_positive_counts: Any,
-        false_positive_counts: Any,
-        true_negative_counts: Any,
+        true_positive_counts: object,
+        false_positive_counts: object,
+        true_negative_counts: object,
         false_negative_counts: Any,
-        precision: Any,
-        recall: Any,
+        precision: object,
+        recall: object,
         global_step: int | None = None,
         num_thresholds: int = 127,
-        weights: Any = None,
+        weights: object = None,
         walltime: float | None = None,
     ) -> None:
         """Log a curve of precision and recall that was counted elsewhere."""
@@ -387,7 +393,7 @@ class SummaryWriter:
         made = summary.pr_curve_raw(tag, *counts, precision, recall, num_thresholds, weights)
         self._add(made, global_step, walltime)
 
-    def add_custom_scalars(self, layout: dict[str, dict[str, list[Any]]]) -> None:
+    def add_custom_scalars(self, layout: dict[str, dict[str, list[object]]]) -> None:
         """Say which tags charts show: category -> title -> ["Multiline", tags] or ["Margin", three tags]."""
         self._add(summary.custom_scalars(layout))
 
@@ -406,10 +412,10 @@ class SummaryWriter:
     def add_mesh(
         self,
         tag: str,
-        vertices: Any,
-        colors: Any = None,
-        faces: Any = None,
-        config_dict: dict[str, Any] | None = None,
+        vertices: object,
+        colors: object = None,
+        faces: object = None,
+        config_dict: dict[str, object] | None = None,
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:

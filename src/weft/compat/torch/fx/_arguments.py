@@ -44,7 +44,7 @@ class TracerBase:
         args: tuple[Argument, ...],
         kwargs: dict[str, Argument],
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
     ) -> Node:
         """A node of the graph, with what is known about where the program stands."""
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
@@ -67,11 +67,11 @@ class TracerBase:
         self,
         kind: str,
         target: Target,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
         name: str | None = None,
-        type_expr: Any = None,
-        proxy_factory_fn: Callable[[Node], Any] | None = None,
+        type_expr: object = None,
+        proxy_factory_fn: Callable[[Node], object] | None = None,
     ) -> Any:
         """A node for a call, and what stands for its result."""
         arguments, named = self.create_arg(tuple(args)), self.create_arg(dict(kwargs))
@@ -150,11 +150,11 @@ def _trace_error(what: str, obj: Proxy, fix: str) -> Exception:
     return TraceError(what, expected="steps that do not depend on traced values", got=got, fix=fix)
 
 
-def _key(key: Any) -> Any:
+def _key(key: object) -> Any:
     """A key of a dictionary, which is no traced value."""
     from .proxy import Proxy
 
-    def check(leaf: Any) -> Any:
+    def check(leaf: object) -> Any:
         if isinstance(leaf, Proxy | Node):
             raise RuntimeError(
                 f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {key}"

@@ -48,7 +48,7 @@ def _check_input(graph: Graph, node: Node, used: Node, seen: set[Node]) -> None:
         )
 
 
-def _check_path(owner: Any, node: Node) -> None:
+def _check_path(owner: object, node: Node) -> None:
     """Each step of the path is there, and what it leads to can be called or read."""
     module: Any = owner
     steps = node.target.split(".")

@@ -17,11 +17,15 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.errors import ArgumentError, NotDefinedError
 from weft.nn import Module
 from weft.nn.members import own_values
+
+if TYPE_CHECKING:
+    from weft.compat.torch.fx.node import Argument
+
 
 _module_class: Any = Module
 _original_call = Module.__call__
@@ -43,7 +47,7 @@ def current() -> Any:
 
 
 @contextmanager
-def intercepted_by(tracer: Any) -> Iterator[None]:
+def intercepted_by(tracer: object) -> Iterator[None]:
     """A context in which this thread's calls and members of modules go to a tracer."""
     _local.__dict__.setdefault("tracers", []).append(tracer)
     _install(1)
@@ -68,7 +72,7 @@ def _install(change: int) -> None:
             del _module_class.__getattribute__
 
 
-def _call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _call(module: Module, /, *args: object, **kwargs: object) -> Any:
     tracer = current()
     if tracer is None:
         return _original_call(module, *args, **kwargs)
@@ -80,13 +84,13 @@ def _call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
     return tracer.call_module(module, forward, args, kwargs)
 
 
-def _getattr(module: Any, name: str) -> Any:
+def _getattr(module: Module, name: str) -> Any:
     value = _original_getattr(module, name)
     tracer = current()
     return value if tracer is None else tracer._member(name, value)
 
 
-def _getattribute(module: Any, name: str) -> Any:
+def _getattribute(module: Module, name: str) -> Any:
     value = object.__getattribute__(module, name)
     tracer = current()
     if tracer is None or name not in own_values(module).get("_kinds", ()):
@@ -112,7 +116,7 @@ class Patches:
             undo()
         self._undo.clear()
 
-    def put(self, names: dict[str, Any], name: str, value: Any) -> None:
+    def put(self, names: dict[str, Any], name: str, value: object) -> None:
         """Another value under a name in a dictionary."""
         if name in names:
             self._undo.append(functools.partial(names.__setitem__, name, names[name]))
@@ -120,19 +124,19 @@ class Patches:
             self._undo.append(functools.partial(names.pop, name, None))
         names[name] = value
 
-    def set(self, cls: Any, name: str, value: Any) -> None:
+    def set(self, cls: object, name: str, value: object) -> None:
         """Another value of an attribute of a class."""
         self._undo.append(functools.partial(setattr, cls, name, getattr(cls, name)))
         setattr(cls, name, value)
 
-    def is_new(self, names: dict[str, Any]) -> bool:
+    def is_new(self, names: dict[str, object]) -> bool:
         """Whether a dictionary was not looked through yet."""
         known = id(names) in self._seen
         self._seen.add(id(names))
         return not known
 
 
-def mark(fn_or_name: Any, names: dict[str, Any], where: str) -> Any:
+def mark(fn_or_name: Any, names: dict[str, object], where: str) -> Any:
     """Mark a function, by itself or by its name among the globals of the module that calls: see `wrap`."""
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise ArgumentError(
@@ -153,11 +157,11 @@ def mark(fn_or_name: Any, names: dict[str, Any], where: str) -> Any:
     return fn_or_name
 
 
-def recording(function: Any) -> Any:
+def recording(function: Callable[..., object]) -> Any:
     """A function that records its calls with proxies, and makes others."""
 
     @functools.wraps(function)
-    def recorded(*args: Any, **kwargs: Any) -> Any:
+    def recorded(*args: object, **kwargs: object) -> Any:
         proxy = first_proxy(args, kwargs)
         if proxy is None:
             return function(*args, **kwargs)
@@ -172,7 +176,7 @@ def _recording_method(cls: type, name: str) -> Any:
     method = getattr(cls, name)
 
     @functools.wraps(method)
-    def recorded(*args: Any, **kwargs: Any) -> Any:
+    def recorded(*args: object, **kwargs: object) -> Any:
         proxy = first_proxy(args, kwargs)
         if proxy is None:
             return method(*args, **kwargs)
@@ -181,7 +185,7 @@ def _recording_method(cls: type, name: str) -> Any:
     return recorded
 
 
-def first_proxy(args: Any, kwargs: Any) -> Any:
+def first_proxy(args: tuple[Argument, ...], kwargs: dict[str, Argument]) -> Any:
     """A proxy among the arguments, or None."""
     from .node import map_aggregate
     from .proxy import Proxy
@@ -203,7 +207,7 @@ def patch_marked(patches: Patches) -> None:
         patches.set(cls, name, _recording_method(cls, name))
 
 
-def patch_globals(patches: Patches, names: dict[str, Any], functions: set[int]) -> None:
+def patch_globals(patches: Patches, names: dict[str, object], functions: set[int]) -> None:
     """Have functions (by their ids) record where a module's globals have them under a public name."""
     if not patches.is_new(names):
         return

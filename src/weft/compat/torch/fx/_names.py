@@ -12,6 +12,7 @@ import keyword
 import re
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -37,7 +38,7 @@ def rooted(path: str) -> str:
     return f"{root_name()}{dot}{rest}" if first == "weft" else path
 
 
-def is_of_library(value: Any) -> bool:
+def is_of_library(value: object) -> bool:
     """Whether a function or class stands in a module of Weft."""
     module = getattr(value, "__module__", None)
     return isinstance(value, Public) or str(module).partition(".")[0] == "weft"
@@ -50,7 +51,7 @@ def is_of_layers(function: Public) -> bool:
     return here is function and at_top is not function
 
 
-def qualified_name(function: Any) -> str:
+def qualified_name(function: Callable[..., object]) -> str:
     """The dotted name of a function or class, such as `torch.nn.functional.relu`. Errors: RuntimeError where it has
     none."""
     name = getattr(function, "__name__", None)
@@ -71,7 +72,7 @@ def qualified_name(function: Any) -> str:
     return rooted(f"{module}.{name}")
 
 
-def _module_of(function: Any) -> str:
+def _module_of(function: Callable[..., object]) -> str:
     """The module that a function is found in."""
     owner = getattr(function, "__objclass__", None)
     module = getattr(function, "__module__", None) or getattr(owner, "__module__", None)
@@ -80,7 +81,7 @@ def _module_of(function: Any) -> str:
     return str(module)
 
 
-def _assigned_name(function: Any) -> str:
+def _assigned_name(function: Callable[..., object]) -> str:
     """What the source of a lambda assigns it to."""
     try:
         name = inspect.getsource(function).split("=")[0].strip()
@@ -91,7 +92,7 @@ def _assigned_name(function: Any) -> str:
     return name
 
 
-def _nameless(function: Any) -> ArgumentError:
+def _nameless(function: Callable[..., object]) -> ArgumentError:
     return ArgumentError(
         "Unable to represent lambda" if getattr(function, "__name__", "") == "<lambda>"
         else f"cannot find module for {function}",
@@ -119,7 +120,7 @@ class Namespace:
         self._used_names: set[str] = set()
         self._last: dict[str, int] = {}
 
-    def create_name(self, candidate: str, obj: Any) -> str:
+    def create_name(self, candidate: str, obj: object) -> str:
         """A valid identifier that nobody has, as near to `candidate` as there is. An object gets one name only."""
         if obj is not None and obj in self._owners:
             return self._owners[obj]
@@ -132,7 +133,7 @@ class Namespace:
             self._owners[obj] = name
         return name
 
-    def _free(self, candidate: str, obj: Any) -> str:
+    def _free(self, candidate: str, obj: object) -> str:
         parts = _NUMBERED.fullmatch(candidate)
         base, number = (parts[1], int(parts[2])) if parts else (candidate, 0)
         name, number = candidate, number or self._last.get(base, 0)
@@ -142,16 +143,16 @@ class Namespace:
         self._last[base] = number
         return name
 
-    def associate_name_with_obj(self, name: str, obj: Any) -> None:
+    def associate_name_with_obj(self, name: str, obj: object) -> None:
         """Note whose name one is."""
         self._owners.setdefault(obj, name)
 
-    def _rename_object(self, obj: Any, name: str) -> None:
+    def _rename_object(self, obj: object, name: str) -> None:
         self._owners[obj] = name
         self._used_names.add(name)
 
 
-def _is_illegal(name: str, obj: Any) -> bool:
+def _is_illegal(name: str, obj: object) -> bool:
     """Whether Python, or generated code, uses a name for something else."""
     if keyword.iskeyword(name) or name in BUILT_IN:
         return True

@@ -64,7 +64,7 @@ class _Globals:
     def __post_init__(self) -> None:
         self.namespace._used_names.update(self.found)
 
-    def name_of(self, hint: str, value: Any) -> str:
+    def name_of(self, hint: str, value: object) -> str:
         """What the code calls a value: its dotted name where it is Weft's, else a name of its own."""
         if is_of_library(value) and value is not weft.device and _leads_to(hint, value):
             return rooted(hint)
@@ -76,7 +76,7 @@ class _Globals:
         return name
 
 
-def _leads_to(path: str, value: Any) -> bool:
+def _leads_to(path: str, value: object) -> bool:
     """Whether a dotted name, read from the package, is a value."""
     found: Any = weft
     for name in path.split(".")[1:]:
@@ -113,7 +113,7 @@ class NodeWriter:
         self._trace = node.stack_trace
         self.lines.append(f"{_origin(node.stack_trace)}\n")
 
-    def text(self, value: Any) -> str:
+    def text(self, value: object) -> str:
         """A constant, a node, or a structure of them, as code."""
         if isinstance(value, tuple):
             parts = ", ".join(map(self.text, value))
@@ -136,14 +136,14 @@ class NodeWriter:
             return self.names.name_of(qualified_name(value), value)
         return rooted(repr(value)) if isinstance(value, _WRITTEN_BY_NAME) else repr(value)
 
-    def arguments(self, args: Iterable[Any], kwargs: dict[str, Any]) -> str:
+    def arguments(self, args: Iterable[object], kwargs: dict[str, object]) -> str:
         named = (f"{key} = {self.text(value)}" for key, value in kwargs.items())
         return ", ".join([*map(self.text, args), *named])
 
     def annotation(self, node: Node) -> str:
         return "" if node.type is None else f" : {self.type_text(node.type)}"
 
-    def type_text(self, kind: Any) -> str:
+    def type_text(self, kind: object) -> str:
         """A type as an annotation; its names become names of the code."""
         if kind == ():
             return "()"

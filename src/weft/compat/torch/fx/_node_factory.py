@@ -33,7 +33,7 @@ class NodeFactory:
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
         name: str | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
     ) -> Node:
         """A node at the insert point, called `name` or as its target, with a number where that is taken."""
         args, kwargs = () if args is None else args, kwargs or {}
@@ -60,14 +60,14 @@ class NodeFactory:
     def placeholder(
         self,
         name: str,
-        type_expr: Any = None,
-        default_value: Any = inspect.Signature.empty,
+        type_expr: object = None,
+        default_value: object = inspect.Signature.empty,
     ) -> Node:
         """An input of the program."""
         args = () if default_value is inspect.Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
-    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
+    def get_attr(self, qualified_name: str, type_expr: object = None) -> Node:
         """The reading of a parameter, buffer or module. Warns where the owner has none of that path."""
         if self.owning_module is not None and not _leads_somewhere(
             self.owning_module, qualified_name
@@ -85,7 +85,7 @@ class NodeFactory:
         module_name: str,
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
     ) -> Node:
         """A call of a module of the owner, by its path. Errors: AttributeError where the owner has none there."""
         if self.owning_module is not None:
@@ -97,23 +97,23 @@ class NodeFactory:
         method_name: str,
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
     ) -> Node:
         """A call of a method of the first argument."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_function(
         self,
-        the_function: Callable[..., Any],
+        the_function: Callable[..., object],
         args: tuple[Argument, ...] | None = None,
         kwargs: dict[str, Argument] | None = None,
-        type_expr: Any = None,
+        type_expr: object = None,
         name: str | None = None,
     ) -> Node:
         """A call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
-    def output(self, result: Argument, type_expr: Any = None) -> Node:
+    def output(self, result: Argument, type_expr: object = None) -> Node:
         """What the program returns."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
@@ -127,7 +127,7 @@ class NodeFactory:
         return made
 
     def graph_copy(
-        self, g: Graph, val_map: dict[Node, Any], return_output_node: bool = False
+        self, g: Graph, val_map: dict[Node, object], return_output_node: bool = False
     ) -> Argument | None:
         """Nodes like those of another graph, but its output: what it returns, in nodes of this one. `val_map` says
         what stands for which node, and learns the rest."""
@@ -141,7 +141,7 @@ class NodeFactory:
         return None
 
 
-def _leads_somewhere(module: Any, path: str) -> bool:
+def _leads_somewhere(module: object, path: str) -> bool:
     """Whether a module has an attribute of a path."""
     for name in path.split("."):
         module = getattr(module, name, None)

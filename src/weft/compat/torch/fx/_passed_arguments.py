@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -30,7 +31,7 @@ _IN_TORCH = ("cdist", "norm", "split", "stft", "tensordot", "unique", "unique_co
 
 
 @functools.cache
-def _signature(function: Any) -> inspect.Signature | None:
+def _signature(function: object) -> inspect.Signature | None:
     """The signature by which arguments are passed on; None where they are passed on as they are."""
     if not isinstance(function, Public):
         return None
@@ -41,7 +42,7 @@ def _signature(function: Any) -> inspect.Signature | None:
 
 
 def as_passed(
-    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call as a type that answers gets them from PyTorch."""
     if function is weft.einsum and len(args) == 2 and isinstance(args[1], list | tuple):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import weft
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 from weft.functional.assertions import _assert
 from weft.utils import _pytree
@@ -47,7 +48,7 @@ class PHWithMeta(PHBase):
 PH = PHBase()
 
 
-def _assert_is_none(value: Any, msg: str) -> None:
+def _assert_is_none(value: object, msg: str) -> None:
     assert value is None, msg  # noqa: S101 - the traced program's own check
 
 
@@ -59,7 +60,11 @@ def _default_of(signature: inspect.Signature, name: str) -> tuple[Any, ...]:
 
 
 def placeholder(
-    tracer: Any, name: str, concrete_args: Any, signature: inspect.Signature, function: Any
+    tracer: Any,
+    name: str,
+    concrete_args: Any,
+    signature: inspect.Signature,
+    function: Callable[..., Tensor],
 ) -> Any:
     """The proxy of an argument, or the structure with fixed values that `concrete_args` has for it."""
     default = _default_of(signature, name)
@@ -84,7 +89,7 @@ def placeholder(
     return _pytree.tree_map(replace, concrete_args[name])
 
 
-def _assert_fixed(tracer: Any, name: str, given: Proxy, value: Any) -> None:
+def _assert_fixed(tracer: Any, name: str, given: Proxy, value: object) -> None:
     """Record that the argument has to have the value that the graph was made for."""
     message = f"{name} has been specialized to have value {value} but got another value"
     if value is None:
@@ -100,7 +105,7 @@ def _assert_fixed(tracer: Any, name: str, given: Proxy, value: Any) -> None:
 
 
 def placeholders_for(
-    tracer: Any, program: Callable[..., Any], is_module: bool, concrete_args: Any
+    tracer: Any, program: Callable[..., object], is_module: bool, concrete_args: object
 ) -> tuple[Callable[..., Any], list[Any]]:
     """What to call, and its arguments: the root first if the program is a method of it."""
     function: Any = inspect.unwrap(program)
@@ -133,7 +138,7 @@ def placeholders_for(
     return _flattened(tracer, called, own, arguments, shown, concrete_args)
 
 
-def _named(fixed: tuple[Any, ...], names: tuple[str, ...]) -> dict[str, Any]:
+def _named(fixed: tuple[object, ...], names: tuple[str, ...]) -> dict[str, Any]:
     if len(names) != len(fixed):
         raise RuntimeError(
             f"Tracing expected {len(names)} arguments but got {len(fixed)} concrete arguments"
@@ -154,7 +159,7 @@ def _variable(code: types.CodeType, names: Iterator[str]) -> Iterator[str]:
         yield f"**{next(names)}"
 
 
-def _all_positional(function: Any, count: int) -> Callable[..., Any]:
+def _all_positional(function: Callable[..., object], count: int) -> Callable[..., Any]:
     """The function with all its parameters taken by place, `args` and `kwargs` too: a proxy can stand for each."""
     code = function.__code__
     taken = code.co_flags & ~_VARIABLE
@@ -171,10 +176,10 @@ def _all_positional(function: Any, count: int) -> Callable[..., Any]:
 def _flattened(
     tracer: Any,
     called: Any,
-    own: list[Any],
-    arguments: list[Any],
+    own: list[object],
+    arguments: list[object],
     names: list[str],
-    concrete_args: Any,
+    concrete_args: object,
 ) -> tuple[Callable[..., Any], list[Any]]:
     """Where arguments are structures, a program of their leaves; the graph's code takes them apart."""
     given = arguments[len(own) :]

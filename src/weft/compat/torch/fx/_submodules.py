@@ -10,6 +10,8 @@ from weft.errors import ArgumentError
 from weft.nn import Module, Parameter
 
 if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+
     from .graph import Graph
 
 NAMED = ("get_attr", "call_module")
@@ -21,7 +23,7 @@ def named_by(graph: Graph) -> list[str]:
     return sorted(paths, key=lambda path: path.count("."))
 
 
-def take_over(module: Module, root: Any, graph: Graph) -> None:
+def take_over(module: Module, root: Node, graph: Graph) -> None:
     """Give a module what a graph names of `root`, which is a module or a dictionary by path."""
     if isinstance(root, Module):
         for path in named_by(graph):
@@ -39,7 +41,7 @@ def take_over(module: Module, root: Any, graph: Graph) -> None:
         )
 
 
-def _require(root: dict[str, Any], graph: Graph) -> None:
+def _require(root: dict[str, object], graph: Graph) -> None:
     for node in graph.nodes:
         if node.op in NAMED and node.target not in root:
             raise ArgumentError(
@@ -50,13 +52,13 @@ def _require(root: dict[str, Any], graph: Graph) -> None:
             )
 
 
-def found_at(root: Any, path: str) -> Any:
+def found_at(root: object, path: str) -> Any:
     for name in path.split("."):
         root = getattr(root, name)
     return root
 
 
-def put(module: Module, path: str, value: Any) -> None:
+def put(module: Module, path: str, value: object) -> None:
     """Put a value at a path, with empty modules on the way; a tensor that is no parameter becomes a buffer."""
     *above, last = path.split(".")
     for name in above:
@@ -98,7 +100,7 @@ def delete(module: Module, path: str) -> bool:
     return True
 
 
-def _used(module: Any) -> Iterator[str]:
+def _used(module: Module) -> Iterator[str]:
     """The paths of modules that nodes need: those named, those above them, and what is below called ones."""
     for node in module.graph.nodes:
         if node.op not in NAMED:
@@ -110,14 +112,14 @@ def _used(module: Any) -> Iterator[str]:
                 yield f"{node.target}.{name}"
 
 
-def delete_unused(module: Any) -> None:
+def delete_unused(module: Module) -> None:
     """Take away all modules that no node needs."""
     used = set(_used(module))
     for path in [path for path, _ in module.named_modules() if path and path not in used]:
         delete(module, path)
 
 
-def has(module: Any, path: str) -> bool:
+def has(module: object, path: str) -> bool:
     """Whether a path of a module leads to something."""
     for name in path.split("."):
         if not hasattr(module, name):

@@ -11,7 +11,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft import Tensor
 from weft.nn import Module, Parameter, Sequential
@@ -25,6 +25,10 @@ from .graph import Graph
 from .graph_module import GraphModule, _make_graph_module
 from .node import Argument
 from .proxy import ParameterProxy, Scope, ScopeContextManager
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
 
@@ -47,7 +51,7 @@ class ProxyableClassMeta(type):
         _proxyable_classes.setdefault(cls)
         super().__init__(name, bases, attrs)
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> Any:
         proxy = _interception.first_proxy(args, kwargs) if is_fx_tracing() else None
         if proxy is not None:
             return proxy.tracer.create_proxy("call_function", cls, args, kwargs)
@@ -64,7 +68,7 @@ class Tracer(TracerBase):
     def __init__(
         self,
         autowrap_modules: tuple[ModuleType, ...] = (math,),
-        autowrap_functions: tuple[Callable[..., Any], ...] = (),
+        autowrap_functions: tuple[Callable[..., Tensor], ...] = (),
         param_shapes_constant: bool = False,
     ) -> None:
         super().__init__()
@@ -103,7 +107,11 @@ class Tracer(TracerBase):
         return path
 
     def call_module(
-        self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        m: Module,
+        forward: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
     ) -> Any:
         """A call of a module: one node, or what its `forward` does."""
         path = self.path_of_module(m)
@@ -118,12 +126,12 @@ class Tracer(TracerBase):
             finally:
                 del self.module_stack[key]
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+    def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, Any]) -> Any:
         """The reading of a member of a module: parameters are nodes, buffers if `proxy_buffer_attributes` says so."""
         return self._module_getattr(attr, attr_val, parameter_proxy_cache)
 
     def _module_getattr(
-        self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]
+        self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, object]
     ) -> Any:
         if isinstance(attr_val, Parameter):
             members = self.root.named_parameters()
@@ -138,21 +146,21 @@ class Tracer(TracerBase):
                 return parameter_proxy_cache[path]
         return attr_val
 
-    def _member_proxy(self, path: str, value: Any) -> Any:
+    def _member_proxy(self, path: str, value: object) -> Any:
         options: dict[str, Any] = {}
         if self.param_shapes_constant and isinstance(value, Parameter):
             options["proxy_factory_fn"] = lambda node: ParameterProxy(self, node, path, value)
         return self.create_proxy("get_attr", path, (), {}, **options)
 
     def _proxy_placeholder(
-        self, name: str, concrete_args: Any, sig: inspect.Signature, fn_for_analysis: Any
+        self, name: str, concrete_args: object, sig: inspect.Signature, fn_for_analysis: Any
     ) -> Any:
         from ._placeholders import placeholder
 
         return placeholder(self, name, concrete_args, sig, fn_for_analysis)
 
     def create_args_for_root(
-        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
+        self, root_fn: Callable[..., object], is_module: bool, concrete_args: object = None
     ) -> tuple[Callable[..., Any], list[Any]]:
         """What to call in the program's place, and with which proxies."""
         return placeholders_for(self, root_fn, is_module, concrete_args)
@@ -166,7 +174,7 @@ class Tracer(TracerBase):
             number += 1
         return f"{prefix}{number}"
 
-    def create_arg(self, a: Any) -> Argument:
+    def create_arg(self, a: object) -> Argument:
         """What stands in a node for something that a program passes; tensors and modules are read from the root."""
         if isinstance(a, Parameter):
             return self._owned(
@@ -185,7 +193,7 @@ class Tracer(TracerBase):
             return self.create_node("get_attr", path, (), {})
         return super().create_arg(a)
 
-    def _owned(self, value: Any, members: Any, missing: str | None) -> Argument:
+    def _owned(self, value: object, members: Any, missing: str | None) -> Argument:
         for path, member in members:
             if member is value:
                 return self.create_node("get_attr", path, (), {})
@@ -206,7 +214,7 @@ class Tracer(TracerBase):
 
     # -- tracing --------------------------------------------------------------------------------
 
-    def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> Graph:
+    def trace(self, root: Node, concrete_args: dict[str, object] | None = None) -> Graph:
         """The graph of a module's `forward`, or of a function. `concrete_args` fixes arguments by name."""
         is_module = isinstance(root, Module)
         if is_module:
@@ -223,7 +231,7 @@ class Tracer(TracerBase):
         self.submodule_paths = None
         return self.graph
 
-    def _run(self, function: Any, is_module: bool, concrete_args: Any) -> None:
+    def _run(self, function: Callable[..., object], is_module: bool, concrete_args: object) -> None:
         """Call the program with proxies, and record what it returns."""
         called, arguments = self.create_args_for_root(function, is_module, concrete_args)
         _interception.patch_marked(self._patches)
@@ -235,15 +243,15 @@ class Tracer(TracerBase):
         notes = {} if is_of_library(function) else getattr(function, "__annotations__", {})
         self.create_node("output", "output", (result,), {}, type_expr=notes.get("return"))
 
-    def _see_globals(self, names: dict[str, Any] | None) -> None:
+    def _see_globals(self, names: dict[str, object] | None) -> None:
         """The program comes to a module of Python: have its marked functions record."""
         if names is not None:
             _interception.patch_globals(self._patches, names, self._autowrap_function_ids)
 
-    def _member(self, name: str, value: Any) -> Any:
+    def _member(self, name: str, value: object) -> Any:
         return self.getattr(name, value, self._parameter_proxies)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
+    def __deepcopy__(self, memo: dict[int, object]) -> Tracer:
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         return made
@@ -259,7 +267,7 @@ def _tensors_of(root: Module) -> dict[Any, str]:
     return found
 
 
-def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> GraphModule:
+def symbolic_trace(root: Any, concrete_args: dict[str, object] | None = None) -> GraphModule:
     """A module that does what a module or function does, with its graph, to be looked at and changed.
 
     Calls of layers and functions become nodes; what depends on traced values is refused (`TraceError`).
@@ -275,7 +283,7 @@ def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> Gr
     return _make_graph_module(tracer.root, graph, name)
 
 
-def wrap(fn_or_name: Any) -> Any:
+def wrap(fn_or_name: object) -> Any:
     """Mark a function, or the name of one in the calling module: calls with traced values are recorded as they are.
 
     Errors: NotImplementedError where it is called inside a function.

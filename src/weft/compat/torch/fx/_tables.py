@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 
-def table(headers: list[str], rows: Iterable[Iterable[Any]]) -> str:
+def table(headers: list[str], rows: Iterable[Iterable[object]]) -> str:
     """Columns of equal width under their headers."""
     lines = [headers, *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

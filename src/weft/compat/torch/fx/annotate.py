@@ -11,7 +11,7 @@ from .proxy import Proxy
 __all__ = ["annotate"]
 
 
-def annotate(val: Any, type: Any) -> Any:
+def annotate(val: object, type: object) -> Any:
     """Give a traced value a type; any other comes back as it is. Errors: RuntimeError where it has one already."""
     if not isinstance(val, Proxy):
         return val

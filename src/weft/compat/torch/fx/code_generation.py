@@ -43,16 +43,16 @@ class CodeGen:
         return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
 
     def generate_output(
-        self, output_args: Argument, *, repr_fn: Callable[[Any], str] = repr, **options: Any
+        self, output_args: Argument, *, repr_fn: Callable[[object], str] = repr, **options: object
     ) -> str:
         """The return."""
         return f"return {repr_fn(output_args)}"
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: object) -> Any:
         """What the placeholders get for the arguments."""
         return args
 
-    def process_outputs(self, outputs: Any) -> Any:
+    def process_outputs(self, outputs: object) -> Any:
         """What the function returns for what the output node has."""
         return outputs
 
@@ -62,7 +62,7 @@ class CodeGen:
 
     def _gen_python_code(
         self, nodes: Iterable[Node], root_module: str, namespace: Namespace, *, verbose: bool = False,
-        expanded_def: bool = False, **options: Any,
+        expanded_def: bool = False, **options: object,
     ) -> PythonCode:  # fmt: skip
         writer = NodeWriter(root_module, namespace, verbose)
         for name, value in self.additional_globals():
@@ -112,11 +112,11 @@ class PyTreeCodeGen(CodeGen):
         super().__init__()
         self.pytree_info = pytree_info
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: object) -> Any:
         """The leaves of the arguments."""
         return _pytree.tree_flatten(args)[0]
 
-    def process_outputs(self, outputs: Any) -> Any:
+    def process_outputs(self, outputs: object) -> Any:
         """The result of its leaves."""
         if self.pytree_info.out_spec is None:
             return outputs
@@ -140,7 +140,7 @@ class PyTreeCodeGen(CodeGen):
         )
 
     def generate_output(
-        self, output_args: Argument, *, repr_fn: Callable[[Any], str] = repr, **options: Any
+        self, output_args: Argument, *, repr_fn: Callable[[object], str] = repr, **options: object
     ) -> str:
         """The return, put together."""
         if self.pytree_info.out_spec is None:

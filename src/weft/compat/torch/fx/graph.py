@@ -136,7 +136,7 @@ class Graph(NodeFactory):
 
     # -- copies, places -------------------------------------------------------------------------
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Graph:
+    def __deepcopy__(self, memo: dict[int, object] | None = None) -> Graph:
         made = Graph(tracer_cls=self._tracer_cls, tracer_extras=self._tracer_extras)
         made._codegen = copy.deepcopy(self._codegen)
         nodes: dict[Node, Any] = {}
@@ -210,11 +210,11 @@ class Graph(NodeFactory):
 
     # -- as code and text -----------------------------------------------------------------------
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: object) -> Any:
         """What the placeholders get for the program's arguments."""
         return self._codegen.process_inputs(*args)
 
-    def process_outputs(self, out: Any) -> Any:
+    def process_outputs(self, out: object) -> Any:
         """What the program returns for what the output node has."""
         return self._codegen.process_outputs(out)
 
@@ -292,5 +292,5 @@ class _Place(int):
     """Where a node stands in a graph, among the arguments of a pickled one."""
 
 
-def _placed(made: list[Node], leaf: Any) -> Any:
+def _placed(made: list[Node], leaf: object) -> Any:
     return made[leaf] if isinstance(leaf, _Place) else leaf

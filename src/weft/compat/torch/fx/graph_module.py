@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 from weft.nn import Module
 from weft.nn.members import own_values
@@ -51,7 +52,7 @@ class GraphModule(Module):
 
     _graph: Graph
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
+    def __new__(cls, *args: Any, **kwargs: object) -> GraphModule:
         """An instance of a class of its own: each has its own `forward`."""
         base = next(
             kind
@@ -119,7 +120,7 @@ class GraphModule(Module):
         type(self).forward = _compiled(written.src, written.globals)  # type: ignore[method-assign]
         return written
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         try:
             return super().__call__(*args, **kwargs)
         except Exception as error:
@@ -157,7 +158,7 @@ class GraphModule(Module):
 
     # -- copies and pickles ---------------------------------------------------------------------
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+    def __deepcopy__(self, memo: dict[int, object]) -> GraphModule:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         type(made).__name__ = type(self).__name__
@@ -189,7 +190,7 @@ class GraphModule(Module):
         include_stride: bool = False,
         include_device: bool = False,
         colored: bool = False,
-        **options: Any,
+        **options: object,
     ) -> str:
         """Print the code as a class, with the user's lines where the trace has noted them, and modules below."""
         text = self._readable(type(self).__name__)
@@ -220,7 +221,7 @@ class GraphModule(Module):
     # -- hooks ----------------------------------------------------------------------------------
 
     @contextmanager
-    def _set_replace_hook(self, f: Callable[..., Any]) -> Iterator[None]:
+    def _set_replace_hook(self, f: Callable[..., object]) -> Iterator[None]:
         self._register_replace_node_hook(f)
         try:
             yield
@@ -234,10 +235,10 @@ _WRITTEN_AGAIN = ("_code", "_lineno_map", "_prologue_start")
 def _hook_methods(name: str, owner: str) -> None:
     """`_register_<name>_hook` and its counterpart, for a list of the module's."""
 
-    def register(self: Any, f: Callable[..., Any]) -> None:
+    def register(self: Tensor, f: Callable[..., object]) -> None:
         getattr(self, owner).append(f)
 
-    def unregister(self: Any, f: Callable[..., Any]) -> None:
+    def unregister(self: Tensor, f: Callable[..., object]) -> None:
         getattr(self, owner).remove(f)
 
     setattr(GraphModule, f"_register_{name}_hook", register)
@@ -249,7 +250,7 @@ for _name in ("create_node", "erase_node", "deepcopy"):
     _hook_methods(_name, f"_{_name}_hooks")
 
 
-def reduce_graph_module(base: Any, class_name: str, state: dict[str, Any]) -> GraphModule:
+def reduce_graph_module(base: Any, class_name: str, state: dict[str, object]) -> GraphModule:
     """The module of a pickle."""
     made: GraphModule = base.__new__(base)
     type(made).__name__ = class_name

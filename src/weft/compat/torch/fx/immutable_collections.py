@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError
 from weft.utils import _pytree
 
 __all__ = ["immutable_dict", "immutable_list"]
 
 
-def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+def _refuse(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
     name = type(self).__name__
     raise ArgumentTypeError(
         f"{name!r} object does not support mutation",

@@ -45,8 +45,8 @@ class Interpreter:
 
     def run(
         self,
-        *args: Any,
-        initial_env: dict[Node, Any] | None = None,
+        *args: object,
+        initial_env: dict[Node, object] | None = None,
         enable_io_processing: bool = True,
     ) -> Any:
         """What the graph returns for these arguments. `initial_env` has values of nodes that are not to run."""
@@ -64,7 +64,7 @@ class Interpreter:
                 return self.graph.process_outputs(result) if enable_io_processing else result
         return None
 
-    def boxed_run(self, args_list: list[Any]) -> Any:
+    def boxed_run(self, args_list: list[object]) -> Any:
         """`run` with the arguments of a list, which is emptied."""
         args = list(args_list)
         args_list.clear()
@@ -96,7 +96,9 @@ class Interpreter:
 
     # -- one method per kind of node --------------------------------------------------------------
 
-    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def placeholder(
+        self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         """The next argument; `*args` gets the rest. Errors: RuntimeError where it is missing."""
         if target.startswith("*"):
             return list(self.args_iter)
@@ -110,23 +112,29 @@ class Interpreter:
             )
         return given[0]
 
-    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def get_attr(self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """A parameter, buffer or module."""
         return self.fetch_attr(target)
 
-    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(
+        self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         """A call of a function."""
         return target(*args, **kwargs)
 
-    def call_method(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_method(
+        self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         """A call of a method of the first argument."""
         return getattr(args[0], target)(*args[1:], **kwargs)
 
-    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(
+        self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         """A call of a module."""
         return self.fetch_attr(target)(*args, **kwargs)
 
-    def output(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def output(self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """What the graph returns."""
         return args[0]
 
@@ -167,7 +175,7 @@ class Interpreter:
         return map_arg(args, value_of)
 
 
-def _first(values: Iterator[Any]) -> Iterator[Any]:
+def _first(values: Iterator[object]) -> Iterator[Any]:
     """The next item, if there is one."""
     for value in values:
         yield value
@@ -195,21 +203,27 @@ class Transformer(Interpreter):
         self.tracer = _TransformerTracer(self.new_graph)
         self.tracer.root = module
 
-    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def placeholder(
+        self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         """An input of the new graph."""
         default = args[0] if args else inspect.Signature.empty
         return Proxy(self.new_graph.placeholder(target, default_value=default), self.tracer)
 
-    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def get_attr(self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """The reading of a parameter, buffer or module."""
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
-    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(
+        self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         """A call of a module: one node."""
         module = self.fetch_attr(target)
         return self.tracer.call_module(module, module.forward, args, kwargs)
 
-    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(
+        self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
         """A call of a function: one node."""
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 

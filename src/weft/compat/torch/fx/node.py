@@ -19,6 +19,8 @@ from ._names import qualified_name, rooted
 from .immutable_collections import immutable_dict, immutable_list
 
 if TYPE_CHECKING:
+    from weft.nn.module import Module
+
     from .graph import Graph
 
 __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
@@ -38,13 +40,13 @@ _get_qualified_name = qualified_name
 _side_effectful_functions: set[Any] = {_assert, _assert_async}
 
 
-def has_side_effect(fn: Any) -> Any:
+def has_side_effect(fn: Callable[..., object]) -> Any:
     """Mark a function: calls of it are kept where nothing uses their results. A decorator."""
     _side_effectful_functions.add(fn)
     return fn
 
 
-def map_aggregate(a: Argument, fn: Callable[[Any], Any]) -> Any:
+def map_aggregate(a: Argument, fn: Callable[[object], object]) -> Any:
     """A structure of arguments with `fn` of each leaf in its place; lists and dictionaries come back unchangeable."""
     if isinstance(a, tuple):
         parts = [map_aggregate(item, fn) for item in a]
@@ -63,7 +65,7 @@ def map_arg(a: Argument, fn: Callable[[Node], Any]) -> Any:
     return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Node) else leaf)
 
 
-def _type_repr(kind: Any) -> str:
+def _type_repr(kind: object) -> str:
     """A type as annotations write it: `int`, `torch.Tensor`, `list[int]`."""
     if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
         if kind.__module__ == "builtins":
@@ -74,7 +76,7 @@ def _type_repr(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, types.FunctionType) else repr(kind)
 
 
-def _format_arg(arg: Any) -> str:
+def _format_arg(arg: object) -> str:
     """An argument as printed graphs show it: nodes by `%name`, words without quotes."""
     if isinstance(arg, list):
         return f"[{', '.join(map(_format_arg, arg))}]"
@@ -299,9 +301,9 @@ class Node:
 
     def normalized_arguments(
         self,
-        root: Any,
-        arg_types: tuple[Any, ...] | None = None,
-        kwarg_types: dict[str, Any] | None = None,
+        root: Module,
+        arg_types: tuple[object, ...] | None = None,
+        kwarg_types: dict[str, object] | None = None,
         normalize_to_only_use_kwargs: bool = False,
     ) -> Any:
         """The arguments by the names of the parameters: see `operator_schemas.normalize_function`."""

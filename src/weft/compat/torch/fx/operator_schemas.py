@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weft.engine.frontend.tensor import Tensor
+
+if TYPE_CHECKING:
+    from weft.compat.torch.fx.node import Argument
+    from weft.nn.module import Module
+
 
 __all__ = [
     "ArgsKwargsPair", "check_for_mutable_operation", "create_type_hint", "get_signature_for_torch_op",
@@ -19,7 +26,7 @@ class ArgsKwargsPair(NamedTuple):
     kwargs: dict[str, Any]
 
 
-def get_signature_for_torch_op(op: Callable[..., Any], return_schemas: bool = False) -> Any:
+def get_signature_for_torch_op(op: Callable[..., object], return_schemas: bool = False) -> Any:
     """The signatures of a function of Weft: one, or None where it does not say. Schemas: none."""
     try:
         found = [inspect.signature(op)]
@@ -28,11 +35,13 @@ def get_signature_for_torch_op(op: Callable[..., Any], return_schemas: bool = Fa
     return (found, None) if return_schemas else found
 
 
-def check_for_mutable_operation(target: Any, args: Any, kwargs: Any) -> None:
+def check_for_mutable_operation(
+    target: Tensor, args: tuple[Argument, ...], kwargs: dict[str, Argument]
+) -> None:
     """Nothing: writes in place are recorded like other calls."""
 
 
-def create_type_hint(x: Any) -> Any:
+def create_type_hint(x: object) -> Any:
     """The type of a structure: of a list or tuple of one type `list[that]`, else `list[Any]`."""
     if not isinstance(x, list | tuple):
         return x
@@ -52,11 +61,11 @@ def type_matches(signature_type: Any, argument_type: Any) -> bool:
 
 
 def normalize_function(
-    target: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None = None,
-    arg_types: tuple[Any, ...] | None = None,
-    kwarg_types: dict[str, Any] | None = None,
+    target: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object] | None = None,
+    arg_types: tuple[object, ...] | None = None,
+    kwarg_types: dict[str, object] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
     """The arguments of a call with all defaults: by keyword, or by place as far as they were given so. None where the
@@ -68,10 +77,10 @@ def normalize_function(
 
 
 def normalize_module(
-    root: Any,
+    root: Module,
     target: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None = None,
+    args: tuple[object, ...],
+    kwargs: dict[str, object] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
     """The arguments of a module's `forward`, like those of `normalize_function`."""
@@ -86,7 +95,10 @@ def normalize_module(
 
 
 def _normalized(
-    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], only_kwargs: bool
+    signature: inspect.Signature,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    only_kwargs: bool,
 ) -> ArgsKwargsPair | None:
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if any(parameter.kind in variable for parameter in signature.parameters.values()):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import dis
 import inspect
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft import Tensor
 from weft.errors import ArgumentError, WeftError
@@ -23,6 +23,10 @@ from ._node_code import magic_methods, reflectable_magic_methods
 from ._passed_arguments import as_passed
 from .graph import Graph
 from .node import Node, map_aggregate
+
+if TYPE_CHECKING:
+    from weft.compat.torch.fx.node import Argument
+
 
 __all__ = [
     "Attribute", "GraphAppendingTracer", "MetaProxy", "ParameterProxy", "Proxy", "Scope", "ScopeContextManager",
@@ -83,17 +87,17 @@ class Proxy:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__ = state
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
+    def __deepcopy__(self, memo: dict[int, object]) -> Proxy:
         import copy
 
         made = type(self).__new__(type(self))
         made.__dict__.update({key: copy.deepcopy(value, memo) for key, value in vars(self).items()})
         return made
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __abs__(self) -> Any:
@@ -127,7 +131,11 @@ class Proxy:
 
     @classmethod
     def __torch_function__(
-        cls, orig_method: Any, types: Any, args: Any = (), kwargs: Any = None
+        cls,
+        orig_method: Any,
+        types: Sequence[type],
+        args: tuple[Argument, ...] = (),
+        kwargs: dict[str, Argument] | None = None,
     ) -> Any:
         """A call of a function of Weft with a proxy among its arguments."""
         kwargs = kwargs or {}
@@ -139,11 +147,13 @@ class Proxy:
         return tracer.create_proxy("call_function", orig_method, args, kwargs, name=name)
 
 
-def _tracer_of(function: Any, args: Any, kwargs: Any) -> TracerBase:
+def _tracer_of(
+    function: Callable[..., object], args: tuple[Argument, ...], kwargs: dict[str, Argument]
+) -> TracerBase:
     """The one tracer of the proxies among the arguments."""
     tracers: dict[TracerBase, None] = {}
 
-    def note(leaf: Any) -> Any:
+    def note(leaf: object) -> Any:
         if isinstance(leaf, Proxy):
             tracers.setdefault(leaf.tracer)
         return leaf
@@ -159,7 +169,7 @@ def _tracer_of(function: Any, args: Any, kwargs: Any) -> TracerBase:
     return next(iter(tracers))
 
 
-def _is_method(function: Any, args: Any) -> bool:
+def _is_method(function: Callable[..., object], args: tuple[Argument, ...]) -> bool:
     """Whether a call is one of a method of a tensor that is a constant: `self.buffer + x`. One function is both here,
     so that `torch.add(self.buffer, x)` is recorded as `self.buffer.add(x)`."""
     name = getattr(function, "__name__", "")
@@ -210,7 +220,7 @@ class Attribute(Proxy):
             self._node = made.node
         return self._node
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 
 
@@ -229,7 +239,7 @@ class ParameterProxy(Proxy):
     shape = property(lambda self: self.param.shape)
     ndim = property(lambda self: self.param.ndim)
 
-    def size(self, *args: Any) -> Any:
+    def size(self, *args: object) -> Any:
         """The sizes, or one."""
         return self.param.size(*args)
 
@@ -258,7 +268,7 @@ class MetaProxy(Proxy):
 def _operator(name: str) -> Callable[..., Any]:
     function = getattr(operator, name)
 
-    def recorded(*args: Any, **kwargs: Any) -> Any:
+    def recorded(*args: Any, **kwargs: object) -> Any:
         return args[0].tracer.create_proxy("call_function", function, args, kwargs)
 
     recorded.__name__ = name
@@ -268,7 +278,7 @@ def _operator(name: str) -> Callable[..., Any]:
 def _reflected(name: str) -> Callable[..., Any]:
     function = getattr(operator, name)
 
-    def recorded(self: Proxy, other: Any) -> Any:
+    def recorded(self: Proxy, other: object) -> Any:
         return self.tracer.create_proxy("call_function", function, (other, self), {})
 
     recorded.__name__ = f"r{name}"

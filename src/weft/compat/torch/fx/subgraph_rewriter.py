@@ -44,8 +44,8 @@ class ReplacedPatterns:
 
 def replace_pattern(
     gm: GraphModule,
-    pattern: Callable[..., Any] | GraphModule,
-    replacement: Callable[..., Any] | GraphModule,
+    pattern: Callable[..., object] | GraphModule,
+    replacement: Callable[..., object] | GraphModule,
 ) -> list[Match]:
     """Replace every occurrence of a pattern that does not overlap an earlier one. The occurrences."""
     replaced = replace_pattern_with_filters(gm, pattern, replacement)
@@ -132,7 +132,7 @@ def _replace(
     return ReplacedPatterns(match.anchors[0], match.nodes_map, added)
 
 
-def _check_count(old: list[Node], new: list[Any]) -> None:
+def _check_count(old: list[Node], new: list[object]) -> None:
     if len(old) != len(new):
         raise ArgumentError(
             f"the pattern returns {len(old)} values and the replacement {len(new)}",

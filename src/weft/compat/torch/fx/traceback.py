@@ -27,7 +27,7 @@ def note_current_meta(node: Node) -> None:
 
 
 @contextmanager
-def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+def _set(variable: ContextVar[Any], value: object) -> Iterator[None]:
     reset = variable.set(value)
     try:
         yield

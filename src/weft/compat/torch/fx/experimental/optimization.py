@@ -76,7 +76,9 @@ def remove_dropout(model: nn.Module) -> nn.Module:
     traced = symbolic_trace(model)
 
     class DropoutRemover(Transformer):
-        def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def call_module(
+            self, target: Any, args: tuple[object, ...], kwargs: dict[str, object]
+        ) -> Any:
             if isinstance(self.submodules[target], nn.Dropout):
                 return args[0]
             return super().call_module(target, args, kwargs)
@@ -85,7 +87,7 @@ def remove_dropout(model: nn.Module) -> nn.Module:
 
 
 def optimize_for_inference(
-    model: nn.Module, pass_config: dict[str, Any] | None = None, tracer: type[Tracer] = Tracer
+    model: nn.Module, pass_config: dict[str, object] | None = None, tracer: type[Tracer] = Tracer
 ) -> nn.Module:
     """The model as `fuse` and `remove_dropout` make it; `pass_config` turns one of them off."""
     config = {"conv_bn_fuse": True, "remove_dropout": True, **(pass_config or {})}

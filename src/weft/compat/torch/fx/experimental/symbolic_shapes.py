@@ -14,12 +14,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _itself(a: Any) -> Any:
+def _itself(a: object) -> Any:
     """The value: it is known."""
     return a
 
 
-def _truth(a: Any) -> bool:
+def _truth(a: object) -> bool:
     """Whether it is true: it is known."""
     return bool(a)
 
@@ -29,24 +29,24 @@ guard_bool = guard_size_oblivious = guard_or_false = guard_or_true = _truth
 expect_true = definitely_true = statically_known_true = _truth
 
 
-def definitely_false(a: Any) -> bool:
+def definitely_false(a: object) -> bool:
     """Whether it is false: it is known."""
     return not a
 
 
-def sym_eq(x: Any, y: Any) -> Any:
+def sym_eq(x: object, y: object) -> Any:
     """Whether two sizes, or sequences of them, are equal."""
     if isinstance(x, list | tuple) and isinstance(y, list | tuple):
         return list(x) == list(y)
     return x == y
 
 
-def free_symbols(val: Any) -> set[Any]:
+def free_symbols(val: object) -> set[Any]:
     """The symbols in a size: none."""
     return set()
 
 
-def has_free_symbols(val: Any) -> bool:
+def has_free_symbols(val: object) -> bool:
     """False: a size is a number."""
     return False
 

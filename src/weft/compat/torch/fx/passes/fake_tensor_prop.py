@@ -12,14 +12,14 @@ from ..node import Node, map_aggregate
 __all__ = ["FakeTensorProp"]
 
 
-def _without_values(leaf: Any) -> Any:
+def _without_values(leaf: object) -> Any:
     return leaf.to("meta") if isinstance(leaf, weft.Tensor) else leaf
 
 
 class FakeTensorProp(Interpreter):
     """Runs a graph on tensors without numbers and notes each value as `meta["val"]`."""
 
-    def __init__(self, module: Any, mode: Any = None) -> None:
+    def __init__(self, module: Any, mode: object = None) -> None:
         super().__init__(module)
         self._mode = mode
 
@@ -30,7 +30,7 @@ class FakeTensorProp(Interpreter):
         n.meta["type"] = type(result)
         return result
 
-    def propagate(self, *args: Any) -> Any:
+    def propagate(self, *args: object) -> Any:
         """Run with these arguments: what the graph returns."""
         return super().run(*args)
 

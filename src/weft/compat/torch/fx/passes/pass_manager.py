@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
+
 from .infra.pass_manager import (
     _topological,
     inplace_wrapper,
@@ -17,7 +19,7 @@ __all__ = ["PassManager", "inplace_wrapper", "loop_pass", "these_before_those_pa
 
 
 def loop_pass(
-    base_pass: Callable[..., Any],
+    base_pass: Callable[..., object],
     n_iter: int | None = None,
     predicate: Callable[..., bool] | None = None,
 ) -> Callable[..., Any]:
@@ -26,7 +28,7 @@ def loop_pass(
         raise AssertionError("Exactly one of `n_iter`or `predicate` must be specified.")
 
     @wraps(base_pass)
-    def looped(source: Any) -> Any:
+    def looped(source: object) -> Any:
         output = source
         if n_iter is not None:
             for _ in range(n_iter):
@@ -53,11 +55,11 @@ class PassManager:
         self._validated = False
 
     @classmethod
-    def build_from_passlist(cls, passes: Any) -> PassManager:
+    def build_from_passlist(cls, passes: object) -> PassManager:
         """One of a list of passes."""
         return cls(passes)
 
-    def add_pass(self, _pass: Callable[..., Any]) -> None:
+    def add_pass(self, _pass: Callable[..., Tensor]) -> None:
         """Add a pass."""
         self.passes.append(_pass)
         self._validated = False

@@ -60,7 +60,7 @@ class ShapeProp(Interpreter):
         result = super().run_node(n)
         seen = False
 
-        def extract(leaf: Any) -> Any:
+        def extract(leaf: object) -> Any:
             nonlocal seen
             if isinstance(leaf, weft.Tensor):
                 seen = True
@@ -73,6 +73,6 @@ class ShapeProp(Interpreter):
         n.meta["type"] = type(result)
         return result
 
-    def propagate(self, *args: Any) -> Any:
+    def propagate(self, *args: object) -> Any:
         """Run with these arguments: what the graph returns."""
         return super().run(*args)

@@ -43,7 +43,7 @@ def inplace_wrapper(fn: _Pass) -> _Pass:
     """A function that changes a module in place, with the module as its result."""
 
     @wraps(fn)
-    def wrapped(gm: Any) -> Any:
+    def wrapped(gm: object) -> Any:
         fn(gm)
         return gm
 

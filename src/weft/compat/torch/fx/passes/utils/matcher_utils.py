@@ -102,7 +102,7 @@ class SubgraphMatcher:
             return isinstance(theirs, weft.Tensor)
         return type(ours) is type(theirs)
 
-    def _literals_are_equal(self, pattern: Any, given: Any) -> bool:
+    def _literals_are_equal(self, pattern: object, given: object) -> bool:
         return self.ignore_literals or (type(pattern) is type(given) and pattern == given)
 
     # -- the search: an explicit stack of pairs that are to be equal --------------------------------
@@ -133,7 +133,7 @@ class SubgraphMatcher:
             waiting.extend(reversed(pairs))
         return True
 
-    def _constants_are_equal(self, pattern: Any, given: Any) -> bool:
+    def _constants_are_equal(self, pattern: object, given: object) -> bool:
         """Whether a constant of the graph can stand for what the pattern has there; one of the two is no node."""
         if isinstance(pattern, Node):
             return self.ignore_literals and pattern.op == "placeholder"
@@ -230,7 +230,7 @@ def _arguments(node: Node) -> list[Any] | None:
     return None if found is None else list(found.kwargs.values())
 
 
-def _flat_pairs(ours: Any, theirs: Any) -> list[tuple[Any, Any]] | None:
+def _flat_pairs(ours: object, theirs: object) -> list[tuple[Any, Any]] | None:
     if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
         if len(ours) != len(theirs):
             return None
