@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from weft.engine.api.api_function import publish
-from weft.errors import ArgumentError, ArgumentTypeError
-from weft.io import safe_unpickler, torch_format
-from weft.io.safe_unpickler import Known
+from weft.errors import ArgumentError
+from weft.io import allowed_classes, safe_unpickler, torch_format
 from weft.io.saving import load, save
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ MAGIC_NUMBER, PROTOCOL_VERSION = (
     0x1950A86A20F9469CFC6C,
     1001,
 )  # at the head of files of the oldest form
-_safe: list[Any] = []
 
 
 class SourceChangeWarning(Warning):
@@ -60,18 +58,18 @@ class LoadEndianness(enum.Enum):
 def add_safe_globals(safe_globals: list[object]) -> None:
     """Allow classes and functions in files; each may be a pair with the name that files have for it."""
     for entry in safe_globals:
-        _path(entry)
-        _safe.append(entry)
+        allowed_classes.name_in_files(entry)
+        allowed_classes.entries.append(entry)
 
 
 def clear_safe_globals() -> None:
     """Allow none any more."""
-    _safe.clear()
+    allowed_classes.entries.clear()
 
 
 def get_safe_globals() -> list[Any]:
     """What has been allowed."""
-    return list(_safe)
+    return list(allowed_classes.entries)
 
 
 @contextmanager
@@ -82,7 +80,7 @@ def safe_globals(safe_globals: list[object]) -> Iterator[None]:
     try:
         yield
     finally:
-        _safe[:] = before
+        allowed_classes.entries[:] = before
 
 
 def get_default_load_endianness() -> None:
@@ -143,7 +141,11 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
             got=str(f)[:80],
             fix="files of weft.save hold no classes but those that are allowed",
         ) from None
-    known = {*safe_unpickler.plain_globals(), *torch_format.torch_globals(), *allowed()}
+    known = {
+        *safe_unpickler.plain_globals(),
+        *torch_format.torch_globals(),
+        *allowed_classes.by_name_in_files(),
+    }
     return sorted({name for name in _globals_in(pickled) if name not in known})
 
 
@@ -174,30 +176,6 @@ def check_module_version_greater_or_equal(
         warnings.warn(f"{text}; it is taken to be late enough", UserWarning, stacklevel=2)
         return True
     return have >= req_version_tuple
-
-
-def _path(entry: object) -> tuple[str, Any]:
-    """The name that files have for something. Errors: TypeError for what has none."""
-    if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], str):
-        return entry[1], entry[0]
-    name = getattr(entry, "__qualname__", None)
-    if name is None or not callable(entry):
-        raise ArgumentTypeError(
-            "add_safe_globals: neither a class nor a function",
-            expected="a class, a function, or a pair of one and its name in files",
-            got=repr(entry)[:80],
-            fix="pass [MyClass], or [(MyClass, 'old.path.MyClass')]",
-        )
-    return f"{entry.__module__}.{name}", entry
-
-
-def allowed() -> dict[str, Known]:
-    """What has been allowed, by the names that files have."""
-    found = {}
-    for entry in _safe:
-        path, value = _path(entry)
-        found[path] = Known(value, value, own=isinstance(value, type))
-    return found
 
 
 publish(globals())

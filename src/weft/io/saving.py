@@ -170,7 +170,7 @@ def _unpickled(content: bytes, name: str, trusted: bool) -> Any:
     """What a file of PyTorch's holds, or a pickle. Errors: PickledError where it asks for more than data;
     CheckpointError where it is damaged."""
     from weft.io import safe_unpickler, torch_format
-    from weft.serialization import allowed
+    from weft.io.allowed_classes import by_name_in_files as allowed
 
     try:
         if content[:2] == b"PK":
