@@ -16,7 +16,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "src" / "weft"
 PYTORCHS = (
     "compat.torch."  # on the path of the package: what lies there is called as if it lay at the top
 )
-# Rooms, lowest first; those of one line may know each other. A module belongs to the longest name that it starts with.
+# Rooms, lowest first; those of one line do not know each other. A module belongs to the longest name that it starts
+# with.
 LAYERS = """
 errors
 _build _typing config io.files compat.absent compat.einops_backend
@@ -58,15 +59,33 @@ engine.pipeline.execution
 engine.pipeline.driver
 engine.backward
 autograd
-tensor functional random
+tensor
+functional.support
+functional.elementwise
+functional.shape
+functional.reductions
+functional.random
+functional.indexing
+functional.sorting
+random
+functional.linalg
+functional.special
+functional.signal
+functional
 weft
 sparse
 nn
 optim
-amp array_api as_torch compat cuda data debug distributed distributions fft func io jit library linalg \
-masked multiprocessing nested overrides profiler quasirandom serialization signal special testing utils
-autograd.grad_mode autograd.gradcheck autograd.gradcheck_extras autograd.finite_differences autograd.profiler \
-demo __main__
+array_api fft func futures library linalg masked multiprocessing nested overrides profiler quasirandom signal \
+special torch_version utils._pytree
+amp as_torch data distributions io jit testing
+cuda serialization
+distributed debug
+compat
+utils
+autograd.finite_differences autograd.grad_mode autograd.profiler demo
+autograd.gradcheck_extras __main__
+autograd.gradcheck
 """  # `weft` joins what is below it. Gradient checks use the finished framework and live beside what they check.
 LEVEL = {name: level for level, names in enumerate(LAYERS.split("\n")) for name in names.split()}
 # Modules that wait for each other, and why.
@@ -91,13 +110,13 @@ MODULES = {dotted(path) for path in FILES}
 AT_THE_TOP = {dotted(path).split(".")[0] for path in (PACKAGE / "compat" / "torch").iterdir()}
 
 
-def level_of(module: str) -> int:
-    """The layer of a module, or of a name in one."""
+def room_of(module: str) -> str:
+    """The room of a module, or of a name in one."""
     parts = module.split(".")
     for end in range(len(parts), 0, -1):
         if (name := ".".join(parts[:end])) in LEVEL:
-            return LEVEL[name]
-    return LEVEL["compat" if parts[0] in AT_THE_TOP else "weft"]
+            return name
+    return "compat" if parts[0] in AT_THE_TOP else "weft"
 
 
 def imports_of(path: Path, source: str) -> Iterator[tuple[int, str]]:
@@ -137,12 +156,12 @@ def python_imports_of(tree: ast.AST, folder: list[str]) -> Iterator[tuple[int, s
 
 
 def backward_imports(path: Path, source: str) -> list[str]:
-    """The imports of one file that point to a layer above its own."""
-    own = level_of(dotted(path))
+    """The imports of one file that do not point to a lower room, or stay in its own."""
+    own = room_of(dotted(path))
     return [
         f"{path.relative_to(PACKAGE)}:{line} imports weft.{name}"
         for line, name in imports_of(path, source)
-        if level_of(name) > own
+        if (room := room_of(name)) != own and LEVEL[room] >= LEVEL[own]
     ]
 
 

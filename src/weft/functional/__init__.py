@@ -9,9 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from weft._build.lazy import later
 from weft.functional import imported_on_call
 from weft.functional.elementwise import binary, comparison, unary
-from weft.functional.indexing import assignment, gather_scatter, index
+from weft.functional.indexing import assignment, gather_scatter, index, selection
 from weft.functional.linalg import composed_products, einsum, norms, products
 from weft.functional.reductions import softmax, sums_and_extrema, variance
 from weft.functional.shape import (
@@ -27,10 +28,12 @@ from weft.functional.special import special
 from weft.functional.support.out_dtypes import answer_out
 from weft.functional.support.variants import make_in_place, with_out
 
+meta_results = later("weft.functional.meta_results")
+
 _MODULES: tuple[Any, ...] = (
     unary, binary, comparison, sums_and_extrema, variance, norms, sort, unique, views, slicing, strided_regions,
-    rearrange, assignment, view_transforms, index, gather_scatter, concat, products, composed_products, einsum, softmax,
-    special,
+    rearrange, assignment, view_transforms, index, selection, gather_scatter, concat, products, composed_products,
+    einsum, softmax, special,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Any] = {
@@ -53,7 +56,7 @@ _IN_PLACE = ("conj_physical", "cumprod", "cumsum", "mvlgamma", "polygamma")
 METHODS.update({f"{n}_": make_in_place(METHODS[n], n) for n in _IN_PLACE})
 HOOKS: dict[str, Any] = {
     name: function for module in _MODULES for name, function in getattr(module, "HOOKS", {}).items()
-} | {"answer_out": answer_out}
+} | {"answer_out": answer_out, "without_values": lambda *given: meta_results.answer(*given)}
 LINALG: dict[str, Any] = {
     **norms.LINALG,
     **products.LINALG,

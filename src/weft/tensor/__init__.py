@@ -38,7 +38,6 @@ from weft.tensor import (
 
 copying = later("weft.tensor.copying")
 printing = later("weft.tensor.printing")
-meta_results = later("weft.functional.meta_results")
 
 _PARTS = (
     creation,
@@ -107,7 +106,6 @@ HOOKS: dict[str, Any] = {
     "view_of_function": leaves.view_of_function,
     "type_name": leaves.type_name,
     "warn_non_leaf_grad": leaves.warn_non_leaf_grad,
-    "without_values": lambda *given: meta_results.answer(*given),
     "write_through": memory.write_through,
 }
 

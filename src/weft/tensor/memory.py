@@ -29,7 +29,6 @@ from weft.errors import OutOfMemoryError
 from weft.ops import TABLE, primitives
 
 pipeline = later("weft.engine.pipeline.driver")
-host = later("weft.functional.support.host")
 pool = later("weft.engine.devices.cpu.pool")
 
 Shape = tuple[int, ...]
@@ -170,7 +169,7 @@ def import_array(array: Any, dtype: DType) -> Tensor:
         reach = sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
         whole_shape = (1 + reach if array.size else 0,)
         flat = np.lib.stride_tricks.as_strided(array, whole_shape, (size,))
-    memory = pool.wrap(host.address_of(flat), flat.nbytes, array, not array.flags.writeable)
+    memory = pool.wrap(pool.address_of(flat), flat.nbytes, array, not array.flags.writeable)
     whole: Tensor = wrap_node(make_value(dtype, whole_shape, memory, 0))
     storage_of(whole).foreign = Foreign(flat)
     return alias_of(whole) if whole_shape is shape else region(whole, shape, strides, 0)

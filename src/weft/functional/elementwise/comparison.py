@@ -1,68 +1,30 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""Choosing and comparing: where, masked_fill, isclose, allclose, equal, dist; and numbers as elements of a type."""
+"""Comparing tensors: isclose, allclose, equal; and filling: a number as an element of a type."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import cython
 
 from weft._build.compiled import require
-from weft.engine.dispatch.type_names import C_NAMES
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import cast
-from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional.indexing.overlapping_writes import taking_overlaps
 from weft.functional.support import host
-from weft.functional.support.memory_formats import in_order
-from weft.functional.support.variants import by_name, make_in_place, write_out
+from weft.functional.support.variants import by_name
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reduce
-from weft.ops.primitives import where as where_value
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 from weft.tensor.data import need_fit
 
 require(__name__, cython.compiled)
 
-# -- selection and filling -----------------------------------------------------------------------------------------
-
-
-def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
-    """input where the condition holds, else other, broadcast; with the condition alone, the indices where it holds."""
-    need_tensor("where", condition, "condition")
-    if input is None and other is None:
-        from weft.functional.indexing.index import nonzero
-
-        return nonzero(condition, as_tuple=True)
-    if condition._dtype not in (dtypes.bool_, dtypes.uint8):
-        raise DTypeError(
-            "where expected condition to be a boolean tensor, but got a tensor with dtype "
-            f"{TYPE_NAMES[condition._dtype.name]}",
-            expected="a bool tensor",
-            got=describe("condition", condition),
-            fix="compare first, as in condition != 0",
-        )
-    if condition._dtype is not dtypes.bool_:
-        warnings.warn(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
-            "version of PyTorch. Use a boolean condition instead.",
-            UserWarning,
-            stacklevel=1,  # compiled functions have no frames
-        )
-    mask = condition if condition._dtype is dtypes.bool_ else cast(condition, dtypes.bool_)
-    result = where_value(mask, input, other)
-    return result if out is None else write_out(out, result)
-
-
-def _method_where(self: Any, condition: Any, other: Any) -> Any:
-    """self where the condition holds, else other."""
-    return where(condition, self, other)
+# -- filling -----------------------------------------------------------------------------------------
 
 
 def fill_value(dtype: Any, value: Any) -> Any:
@@ -81,40 +43,6 @@ def fill_value(dtype: Any, value: Any) -> Any:
         return bool(value)
     need_fit(value, dtype)
     return int(value) if dtype.category == 1 else value
-
-
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """`value` where the mask holds, input elsewhere, in input's type. Errors: DTypeError on masks that are not bool."""
-    need_tensor("masked_fill", mask, "mask", 2)
-    need_tensor("masked_fill", input)
-    if mask._dtype is not dtypes.bool_:
-        kind = C_NAMES.get(mask._dtype.name, mask._dtype.name)
-        raise DTypeError(
-            f"masked_fill_ only supports boolean masks, but got mask with dtype {kind}",
-            expected="a bool mask",
-            got=describe("mask", mask),
-            fix="compare first, as in mask != 0",
-        )
-    if isinstance(value, Tensor):
-        if value._shape != ():
-            raise ArgumentError(
-                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                f"{len(value._shape)} dimension(s).",
-                expected="a number or a 0-d tensor",
-                got=describe("value", value),
-                fix="use weft.where(mask, value, input)",
-            )
-        if value._dtype.is_complex and not input._dtype.is_complex:
-            raise DTypeError(
-                f"value cannot be converted to type {input._dtype.name} without overflow",
-                expected=f"a value that {input._dtype.name} holds",
-                got=describe("value", value),
-                fix="pass value.real",
-            )
-        result = in_order(where_value(mask, cast(value, input._dtype), input))
-        return rename_record(result, "MaskedFillBackward1")
-    result = in_order(where_value(mask, fill_value(input._dtype, value), input))
-    return rename_record(result, "MaskedFillBackward0")
 
 
 def _number_of(dtype: Any, shape: Any, value: Any) -> Any:
@@ -199,13 +127,5 @@ def equal(input: Any, other: Any) -> bool:
     return input._shape == other._shape and _read_bool(_all(input == other))
 
 
-def dist(input: Any, other: Any, p: float = 2) -> Any:
-    """The p-norm of input - other."""
-    from weft.functional.linalg.norms import norm
-
-    return norm(input - other, p)
-
-
-FUNCTIONS = by_name(masked_fill, fill, isclose, allclose, equal, dist, where)
-METHODS: dict[str, Any] = {**FUNCTIONS, "where": _method_where}
-METHODS["masked_fill_"] = taking_overlaps(make_in_place(masked_fill))
+FUNCTIONS = by_name(fill, isclose, allclose, equal)
+METHODS: dict[str, Any] = dict(FUNCTIONS)

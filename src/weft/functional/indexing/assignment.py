@@ -1,7 +1,8 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""Writing into a tensor: copy_, fill_, zero_, and what index assignment needs to fit a value to a region."""
+"""Writing into a tensor: copy_, fill_, zero_, triangles and diagonals, and what index assignment needs to fit a value
+to a region."""
 
 from __future__ import annotations
 
@@ -10,13 +11,17 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
-from weft.engine.frontend.inplace import mutate
+from weft.engine.frontend.inplace import in_place, mutate
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.elementwise.comparison import fill_value
-from weft.functional.indexing.overlapping_writes import set_all, shows_twice
+from weft.functional.indexing.overlapping_writes import set_all, set_outside, shows_twice
+from weft.functional.shape.rearrange import triangle
+from weft.functional.shape.slicing import diagonal
+from weft.functional.support.variants import by_name
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reshape
 from weft.tensor.arguments import Shape, describe, need_tensor
@@ -128,5 +133,47 @@ def _cannot_assign(region: Any, new: Any) -> ShapeError:
     )
 
 
+def tril_(input: Any, diagonal: int = 0) -> Any:
+    """`tril`, in place."""
+    return _triangle_of("tril", input, diagonal)
+
+
+def triu_(input: Any, diagonal: int = 0) -> Any:
+    """`triu`, in place."""
+    return _triangle_of("triu", input, diagonal)
+
+
+def _triangle_of(name: str, input: Any, diagonal: int) -> Any:
+    if shows_twice(input):
+        return set_outside(input, triangle(name, full(input._shape, True, dtypes.bool_), diagonal))
+    return in_place(input, triangle(name, input, diagonal))
+
+
+def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """One number at places of equal indices, in place. With `wrap`, a matrix of more rows than columns begins again
+    below an empty row. Errors: ShapeError below two dimensions, and on other sizes of more."""
+    shape = need_tensor("fill_diagonal_", input)._shape
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise ShapeError(
+            "all dimensions of input must be of equal length"
+            if len(shape) > 1
+            else "dimensions must larger than 1",
+            expected="a matrix, or more dimensions of one size",
+            got=describe("input", input),
+            fix="use input.diagonal(dim1=, dim2=).fill_(value) for matrices in a batch",
+        )
+    block = shape[1] if wrap and len(shape) == 2 else shape[0]
+    for first in range(0, shape[0], block + 1):
+        region = input[first : first + block]
+        while len(region._shape) > 1:
+            region = diagonal(region)
+        fill_(region, fill_value)
+    return input
+
+
 FUNCTIONS: dict[str, Any] = {"clone": clone, "fill_": fill_, "zero_": zero_}
-METHODS: dict[str, Any] = {"copy_": copy_, "fill_": fill_, "zero_": zero_, "clone": clone}
+METHODS: dict[str, Any] = {
+    **by_name(copy_, fill_, zero_, clone, fill_diagonal_),
+    "tril_": tril_,
+    "triu_": triu_,
+}

@@ -1,7 +1,7 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""Norms of vectors and matrices: `norm`, `linalg.norm`, `vector_norm`, `matrix_norm`.
+"""Norms of vectors and matrices: `norm`, `linalg.norm`, `vector_norm`, `matrix_norm`; distances, and the trace.
 
 The 2-norm is a composite with a gradient of its own: 0 at 0, where the composed one would be nan.
 """
@@ -26,7 +26,9 @@ from weft.functional.reductions.sums_and_extrema import (
     extreme_of_all,
     reduce_over,
     reduced_shape,
+    sum,
 )
+from weft.functional.shape.slicing import diagonal
 from weft.functional.shape.views import movedim
 from weft.functional.support.variants import write_out
 from weft.ops import TABLE
@@ -306,8 +308,25 @@ def _gaps(x1: Any, x2: Any) -> Any:
     )
 
 
-FUNCTIONS = {"cdist": cdist, "norm": norm}
-METHODS = {"norm": norm}
+def trace(input: Any) -> Any:
+    """The sum of the diagonal of a matrix."""
+    if len(input._shape) != 2:
+        raise ShapeError(
+            f"trace: expected a matrix, but got tensor with dim {len(input._shape)}",
+            expected="a matrix",
+            got=describe("input", input),
+            fix="use diagonal(dim1=, dim2=).sum(-1) for matrices in a batch",
+        )
+    return sum(diagonal(input))
+
+
+def dist(input: Any, other: Any, p: float = 2) -> Any:
+    """The p-norm of input - other."""
+    return norm(input - other, p)
+
+
+FUNCTIONS = {"cdist": cdist, "norm": norm, "dist": dist, "trace": trace}
+METHODS = {"norm": norm, "dist": dist, "trace": trace}
 LINALG: dict[str, Any] = {
     "norm": linalg_norm,
     "vector_norm": vector_norm,

@@ -13,7 +13,7 @@ import numpy as np
 from cython.cimports.libc.math import exp
 
 from weft._build.compiled import require
-from weft.functional.support.host import address_of
+from weft.engine.devices.cpu.pool import address_of
 
 require(__name__, cython.compiled)
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from weft.engine.api.call_cache import composed_of_primitives
-from weft.engine.frontend.inplace import in_place
-from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import contiguous_strides, elementwise_strides
 from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeError
-from weft.functional.indexing.overlapping_writes import set_outside, shows_twice
 from weft.functional.shape.slicing import diagonal
 from weft.functional.shape.views import permuted, reshape, unsqueeze
 from weft.functional.support.memory_formats import in_order, like_channels
 from weft.ops import TABLE
-from weft.ops.primitives import concat, embed, expand, full, iota, slice_axis, where
+from weft.ops.primitives import concat, embed, expand, iota, slice_axis, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import flip as reverse
 from weft.ops.primitives import reshape as reshape_value
@@ -208,7 +205,7 @@ def _roll_one(x: Any, shift: int, axis: int) -> Any:
 # -- triangles and diagonals ---------------------------------------------------------------------------------------
 
 
-def _triangle(name: str, input: Any, diagonal: int) -> Any:
+def triangle(name: str, input: Any, diagonal: int) -> Any:
     need_tensor(name, input)
     shape = input._shape
     if len(shape) < 2:
@@ -229,29 +226,13 @@ def _triangle(name: str, input: Any, diagonal: int) -> Any:
 @composed_of_primitives
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of matrices, 0 above the diagonal."""
-    return _triangle("tril", input, diagonal)
+    return triangle("tril", input, diagonal)
 
 
 @composed_of_primitives
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of matrices, 0 below the diagonal."""
-    return _triangle("triu", input, diagonal)
-
-
-def tril_(input: Any, diagonal: int = 0) -> Any:
-    """`tril`, in place."""
-    return _triangle_of("tril", input, diagonal)
-
-
-def triu_(input: Any, diagonal: int = 0) -> Any:
-    """`triu`, in place."""
-    return _triangle_of("triu", input, diagonal)
-
-
-def _triangle_of(name: str, input: Any, diagonal: int) -> Any:
-    if shows_twice(input):
-        return set_outside(input, _triangle(name, full(input._shape, True, dtypes.bool_), diagonal))
-    return in_place(input, _triangle(name, input, diagonal))
+    return triangle("triu", input, diagonal)
 
 
 def diag(input: Any, diagonal: int = 0) -> Any:
@@ -303,44 +284,6 @@ def diagflat(input: Any, offset: int = 0) -> Any:
     return diag_embed(reshape(input, -1), offset)
 
 
-def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
-    """One number at places of equal indices, in place. With `wrap`, a matrix of more rows than columns begins again
-    below an empty row. Errors: ShapeError below two dimensions, and on other sizes of more."""
-    shape = need_tensor("fill_diagonal_", input)._shape
-    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
-        raise ShapeError(
-            "all dimensions of input must be of equal length"
-            if len(shape) > 1
-            else "dimensions must larger than 1",
-            expected="a matrix, or more dimensions of one size",
-            got=describe("input", input),
-            fix="use input.diagonal(dim1=, dim2=).fill_(value) for matrices in a batch",
-        )
-    from weft.functional.indexing.assignment import fill_
-
-    block = shape[1] if wrap and len(shape) == 2 else shape[0]
-    for first in range(0, shape[0], block + 1):
-        region = input[first : first + block]
-        while len(region._shape) > 1:
-            region = _diagonal(region)
-        fill_(region, fill_value)
-    return input
-
-
-def trace(input: Any) -> Any:
-    """The sum of the diagonal of a matrix."""
-    from weft.functional.reductions.sums_and_extrema import sum as total
-
-    if len(input._shape) != 2:
-        raise ShapeError(
-            f"trace: expected a matrix, but got tensor with dim {len(input._shape)}",
-            expected="a matrix",
-            got=describe("input", input),
-            fix="use diagonal(dim1=, dim2=).sum(-1) for matrices in a batch",
-        )
-    return total(_diagonal(input))
-
-
 # -- ranks ---------------------------------------------------------------------------------------------------------
 
 
@@ -384,7 +327,6 @@ FUNCTIONS: dict[str, Any] = {
         diag,
         diag_embed,
         diagflat,
-        trace,
         atleast_1d,
         atleast_2d,
         atleast_3d,
@@ -404,14 +346,10 @@ METHODS: dict[str, Any] = {
             "diag",
             "diag_embed",
             "diagflat",
-            "trace",
         )
     },
     "tile": tile,
     "repeat": repeat,
     "flip": flip,
-    "tril_": tril_,
-    "triu_": triu_,
-    "fill_diagonal_": fill_diagonal_,
 }
 __all__ = ["FUNCTIONS", "METHODS", "TABLE"]

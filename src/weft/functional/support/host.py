@@ -26,6 +26,7 @@ from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
 
 from weft._build.compiled import require
 from weft._build.lazy import later
+from weft.engine.devices.cpu.pool import address_of
 from weft.engine.frontend.node_factory import make_value
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import value_of
@@ -67,15 +68,6 @@ def from_numpy(array: Any, dtype: DType | None = None) -> Any:
             fix="convert the array with .astype(...)",
         )
     return wrap_node(make_value(found, array.shape, _copied(array), 0))
-
-
-def address_of(array: Any) -> int:
-    """Where the elements of an array begin, which lie in row-major order without gaps."""
-    view = cython.declare(Py_buffer)
-    PyObject_GetBuffer(array, cython.address(view), PyBUF_SIMPLE)
-    address = cython.cast(cython.size_t, view.buf)
-    PyBuffer_Release(cython.address(view))
-    return address
 
 
 def occurrences(numbers: Any, size: int) -> Any:

@@ -167,8 +167,9 @@ def _sharing(expected: str, got: str) -> MutationError:
 # those elsewhere that it does.
 _ONE_PASS = (
     "elementwise.binary elementwise.comparison elementwise.unary indexing.gather_scatter indexing.index "
-    "linalg.composed_products reductions.sums_and_extrema shape.concat shape.view_transforms sorting.sort "
-    "sorting.unique special.bessel special.incomplete_gamma special.orthogonal_polynomials special.special uncommon"
+    "indexing.selection linalg.composed_products reductions.sums_and_extrema shape.concat shape.view_transforms "
+    "sorting.sort sorting.unique special.bessel special.incomplete_gamma special.orthogonal_polynomials "
+    "special.special uncommon"
 )
 _SEVERAL_PASSES = (
     "amax amin cummax cummin logsigmoid logsumexp mean multigammaln mvlgamma ndtr tensordot"

@@ -11,7 +11,13 @@ for how long, is left to the planner. Everything here runs under the GIL.
 """
 
 import cython
-from cython.cimports.cpython.buffer import PyBuffer_FillInfo
+from cython.cimports.cpython.buffer import (
+    Py_buffer,
+    PyBUF_SIMPLE,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memmove, memset
@@ -237,6 +243,15 @@ def wrap(
     buffer.readonly = readonly
     buffer.owner = owner
     return buffer
+
+
+def address_of(array: object) -> object:
+    """Where the elements of an array begin, which lie in row-major order without gaps."""
+    view: Py_buffer
+    PyObject_GetBuffer(array, cython.address(view), PyBUF_SIMPLE)
+    address: uintptr_t = cython.cast(uintptr_t, view.buf)
+    PyBuffer_Release(cython.address(view))
+    return address
 
 
 @cython.ccall
