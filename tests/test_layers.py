@@ -22,7 +22,8 @@ LAYERS = """
 errors
 _build _typing config io.files compat.absent compat.einops_backend
 engine.capi
-engine.devices.tuning engine.devices.api
+engine.devices.tuning
+engine.devices.api
 engine.ir
 engine.dispatch
 engine.frontend
