@@ -82,11 +82,23 @@ _CHECKS = (
     "_assert _assert_async _check _check_with _check_tensor_all _check_tensor_all_with _check_index _check_value "
     "_check_type _check_not_implemented"
 )
+_AUTOCAST = (
+    "autocast is_autocast_enabled is_autocast_available get_autocast_dtype is_autocast_cpu_enabled "
+    "get_autocast_cpu_dtype clear_autocast_cache set_autocast_enabled set_autocast_dtype set_autocast_cpu_enabled "
+    "set_autocast_cpu_dtype is_autocast_cache_enabled set_autocast_cache_enabled autocast_increment_nesting "
+    "autocast_decrement_nesting"
+)
 _ASKED = (
-    "AcceleratorError TensorType get_autocast_gpu_dtype get_device_module has_lapack has_mkl has_openmp has_spectral "
-    "is_autocast_cache_enabled is_autocast_ipu_enabled is_autocast_xla_enabled is_vulkan_available "
+    "AcceleratorError has_cuda has_cudnn has_mps legacy_contiguous_format while_loop DisableTorchFunction "
+    "DisableTorchFunctionSubclass TensorType cond get_autocast_gpu_dtype get_device_module has_lapack has_mkl "
+    "has_openmp has_spectral is_autocast_ipu_enabled is_autocast_xla_enabled is_vulkan_available "
     "is_warn_always_enabled set_anomaly_enabled set_warn_always sym_float sym_int sym_ite sym_max sym_min sym_not "
     "sym_sqrt sym_sum typename"
+)
+_PRIVATE = (
+    "_amp_foreach_non_finite_check_and_unscale_ _cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half "
+    "_cast_Int _cast_Long _cast_Short _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo "
+    "_grouped_mm _sample_dirichlet _shape_as_tensor _standard_gamma"
 )
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
@@ -104,13 +116,7 @@ _EXPORTS = {
     "is_anomaly_enabled": "autograd.anomaly",
     "set_printoptions": "tensor.printing",
     "is_anomaly_check_nan_enabled": "autograd.anomaly",
-    "autocast": "amp",
-    "is_autocast_enabled": "amp",
-    "is_autocast_available": "amp",
-    "get_autocast_dtype": "amp",
-    "is_autocast_cpu_enabled": "amp",
-    "get_autocast_cpu_dtype": "amp",
-    "clear_autocast_cache": "amp",
+    **dict.fromkeys(_AUTOCAST.split(), "amp"),
     "GradScaler": "amp",
     "OutOfMemoryError": "errors",
     "native_layer_norm": "nn.native",
@@ -145,6 +151,7 @@ _EXPORTS = {
     "fork": "jit",
     "wait": "jit",
     **dict.fromkeys(_ASKED.split(), "compat.root_functions"),
+    **dict.fromkeys(_PRIVATE.split(), "compat.root_privates"),
     "Event": "cuda",
     **{name: place for place, names in _OF_LAYERS.items() for name in names.split()},
     **_functional.EXPORTS,

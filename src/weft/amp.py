@@ -122,6 +122,59 @@ def clear_autocast_cache() -> None:
     """Nothing to do: a weight is cast where it is used, and equal casts are computed once."""
 
 
+# -- PyTorch's setters, which change the innermost block, or one that lasts where there is none ------------------------
+
+_caches, _nesting = [True], [0]
+
+
+def _innermost() -> autocast:
+    return _modes[-1] if _modes else autocast("cpu", enabled=False).__enter__()
+
+
+def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
+    """Have autocast on or off on the CPU; other devices, and CUDA where none is named, are not there."""
+    if enabled is not None and device_type == "cpu":
+        _innermost()._enabled = bool(enabled)
+
+
+def set_autocast_dtype(device_type: str, dtype: Any) -> None:
+    """Have autocast cast to a type on the CPU."""
+    if device_type == "cpu":
+        _innermost().fast_dtype = dtype
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Have autocast on or off."""
+    set_autocast_enabled("cpu", enabled)
+
+
+def set_autocast_cpu_dtype(dtype: Any) -> None:
+    """Have autocast cast to a type."""
+    set_autocast_dtype("cpu", dtype)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """What `set_autocast_cache_enabled` was told; equal casts are computed once anyway."""
+    return _caches[0]
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Remember whether casts are to be kept; equal ones are computed once anyway."""
+    _caches[0] = bool(enabled)
+
+
+def autocast_increment_nesting() -> int:
+    """Count a block that was begun by setters. Returns: how many there are."""
+    _nesting[0] += 1
+    return _nesting[0]
+
+
+def autocast_decrement_nesting() -> int:
+    """Count a block that has ended. Returns: how many are left."""
+    _nesting[0] -= 1
+    return _nesting[0]
+
+
 class autocast:  # noqa: N801 - PyTorch's name
     """A context, and a decorator, in which products compute on `dtype` (bfloat16).
 

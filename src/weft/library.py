@@ -7,6 +7,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.autograd import Function
+from weft.compat.operator_schema import infer_schema as infer_schema
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, NotDefinedError
 
@@ -116,6 +117,23 @@ def custom_op(
     return _kept(CustomOpDef(name, fn))
 
 
+def triton_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: Any = (),
+    schema: str | None = None,
+) -> Any:
+    """`custom_op`, for functions that launch kernels of their own on other devices: nothing looks into them here."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel: Any, /) -> Any:
+    """The kernel itself: nothing is traced."""
+    return triton_kernel
+
+
 _operations: dict[str, CustomOpDef] = {}
 
 
@@ -153,9 +171,9 @@ class Namespace:
             ) from None
 
 
-def namespace(name: str) -> Namespace | None:
-    """The namespace where an operation has been defined under it."""
-    return Namespace(name) if any(known.startswith(f"{name}::") for known in _operations) else None
+def namespace(name: str) -> Namespace:
+    """The namespace, whether or not operations have been defined under it yet."""
+    return Namespace(name)
 
 
 def register_autograd(

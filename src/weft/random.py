@@ -85,6 +85,10 @@ def set_rng_state(new_state: Any) -> None:
     default_generator.set_state(new_state)
 
 
+def thread_safe_generator() -> None:
+    """None, which means the default generator: workers of a loader are processes, each with one of its own."""
+
+
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Iterator[None]:
     """Leave the default generator afterwards as it was before."""
@@ -699,7 +703,7 @@ def exponential_(input: Any, lambd: float = 1.0, *, generator: Any = None) -> An
 
 FUNCTIONS = by_name(
     Generator, manual_seed, seed, initial_seed, get_rng_state, set_rng_state, rand, randn, rand_like, randn_like,
-    randint, randint_like, randperm, normal, bernoulli, multinomial,
+    randint, randint_like, randperm, normal, bernoulli, multinomial, thread_safe_generator,
 )  # fmt: skip
 METHODS = by_name(uniform_, normal_, bernoulli_, random_, exponential_, bernoulli, multinomial)
 __all__ = [*FUNCTIONS, "default_generator", "fork_rng"]

@@ -38,11 +38,13 @@ REASONS = {
         r"fused_moving_avg)"
     ),
     "kernels of other libraries, under their names": (
-        r"torch\.(cudnn|miopen|mkldnn|batch_norm_)|torch\.utils\.mkldnn|torch\.nn\.attention\.(WARN_FOR|\w*flash_\w*impl)|"
-        r"torch\.library\.(triton_op|wrap_triton)"
+        r"torch\.(cudnn|miopen|mkldnn|batch_norm_)|torch\.utils\.mkldnn|torch\.nn\.attention\.(WARN_FOR|\w*flash_\w*impl)"
     ),
     "there are no numbers of 8 bits or less with a scale": (
         r"torch\.bit|torch\.nn\.functional\.(ScalingType|SwizzleType|scaled_)"
+    ),
+    "prototypes about files of PyTorch's own form, and about tracing a step of an optimizer": (
+        r"torch\.(serialization\.skip_data|optim\.swap_in_)"
     ),
     "PyTorch's own tests and build": (
         r"torch\.(testing\.FileCheck|utils\.(cmake_prefix|Throughput|set_module|cpp_extension)|nn\.cpp)"

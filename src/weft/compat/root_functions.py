@@ -13,13 +13,55 @@ import numpy as np
 
 import weft
 from weft import amp
+from weft.engine.dispatch.torch_function import DisableTorchFunctionSubclass
 from weft.errors import ArgumentError, AssertedKindError, DeviceError, KindError
 from weft.nn.refusals import typename as _typename
 
+has_cuda = has_cudnn = has_mps = False
+legacy_contiguous_format = weft.contiguous_format
 AcceleratorError = DeviceError
+DisableTorchFunction = DisableTorchFunctionSubclass
 TensorType = weft.Tensor  # in annotations
 _always: list[bool] = []
 _WHOLE, _FLOATS = (int, np.integer), (float, np.floating)
+
+
+def cond(
+    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()
+) -> Any:
+    """`true_fn(*operands)` where `pred`, a number or a tensor of one element, is true, else `false_fn(*operands)`.
+
+    One of them is called, as by `if`. Errors: RuntimeError for a `pred` of several elements, and for branches that are
+    no functions.
+    """
+    if not isinstance(pred, (bool, int, float, weft.Tensor)) or (
+        isinstance(pred, weft.Tensor) and pred.numel() != 1
+    ):
+        raise ArgumentError(
+            f"Expected pred to be bool or single-element tensor, but got {pred}.",
+            expected="a bool, a number, or a tensor of one element",
+            got=type(pred).__name__,
+            fix="say which of the elements decides: pred.any() or pred.all()",
+        )
+    if not callable(true_fn) or not callable(false_fn):
+        raise ArgumentError(
+            "Expect both branches to be callable.",
+            expected="two functions",
+            got=f"{type(true_fn).__name__} and {type(false_fn).__name__}",
+            fix="pass functions: lambda *operands: ...",
+        )
+    return (true_fn if pred else false_fn)(*operands)
+
+
+def while_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any
+) -> Any:
+    """What is left of `carried_inputs` when, as long as `cond_fn(*carried)` holds, they become `body_fn(*carried)`."""
+    carried = tuple(carried_inputs)
+    while cond_fn(*carried):
+        found = body_fn(*carried)
+        carried = tuple(found) if isinstance(found, tuple | list) else (found,)
+    return carried
 
 
 def typename(obj: object, /) -> str:
@@ -135,16 +177,11 @@ def sym_sqrt(a: Any) -> float:
     return float(_converted("sym_sqrt", math.sqrt, a))
 
 
-def _on() -> bool:
-    return True
-
-
 def _off() -> bool:
     return False
 
 
 has_lapack, has_spectral, has_openmp, has_mkl = True, True, False, False
-is_autocast_cache_enabled = _on
 is_autocast_ipu_enabled = is_autocast_xla_enabled = is_vulkan_available = _off
 
 

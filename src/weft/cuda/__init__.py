@@ -129,6 +129,50 @@ def stream(stream: None) -> nullcontext[None]:
     return nullcontext()
 
 
+class device(Stream):  # noqa: N801 - PyTorch's name
+    """A block on a device; None, and -1, change nothing. Errors: RuntimeError for any other."""
+
+    def __init__(self, device: Any) -> None:
+        if device not in (None, -1):
+            super().__init__()
+
+    def __enter__(self) -> None:
+        """Nothing to change to."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing to go back to."""
+
+
+def get_arch_list() -> list[str]:
+    """The devices that kernels are there for: none."""
+    return []
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """What of a device's memory is used, as text: nothing."""
+    return "there is no CUDA device"
+
+
+def list_gpu_processes(device: Any = None) -> str:
+    """Who uses a device, as text: nobody."""
+    return memory_summary()
+
+
+def ipc_collect() -> None:
+    """Nothing: there is no device memory."""
+
+
+reset_max_memory_allocated = reset_max_memory_cached = ipc_collect
+
+
+def _is_in_bad_fork() -> bool:
+    return False
+
+
+def _lazy_call(callable: Callable[[], Any], **options: Any) -> None:  # noqa: A002 - PyTorch's name
+    """Nothing: it would be called when a device is first used."""
+
+
 def is_current_stream_capturing() -> bool:
     """Whether a graph is being captured: never."""
     return False
@@ -205,6 +249,7 @@ _ABOUT_SEEDS = (
     "get_rng_state", "get_rng_state_all", "manual_seed", "manual_seed_all", "seed_all", "set_rng_state",
     "set_rng_state_all",
 )  # fmt: skip
+_initialized = False
 default_generators: tuple[Any, ...] = ()  # one for each device
 _gather(
     sys.modules[__name__],

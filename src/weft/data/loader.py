@@ -15,6 +15,7 @@ from weft.data.collate import default_collate, default_convert
 from weft.data.dataset import IterableDataset
 from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from weft.data.worker import Pool
+from weft.data.worker import get_worker_info as get_worker_info  # PyTorch's place for it
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -46,6 +46,10 @@ def get_worker_info() -> WorkerInfo | None:
     return _current
 
 
+def worker_init_fn(worker_id: int) -> None:
+    """Nothing: what a worker needs it has."""
+
+
 def numpy_seeds(base_seed: int, worker_id: int) -> list[int]:
     """What PyTorch seeds NumPy with in a worker."""
     entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]

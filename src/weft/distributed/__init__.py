@@ -102,6 +102,18 @@ def new_group(ranks: object = None, **options: object) -> None:
     need_group()
 
 
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """The processes of the group: 0."""
+    need_group()
+    return [0]
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """The number of a process of the group among all: its own."""
+    need_group()
+    return group_rank
+
+
 class ReduceOp:
     """Names of reductions."""
 
@@ -148,6 +160,7 @@ def init_device_mesh(device_type: str, mesh_shape: Shape, **options: object) -> 
     raise absent.refusal("init_device_mesh")
 
 
+globals().update({name: getattr(absent, name) for name in absent.SENT.split()})
 _join(
     sys.modules[__name__],
     {

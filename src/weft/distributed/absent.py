@@ -83,7 +83,11 @@ MODULES = {
         "rendezvous": "register_rendezvous_handler rendezvous",
     }.items()
 }
-_NAMES = {
+SENT = (
+    "FileStore HashStore P2POp PrefixStore ProcessGroupGloo TCPStore batch_isend_irecv irecv isend monitored_barrier "
+    "recv recv_object_list send send_object_list"
+)
+_NAMES = {*SENT.split()} | {
     word for places in MODULES.values() for names in places.values() for word in names.split()
 }
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cython
@@ -45,6 +47,16 @@ def functional_call(
         for state in _states(parameter_and_buffer_dicts):
             _check_disjoint(given, state)
             given.update(state)
+    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
+    former = _exchanged(module, given, tie_weights, strict)
+    try:
+        return module(*arguments, **kwargs) if kwargs else module(*arguments)
+    finally:
+        _put_back(former)
+
+
+def _exchanged(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> list[Any]:
+    """Give a module other members. Returns: those it had, for `_put_back`. Errors: RuntimeError, ValueError."""
     owners = _owners(module)
     if strict or tie_weights:
         own = {path: place[0][place[1]] for path, place in owners.items()}
@@ -52,19 +64,35 @@ def functional_call(
             _check_names(module, given, own)
         if tie_weights:
             _tie(given, own)
-    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     former = []
-    try:
-        for path, value in given.items():
-            place = owners.get(path)
-            if place is not None:
-                values, name = place
-                former.append((values, name, values[name]))
-                values[name] = value
-        return module(*arguments, **kwargs) if kwargs else module(*arguments)
-    finally:
-        for values, name, value in reversed(former):
+    for path, value in given.items():
+        place = owners.get(path)
+        if place is not None:
+            values, name = place
+            former.append((values, name, values[name]))
             values[name] = value
+    return former
+
+
+def _put_back(former: list[Any]) -> None:
+    for values, name, value in reversed(former):
+        values[name] = value
+
+
+@contextmanager
+def with_members(
+    module: Any,
+    parameters_and_buffers: dict[str, Any],
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
+) -> Iterator[None]:
+    """A block in which a module has other parameters and buffers, as in `functional_call`."""
+    former = _exchanged(module, dict(parameters_and_buffers), tie_weights, strict)
+    try:
+        yield
+    finally:
+        _put_back(former)
 
 
 def _states(given: Any) -> Any:

@@ -12,9 +12,10 @@ from typing import Any
 
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, ShapeError
+from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.random.generator import unit
 from weft.functional.reductions.sums_and_extrema import first_extreme
+from weft.functional.shape.slicing import narrow
 from weft.functional.support.memory_formats import in_order
 from weft.nn import pool_arguments
 from weft.nn.conv_arguments import numbers
@@ -214,6 +215,42 @@ def _starts(sample: Any, size: int, window: int, places: int) -> Any:
     return where(grid == places - 1, size - window, begin)
 
 
+def _samples_for(x: Any, samples: Any, spatial: int) -> Any:
+    """The random numbers that place windows, [n, c, spatial]; of given ones the first n. Errors: ShapeError,
+    DTypeError for others."""
+    rows, channels = x._shape[:2]
+    if samples is None:
+        return unit((rows, channels, spatial), x._dtype)
+    need_tensor("fractional_max_pool", samples, "_random_samples")
+    text = _misfit(samples, x, spatial)
+    if text:
+        raise (DTypeError if "dtype" in text else ShapeError)(
+            text,
+            expected=f"{x._dtype.name}[{rows}, {channels}, {spatial}], or more rows",
+            got=describe("samples", samples),
+            fix="leave _random_samples out",
+        )
+    return narrow(samples, 0, 0, rows)
+
+
+def _misfit(samples: Any, x: Any, spatial: int) -> str:
+    """What is wrong with given random numbers, in PyTorch's words; nothing where they fit."""
+    shape = samples._shape
+    if samples._dtype is not x._dtype:
+        return "Expect _random_samples to have the same dtype as input"
+    if len(shape) != 3:
+        return f"Expect _random_samples to have 3 dimensions, got {len(shape)}"
+    if shape[0] < x._shape[0]:
+        return "Expect _random_samples.size(0) no less then input batch size."
+    if shape[1] != x._shape[1]:
+        return "Expect _random_samples.size(1) equals to input channel size."
+    return (
+        ""
+        if shape[2] == spatial
+        else f"Expect _random_samples.size(2) equals to {spatial}; got {shape[2]}."
+    )
+
+
 def _fractional(
     name: str,
     input: Any,
@@ -238,8 +275,7 @@ def _fractional(
                 got=f"{count} places of {width}",
                 fix="ask for fewer places",
             )
-    if samples is None:
-        samples = unit((*x._shape[:2], spatial), x._dtype)
+    samples = _samples_for(x, samples, spatial)
     linear: Any = None
     for axis in range(spatial):
         # in two dimensions the first sample places the columns

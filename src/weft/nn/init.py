@@ -45,6 +45,29 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _FIXED_GAINS[nonlinearity]
 
 
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:
+    with weft.no_grad():
+        return tensor.fill_(val)
+
+
+def _no_grad_zero_(tensor: Tensor) -> Tensor:
+    return _no_grad_fill_(tensor, 0.0)
+
+
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+    return uniform_(tensor, a, b, generator=generator)
+
+
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+    return normal_(tensor, mean, std, generator=generator)
+
+
+def _no_grad_trunc_normal_(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
+) -> Tensor:
+    return trunc_normal_(tensor, mean, std, a, b, generator=generator)
+
+
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """The number of inputs and outputs that one weight connects."""
     if tensor.dim() < 2:

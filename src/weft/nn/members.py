@@ -8,7 +8,16 @@ dictionaries that PyTorch users expect: `module._parameters`, and `module.__dict
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import (
+    Callable,
+    Collection,
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    MutableMapping,
+    ValuesView,
+)
 from copy import deepcopy
 from typing import Any
 
@@ -25,7 +34,72 @@ own_values: Callable[[Any], dict[str, Any]] = vars(Holder)["__dict__"].__get__
 _set_own_values = vars(Holder)["__dict__"].__set__
 
 
-class Members(MutableMapping[str, Any]):
+class _Reversible:
+    """A view of a dictionary, which can be walked backwards and printed as a dict's views can."""
+
+    _name = ""
+
+    def __reversed__(self: Any) -> Iterator[Any]:
+        return reversed(list(self))
+
+    def __repr__(self: Any) -> str:
+        return f"{self._name}({list(self)})"
+
+
+class _Keys(_Reversible, KeysView[str]):
+    """Names."""
+
+    _name = "dict_keys"
+
+
+class _Values(_Reversible, ValuesView[Any]):
+    """Values."""
+
+    _name = "dict_values"
+
+
+class _Items(_Reversible, ItemsView[str, Any]):
+    """Names with values."""
+
+    _name = "dict_items"
+
+
+class _DictLike(MutableMapping[str, Any]):
+    """A mapping with what programs do with a dict beside a mapping's methods: unions, and walks backwards."""
+
+    __slots__ = ()
+
+    def keys(self) -> _Keys:
+        """The names."""
+        return _Keys(self)
+
+    def values(self) -> _Values:
+        """The values."""
+        return _Values(self)
+
+    def items(self) -> _Items:
+        """The names with the values."""
+        return _Items(self)
+
+    def copy(self) -> dict[str, Any]:
+        """What is there now."""
+        return dict(self)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self))
+
+    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self, **other}
+
+    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**other, **self}
+
+    def __ior__(self, other: Mapping[str, Any]) -> Any:
+        self.update(other)
+        return self
+
+
+class Members(_DictLike):
     """`module._parameters` and its like: the members of some kinds in order of registration."""
 
     __slots__ = ("_kinds", "_owner", "_values")
@@ -68,10 +142,6 @@ class Members(MutableMapping[str, Any]):
             self._owner[name] = kinds.get(name, self._kinds[0])
             self._values[name] = value
 
-    def copy(self) -> dict[str, Any]:
-        """The members as they are now."""
-        return dict(self)
-
     def __repr__(self) -> str:
         return repr(dict(self))
 
@@ -81,7 +151,7 @@ _HIDDEN = "_non_persistent_buffers_set"
 _SHOWN = (*_BY_KIND, _HIDDEN)
 
 
-class Attributes(MutableMapping[str, Any]):
+class Attributes(_DictLike):
     """`module.__dict__` as PyTorch's modules have it: plain attributes, and members below `_parameters`, `_buffers` and
     `_modules`; live. What a module of Weft was saved or copied with can be written to it as well."""
 

@@ -13,7 +13,16 @@ from typing import Any
 from weft._build.lazy import join as _join
 from weft._build.lazy import later
 from weft.engine.api.api_function import defined_in
-from weft.nn import conv, dropout, loss_margin, normalization, padding, pooling, state
+from weft.nn import (
+    conv,
+    dropout,
+    loss_margin,
+    normalization,
+    padding,
+    pooling,
+    state,
+    transformer,
+)
 
 nn = later("weft.nn")  # which imports this module last
 # PyTorch's file, and the modules here that hold what it holds.
@@ -35,6 +44,10 @@ _BASES: dict[str, dict[str, Any]] = {
     "batchnorm": {"_NormBase": normalization._Tracking},
     "conv": {"_ConvNd": conv._Weighted, "_ConvTransposeNd": conv._ConvTranspose},
     "dropout": {"_DropoutNd": dropout._Dropout},
+    "transformer": {
+        "_get_activation_fn": transformer._activation,
+        "_get_clones": transformer._copies,
+    },
     "padding": {
         "_ConstantPadNd": padding._ConstantPad,
         "_ReflectionPadNd": padding._Pad,

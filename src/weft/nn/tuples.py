@@ -26,6 +26,21 @@ _triple = _ntuple(3, "_triple")
 _quadruple = _ntuple(4, "_quadruple")
 
 
+def _reverse_repeat_tuple(t: Any, n: int) -> tuple[Any, ...]:
+    """Paddings by dimension, as `pad` takes them: the last first, each `n` times."""
+    return tuple(value for value in reversed(t) for _ in range(n))
+
+
+def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
+    """Sizes with the last of the defaults where they are None. Errors: ValueError for too few defaults."""
+    if isinstance(out_size, int):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    last = defaults[-len(out_size) :]
+    return [default if v is None else v for v, default in zip(out_size, last, strict=True)]
+
+
 def consume_prefix_in_state_dict_if_present(
     state_dict: MutableMapping[str, Any], prefix: str
 ) -> None:

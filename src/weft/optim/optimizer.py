@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
@@ -22,6 +22,17 @@ from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
 from weft.nn.hooks import RemovableHandle, add_hook
 from weft.nn.moving import clear_gradient
 from weft.nn.refusals import typename
+from weft.optim.helpers import (  # noqa: F401 - PyTorch's place for them
+    _default_to_fused_or_foreach,
+    _disable_dynamo_if_unsupported,
+    _get_capturable_supported_devices,
+    _get_scalar_dtype,
+    _get_value,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
+)
 from weft.optim.stepping import Before, check_gradients, forget_gradients, with_hooks
 from weft.optim.stepping import (
     register_optimizer_step_post_hook as register_optimizer_step_post_hook,
@@ -31,6 +42,9 @@ from weft.optim.stepping import (
 )
 
 Group = dict[str, Any]
+
+
+ParamsT = Iterable[Any]  # in annotations: tensors, (name, tensor) pairs or dictionaries
 
 
 class _Required:

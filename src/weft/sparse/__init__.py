@@ -20,6 +20,8 @@ from weft.errors import ArgumentError
 from weft.sparse import products, reductions
 from weft.sparse.gradients import accumulate, as_dense, lookup, total
 from weft.sparse.making import sparse_coo_tensor, sparse_csr_tensor, sparse_mask, to_sparse
+from weft.sparse.older import TYPES as _TYPES
+from weft.sparse.older import spdiags as spdiags
 from weft.sparse.tensor import SparseTensor, no_memory, shown
 
 __all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "sum"]
@@ -144,5 +146,6 @@ class check_sparse_tensor_invariants:  # noqa: N801 - PyTorch's name
         return checked
 
 
-globals().update(all_public({name: globals()[name] for name in __all__}))
+globals().update(_TYPES)
+globals().update(all_public({name: globals()[name] for name in (*__all__, "spdiags")}))
 del all_public

@@ -29,6 +29,6 @@ def set_module(obj: object, mod: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("_contextlib", "_pytree"):
+    if name in ("_contextlib", "_pytree", "_python_dispatch", "_triton"):
         return import_module(f"weft.utils.{name}")
     return _find(name)

@@ -96,20 +96,42 @@ def _tuple_unflatten(parts: Any, _: object) -> tuple[Any, ...]:
     return tuple(parts)
 
 
+def _ordereddict_unflatten(parts: Any, keys: Any) -> OrderedDict[Any, Any]:
+    return OrderedDict(zip(keys, parts, strict=True))
+
+
+def _defaultdict_flatten(tree: Any) -> _Parts:
+    return list(tree.values()), [tree.default_factory, list(tree)]
+
+
+def _defaultdict_unflatten(parts: Any, found: Any) -> defaultdict[Any, Any]:
+    return defaultdict(found[0], zip(found[1], parts, strict=True))
+
+
+def _deque_flatten(tree: Any) -> _Parts:
+    return list(tree), tree.maxlen
+
+
+def _deque_unflatten(parts: Any, most: Any) -> deque[Any]:
+    return deque(parts, most)
+
+
+def _namedtuple_flatten(tree: Any) -> _Parts:
+    return list(tree), type(tree)
+
+
+def _namedtuple_unflatten(parts: Any, kind: Any) -> Any:
+    return kind(*parts)
+
+
+_ordereddict_flatten = _odict_flatten = _dict_flatten
+_odict_unflatten = _ordereddict_unflatten
 register_pytree_node(list, _list_flatten, _list_unflatten)
 register_pytree_node(tuple, _tuple_flatten, _tuple_unflatten)
 register_pytree_node(dict, _dict_flatten, _dict_unflatten)
-register_pytree_node(
-    OrderedDict, _dict_flatten, lambda parts, keys: OrderedDict(zip(keys, parts, strict=True))
-)
-register_pytree_node(
-    defaultdict,
-    lambda tree: (list(tree.values()), [tree.default_factory, list(tree)]),
-    lambda parts, found: defaultdict(found[0], zip(found[1], parts, strict=True)),
-)
-register_pytree_node(
-    deque, lambda tree: (list(tree), tree.maxlen), lambda parts, most: deque(parts, most)
-)
+register_pytree_node(OrderedDict, _ordereddict_flatten, _ordereddict_unflatten)
+register_pytree_node(defaultdict, _defaultdict_flatten, _defaultdict_unflatten)
+register_pytree_node(deque, _deque_flatten, _deque_unflatten)
 
 
 def _register_result(kind: Any) -> None:
@@ -120,15 +142,18 @@ for _kind in TYPES.values():
     _register_result(_kind)
 
 
-register_pytree_node(
-    namedtuple, lambda tree: (list(tree), type(tree)), lambda parts, kind: kind(*parts)
-)
+register_pytree_node(namedtuple, _namedtuple_flatten, _namedtuple_unflatten)
+_register_pytree_node = _private_register_pytree_node = register_pytree_node  # as packages call it
+
+
+def _is_namedtuple_instance(tree: Any) -> bool:
+    return isinstance(tree, tuple) and hasattr(tree, "_fields")
 
 
 def _get_node_type(tree: object) -> Any:
     """Under what a value is registered: its type, or `namedtuple`."""
-    is_named = isinstance(tree, tuple) and hasattr(tree, "_fields")
-    return namedtuple if is_named and type(tree) not in SUPPORTED_NODES else type(tree)
+    is_named = _is_namedtuple_instance(tree) and type(tree) not in SUPPORTED_NODES
+    return namedtuple if is_named else type(tree)
 
 
 def _is_leaf(tree: object, is_leaf: Callable[[object], bool] | None = None) -> bool:
@@ -185,6 +210,16 @@ def tree_leaves(tree: object, is_leaf: Callable[[object], bool] | None = None) -
 
 
 tree_iter = tree_leaves
+
+
+def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether a value is a leaf: of no class that is taken apart, or one that `is_leaf` keeps whole."""
+    return _is_leaf(tree, is_leaf)
+
+
+def is_structseq_instance(obj: Any) -> bool:
+    """Whether a value is one of the named tuples that functions of several results give."""
+    return type(obj) in TYPES.values()
 
 
 def tree_structure(tree: object, is_leaf: Callable[[object], bool] | None = None) -> TreeSpec:

@@ -36,6 +36,7 @@ _gather(
         "_utils.fetch": {
             "data.loader": "_IterableDatasetFetcher=_Fetcher _MapDatasetFetcher=_Fetcher"
         },
+        "backward_compatibility": {"data.worker": "worker_init_fn"},
         "datapipes": {"data.pipes": _PIPES},
         "datapipes.datapipe": {"data.pipes": _PIPES},
         "datapipes.iter": {"data.pipes": "IterDataPipe IterableWrapper"},

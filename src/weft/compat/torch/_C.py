@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from weft._build.lazy import join as _join
 from weft.engine.dispatch.torch_function import (
     DisableTorchFunctionSubclass,  # noqa: F401 - as above
+    has_mode,
 )
 from weft.engine.dispatch.torch_function import (
     disabled as _disabled_torch_function_impl,  # noqa: F401 - as above
@@ -39,6 +40,39 @@ def _log_api_usage_once(event: str) -> None:
     """Nothing is logged."""
 
 
+def _off() -> bool:
+    """No: nothing of the kind is on."""
+    return False
+
+
+_are_functorch_transforms_active = _cuda_isInBadFork = _get_cudnn_enabled = _off
+_jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _off
+
+
+def _ignored(*arguments: Any) -> bool:
+    """Nothing: there is no script compiler to set."""
+    return False
+
+
+_jit_set_profiling_executor = _jit_set_profiling_mode = _jit_set_texpr_fuser_enabled = _ignored
+_jit_set_nvfuser_enabled = _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _ignored
+
+
+def _get_accelerator() -> device:
+    """The device beside the CPU: none, so the CPU."""
+    return device("cpu")
+
+
+def _get_privateuse1_backend_name() -> str:
+    """What a device of one's own would be called."""
+    return "privateuseone"
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a mode sees calls of functions now."""
+    return bool(has_mode())
+
+
 def _get_default_device() -> str:
     """Where new tensors lie."""
     return "cpu"
@@ -50,6 +84,13 @@ class DispatchKey:
     AutocastCPU = "AutocastCPU"
     AutocastCUDA = "AutocastCUDA"
     AutocastXPU = "AutocastXPU"
+    Autograd = "Autograd"
+    CompositeExplicitAutograd = "CompositeExplicitAutograd"
+    CompositeImplicitAutograd = "CompositeImplicitAutograd"
+    CPU = "CPU"
+    CUDA = "CUDA"
+    Meta = "Meta"
+    Python = "Python"
 
 
 class DispatchKeySet(frozenset[str]):

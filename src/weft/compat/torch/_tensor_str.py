@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
-from weft.tensor.printing import get_printoptions, number_block
+from weft.tensor.printing import get_printoptions, number_block, set_printoptions
 
-__all__ = ["PRINT_OPTS"]
+__all__ = ["PRINT_OPTS", "printoptions"]
 
 
 class _InForce:
@@ -18,6 +20,17 @@ class _InForce:
 
 
 PRINT_OPTS = _InForce()
+
+
+@contextmanager
+def printoptions(**options: Any) -> Iterator[None]:
+    """A block in which tensors are printed otherwise; options as of `set_printoptions`."""
+    before = get_printoptions()._asdict()
+    set_printoptions(**options)
+    try:
+        yield
+    finally:
+        set_printoptions(**before)
 
 
 def _tensor_str(tensor: Tensor, indent: int) -> str:

@@ -53,6 +53,7 @@ def _nothing(enabled: bool = True) -> None:
     """Nothing to choose: there is one implementation."""
 
 
+cudnn.version = lambda: None  # type: ignore[attr-defined]
 cuda.math_sdp_enabled = _yes_for_one  # type: ignore[attr-defined]
 for _name in ("flash_sdp", "mem_efficient_sdp", "cudnn_sdp"):
     vars(cuda).update({f"{_name}_enabled": cuda.is_available, f"enable_{_name}": _nothing})

@@ -59,7 +59,10 @@ _gather(
             "nn.utils": "remove_spectral_norm spectral_norm",
             "nn.utils.hooked": "SpectralNorm",
         },
-        "stateless": {"func": "functional_call"},
+        "stateless": {
+            "func": "functional_call",
+            "func.modules": "_reparametrize_module=with_members",
+        },
         "weight_norm": {
             "nn.utils": "remove_weight_norm weight_norm",
             "nn.utils.hooked": "WeightNorm",

@@ -1,0 +1,56 @@
+"""What packages import about modes that see PyTorch's operators below its functions: here functions are what is seen.
+
+`weft.overrides.TorchFunctionMode` sees every call of a public function; there are no operators below them.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, NoReturn
+
+from weft.errors import NotDefinedError
+
+__all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass", "return_and_correct_aliasing"]
+
+
+class TorchDispatchMode:
+    """A mode of operators. Subclasses can be defined. Errors: NotImplementedError when one is entered."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The call itself."""
+        return func(*args, **(kwargs or {}))
+
+    def __enter__(self) -> NoReturn:
+        raise NotDefinedError(
+            f"{type(self).__name__}: there are no operators below the functions that programs call",
+            expected="a mode of functions",
+            got="a TorchDispatchMode",
+            fix="inherit from weft.overrides.TorchFunctionMode and define __torch_function__",
+        )
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing has been entered."""
+
+
+def is_traceable_wrapper_subclass(t: Any) -> bool:
+    """Whether a tensor is made of others that a trace looks at: never."""
+    return False
+
+
+def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """What a function returned, as it is."""
+    return out
+
+
+def _get_current_dispatch_mode() -> None:
+    """The innermost mode: none."""
+
+
+def _get_current_dispatch_mode_stack() -> list[TorchDispatchMode]:
+    """The modes that are on: none."""
+    return []
+
+
+def _disable_current_modes() -> nullcontext[None]:
+    """A context that changes nothing: no mode is on."""
+    return nullcontext()
