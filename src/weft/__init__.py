@@ -40,6 +40,7 @@ try:
     from weft.engine.ir import tape as _tapes
     from weft.functional.elementwise import binary as _binary
     from weft.ops import TABLE as _TABLE
+    from weft.ops.direct_vjps import define_all as _define_direct_vjps
 except (
     ImportError,
     AttributeError,
@@ -230,6 +231,7 @@ def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 _join()
 del _join
+_define_direct_vjps()
 _find, __dir__ = _export_later(__name__, _EXPORTS)
 
 

@@ -9,12 +9,14 @@ keep (`At`).
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.backward.apply_vjp import MOST_ARGUMENTS, PyList_GET_ITEM
+from cython.cimports.weft.engine.backward.direct_vjp import vjp_direct, vjp_direct_of
 from cython.cimports.weft.engine.capi.vectorcall import PyObject_Vectorcall
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
+from cython.cimports.weft.engine.ir.tape import current_tape
 
 from weft._build.compiled import require
 from weft.engine.backward.saved_tensor_hooks import unpacked
@@ -55,6 +57,10 @@ def input_shapes(node: Node) -> tuple:
 def vjp_single(node: Node, g, create: cython.bint) -> list:
     """The cotangents of one node's inputs."""
     shapes: tuple = input_shapes(node)
+    if not create and (node.observers is None or not node.observers.has_packed):
+        parts: list = vjp_direct(node, g, shapes)
+        if parts is not None:
+            return parts
     inputs: list = [None] * len(shapes)
     mask: cython.longlong = node.saved
     index: cython.Py_ssize_t
@@ -116,12 +122,15 @@ def _apply_rules(row: Primitive, g, at: At, inputs: list, result, edges: tuple) 
             for part, edge in zip(row.vjps[0](g, at), edges, strict=True)
         ]
     parts: list = [None] * count
+    direct: cython.bint = not current_tape().mode.grad
     index: cython.Py_ssize_t
     for index in range(count):
         rule = row.vjps[index]
         if edges[index] is None or rule is None:
             continue
-        part = _apply_rule(rule, g, row.residuals[index], at, inputs, result)
+        part = vjp_direct_of(row, index, g, at.shape, inputs, result) if direct else None
+        if part is None:
+            part = _apply_rule(rule, g, row.residuals[index], at, inputs, result)
         if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
             part = sum_to(part, at.shapes[index])
         parts[index] = part

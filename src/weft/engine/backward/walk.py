@@ -41,7 +41,7 @@ from weft.engine.backward.reachability import ALONE, freed
 from weft.engine.backward.reshape_gradients import fit_all
 from weft.engine.backward.saved_tensor_hooks import put_back_hooks
 from weft.engine.frontend.recorder import cast
-from weft.engine.ir.primitive import COMPOSITE
+from weft.engine.ir.primitive import COMPOSITE, CONTRACT, REDUCE, REGION
 from weft.engine.ir.tape import last_sequence
 from weft.engine.pipeline.batching import batch, batched_residuals
 from weft.engine.pipeline.batching.operand_packing import row_of
@@ -49,6 +49,9 @@ from weft.ops.primitives import reshape
 
 require(__name__, cython.compiled)
 
+_region = cython.declare(cython.int, REGION)
+_contract = cython.declare(cython.int, CONTRACT)
+_reduce = cython.declare(cython.int, REDUCE)
 _soon = cython.declare(cython.Py_ssize_t, 24)  # steps ahead at which flags are asked for
 
 
@@ -169,7 +172,7 @@ class Walk(Settling):
             if is_sparse(part):
                 return core_hooks.sparse().total(parts)
         parts = join_blocks(parts, shape)
-        if len(parts) > 1 and not self.create and self.units is None:
+        if len(parts) > 1 and not self.create and self.units is None and _may_join(parts):
             parts = combine_accumulations.join(parts, shape)
         for part in parts:
             result = part if result is None else result + part
@@ -470,6 +473,17 @@ class Walk(Settling):
             call_after(leaf, leaf.hooks.post_accumulate)
         if sink.observers is not None:
             after_node(sink.observers, [], (None,))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _may_join(parts: list) -> cython.bint:
+    """Whether there are two contributions of a kind that `combine_accumulations` brings together."""
+    count: cython.int = 0
+    for part in parts:
+        kind: cython.int = value(part).row.kind
+        count += kind in (_region, _contract, _reduce)
+    return count > 1
 
 
 @cython.cfunc

@@ -109,7 +109,8 @@ cdef extern from *:
     PyObject* weft_caller(weft_judge is_internal, int* place)
 
 cdef enum:
-    SEEN = 256  # code objects whose origin is remembered
+    SEEN_BITS = 12
+    SEEN = 1 << SEEN_BITS  # code objects whose origin is remembered
 
 cdef PyObject* caller(int* place) noexcept
 

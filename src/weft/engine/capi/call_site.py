@@ -10,7 +10,7 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.call_site import (
-    SEEN,
+    SEEN_BITS,
     PyGC_Disable,
     PyGC_Enable,
     weft_caller,
@@ -23,6 +23,7 @@ from weft.errors import DEMO, PACKAGE
 require(__name__, cython.compiled)
 
 FILES = 4096
+_SPREAD = cython.declare(cython.uint, 0x9E3779B1)
 _known = cython.declare(LruTable, LruTable(FILES))  # file -> whether it is the library's own
 
 
@@ -30,7 +31,8 @@ _known = cython.declare(LruTable, LruTable(FILES))  # file -> whether it is the 
 @cython.exceptval(check=False)
 def _is_internal(code: cython.pointer(PyObject)) -> cython.int:
     """Whether code is the library's own; the answer is kept by code object, which is kept alive for it."""
-    place: cython.int = (cython.cast(uintptr_t, code) >> 5) % SEEN
+    spread: cython.uint = cython.cast(cython.uint, cython.cast(uintptr_t, code) >> 4) * _SPREAD
+    place: cython.int = cython.cast(cython.int, spread >> (32 - SEEN_BITS))
     if _codes[place] != code:
         _remember(place, cython.cast(object, code))
     return _verdicts[place]

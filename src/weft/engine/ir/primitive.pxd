@@ -1,6 +1,9 @@
 cdef enum:
     MASKS = 8  # a row has at most so many derivatives of its own; the last one stands for all that follow
 
+    ARRIVING = -3  # among what a derivative reads: the arriving cotangent; -1 is the result, others are operands
+    SOURCES = 4  # that a derivative as a row reads at most
+
 cdef class Primitive:
     cdef readonly str name
     cdef readonly str grad_name
@@ -26,8 +29,16 @@ cdef class Primitive:
     cdef readonly object strides
     cdef readonly object samples
     cdef readonly object why
+    cdef public tuple direct  # `weft.ops.direct_vjps`: a `DirectVjp` or None for each operand; None: not asked for yet
     cdef int mask_count
     cdef long long[MASKS] masks
+
+cdef class DirectVjp:
+    # A derivative rule that is one row (None: the cotangent as it arrives), and what that reads.
+    cdef readonly Primitive row
+    cdef readonly tuple sources
+    cdef int count
+    cdef int[SOURCES] numbers
 
 cdef Primitive value_row
 cdef Primitive scalar_row

@@ -2,7 +2,7 @@
 """The records of the op table as the recorder and the schedule read them. `weft.ops.row` builds and checks them."""
 
 import cython
-from cython.cimports.weft.engine.ir.primitive import MASKS
+from cython.cimports.weft.engine.ir.primitive import ARRIVING, MASKS
 
 from weft._build.compiled import require
 
@@ -10,6 +10,7 @@ require(__name__, cython.compiled)
 
 ELEMENTWISE, REDUCE, VIEW, REGION, CONTRACT, INDEX, SCATTER, SCAN, SOURCE, ROWS, HOST = range(11)
 COMPOSITE, MACRO = 11, 12
+ARRIVING_COTANGENT = ARRIVING
 KIND_NAMES = (
     "elementwise",
     "reduce",
@@ -65,6 +66,21 @@ class Primitive:
 
     def __repr__(self):
         return f"<op {self.name}>"
+
+
+@cython.final
+@cython.cclass
+class DirectVjp:
+    """A derivative rule that is one elementwise row on what it reads: `ARRIVING_COTANGENT` for the cotangent, -1 for
+    the result, operands by number. Without a row it gives the cotangent as it arrives."""
+
+    def __init__(self, row: Primitive | None, sources: tuple):
+        self.row = row
+        self.sources = sources
+        self.count = len(sources)
+        index: cython.int
+        for index in range(self.count):
+            self.numbers[index] = sources[index]
 
 
 def _bare_row(name):

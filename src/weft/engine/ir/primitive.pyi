@@ -14,9 +14,15 @@ SOURCE: int
 ROWS: int
 HOST: int
 COMPOSITE: int
+ARRIVING_COTANGENT: int
 KIND_NAMES: tuple[str, ...]
 VALUE_ROW: Primitive
 SCALAR_ROW: Primitive
+
+class DirectVjp:
+    row: Primitive | None
+    sources: tuple[int, ...]
+    def __init__(self, row: Primitive | None, sources: tuple[int, ...]) -> None: ...
 
 class Primitive:
     name: str

@@ -90,11 +90,14 @@ def is_interpreted(
         return False
     if config.explain or is_watched():  # by somebody who asks about programs
         return False
-    if flushes_subnormals(len(pending)) or not interpreter.can_run(pending):
-        return False
-    if not every and not (interpreter.pays(pending) and interpreter.may_know_most(pending)):
+    if flushes_subnormals(len(pending)):
         return False
     flush: Interpretation = Interpretation(pending)
+    if not flush.can_run or not (
+        every or (flush.gain_ns > 0 and interpreter.may_know_most(pending))
+    ):
+        flush.stop()
+        return False
     if every:
         flush.most_misses = len(pending)
     if config.cache:

@@ -1,14 +1,18 @@
 from weft.engine.capi.growable_array cimport Array
+from weft.engine.devices.tuning cimport Tiering
 from weft.engine.ir.node cimport Node
 
 cdef class Interpretation:
     cdef list order
     cdef Array operands
     cdef bint runs
+    cdef bint can_run
+    cdef double gain_ns
     cdef Py_ssize_t missed
     cdef Py_ssize_t most_misses
 
     cdef int hold(self, Node node) except -1
+    cdef int weigh(self, Node node, Tiering tuning) except -1
     cdef Node operand(self, Py_ssize_t number)
     cdef bint release(self) noexcept
     cdef void free(self) noexcept

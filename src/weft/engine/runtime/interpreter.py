@@ -7,7 +7,7 @@ it lies, and any other node is lowered by itself (`single_node`). Nothing is bat
 come again. The loop over the nodes is the driver's, which goes on
 with the whole pipeline where a node cannot be run here.
 
-`pays` is the cost model (`Tuning.tiering`): scheduling costs about the same for each node, and spares memory traffic
+`gain_ns` is the cost model (`Tuning.tiering`): scheduling costs about the same for each node, and spares memory traffic
 where values are large.
 """
 
@@ -56,32 +56,11 @@ _strided_row = cython.declare(Primitive, TABLE["strided"])
 _take_add_row = cython.declare(Primitive, TABLE["take_add"])
 
 
-def can_run(pending: list) -> bool:
-    """Whether nodes can run one by one: batches are the schedule's, and so is what reads failed values."""
-    node: Node
-    source: Node
-    for node in pending:
-        if node.quotient is not None:
-            return False
-        for source in node.inputs or ():
-            if source.error is not None:
-                return False
-    return True
-
-
 def pays(pending: list) -> bool:
-    """Whether nodes take less time one by one than to be scheduled and then run."""
-    stored: cython.double = 0
-    gain: cython.double = 0
-    tuning: Tiering = default_device().tuning.tiering
-    called: cython.double = tuning.schedule_ns - tuning.call_ns
-    lowered: cython.double = tuning.schedule_ns - tuning.lower_ns
-    node: Node
-    for node in pending:
-        if node.row.kind != _view:
-            stored += node.numel * node.dtype.itemsize
-        gain += called if may_be_called(node) else lowered
-    return stored / 1024 * tuning.traffic_ns_of_a_kb < gain
+    """Whether nodes can run one by one, and take less time so than to be scheduled and then run."""
+    flush: Interpretation = Interpretation(pending)
+    flush.stop()
+    return flush.can_run and flush.gain_ns > 0
 
 
 def may_know_most(pending: list) -> bool:
@@ -136,21 +115,25 @@ def _is_exchanged(node: Node) -> cython.bint:
 class Interpretation:
     """The nodes of one flush, the next one to run last. Each operand is held (`Node.live`) once for each reader;
     `operands` lists them behind each other: which, with the lowest bit set where it runs in this flush too, and then
-    how many the node has."""
+    how many the node has. Where it `can_run`, `gain_ns` is what that spares in scheduling, less what fusing would
+    spare; where it cannot, there are rows of batches or failed values among what it reads."""
 
     def __cinit__(self, pending: list):
         self.operands = empty()
         self.order = []
-        self.runs = True
+        self.runs = self.can_run = True
         tuning: Tiering = default_device().tuning.tiering
         self.most_misses = tuning.unknown_nodes + len(pending) // tuning.nodes_of_an_unknown_one
+        position: cython.Py_ssize_t
         node: Node
-        for node in reversed(pending):
-            if node.live > 0 and node.state == PENDING:
+        for position in range(len(pending) - 1, -1, -1):
+            node = pending[position]
+            if node.quotient is not None:
+                self.can_run = False
+            elif node.live > 0 and node.state == PENDING:
                 self.order.append(node)
                 self.hold(node)
-                if _is_exchanged(node):
-                    self.runs = False
+                self.weigh(node, tuning)
 
     def __dealloc__(self):
         drop(cython.address(self.operands))
@@ -162,9 +145,27 @@ class Interpretation:
         source: Node
         for source in node.inputs:
             source.live += 1
+            if source.error is not None:
+                self.can_run = False
             address = cython.cast(cython.longlong, cython.cast(cython.p_void, source))
             put(cython.address(self.operands), address | (source.state == PENDING))
         return put(cython.address(self.operands), len(node.inputs))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def weigh(self, node: Node, tuning: Tiering) -> cython.int:
+        """Add up what a node says about the flush."""
+        stored: cython.double = 0
+        if node.row.kind != _view:
+            stored = node.numel * node.dtype.itemsize
+        self.gain_ns += tuning.schedule_ns - tuning.traffic_ns_of_a_kb / 1024 * stored
+        if may_be_called(node):
+            self.gain_ns -= tuning.call_ns
+            return 0
+        self.gain_ns -= tuning.lower_ns
+        if _is_exchanged(node):
+            self.runs = False
+        return 0
 
     @cython.cfunc
     @cython.inline

@@ -64,6 +64,7 @@ require(__name__, cython.compiled)
 
 _cat_row = cython.declare(Primitive, TABLE["cat"])
 _stack_row = cython.declare(Primitive, TABLE["stack"])
+_view_kind = cython.declare(cython.int, VIEW)
 _watcher = None
 
 
@@ -124,7 +125,7 @@ def _pays(groups: list, nodes: list) -> cython.bint:
         else:
             spared += _terms(members) - 1 - tuning.gathers_of_a_batch
     for node in nodes:
-        count += node.row.kind != VIEW
+        count += node.row.kind != _view_kind
     if count < tuning.narrow_nodes:
         return spared > 0
     return spared * tuning.nodes_of_a_spared_one >= count

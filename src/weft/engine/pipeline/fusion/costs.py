@@ -11,6 +11,7 @@ from cython.cimports.weft.engine.devices.tuning import Costs
 from cython.cimports.weft.engine.ir.node import Node
 
 from weft._build.compiled import require
+from weft.ops.direct_vjps import OPERATIONS
 
 require(__name__, cython.compiled)
 
@@ -18,5 +19,17 @@ require(__name__, cython.compiled)
 @cython.ccall
 def cost_of(costs: Costs, node: Node) -> cython.double:
     """What a node costs whose operands are all read."""
-    own: cython.double = costs.operations.get(node.row.name, costs.other_operation)
-    return own + costs.read * len(node.inputs)
+    return _own_cost(costs, node.row.name) + costs.read * len(node.inputs)
+
+
+@cython.cfunc
+def _own_cost(costs: Costs, name: str) -> cython.double:
+    """What the operation of a name costs; the row of a derivative rule as much as the operations of the rule."""
+    own = costs.operations.get(name)
+    parts: tuple = OPERATIONS.get(name) if own is None else None
+    if parts is None:
+        return costs.other_operation if own is None else own
+    total: cython.double = 0
+    for part in parts:
+        total += _own_cost(costs, part)
+    return total

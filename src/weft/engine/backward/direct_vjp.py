@@ -1,0 +1,148 @@
+# cython: language_level=3
+"""Derivative rules that are one row (`weft.ops.direct_vjps`), recorded without calling the rule.
+
+In come a node, or the values that the rule of a batch is given, and the arriving cotangent; out go the cotangents of
+inputs, one node each. Only where nothing is differentiated again.
+"""
+
+import cython
+from cython.cimports.weft.engine.backward.direct_vjp import RESULT, WAY_SHIFT
+from cython.cimports.weft.engine.frontend.node_factory import append, count_elements
+from cython.cimports.weft.engine.frontend.recorder import check_budget
+from cython.cimports.weft.engine.frontend.resolve import value
+from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import ARRIVING, DirectVjp, Primitive
+from cython.cimports.weft.engine.ir.tape import ambient, current_tape
+from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
+
+from weft._build.compiled import require
+from weft.engine.ir.primitive import ELEMENTWISE
+from weft.engine.pipeline.batching.batched_residuals import saved_input, saved_result
+from weft.ops.direct_vjps import direct_vjps
+from weft.ops.primitives import sum_to
+
+require(__name__, cython.compiled)
+
+_elementwise = cython.declare(cython.int, ELEMENTWISE)
+_SPREAD = cython.declare(cython.uint, 0x9E3779B1)
+
+
+@cython.cfunc
+@cython.inline
+def _rules(row: Primitive) -> tuple:
+    """The rules of a row as rows, for each operand; None where the row is of a kind that has none."""
+    if row.direct is None and row.kind == _elementwise:
+        row.direct = direct_vjps(row)
+    return row.direct
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _fits(g: Tensor, dtype: DType, shape: tuple) -> cython.bint:
+    """Whether a cotangent is what direct rules are made for: real, in row-major order, of the type and shape of the
+    value; and nobody watches what is recorded."""
+    if g._dtype is not dtype or dtype.category != 2 or g.strides is not None or ambient > 0:
+        return False
+    return g._shape is shape or g._shape == shape
+
+
+@cython.cfunc
+def vjp_direct(node: Node, g, shapes: tuple) -> list:
+    """The cotangents of one node's inputs, of these shapes; None where the rule of one that has an edge is more than a
+    row."""
+    rules: tuple = _rules(node.row)
+    edges: tuple = node.edges
+    index: cython.Py_ssize_t
+    if rules is None or not _fits(g, node.dtype, node.shape):
+        return None
+    for index in range(len(edges)):
+        if edges[index] is not None and rules[index] is None:
+            return None
+    parts: list = [None] * len(edges)
+    for index in range(len(edges)):
+        if edges[index] is not None:
+            rule: DirectVjp = rules[index]
+            part: Tensor = g if rule.row is None else _vjp_of(rule, node, index, g)
+            if part is None:
+                return None
+            parts[index] = part if part._shape is shapes[index] else sum_to(part, shapes[index])
+    return parts
+
+
+@cython.cfunc
+def _vjp_of(rule: DirectVjp, node: Node, index: cython.Py_ssize_t, g: Tensor) -> Tensor:
+    """The cotangent of one input of a node; None where the rule reads a value of another type."""
+    sources: list = [None] * rule.count
+    place: cython.Py_ssize_t
+    for place in range(rule.count):
+        number: cython.int = rule.numbers[place]
+        source: Node
+        if number == ARRIVING:
+            source = value(g)
+        elif node.quotient is not None:
+            source = saved_result(node) if number == RESULT else saved_input(node, number)
+        else:
+            source = node if number == RESULT else node.inputs[number]
+        if source.dtype is not node.dtype:
+            return None
+        sources[place] = source
+    return _recorded(rule.row, node.row, index, sources, node.shape, node.numel)
+
+
+@cython.cfunc
+def vjp_direct_of(
+    row: Primitive, index: cython.Py_ssize_t, g, shape: tuple, inputs: list, result
+) -> object:
+    """The cotangent of one input of a value of this shape, from tensors; None where the rule is more than a row."""
+    rules: tuple = _rules(row)
+    arriving: Tensor = g
+    if rules is None or rules[index] is None or not _fits(arriving, arriving._dtype, shape):
+        return None
+    rule: DirectVjp = rules[index]
+    if rule.row is None:
+        return g
+    sources: list = [None] * rule.count
+    place: cython.Py_ssize_t
+    for place in range(rule.count):
+        number: cython.int = rule.numbers[place]
+        source: Tensor = g
+        if number != ARRIVING:
+            source = result if number == RESULT else inputs[number]
+        if source._dtype is not arriving._dtype or source.strides is not None:
+            return None
+        sources[place] = value(source)
+    return _recorded(rule.row, row, index, sources, shape, count_elements(shape))
+
+
+@cython.cfunc
+def _recorded(
+    made: Primitive,
+    row: Primitive,
+    index: cython.Py_ssize_t,
+    sources: list,
+    shape: tuple,
+    numel: cython.longlong,
+) -> Tensor:
+    """Record the row of a rule. The rule's number stands in its place for the way through the library, by which batches
+    tell the operations of one cell apart."""
+    inputs: tuple
+    first: Node = sources[0]
+    if len(sources) == 1:
+        inputs = one(first)
+    elif len(sources) == 2:
+        inputs = two(first, sources[1])
+    elif len(sources) == 3:
+        inputs = three(first, sources[1], sources[2])
+    else:
+        inputs = tuple(sources)
+    node: Node = append(current_tape(), made, inputs, None, shape, numel, first.dtype, None)
+    if node.offset_in_code >= 0:
+        way: cython.uint = cython.cast(cython.uint, row.code * 8 + index + 1) * _SPREAD
+        node.offset_in_code ^= cython.cast(cython.int, way >> (WAY_SHIFT + 1) << WAY_SHIFT)
+    part: Tensor = wrap(node, None)
+    check_budget()
+    return part

@@ -1,0 +1,176 @@
+"""Derivative rules as rows: what a rule records of elementwise operations is one row, where nothing is differentiated
+again.
+
+In come the rows whose rules are written in the framework's own operations; out goes, for each rule that is elementwise,
+a `DirectVjp`: the row that gives a cotangent, and what it reads. A rule of one operation has that operation's row; of
+several, a row of its own, `tanh_vjp_self` for the rule of `self` in `tanh`, which computes in one kernel what the rule
+records as nodes, operation by operation: the bits are the same. Where a cotangent is differentiated again (with
+`create_graph`, in forward mode) the rule itself is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.engine.frontend.node_factory import make_value
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.node import Node
+from weft.engine.ir.primitive import (
+    ARRIVING_COTANGENT,
+    ELEMENTWISE,
+    SCALAR_ROW,
+    DirectVjp,
+    Primitive,
+)
+from weft.ops.row import TABLE, Rule, define, not_differentiable
+
+MOST_OPERATIONS = 12  # of a rule that is one row
+MOST_SOURCES = 4  # that it reads
+_AT = -2  # among what a rule asks for: `at`
+_DIFFERENTIATED_ELSEWHERE = not_differentiable(
+    "recorded where nothing is differentiated again; elsewhere the rule itself is recorded"
+)
+_OF_RULE: dict[Rule, DirectVjp] = {}
+OPERATIONS: dict[str, tuple[str, ...]] = {}  # of a row that a rule of several has got: their names
+
+
+class Step:
+    """One operation of a rule: a row, the dtype of its result, and its operands: the numbers of earlier steps, of what
+    the rule reads (`~number`), and Python numbers with their types."""
+
+    def __init__(self, row: Primitive, dtype: Any, operands: list[int | tuple[Any, Any]]) -> None:
+        self.row, self.dtype, self.operands = row, dtype, operands
+
+
+def direct_vjps(row: Primitive) -> tuple[DirectVjp | None, ...]:
+    """For each operand of a row its rule as a row; None where the rule is more than that."""
+    return tuple([None if rule is None else _OF_RULE.get(rule) for rule in row.vjps])
+
+
+def define_all() -> None:
+    """Look at the rules of all elementwise rows of floats, and define the rows that they need."""
+    mode = tapes.tape().mode
+    grad, mode.grad = mode.grad, False
+    try:
+        with tapes.intact():
+            for row in list(TABLE.values()):
+                if row.differentiable and row.kind == ELEMENTWISE and _is_of_floats(row):
+                    _define_of(row)
+    finally:
+        mode.grad = grad
+
+
+def _is_of_floats(row: Primitive) -> bool:
+    """Whether a row makes floats of nothing but floats."""
+    made = dtypes.float32 if row.dtype is None else row.dtype(None, dtypes.float32)
+    return "float32" in row.takes and "boolean" not in row.samples and made is dtypes.float32
+
+
+def _define_of(row: Primitive) -> None:
+    for name, rule, saves in zip(row.operands, row.vjps, row.residuals, strict=True):
+        if rule is None or rule in _OF_RULE or _AT in saves:
+            continue
+        found = _read(rule, saves)
+        if found is not None:
+            _OF_RULE[rule] = _row_for(
+                f"{row.name}_vjp_{name}", row, found, (ARRIVING_COTANGENT, *saves)
+            )
+
+
+def _read(rule: Rule, saves: tuple[int, ...]) -> list[Step] | None:
+    """The operations that a rule records, in order; None where they are not all elementwise, or too many."""
+    sources = [make_value(dtypes.float32, (2,), None, 0) for _ in range(1 + len(saves))]
+    result = rule(*[wrap_node(source) for source in sources])
+    steps: list[Step] = []
+    known: dict[Node, int] = {source: ~number for number, source in enumerate(sources)}
+    waiting = [value_of(result)]
+    while waiting:
+        node = waiting[-1]
+        if node in known:
+            waiting.pop()
+            continue
+        if node.row.kind != ELEMENTWISE or node.params is not None or node.shape != (2,):
+            return None
+        missing = [i for i in node.inputs if i.row is not SCALAR_ROW and i not in known]
+        if missing:
+            waiting += missing
+            continue
+        operands: list[Any] = [known.get(i, (i.params, i.dtype)) for i in node.inputs]
+        known[node] = len(steps)
+        steps.append(Step(node.row, node.dtype, operands))
+    return steps if len(steps) <= MOST_OPERATIONS and len(sources) <= MOST_SOURCES else None
+
+
+def _row_for(name: str, row: Primitive, steps: list[Step], sources: tuple[int, ...]) -> DirectVjp:
+    """The row that computes what a rule records, and what it reads: one that there is, or a new one."""
+    if not steps:
+        return DirectVjp(None, sources[:1])
+    only = steps[0]
+    if len(steps) == 1 and all(isinstance(operand, int) for operand in only.operands):
+        return DirectVjp(only.row, tuple([sources[~operand] for operand in only.operands]))
+    names = ["g", *["result" if n < 0 else row.operands[n] for n in sources[1:]]]
+    made = define(
+        name,
+        kind="elementwise",
+        operands=" ".join(names),
+        numpy=_numpy_of(steps),
+        vjp=_DIFFERENTIATED_ELSEWHERE,
+        samples=["real", *["positive" if n < 0 else row.samples[n] for n in sources[1:]]],
+        lower=_lowering_of(steps),
+        takes="float",
+    )
+    OPERATIONS[name] = tuple(step.row.name for step in steps)
+    return DirectVjp(made, sources)
+
+
+def _evaluated(
+    steps: list[Step],
+    given: tuple[Any, ...],
+    apply: Callable[[Step, list[Any]], Any],
+    number: Callable[[Any, Any], Any],
+) -> Any:
+    """The last step's value, from those that the rule reads."""
+    values: list[Any] = []
+    for step in steps:
+        operands = [
+            number(*operand)
+            if isinstance(operand, tuple)
+            else values[operand]
+            if operand >= 0
+            else given[~operand]
+            for operand in step.operands
+        ]
+        values.append(apply(step, operands))
+    return values[-1]
+
+
+def _numpy_of(steps: list[Step]) -> Rule:
+    """The meaning in NumPy."""
+
+    def numpy(*given: Any) -> Any:
+        return _evaluated(
+            steps, given, lambda step, operands: step.row.numpy(*operands), lambda number, _: number
+        )
+
+    return numpy
+
+
+def _lowering_of(steps: list[Step]) -> Rule:
+    """The lowering: that of each operation, in the type of the kernel where the rule's is a float."""
+
+    def lower(emitter: Any, dtype: str, *given: Any) -> Any:
+        def name_of(found: Any) -> str:
+            return dtype if found.category == 2 else str(found.name)
+
+        return _evaluated(
+            steps,
+            given,
+            lambda step, operands: step.row.lower(emitter, name_of(step.dtype), *operands),
+            lambda number, found: emitter.constant(number, name_of(found)),
+        )
+
+    return lower
