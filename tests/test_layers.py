@@ -49,6 +49,7 @@ engine.pipeline.memory_plan
 engine.pipeline.launch_ir
 engine.pipeline.lowering
 engine.pipeline.single_node
+engine.pipeline.budget
 engine.pipeline.tiering
 engine.pipeline.horizontal_fusion
 engine.pipeline.record_text
@@ -76,8 +77,8 @@ functional
 weft
 sparse
 nn
-optim compat.operator_schema
-array_api fft func futures library linalg masked multiprocessing nested overrides profiler quasirandom signal \
+optim
+array_api fft func futures library linalg masked memory multiprocessing nested overrides profiler quasirandom signal \
 special torch_version utils._pytree
 amp as_torch data distributions io jit testing
 cuda serialization

@@ -120,6 +120,7 @@ _EXPORTS = {
     **dict.fromkeys(_AUTOCAST.split(), "amp"),
     "GradScaler": "amp",
     "OutOfMemoryError": "errors",
+    **dict.fromkeys(("set_memory_budget", "memory_budget", "memory_report"), "memory"),
     "native_layer_norm": "nn.native",
     "native_group_norm": "nn.native",
     "native_batch_norm": "nn.native",

@@ -7,18 +7,21 @@ WEFT_EAGER      1: run every operation at its call
 WEFT_CACHE_DIR  directory of the kernel cache ("": no disk cache)
 WEFT_NUM_THREADS  threads of the executor
 WEFT_CHECK_BUILD  1: refuse a build that is older than its sources
+WEFT_MEMORY_BUDGET  how much memory values may take, as "2 GB"
+WEFT_SPILL_DIR  directory for values that do not fit into the budget and cannot be computed again
 WEFT_GUARD      1: put the end of every buffer against memory that cannot be touched; begin: its begin
 """
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, ArgumentTypeError
 
 PARTS = ("schedule", "kernels", "memory", "passes")
 USUAL_PARTS = PARTS[:3]
@@ -58,6 +61,43 @@ def _guarded_side() -> str:
     return {"1": "end", "end": "end", "begin": "begin"}.get(given, "")
 
 
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+
+
+def bytes_of(amount: Any) -> int:
+    """An amount of memory in bytes: an integer, or a number with a unit ("2 GB", "512MiB").
+
+    Errors: ValueError for what is no amount, TypeError for what is neither text nor an integer.
+    """
+    expected = 'a positive number of bytes, or text as "2 GB" with a unit of ' + ", ".join(
+        ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
+    )
+    if isinstance(amount, bool) or not isinstance(amount, int | str):
+        raise ArgumentTypeError("memory budget", expected=expected, got=repr(amount))
+    text = str(amount).strip()
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text)
+    unit = UNITS.get(match[2].upper()) if match else None
+    nbytes = int(float(match[1]) * unit) if match and unit else 0
+    if not 0 < nbytes < 1 << 62:
+        raise ArgumentError("memory budget", expected=expected, got=repr(amount))
+    return nbytes
+
+
+def _budget_of_environment() -> int | None:
+    """WEFT_MEMORY_BUDGET; what is no amount is ignored, and said."""
+    given = os.environ.get("WEFT_MEMORY_BUDGET", "")
+    try:
+        return bytes_of(given) if given else None
+    except ArgumentError as error:
+        warnings.warn(
+            f"WEFT_MEMORY_BUDGET={given!r} ignored: expected {error.expected}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
 class Config:
     """The settings in force; change attributes directly or for a block with `explaining`."""
 
@@ -70,6 +110,8 @@ class Config:
             "novel"  # which flushes run node by node: "novel" ones where it pays, "every", "none"
         )
         self.replay = os.environ.get("WEFT_REPLAY", "")  # read once, as replaying is first needed
+        self.memory_budget = _budget_of_environment()  # read once, when the pool is made
+        self.spill_dir = os.environ.get("WEFT_SPILL_DIR", "")  # read once, as something is spilled
         self.guard = _guarded_side()  # read once, when the pool is made
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -213,6 +213,12 @@ class OutOfMemoryError(WeftError, MemoryError, RuntimeError):
     """More memory than there is; nothing was allocated or changed."""
 
 
+class SpillError(WeftError, OSError, RuntimeError):
+    """Values that were to go to a file for want of memory, which did not take them."""
+
+    __str__ = Exception.__str__  # OSError would show its number
+
+
 class CheckpointError(WeftError, RuntimeError):
     """A file that is not what `save` writes, or is damaged."""
 

@@ -25,7 +25,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.runtime.numpy_views import window_over
-from weft.errors import OutOfMemoryError
+from weft.errors import OutOfMemoryError, user_line
 from weft.ops import TABLE, primitives
 
 pipeline = later("weft.engine.pipeline.driver")
@@ -66,6 +66,9 @@ class Extent:
         self.nbytes = nbytes
 
 
+LISTED = 1 << 15  # bytes above which the pool knows whose value a buffer holds
+
+
 class Foreign:
     """Memory that others can write: all of a storage as a flat array, and the array that was handed out (weakly);
     `exported` is None for memory that came from outside."""
@@ -89,6 +92,8 @@ def node_of_array(array: Any, dtype: DType) -> Any:
     """A done node with a copy of an array of raw elements."""
     shape = array.shape
     buffer: Any = pool.allocate(array.nbytes)
+    if array.nbytes > LISTED:
+        pool.describe(buffer, user_line(), 0, shape, dtype)
     if array.size:
         np.ndarray(shape, raw_dtype(dtype), buffer)[...] = array
     return make_value(dtype, shape, buffer, 0)

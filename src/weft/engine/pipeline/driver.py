@@ -16,6 +16,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.weft.engine.capi.call_site import PyGC_Disable, PyGC_Enable
+from cython.cimports.weft.engine.devices.cpu.pool import _budget
 from cython.cimports.weft.engine.ir.node import PENDING as PENDING_STATE
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
@@ -176,14 +177,21 @@ def fails_with(node: Node, source: Node) -> cython.bint:
 
 @cython.cfunc
 def run_for(tape: Tape, wanted: Node) -> cython.void:
-    """Run one thread's pending work to have one value; where there is no room for all of it, what the value needs."""
-    short: cython.bint = False
+    """Run one thread's pending work to have one value; where there is no room for all of it, what the value needs. Of
+    two programs that do not fit under a budget the first one's error says what would do."""
+    short: Any = None
     try:
         run_tape(tape)
-    except OutOfMemoryError:
-        short = True
-    if short:
+    except OutOfMemoryError as error:
+        short = error
+    if short is None:
+        return
+    try:
         run_tape(tape, wanted)
+    except OutOfMemoryError:
+        if _budget == 0:
+            raise
+        raise short from None
 
 
 @cython.ccall

@@ -13,6 +13,7 @@ import cython
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.weft.engine.devices.cpu.executor import flushes_subnormals
+from cython.cimports.weft.engine.devices.cpu.pool import _budget, room_left
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.tape import Tape
@@ -90,6 +91,8 @@ def is_interpreted(
         return False
     if config.explain or is_watched():  # by somebody who asks about programs
         return False
+    if _budget != 0 and bytes_of(pending) > room_left():
+        return False
     if flushes_subnormals(len(pending)):
         return False
     flush: Interpretation = Interpretation(pending)
@@ -110,6 +113,17 @@ def is_interpreted(
         pending = sorted(tape.pending(), key=sequence)
         schedule(pending, signature(pending, False), None, False)
     return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def bytes_of(nodes: list[Any]) -> cython.longlong:
+    """What nodes would take that each lie in memory."""
+    total: cython.longlong = 0
+    node: Node
+    for node in nodes:
+        total += node.numel * node.dtype.itemsize
+    return total
 
 
 @cython.cfunc
@@ -306,9 +320,9 @@ def launch(
     pending: list[Any],
 ) -> cython.bint:
     """Compile, reserve memory, run, commit; store the program under its signature, where it has one. An interrupt
-    leaves what has not run pending, inputs intact. Where an index check failed, nothing is handed over at first: says
-    that everything is to run again, the examples of batches alone, and with what explains the failure or is to be gone
-    back to kept; of a node alone, that its flush is."""
+    leaves what has not run pending, inputs intact (of a program under a budget, everything). Where an index check
+    failed, nothing is handed over at first: says that everything is to run again, the examples of batches alone, and
+    with what explains the failure or is to be gone back to kept; of a node alone, that its flush is."""
     run: Run = prepared(lowering)
     executable = run.executable()
     count(horizontal_fusion.count(program), len(lowering.launches), len(program.order))
@@ -319,12 +333,14 @@ def launch(
     launches: list[Any] = lowering.launches
     complete: cython.bint = done >= len(launches)
     failed = failed_kernels(run)
-    if failed and not complete:
+    if not complete and (failed or lowering.layout is not None):
         stopped: Any = executable.interrupt
         raise stopped
     alone: cython.bint = memory.overwrites != memory_plan.ALL
     if failed and (alone or prepare_again(pending, program, failed)):
         return True
+    if lowering.layout is not None:
+        lowering.layout.account.add_run()
     poisoned, raised = poisoned_by(program, memory, run, failed)
     finished = len(program.kernels) if complete else cython.cast(Launch, launches[done]).kernel
     gone: list[Any] = []

@@ -2,14 +2,16 @@
 """Signatures: recognising a program that has run before.
 
 In come the pending nodes; out goes a Signature: a fingerprint of their structure, sizes, liveness, wiring and outside
-layouts, and the values from outside in order of first use. Numbers in the program are run-time arguments and no part of
-it, but which of them are equal is. Nodes that have not been considered for a batch are told from those that have, so
-that a program without batches is recognised before anybody looks for them.
+layouts, with the memory budget that their program is planned for, and the values from outside in order of first use.
+Numbers in the program are run-time arguments and no part of it, but which of them are equal is. Nodes that have not
+been considered for a batch are told from those that have, so that a program without batches is recognised before
+anybody looks for them.
 """
 
 import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
+from cython.cimports.weft.engine.devices.cpu.pool import _budget
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.fingerprint import NUMBERS, Number, next_stamp
@@ -82,6 +84,7 @@ def signature(nodes: list, variant: cython.int = 1) -> Signature:
     for node in result.external:
         _describe_outside(result.key, node)
     put(result.key, variant)
+    put(result.key, _budget)
     _forget_numbers()
     result.key.digest()
     return result

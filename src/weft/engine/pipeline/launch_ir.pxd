@@ -35,6 +35,7 @@ cdef class Lowering:
     cdef public list scratch
     cdef public int current
     cdef public object turned
+    cdef public object layout  # a `budget.layout.Layout` where values share one arena, else None
 
     cdef tuple pointer(self, Place place, long long itemsize)
     cdef int temporary(self, long long nbytes)
@@ -43,3 +44,4 @@ cdef Launch new_launch(
     Lowering lowering, KernelSpec spec, Array* pointers, Array* arguments, long long units, long long grain, long long work
 )
 cdef list joined(list members)
+cdef Launch copy_launch(Launch launch, dict slots)

@@ -192,3 +192,25 @@ def _together(members: list) -> Launch:
         whole.units += (launch.units + launch.grain - 1) // launch.grain
         whole.work += launch.work
     return whole
+
+
+@cython.cfunc
+def copy_launch(launch: Launch, slots: dict) -> Launch:
+    """The same launch on other slots: those that `slots` names are exchanged."""
+    copy: Launch = Launch.__new__(Launch)
+    copy.spec, copy.final, copy.kernel = launch.spec, launch.final, launch.kernel
+    copy.units, copy.grain, copy.work = launch.units, launch.grain, launch.work
+    copy.pointer_count, copy.argument_count = launch.pointer_count, launch.argument_count
+    copy.table = launch.table
+    if launch.members is not None:
+        copy.members = [copy_launch(member, slots) for member in launch.members]
+        return copy
+    nbytes: cython.size_t = 8 * (2 * launch.pointer_count + launch.argument_count + 1)
+    copy.words = cython.cast(cython.p_longlong, malloc(nbytes))
+    if copy.words == cython.NULL:
+        raise MemoryError
+    memcpy(copy.words, launch.words, nbytes - 8)
+    index: cython.Py_ssize_t
+    for index in range(copy.pointer_count):
+        copy.words[2 * index] = slots.get(copy.words[2 * index], copy.words[2 * index])
+    return copy

@@ -79,15 +79,28 @@ def set_reuse(enabled: bool):
     return previous
 
 
-def plan(program: Program, overwrites: cython.int = ALL) -> Plan:
-    """Decide the slots of a fused program; `overwrites` says which values from outside it may write over."""
+def plan(program: Program, overwrites: cython.int = ALL, share: cython.bint = True) -> Plan:
+    """Decide the slots of a fused program; `overwrites` says which values from outside it may write over, `share`
+    whether values whose lifetimes do not meet may have one slot."""
+    if not share:
+        _forget(program)
     result: Plan = Plan(program)
     result.overwrites = overwrites
     if _may_run_again(program):
         result.viewed.update(result.external)
     _note_last_uses(program, result)
-    _assign(program, result)
+    _assign(program, result, share and _reuse)
     return result
+
+
+@cython.cfunc
+def _forget(program: Program) -> cython.void:
+    """Let a program be planned once more."""
+    value: Value
+    for value in program.values:
+        value.last_use, value.last_reader = -1, None
+        if value.node.state == PENDING:
+            value.slot = -1
 
 
 @cython.cfunc
@@ -123,7 +136,7 @@ def _note_last_uses(program: Program, result: Plan) -> cython.void:
 
 
 @cython.cfunc
-def _assign(program: Program, result: Plan) -> cython.void:
+def _assign(program: Program, result: Plan, share: cython.bint) -> cython.void:
     expiring: dict = {}
     value: Value
     for value in result.used:
@@ -134,7 +147,7 @@ def _assign(program: Program, result: Plan) -> cython.void:
     node: Node
     position: cython.int = -1
     for kernel in program.kernels:
-        if _reuse and kernel.position != position and position >= 0:
+        if share and kernel.position != position and position >= 0:
             for value in expiring.get(position, ()):
                 _expire(result, value, free)
         position = kernel.position

@@ -17,6 +17,7 @@ from weft.config import config
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, program_text, record_text, tiering
 from weft.engine.pipeline.batching import batch
+from weft.engine.pipeline.budget import constrain
 from weft.engine.pipeline.fusion import (
     clones,
     column_sums,
@@ -40,7 +41,9 @@ class Compilation:
     """One flush on its way: the pending nodes, and what passes have made of them. `again`: its structure has come
     before; `whole`: no kernel is taken apart because it is new; `overwrites`: what its memory plan may write over."""
 
-    __slots__ = ("again", "lowering", "memory", "overwrites", "pending", "program", "whole")
+    __slots__ = (
+        "again", "apart", "lowering", "memory", "overwrites", "pending", "program", "whole",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Compilation:
     ) -> None:
         self.pending, self.again, self.whole = pending, again, whole
         self.overwrites = overwrites
+        self.apart = False  # each value has a slot of its own, for `constrain`
         self.program: Any = Program()
         self.memory: Any = None
         self.lowering: Any = None
@@ -90,12 +94,25 @@ def _batch(one: Compilation) -> None:
         one.pending = tape.pending()
 
 
+def _select(one: Compilation) -> None:
+    one.whole = one.whole or constrain.is_tight(one.program)
+    tiering.select(one.program, one.again, one.whole)
+
+
 def _plan(one: Compilation) -> None:
     one.memory = memory_plan.plan(one.program, one.overwrites)
+    one.apart = constrain.needs_it(one.memory)
+    if one.apart:
+        one.memory = memory_plan.plan(one.program, one.overwrites, share=False)
 
 
 def _lower(one: Compilation) -> None:
     one.lowering = lower.lower(one.program, one.memory)
+
+
+def _constrain(one: Compilation) -> None:
+    if one.apart:
+        constrain.constrain(one.lowering)
 
 
 PASSES = (
@@ -134,7 +151,7 @@ PASSES = (
     Pass(
         "tiering",
         "select",
-        lambda one: tiering.select(one.program, one.again, one.whole),
+        _select,
         lambda one: tiering.verify(one.program, one.whole),
         _on_program(tiering.text),
     ),
@@ -160,6 +177,14 @@ PASSES = (
         lambda one: lower.verify(one.lowering),
         lambda one: lower.text(one.lowering),
         part="kernels",
+    ),
+    Pass(
+        "constrain",
+        "budget",
+        _constrain,
+        lambda one: constrain.verify(one.lowering),
+        lambda one: constrain.text(one.lowering),
+        part="memory",
     ),
 )
 RECORDED = PASSES[:2]  # the driver looks for known programs before and behind batching

@@ -9,7 +9,7 @@ from typing import Any
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer, describe
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
@@ -154,6 +154,8 @@ def commit(commits: list[Commit], gone: list[Any], run: Any) -> cython.void:
         buffer = buffers[slot]
         node.buffer, node.offset = buffer, addresses[slot] - buffer.address + offset
         node.strides = strides
+        if buffer.listed:
+            describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)
         _leave(node)
     for node in gone:
         _leave(node)

@@ -10,7 +10,16 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memset
 from cython.cimports.weft.engine.devices.cpu.executor import Program
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate, allocate_cells, cell
+from cython.cimports.weft.engine.devices.cpu.pool import (
+    Buffer,
+    _budget,
+    allocate,
+    allocate_cells,
+    capacity_of,
+    cell,
+    describe,
+    room_left,
+)
 from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
@@ -22,6 +31,7 @@ from cython.cimports.weft.engine.runtime.executable_cache import Commit
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
+from weft.engine.devices.cpu import spill
 from weft.engine.ir.primitive import SCALAR_ROW
 from weft.engine.pipeline import horizontal_fusion
 from weft.engine.pipeline.memory_plan import is_private
@@ -50,6 +60,7 @@ class Template(Entry):
     def __dealloc__(self):
         free(self.sources)
         free(self.sizes)
+        free(self.offsets)
         free(self.commits)
         free(self.addresses)
 
@@ -64,6 +75,9 @@ class Template(Entry):
         self.sizes = cython.cast(
             cython.pointer(cython.Py_ssize_t), calloc(self.size_count + 1, word)
         )
+        self.offsets = cython.cast(
+            cython.pointer(cython.Py_ssize_t), calloc(self.size_count + 1, word)
+        )
         self.commits = cython.cast(
             cython.pointer(Commit), calloc(self.commit_count + 1, cython.sizeof(Commit))
         )
@@ -73,6 +87,7 @@ class Template(Entry):
         if (
             self.sources == cython.NULL
             or self.sizes == cython.NULL
+            or self.offsets == cython.NULL
             or self.commits == cython.NULL
             or self.addresses == cython.NULL
         ):
@@ -144,6 +159,7 @@ def store(
     template.held = [launch.spec for launch in lowering.launches]
     template.launches = len(lowering.launches)
     template.kernels = horizontal_fusion.count(program)
+    template.layout = lowering.layout
     ends: list = commits + [(node, -1, 0, None) for node in gone]
     _fill(template, signature, sources, [*memory.sizes, *lowering.scratch], ends)
     _cache_of(signature).keep(signature.key, template, NODE_BYTES * len(signature.nodes))
@@ -165,6 +181,7 @@ def _fill(
         template.sources[index] = sources[index]
     for index in range(template.size_count):
         template.sizes[index] = sizes[index]
+    _note_layout(template)
     template.strides = []
     for index in range(template.commit_count):
         node, slot, offset, strides = known[index]
@@ -172,6 +189,20 @@ def _fill(
         template.commits[index].slot = slot
         template.commits[index].offset = offset
         template.strides.append(strides)
+
+
+@cython.cfunc
+def _note_layout(template: Template) -> cython.void:
+    """Where slots lie, and how much of the budget they take."""
+    index: cython.Py_ssize_t
+    layout = template.layout
+    for index in range(template.size_count):
+        template.offsets[index] = -1 if layout is None else layout.offsets[index]
+        if template.offsets[index] < 0:
+            template.need += capacity_of(template.sizes[index])
+    if layout is not None:
+        template.arena = layout.arena
+        template.need += capacity_of(layout.arena)
 
 
 def _name(node: Node):
@@ -185,8 +216,10 @@ def _name(node: Node):
 @cython.exceptval(-1, check=False)
 def usable(template: Template, signature: Signature) -> cython.bint:
     """Whether values that the program overwrites are still nobody else's, and it cannot fail: it would run again, from
-    inputs that must still be there."""
+    inputs that must still be there; and whether its memory is to be had under the budget."""
     node: Node
+    if _budget != 0 and template.need > room_left():
+        return False
     for position in template.in_place:
         if not is_private(signature.external[position]):
             return False
@@ -245,10 +278,13 @@ def _run(template: Template, signature: Signature, addresses: cython.pointer(uin
     slot: cython.Py_ssize_t = template.source_count
     index: cython.Py_ssize_t
     buffer: Buffer
+    arena: Buffer = _arena_of(template)
+    offset: cython.Py_ssize_t
     for index in range(template.size_count):
-        buffer = allocate(template.sizes[index])
+        offset = template.offsets[index]
+        buffer = allocate(template.sizes[index]) if offset < 0 else arena
         buffers.append(buffer)
-        addresses[slot] = buffer.address
+        addresses[slot] = buffer.address + max(offset, 0)
         slot += 1
     status: Buffer = None
     addresses[slot] = 0
@@ -264,8 +300,20 @@ def _run(template: Template, signature: Signature, addresses: cython.pointer(uin
     for index in range(template.checked):
         if cython.cast(cython.pointer(int64_t), status.address)[index] != 0:
             return False
+    if template.layout is not None:
+        template.layout.account.add_run()
     _commit(template, signature, external, addresses, buffers, cells)
     return None
+
+
+@cython.cfunc
+def _arena_of(template: Template) -> Buffer:
+    """The arena of a program that was made to fit into the budget; None for others."""
+    if template.layout is None:
+        return None
+    if template.layout.spilled:
+        spill.reserve(template.layout.spilled)
+    return allocate(template.arena)
 
 
 @cython.cfunc
@@ -319,6 +367,8 @@ def _commit(
             node.buffer = buffer
             node.offset = addresses[commit.slot] - buffer.address + commit.offset
             node.strides = template.strides[index]
+            if buffer.listed:
+                describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)
         node.considered = True
         node.state = DONE
         finish(node)

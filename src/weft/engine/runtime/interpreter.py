@@ -16,7 +16,7 @@ from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.devices.api import default_device
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate_cells, cell
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate_cells, cell, describe
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
@@ -259,6 +259,8 @@ def commit(
     """Give a node its value: these bytes of a buffer."""
     node.buffer = buffer
     node.offset = offset
+    if cython.cast(Buffer, buffer).listed:
+        describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)
     dense: cython.bint = strides is None or equal(strides, row_major(node.shape))
     node.strides = None if dense else strides
     node.considered = True

@@ -5,7 +5,6 @@ In comes a Lowering and the slots' owners; out go buffers per slot and the first
 allocated and kernels are compiled before anything executes, so that neither can stop a program half-way.
 """
 
-import bisect
 from typing import Any
 
 import cython
@@ -19,6 +18,7 @@ from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Launch, L
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
+from weft.engine.devices.cpu import spill
 from weft.engine.ir.primitive import SCALAR_ROW
 from weft.engine.pipeline.lowering.segment_gather import fill_tables
 
@@ -50,8 +50,11 @@ class Run:
         self.lowering = lowering
         self.buffers, self.addresses = [], []
         _bind(lowering.plan.external, self.buffers, self.addresses)
-        _reserve(lowering.plan.sizes, self.buffers, self.addresses)
-        _reserve(lowering.scratch, self.buffers, self.addresses)
+        sizes: list = lowering.plan.sizes + lowering.scratch
+        if lowering.layout is None:
+            _reserve(sizes, self.buffers, self.addresses)
+        else:
+            _lay_out(lowering.layout, sizes, self.buffers, self.addresses)
         self.checked = _checked(lowering.launches)
         self.status_slot = len(self.addresses)
         nbytes: cython.Py_ssize_t = 8 * max(len(self.checked), 1)
@@ -84,12 +87,21 @@ class Run:
             _append(program, launch)
         overwriting = lowering.plan.overwriting
         if overwriting >= 0:
-            kernels = [launch.kernel for launch in lowering.launches]
-            program.protect(bisect.bisect_left(kernels, overwriting))
+            program.protect(_first_of(lowering.launches, overwriting))
         if _watched is not None:
             program.record_times()
             _watched.append(([launch.spec.name for launch in lowering.launches], program))
         return program
+
+
+@cython.cfunc
+def _first_of(launches: list[Any], position: cython.int) -> cython.Py_ssize_t:
+    """The first launch of a kernel at a position or behind it."""
+    launch: Launch
+    for index, launch in enumerate(launches):
+        if launch.kernel >= position:
+            return index
+    return len(launches)
 
 
 @cython.cfunc
@@ -144,6 +156,22 @@ def _reserve(sizes: list[Any], buffers: list[Any], addresses: list[Any]) -> cyth
         buffer: Buffer = allocate(size)
         buffers.append(buffer)
         addresses.append(buffer.address)
+
+
+@cython.cfunc
+def _lay_out(
+    layout: Any, sizes: list[Any], buffers: list[Any], addresses: list[Any]
+) -> cython.void:
+    """Memory of these sizes: places in one arena, or buffers of their own."""
+    if layout.spilled:
+        spill.reserve(layout.spilled)
+    arena: Buffer = allocate(layout.arena)
+    size: cython.Py_ssize_t
+    offset: cython.Py_ssize_t
+    for size, offset in zip(sizes, layout.offsets, strict=True):
+        buffer: Buffer = arena if offset >= 0 else allocate(size)
+        buffers.append(buffer)
+        addresses.append(buffer.address + max(offset, 0))
 
 
 @cython.cfunc

@@ -178,7 +178,7 @@ _RULES = _rules()
 @cache
 def _rule_of(function: Any) -> Rule | None:
     """The rule of a function, by its name; all copies have that of what picks elements."""
-    copies = defined_in(function).endswith(".view_copies")
+    copies = defined_in(function).endswith(".copies")
     return _RULES.get(function.__name__, _COPIES if copies else None)
 
 

@@ -39,5 +39,6 @@ cdef class Program(Instructions):
                              Team* team) noexcept nogil
     cdef bint _run_slices(self, Instruction* launch, void** resolved, Team* team) noexcept nogil
     cdef bint _interrupted(self) noexcept with gil
+    cdef bint _spill_failed(self) noexcept with gil
 
 cdef bint flushes_subnormals(Py_ssize_t salt) noexcept nogil

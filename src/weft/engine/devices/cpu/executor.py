@@ -24,6 +24,7 @@ from cython.cimports.weft.engine.devices.cpu.instructions import (
     Member,
     open_words,
 )
+from cython.cimports.weft.engine.devices.cpu.spill import spill_failure, take_failure
 from cython.cimports.weft.engine.devices.cpu.threads import (
     MAX_PIECES,
     Job,
@@ -207,6 +208,8 @@ class Program(Instructions):
                     launch.work,
                     team,
                 )
+            if spill_failure != 0 and self._spill_failed():
+                return index
             if timed:
                 self.times[index] += now() - began
             since_clock += launch.work + CLOCK_LAUNCHES
@@ -270,6 +273,14 @@ class Program(Instructions):
             self.interrupt = raised
             return True
         return False
+
+    @cython.cfunc
+    @cython.with_gil
+    @cython.exceptval(check=False)
+    def _spill_failed(self) -> cython.bint:
+        """Stop at an instruction that could not write to the spill file or read from it."""
+        self.interrupt = take_failure()
+        return True
 
     # Measuring
 

@@ -23,6 +23,8 @@ cdef struct SizeClass:
 
 
 cdef SizeClass[CLASSES] _classes
+cdef Py_ssize_t _live  # bytes of the blocks that are handed out
+cdef Py_ssize_t _budget  # how many of them there may be; 0: no bound
 
 
 @cython.final
@@ -33,6 +35,14 @@ cdef class Buffer:
     cdef readonly bint readonly
     cdef readonly object owner
     cdef int size_class
+    # Of a block above SMALL: its neighbours in the list of those that are live, and whose value lies in it.
+    cdef void* previous
+    cdef void* following
+    cdef bint listed
+    cdef readonly object code
+    cdef readonly int offset_in_code
+    cdef readonly object shape
+    cdef readonly object dtype
 
 
 cpdef Buffer allocate(Py_ssize_t nbytes)
@@ -40,3 +50,9 @@ cpdef Buffer allocate_cells(Py_ssize_t count)
 cdef uintptr_t cell(Buffer cells, Py_ssize_t index, Py_ssize_t itemsize) noexcept
 cpdef Buffer wrap(uintptr_t address, Py_ssize_t nbytes, object owner, bint readonly=*)
 cpdef Buffer take_over(Buffer buffer)
+cpdef int describe(Buffer buffer, object code, int offset_in_code, object shape, object dtype) except -1
+cpdef Py_ssize_t capacity_of(Py_ssize_t nbytes) except -1
+
+# Bytes that may still be handed out under the budget.
+cdef inline Py_ssize_t room_left() noexcept:
+    return _budget - _live

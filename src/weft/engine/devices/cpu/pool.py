@@ -47,14 +47,14 @@ from cython.cimports.weft.engine.devices.cpu.pool import CELL
 from weft._build.compiled import require
 from weft.config import config
 from weft.engine.devices.cpu.hardware import UNLIMITED, memory_limit, physical_memory
-from weft.errors import ArgumentError, OutOfMemoryError
+from weft.errors import ArgumentError, OutOfMemoryError, describe_position
 
 require(__name__, cython.compiled)
 
 _slab_next = cython.declare(uintptr_t, 0)
 _slab_end = cython.declare(uintptr_t, 0)
 
-_live = cython.declare(cython.Py_ssize_t, 0)
+_live = 0
 _peak = cython.declare(cython.Py_ssize_t, 0)
 _reserved = cython.declare(cython.Py_ssize_t, 0)
 _idle_bytes = cython.declare(cython.Py_ssize_t, 0)  # free blocks that could go back
@@ -63,7 +63,8 @@ _swept_at = cython.declare(int64_t, 0)
 _limit = cython.declare(cython.Py_ssize_t, 0)  # 0: not yet asked
 _keep = cython.declare(cython.Py_ssize_t, 0)
 _idle_after = cython.declare(int64_t, 10 * 1_000_000_000)  # ns a free block is kept
-_budget = cython.declare(cython.Py_ssize_t, 0)  # 0: none
+_budget = config.memory_budget or 0
+_first_listed = cython.declare(cython.p_void, cython.NULL)
 _fill = cython.declare(cython.int, -1)
 _guard = cython.declare(cython.bint, config.guard != "")
 _at_end = cython.declare(cython.bint, config.guard == "end")
@@ -119,6 +120,8 @@ class Buffer:
         raise TypeError("a Buffer is made by allocate() or wrap()")
 
     def __dealloc__(self):
+        if self.listed:
+            _unlist(self)
         if self.address == 0 or self.foreign:
             return
         if self.size_class == GUARDED:
@@ -156,7 +159,7 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
     if nbytes < 0:
         raise ArgumentError("allocate", expected="nbytes >= 0", got=f"{nbytes}")
     if nbytes > HUGE_PAGE or _budget != 0:
-        _check_limit(nbytes)
+        _check_limit(nbytes if _budget == 0 else capacity_of(nbytes))
     if _guard:
         guarded: Buffer = _guarded(map_guarded(nbytes, _at_end), nbytes)
         if guarded is not None:
@@ -164,7 +167,7 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
                 memset(cython.cast(cython.p_void, guarded.address), _fill, nbytes)
             return guarded
     size_class: cython.int = _class_of(nbytes)
-    chosen: cython.int = _choose(size_class)
+    chosen: cython.int = _choose(size_class) if _budget == 0 else size_class
     slot: cython.pointer(SizeClass) = cython.address(_classes[chosen])
     size: cython.Py_ssize_t = _size_of(chosen)
     address: uintptr_t
@@ -184,6 +187,8 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
     buffer.address = address
     buffer.nbytes = nbytes
     buffer.size_class = chosen
+    if size > SMALL:
+        _list(buffer)
     return buffer
 
 
@@ -218,6 +223,8 @@ def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t) -> Buffer:
     buffer.address = address
     buffer.nbytes = nbytes
     buffer.size_class = GUARDED
+    if nbytes > SMALL:
+        _list(buffer)
     return buffer
 
 
@@ -268,7 +275,73 @@ def take_over(buffer: Buffer) -> Buffer:
     taken.foreign, buffer.foreign = buffer.foreign, taken.foreign
     taken.readonly, buffer.readonly = buffer.readonly, taken.readonly
     taken.owner, buffer.owner = buffer.owner, taken.owner
+    if taken.listed:  # the memory that is counted has changed hands
+        _unlist(taken)
+        _list(buffer)
     return taken
+
+
+# -- what is live --------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _list(buffer: Buffer) -> cython.void:
+    """Put a buffer in front of the list of those that are live."""
+    global _first_listed
+    if buffer.listed:
+        return
+    buffer.previous = cython.NULL
+    buffer.following = _first_listed
+    if _first_listed != cython.NULL:
+        cython.cast(Buffer, _first_listed).previous = cython.cast(cython.p_void, buffer)
+    _first_listed = cython.cast(cython.p_void, buffer)
+    buffer.listed = True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _unlist(buffer: Buffer) -> cython.void:
+    """Take a buffer off that list."""
+    global _first_listed
+    if buffer.previous == cython.NULL:
+        _first_listed = buffer.following
+    else:
+        cython.cast(Buffer, buffer.previous).following = buffer.following
+    if buffer.following != cython.NULL:
+        cython.cast(Buffer, buffer.following).previous = buffer.previous
+    buffer.listed = False
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def describe(
+    buffer: Buffer, code: object, offset_in_code: cython.int, shape: object, dtype: object
+) -> cython.int:
+    """Note whose value a large buffer holds: the user's line that made it (code and a place in it, or text), its shape
+    and dtype. The first one counts."""
+    if buffer.listed and buffer.code is None and code is not None:
+        buffer.code, buffer.offset_in_code = code, offset_in_code
+        buffer.shape, buffer.dtype = shape, dtype
+    return 0
+
+
+def listed_buffers() -> list:
+    """The live buffers above 32 KB, the newest first."""
+    found: list = []
+    place: cython.p_void = _first_listed
+    while place != cython.NULL:
+        buffer: Buffer = cython.cast(Buffer, place)
+        found.append(buffer)
+        place = buffer.following
+    return found
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def capacity_of(nbytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """How many bytes of the budget a buffer of nbytes takes."""
+    return nbytes if _guard else _size_of(_class_of(nbytes))
 
 
 @cython.cfunc
@@ -299,13 +372,35 @@ def _check_limit(nbytes: cython.Py_ssize_t) -> cython.bint:
 
 def _too_much(nbytes, bound):
     owner = "the memory budget" if _budget != 0 else "this machine"
+    fix = "make the result smaller, free tensors that are no longer needed, or raise the budget"
+    if _budget != 0:
+        fix += f" to {_live + nbytes:,} bytes at least; the largest live tensors: {largest_lines()}"
     return OutOfMemoryError(
         f"allocation of {nbytes:,} bytes",
         expected=f"at most {max(bound - _live, 0):,} bytes: {owner} allows {bound:,}, "
         f"{_live:,} are in use",
         got=f"{nbytes:,} bytes",
-        fix="make the result smaller, free tensors that are no longer needed, or raise the budget",
+        fix=fix,
     )
+
+
+def line_of(buffer: Buffer) -> str:
+    """The user's line that made the value in a buffer."""
+    if isinstance(buffer.code, str):
+        return buffer.code
+    return describe_position(buffer.code, buffer.offset_in_code)
+
+
+def largest_lines(most: int = 5) -> str:
+    """The largest live values, with the lines that made them, as words for an error."""
+    buffers = sorted(listed_buffers(), key=lambda buffer: -buffer.nbytes)[:most]
+    words: list = []
+    for buffer in buffers:
+        what = f"{buffer.nbytes:,} bytes"
+        if buffer.code is not None:
+            what = f"{buffer.dtype.name}{list(buffer.shape)} of {line_of(buffer)} ({what})"
+        words.append(what)
+    return "; ".join(words) or "none above 32 KB"
 
 
 @cython.cfunc
@@ -337,6 +432,8 @@ def _map(size: cython.Py_ssize_t) -> uintptr_t:
     """Map pages; when there are none, give back what is idle and try once more."""
     global _reserved, _from_system
     address: uintptr_t = 0
+    if _budget != 0 and _reserved + size > _budget:
+        trim()  # what idles counts against the budget
     if _limit == 0 or _reserved + size <= _limit:
         address = _try_map(_mapped_size(size))
     if address == 0:
@@ -452,6 +549,11 @@ def trim() -> int:
         while _return_oldest(size_class, now):
             pass
     return before - _reserved
+
+
+def budget() -> int | None:
+    """How many bytes may be live; None where nothing bounds them."""
+    return _budget or None
 
 
 def set_budget(nbytes: int | None) -> None:

@@ -50,6 +50,28 @@ class Table:
         self.bounds = bounds
         self.data = data
 
+    def own_slots(self) -> tuple:
+        """The two slots that are filled before a program runs."""
+        return self.slot, self.offsets_slot
+
+    def source_slots(self) -> set:
+        """The slots that rows come from."""
+        pairs: cython.p_longlong = _words(self.data)
+        return {pairs[2 * index] for index in range(self.count)}
+
+    def on_slots(self, slots: dict):
+        """The same table where slots that `slots` names are exchanged."""
+        data = bytearray(self.data)
+        pairs: cython.p_longlong = _words(data)
+        index: cython.longlong
+        for index in range(self.count):
+            pairs[2 * index] = slots.get(pairs[2 * index], pairs[2 * index])
+        own, offsets = (
+            slots.get(self.slot, self.slot),
+            slots.get(self.offsets_slot, self.offsets_slot),
+        )
+        return Table(own, offsets, self.count, self.bounds, data)
+
     @cython.cfunc
     def fill(self, addresses: cython.pointer(cython.size_t)) -> cython.void:
         """Write row addresses and bounds into the memory of the two slots."""

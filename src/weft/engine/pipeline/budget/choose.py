@@ -1,0 +1,271 @@
+# cython: language_level=3
+"""Choose what to drop: greedily, by bytes freed where memory is short for each nanosecond of computing again.
+
+In come a StepGraph and how many bytes its values may take; out go the drops of a schedule that fits. In each round a
+value that is idle at the peak, or the idle values of one step together, is dropped between the two uses around it. Its
+step then runs again: either what that reads is kept until then, which takes memory, or what is not there then is
+computed again too, back to values that are. Both are weighed; so is spilling, where there is a folder for it. In the
+end drops that are no longer needed are taken back. (Evicting at run time by cost, size and staleness, as DTR does
+(Kirisame et al., 2021), costs three times as much on a transformer: it drops neighbours, whose chains grow.)
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.weft.engine.pipeline.budget.schedule import Instance, Schedule
+
+from weft._build.compiled import require
+from weft.engine.pipeline.budget.schedule import spill_cost
+
+require(__name__, cython.compiled)
+
+MOST_ROUNDS = 1500
+MOST_STEPS_AGAIN = 48  # in front of one step, for one drop
+
+
+@cython.final
+@cython.cclass
+class _Round:
+    """One schedule, where it is over the bound, and its values: what the choice of the next drop asks."""
+
+    schedule: Schedule
+    graph: object
+    bound: cython.longlong
+    over: cython.p_longlong
+    tight: list  # how many actions in front of each are over the bound
+    peak: cython.Py_ssize_t  # the action at which most is alive
+    lives: dict  # slot -> instances
+    holes: dict  # slot -> (action, action): the uses around the peak
+    best: object
+    best_gain: cython.double
+
+    def __init__(self, schedule: Schedule, bound: cython.longlong):
+        self.schedule, self.graph, self.bound = schedule, schedule.graph, bound
+        self.peak = schedule.alive.index(schedule.peak)
+        self._note_excess()
+        self.lives, self.holes = {}, {}
+        self.best, self.best_gain = None, 0
+        instance: Instance
+        for instance in schedule.instances:
+            self.lives.setdefault(instance.slot, []).append(instance)
+            self._note_hole(instance)
+
+    def __dealloc__(self):
+        free(self.over)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _note_excess(self) -> cython.int:
+        count: cython.Py_ssize_t = 0
+        action: cython.Py_ssize_t
+        alive: list = self.schedule.alive
+        nbytes: cython.longlong
+        self.over = cython.cast(cython.p_longlong, malloc(8 * (len(alive) + 1)))
+        if self.over == cython.NULL:
+            raise MemoryError
+        self.tight = []
+        for action in range(len(alive)):
+            nbytes = alive[action]
+            self.over[action] = max(0, nbytes - self.bound)
+            self.tight.append(count)
+            count += self.over[action] > 0
+        self.tight.append(count)
+        return 0
+
+    @cython.cfunc
+    def weight(
+        self, slot: cython.Py_ssize_t, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.double:
+        """The bytes of a slot, once for each action between two where memory is short."""
+        if begin + 1 >= end:
+            return 0
+        count: cython.Py_ssize_t = self.tight[end]
+        before: cython.Py_ssize_t = self.tight[begin + 1]
+        size: cython.double = self.graph.sizes[slot]
+        return size * (count - before)
+
+    @cython.cfunc
+    def _note_hole(self, instance: Instance) -> cython.void:
+        before: cython.Py_ssize_t = -1
+        use: cython.Py_ssize_t
+        for use in instance.uses:
+            if use >= self.peak:
+                if before >= 0 and before < self.peak < use:
+                    self.holes[instance.slot] = (before, use)
+                return
+            before = use
+
+    @cython.cfunc
+    def area(
+        self, slot: cython.Py_ssize_t, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.double:
+        """How much of what is over the bound a slot makes up between two actions."""
+        total: cython.double = 0
+        size: cython.longlong = self.graph.sizes[slot]
+        action: cython.Py_ssize_t
+        for action in range(begin + 1, end):
+            total += min(size, self.over[action])
+        return total
+
+    @cython.cfunc
+    def is_there(self, slot: cython.Py_ssize_t, action: cython.Py_ssize_t) -> cython.bint:
+        """Whether a value is alive in front of an action."""
+        instance: Instance
+        for instance in self.lives.get(slot, ()):
+            if instance.uses[0] < action <= instance.uses[len(instance.uses) - 1]:
+                return True
+        return False
+
+    @cython.cfunc
+    def last_use(self, slot: cython.Py_ssize_t, action: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The last action in front of another that uses a slot."""
+        found: cython.Py_ssize_t = -1
+        use: cython.Py_ssize_t
+        instance: Instance
+        for instance in self.lives.get(slot, ()):
+            for use in instance.uses:
+                if use < action:
+                    found = use
+        return found
+
+    @cython.cfunc
+    def offer(self, gain: cython.double, cost: cython.double, drops: dict, old: dict, refused: set):
+        """Note drops if none so far gains as much for what it costs."""
+        if gain <= 0 or gain / cost <= self.best_gain:
+            return
+        if frozenset(drops.items()) in refused or all(
+            [old.get(key) == value for key, value in drops.items()]
+        ):
+            return
+        self.best, self.best_gain = drops, gain / cost
+
+
+def choose(graph, bound: int, spills: bool = False):
+    """The schedule that fits into so many bytes, and its drops; (None, None) where none was found."""
+    drops: dict = {}
+    refused: set = set()
+    for _ in range(MOST_ROUNDS):
+        schedule = Schedule(graph, drops)
+        if schedule.peak <= bound:
+            drops = _without_idle_ones(graph, drops, bound)
+            return Schedule(graph, drops), drops
+        found = _next_drops(schedule, bound, drops, refused, spills)
+        if found is None:
+            return None, None
+        tried = {**drops, **found}
+        if Schedule(graph, tried).valid:
+            drops = tried
+        else:
+            refused.add(frozenset(found.items()))
+    return None, None
+
+
+@cython.cfunc
+def _next_drops(
+    schedule: Schedule, bound: cython.longlong, drops: dict, refused: set, spills: cython.bint
+):
+    """What to drop next; None where nothing that is idle at the peak can be."""
+    state: _Round = _Round(schedule, bound)
+    graph = schedule.graph
+    looked_at: set = set()
+    for slot, hole in state.holes.items():
+        if spills and schedule.times[hole[1]] <= graph.overwriting:
+            _offer_spill(state, slot, hole, drops, refused)
+        if not graph.droppable[slot]:
+            continue
+        maker = graph.makers[slot]
+        _offer(state, [slot], maker, drops, refused)
+        if maker not in looked_at:
+            looked_at.add(maker)
+            together = [
+                other
+                for other in graph.moving_writes[maker]
+                if other in state.holes and graph.droppable[other]
+            ]
+            if len(together) > 1:
+                _offer(state, together, maker, drops, refused)
+    return state.best
+
+
+@cython.cfunc
+def _offer_spill(
+    state: _Round, slot: cython.Py_ssize_t, hole: tuple, drops: dict, refused: set
+) -> cython.void:
+    cost: cython.double = 2 * spill_cost(state.graph.sizes[slot])
+    key = (slot, state.schedule.times[hole[0]])
+    state.offer(state.area(slot, hole[0], hole[1]), cost, {key: True}, drops, refused)
+
+
+@cython.cfunc
+def _offer(
+    state: _Round, slots: list, maker: cython.Py_ssize_t, drops: dict, refused: set
+) -> cython.void:
+    """Weigh dropping idle values of one step, in both ways."""
+    graph = state.graph
+    times: list = state.schedule.times
+    slot: cython.Py_ssize_t
+    gain: cython.double = 0
+    freed: cython.double = 0
+    end: cython.Py_ssize_t = min([state.holes[slot][1] for slot in slots])
+    new: dict = {}
+    for slot in slots:
+        gain += state.area(slot, state.holes[slot][0], state.holes[slot][1])
+        freed += state.weight(slot, state.holes[slot][0], state.holes[slot][1])
+        new[(slot, times[state.holes[slot][0]])] = False
+    kept_longer: cython.double = 0
+    for slot in graph.moving_reads[maker]:
+        if not state.is_there(slot, end):
+            kept_longer += state.weight(slot, state.last_use(slot, end), end)
+    state.offer(gain * (1 - kept_longer / freed), graph.costs[maker], new, drops, refused)
+    if kept_longer > 0:
+        _offer_chain(state, maker, end, gain, freed, new, drops, refused)
+
+
+@cython.cfunc
+def _offer_chain(
+    state: _Round,
+    maker: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    gain: cython.double,
+    freed: cython.double,
+    new: dict,
+    drops: dict,
+    refused: set,
+) -> cython.void:
+    """Weigh computing again also what is not there, back to what is."""
+    graph = state.graph
+    time = state.schedule.times[end]
+    slot: cython.Py_ssize_t
+    step: cython.Py_ssize_t
+    steps: set = {maker}
+    stack: list = [maker]
+    cost: cython.double = 0
+    kept_longer: cython.double = 0
+    chain: dict = dict(new)
+    while stack:
+        step = stack.pop()
+        cost += cython.cast(cython.double, graph.costs[step])
+        for slot in graph.moving_reads[step]:
+            if state.is_there(slot, end):
+                continue
+            if graph.droppable[slot] and graph.until[graph.makers[slot]] > time:
+                chain[(slot, state.schedule.times[state.last_use(slot, end)])] = False
+                if graph.makers[slot] not in steps:
+                    steps.add(graph.makers[slot])
+                    stack.append(graph.makers[slot])
+            else:
+                kept_longer += state.weight(slot, state.last_use(slot, end), end)
+        if len(steps) > MOST_STEPS_AGAIN:
+            return
+    state.offer(gain * (1 - kept_longer / freed), cost, chain, drops, refused)
+
+
+@cython.cfunc
+def _without_idle_ones(graph, drops: dict, bound: cython.longlong) -> dict:
+    """The drops without those that the schedule fits without, and that make it no cheaper."""
+    cost: cython.double = Schedule(graph, drops).cost
+    for key in sorted(drops, key=lambda key: -graph.costs[max(graph.makers[key[0]], 0)]):
+        fewer: dict = {other: spilled for other, spilled in drops.items() if other != key}
+        schedule = Schedule(graph, fewer)
+        if schedule.valid and schedule.peak <= bound and schedule.cost <= cost:
+            drops, cost = fewer, schedule.cost
+    return drops

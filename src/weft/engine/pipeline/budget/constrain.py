@@ -1,0 +1,217 @@
+# cython: language_level=3
+"""Constrain: make a lowered program fit into the memory budget.
+
+In comes a Lowering whose values have slots of their own, as the plan makes them where they would not fit otherwise; out
+goes the same with launches that run again, a Layout, and what that costs. Where nothing fits: OutOfMemoryError with the
+values that are needed at once, and the least budget that would do. `needs_it` is what the plan asks before.
+"""
+
+import cython
+from cython.cimports.weft.engine.devices.cpu.pool import capacity_of, room_left
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.budget.schedule import Schedule
+from cython.cimports.weft.engine.pipeline.launch_ir import Lowering
+from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
+
+from weft._build.compiled import require
+from weft.engine.devices.cpu import pool
+from weft.engine.pipeline.budget import spill_file
+from weft.engine.pipeline.budget.accounts import account_of, line_of
+from weft.engine.pipeline.budget.choose import choose
+from weft.engine.pipeline.budget.layout import Layout
+from weft.engine.pipeline.budget.schedule import RUN, SPILL
+from weft.engine.pipeline.budget.step_graph import StepGraph
+from weft.errors import OutOfMemoryError, VerificationError
+
+require(__name__, cython.compiled)
+
+SPARE = 1 << 14  # bytes for status cells and numbers from outside
+TIGHT = 0.85  # of what is left under the budget: a plan that needs more is laid out in an arena
+NEXT_TARGET = 0.94  # of the one for which no schedule was found
+MOST_LAYOUTS = 8  # that are tried, each for a schedule with less memory than the one before
+STEPS_OF_LEAST = 5  # halvings in looking for the least budget
+
+
+def needs_it(plan: Plan) -> bool:
+    """Whether what a plan stores may not fit under the budget."""
+    if pool.budget() is None:
+        return False
+    total: cython.longlong = 0
+    for size in plan.sizes:
+        total += capacity_of(size)
+    return total > TIGHT * room_left()
+
+
+def is_tight(program) -> bool:
+    """Whether the values of a program, each stored, might not fit under the budget: then new kernels are compiled at
+    once, for operations alone would store them."""
+    if pool.budget() is None:
+        return False
+    total: cython.longlong = 0
+    node: Node
+    for node in program.order:
+        total += node.numel * node.dtype.itemsize
+    return total > TIGHT * room_left()
+
+
+def constrain(lowering: Lowering) -> None:
+    """Let a lowered program fit under the budget. Errors: OutOfMemoryError."""
+    graph = StepGraph(lowering)
+    kept: cython.longlong = sum([capacity_of(graph.sizes[slot]) for slot in _own_buffers(graph)])
+    room: cython.longlong = room_left() - kept - SPARE
+    layout = _fitted(graph, room, False)
+    if layout is None and spill_file.is_wanted():
+        layout = _fitted(graph, room, True)
+        if layout is not None and layout.spilled:
+            spill_file.say_once(layout.spilled)
+    if layout is None:
+        raise _too_little(lowering, graph, kept)
+    layout.free = sum(
+        [capacity_of(graph.sizes[slot]) for slot in range(graph.outside, len(graph.sizes))]
+    )
+    layout.need = kept + capacity_of(layout.arena) + SPARE
+    layout.account = account_of(layout, *_lines(lowering))
+    lowering.launches = layout.launches
+    lowering.scratch = layout.sizes[graph.outside + len(lowering.plan.sizes) :]
+    lowering.layout = layout
+
+
+def _lines(lowering: Lowering):
+    """The user's lines of slots, and of kernels by position."""
+    slots: dict = {}
+    positions: dict = {}
+    for kernel in lowering.program.kernels:
+        positions.setdefault(kernel.position, line_of(kernel.nodes[0]))
+        for node in kernel.stores:
+            slots.setdefault(value_of(lowering.plan, node).slot, line_of(node))
+    return slots, positions
+
+
+def _own_buffers(graph):
+    """The slots that stay to the end and are made here."""
+    return [slot for slot in graph.kept if slot >= graph.outside]
+
+
+def _fitted(graph, room, spills):
+    """The cheapest layout found that fits into so much room; None where none does."""
+    target = _largest_arena(room)
+    bound = target
+    for _ in range(MOST_LAYOUTS):
+        if target <= 0:
+            return None
+        schedule, _ = choose(graph, target - _tables(graph), spills)
+        if schedule is None:
+            target = int(target * NEXT_TARGET)
+            continue
+        layout = Layout(graph, schedule)
+        if layout.arena <= bound:
+            return layout
+        target = min(target, schedule.peak + _tables(graph)) - max(
+            layout.arena - bound, bound // 256
+        )
+    return None
+
+
+def _largest_arena(room):
+    """The most bytes that a buffer may have which takes no more of the budget than there is."""
+    if room <= 0:
+        return 0
+    size = room
+    while capacity_of(size) > room:
+        size -= max(size // 64, 64)
+    return capacity_of(size) if size > 0 else 0
+
+
+def _tables(graph):
+    """What is filled before the program runs, and not measured by its schedule."""
+    return sum([(graph.sizes[slot] + 63) // 64 * 64 for slot in graph.tables])
+
+
+def _too_little(lowering: Lowering, graph, kept):
+    """The error of a program that fits in no order."""
+    unbounded = Schedule(graph, {}).peak
+    low, high = 0, 2 * unbounded + SPARE
+    spills = spill_file.is_wanted()
+    for _ in range(STEPS_OF_LEAST):
+        middle = (low + high) // 2
+        if _fitted(graph, middle, spills) is None:
+            low = middle
+        else:
+            high = middle
+    live = pool.stats()["allocated"]
+    least = live + kept + high + SPARE
+    fix = f"raise the budget to {least:,} bytes at least"
+    if not spills:
+        fix += ", or give a folder to spill to (weft.set_memory_budget(..., spill=folder))"
+    return OutOfMemoryError(
+        "the memory budget is too small for what is to be computed",
+        expected=f"at most {pool.budget():,} bytes, of which {live:,} are in use",
+        got=f"at least {least:,} bytes; needed at once: {_largest_of(lowering, graph)}; "
+        f"in use: {pool.largest_lines()}",
+        fix=fix,
+    )
+
+
+def _largest_of(lowering: Lowering, graph, most=4):
+    """The largest values of the step that needs most, with the lines that compute them."""
+    uses = [set(read) | set(made) for read, made in zip(graph.reads, graph.writes, strict=True)]
+    worst = max(uses, key=lambda slots: sum([graph.sizes[slot] for slot in slots]))
+    nodes: dict = {}
+    for kernel in lowering.program.kernels:
+        for node in kernel.stores:
+            nodes.setdefault(value_of(lowering.plan, node).slot, node)
+    words = []
+    for slot in sorted(worst, key=lambda slot: (-graph.sizes[slot], slot))[:most]:
+        node = nodes.get(slot)
+        if node is not None and graph.sizes[slot] > 0:
+            words.append(f"{node.dtype.name}{list(node.shape)} of {line_of(node)}")
+    return ", ".join(words)
+
+
+def verify(lowering: Lowering):
+    """What each action reads has been made, and nothing has taken its place in the arena."""
+    layout = lowering.layout
+    if layout is None:
+        return
+    spans = [(own, instance.first, instance.last) for own, instance in layout.slots]
+    base = layout.graph.outside
+    for own, first, last in spans:
+        begin = layout.offsets[own - base]
+        for other, born, gone in spans:
+            start = layout.offsets[other - base]
+            if other == own or born > last or gone < first:
+                continue
+            if begin < start + layout.sizes[other] and start < begin + layout.sizes[own]:
+                raise VerificationError(
+                    "constrain", expected=f"slots {own} and {other} apart", got=f"both at {start}"
+                )
+    if not layout.schedule.valid:
+        raise VerificationError("constrain", expected="steps that may run again", got="others")
+
+
+def text(lowering: Lowering) -> str:
+    """What runs again, what is spilled, and what that costs; nothing where the program fits as it is."""
+    layout = lowering.layout
+    if layout is None:
+        return ""
+    graph, schedule = layout.graph, layout.schedule
+    usual = sum(graph.costs)
+    lines = [
+        f"budget: {layout.need} bytes instead of {layout.free}, "
+        f"{100 * (schedule.cost / usual - 1):.1f} % more time by estimate"
+    ]
+    seen: set = set()
+    for kind, number in schedule.actions:
+        if kind == RUN and number in seen:
+            lines.append(f"k{graph.positions[number]} again")
+        elif kind != RUN:
+            lines.append(f"{'spill' if kind == SPILL else 'fetch'} slot {number}")
+        seen.add(number if kind == RUN else -1)
+    kept = [
+        slot
+        for slot in range(graph.outside, len(graph.sizes))
+        if not graph.droppable[slot] and slot not in graph.kept and graph.last[slot] >= 0
+    ]
+    if kept:
+        lines.append(f"not computed again (overwritten in place, or read what is): slots {kept}")
+    return "\n".join(lines)

@@ -1,0 +1,135 @@
+# cython: language_level=3
+"""Layout: a scheduled program as launches on an arena.
+
+In comes a StepGraph with its Schedule; out go launches in the new order, on slots of their own for each instance of a
+value, and where those slots lie. What stays to the end has a buffer of its own. A run that is interrupted hands
+nothing over, and is begun again.
+"""
+
+import cython
+from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
+from cython.cimports.weft.engine.pipeline.budget.schedule import Instance, Schedule
+from cython.cimports.weft.engine.pipeline.launch_ir import (
+    Launch,
+    Lowering,
+    copy_launch,
+    new_launch,
+)
+
+from weft._build.compiled import require
+from weft.engine.pipeline.budget.arena import place
+from weft.engine.pipeline.budget.schedule import RUN, SPILL
+from weft.engine.pipeline.budget.spill_file import TRANSFER, transfer_arguments
+
+require(__name__, cython.compiled)
+
+
+class Layout:
+    """`offsets`: of each slot behind those from outside where it lies in the arena, -1 for a buffer of its own; `arena`
+    the bytes of it, `spilled` those of the file."""
+
+    def __init__(self, graph, schedule: Schedule):
+        self.graph, self.schedule = graph, schedule
+        self.sizes = list(graph.sizes)
+        self.launches: list = []
+        self.slots: list = []  # of the schedule's instances
+        self.spilled = 0
+        self._ran: set = set()
+        self._spans: dict = {}  # slot -> first action, last action, bytes
+        self._file: dict = {}  # slot -> offset
+        self._fill()
+        self._place()
+
+    def _new_slot(self, size):
+        self.sizes.append(size)
+        return len(self.sizes) - 1
+
+    def _fill(self):
+        """Walk the actions, with the slots of the instances that are there."""
+        graph, schedule = self.graph, self.schedule
+        born: dict = {}
+        instance: Instance
+        for instance in schedule.instances:
+            born.setdefault(instance.uses[0], []).append(instance)
+        now: dict = {}
+        seen: set = set()
+        for action, (kind, number) in enumerate(schedule.actions):
+            before = dict(now) if kind == RUN else now
+            for instance in born.get(action, ()):
+                slot = instance.slot
+                own = slot if slot not in seen else self._new_slot(graph.sizes[slot])
+                seen.add(slot)
+                now[slot] = own
+                self._spans[own] = (instance.uses[0], instance.last, graph.sizes[slot])
+                self.slots.append((own, instance))
+            if kind == RUN:
+                read = {slot: before[slot] for slot in graph.moving_reads[number]}
+                written = {slot: now[slot] for slot in graph.moving_writes[number]}
+                self._run(action, number, {**read, **written})
+            else:
+                self._transfer(action, kind, number, now[number])
+
+    def _run(self, action, step, slots: dict):
+        again = step in self._ran
+        self._ran.add(step)
+        slots = {slot: own for slot, own in slots.items() if slot != own}
+        launch: Launch
+        for launch in self.graph.launches[step]:
+            if launch.table is not None:
+                for slot in launch.table.own_slots():
+                    if again:
+                        slots[slot] = self._new_slot(self.graph.sizes[slot])
+                    own = slots.get(slot, slot)
+                    self._spans[own] = (0, action, self.graph.sizes[slot])
+            copy: Launch = copy_launch(launch, slots) if slots or again else launch
+            if copy.table is not None and slots:
+                copy.table = copy.table.on_slots(slots)
+            self.launches.append(copy)
+
+    def _transfer(self, action, kind, slot, own):
+        """Write a slot's value to the file, or read it."""
+        size = self.graph.sizes[slot]
+        if slot not in self._file:
+            self._file[slot] = self.spilled
+            self.spilled += size
+        position = self.graph.positions[self.schedule.times[action]]
+        self.launches.append(transfer_launch(own, self._file[slot], size, kind == SPILL, position))
+
+    def _place(self):
+        owned = sorted(self._spans)
+        offsets, self.arena = place([self._spans[slot] for slot in owned])
+        found = dict(zip(owned, offsets, strict=True))
+        self.offsets = [found.get(slot, -1) for slot in range(self.graph.outside, len(self.sizes))]
+
+
+@cython.cfunc
+def transfer_launch(
+    slot: cython.longlong,
+    offset: cython.longlong,
+    nbytes: cython.longlong,
+    out: cython.bint,
+    position: cython.int,
+) -> Launch:
+    """A launch that writes a slot to the spill file, or reads it."""
+    pointers: Array = empty()
+    arguments: Array = empty()
+    lowering: Lowering = Lowering.__new__(Lowering)
+    lowering.launches, lowering.current = [], position
+    units, grain, words, work = transfer_arguments(offset, nbytes, out)
+    try:
+        put(cython.address(pointers), slot)
+        put(cython.address(pointers), 0)
+        for word in words:
+            put(cython.address(arguments), word)
+        return new_launch(
+            lowering,
+            TRANSFER,
+            cython.address(pointers),
+            cython.address(arguments),
+            units,
+            grain,
+            work,
+        )
+    finally:
+        drop(cython.address(pointers))
+        drop(cython.address(arguments))

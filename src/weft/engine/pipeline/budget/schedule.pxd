@@ -1,0 +1,26 @@
+cdef class Instance:
+    cdef readonly Py_ssize_t slot
+    cdef readonly list uses
+
+cdef class Schedule:
+    cdef readonly object graph
+    cdef readonly list actions
+    cdef readonly list times
+    cdef readonly list instances
+    cdef readonly list alive
+    cdef readonly double cost
+    cdef readonly long long peak
+    cdef readonly bint valid
+    cdef list _present
+    cdef set _on_file
+    cdef list _reads
+    cdef list _writes
+
+    cdef void _run_all(self, dict drops)
+    cdef _act(self, int kind, Py_ssize_t number, Py_ssize_t time)
+    cdef void _run(self, Py_ssize_t step, Py_ssize_t time)
+    cdef void _make(self, Py_ssize_t slot, Py_ssize_t action)
+    cdef void _drop(self, Py_ssize_t slot, Py_ssize_t time, bint spilled)
+    cdef void _bring_back(self, Py_ssize_t time)
+    cdef void _fetch(self, Py_ssize_t slot, Py_ssize_t time)
+    cdef void _add_up(self)

@@ -1,0 +1,171 @@
+# cython: language_level=3
+"""A schedule: steps in order with those that run again, and what lives when.
+
+In comes a StepGraph and drops: after which step which slot's value is given up, and whether it is spilled to a file
+before. Out go actions (run a step, spill a slot, fetch it back), the instances of values with the actions that use
+them, and how many bytes live at each action. A value that was dropped and is needed is fetched, or its step runs again
+in front of the step that needs it, behind all steps that it needs itself and whose values are not there.
+"""
+
+import cython
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+RUN, SPILL, FETCH = range(3)
+SPILL_BYTES_PER_NS = 0.5  # that a file takes or gives, about
+SPILL_NS = 20_000.0
+
+
+@cython.final
+@cython.cclass
+class Instance:
+    """One life of a slot's value: the actions that use it, in order; the first makes it."""
+
+    def __init__(self, slot: cython.Py_ssize_t, action: cython.Py_ssize_t):
+        self.slot = slot
+        self.uses = [action]
+
+    @property
+    def first(self):
+        """The action that makes it."""
+        return self.uses[0]
+
+    @property
+    def last(self):
+        """The last action that uses it."""
+        return self.uses[len(self.uses) - 1]
+
+
+@cython.final
+@cython.cclass
+class Schedule:
+    """`actions` are (kind, step or slot), `times` the steps in front of which they come; `instances` in order of birth,
+    `alive` the bytes at each action, of slots that do not stay. Not `valid` where a step would have to run again that
+    may not."""
+
+    def __init__(self, graph, drops: dict):
+        self.graph = graph
+        self.actions, self.times, self.instances = [], [], []
+        self.valid = True
+        self._present = [None] * len(graph.sizes)
+        self._on_file = set()
+        self._reads, self._writes = graph.moving_reads, graph.moving_writes
+        self._run_all(drops)
+        self._add_up()
+
+    @cython.cfunc
+    def _run_all(self, drops: dict) -> cython.void:
+        dropped: dict = {}
+        for (slot, step), spilled in drops.items():
+            dropped.setdefault(step, []).append((slot, spilled))
+        step: cython.Py_ssize_t
+        for step in range(len(self._reads)):
+            self._bring_back(step)
+            self._run(step, step)
+            for slot, spilled in sorted(dropped.get(step, ())):
+                self._drop(slot, step, spilled)
+
+    @cython.cfunc
+    def _act(self, kind: cython.int, number: cython.Py_ssize_t, time: cython.Py_ssize_t):
+        self.actions.append((kind, number))
+        self.times.append(time)
+
+    @cython.cfunc
+    def _run(self, step: cython.Py_ssize_t, time: cython.Py_ssize_t) -> cython.void:
+        action: cython.Py_ssize_t = len(self.actions)
+        self._act(RUN, step, time)
+        self.cost += cython.cast(cython.double, self.graph.costs[step])
+        slot: cython.Py_ssize_t
+        instance: Instance
+        for slot in self._reads[step]:
+            instance = self._present[slot]
+            instance.uses.append(action)
+        for slot in self._writes[step]:
+            instance = self._present[slot]
+            if instance is not None and slot in self.graph.rewritten:
+                instance.uses.append(action)
+                continue
+            self._make(slot, action)
+
+    @cython.cfunc
+    def _make(self, slot: cython.Py_ssize_t, action: cython.Py_ssize_t) -> cython.void:
+        instance: Instance = Instance(slot, action)
+        self._present[slot] = instance
+        self.instances.append(instance)
+
+    @cython.cfunc
+    def _drop(
+        self, slot: cython.Py_ssize_t, time: cython.Py_ssize_t, spilled: cython.bint
+    ) -> cython.void:
+        instance: Instance = self._present[slot]
+        if instance is None:
+            return
+        if spilled and slot not in self._on_file:
+            self._on_file.add(slot)
+            instance.uses.append(len(self.actions))
+            self._act(SPILL, slot, time)
+            self.cost += spill_cost(self.graph.sizes[slot])
+        self._present[slot] = None
+
+    @cython.cfunc
+    def _bring_back(self, time: cython.Py_ssize_t) -> cython.void:
+        """Make present what a step reads."""
+        slot: cython.Py_ssize_t
+        step: cython.Py_ssize_t
+        needed: set = set()
+        stack: list = [time]
+        missing: cython.bint = False
+        while stack:
+            step = stack.pop()
+            for slot in self._reads[step]:
+                if self._present[slot] is None:
+                    missing = True
+                    if slot not in self._on_file and self.graph.makers[slot] not in needed:
+                        needed.add(self.graph.makers[slot])
+                        stack.append(self.graph.makers[slot])
+        if not missing:
+            return
+        for step in [*sorted(needed), time]:
+            if step != time and self.graph.until[step] <= time:
+                self.valid = False
+            for slot in self._reads[step]:
+                if self._present[slot] is None:
+                    self._fetch(slot, time)
+            if step != time:
+                self._run(step, time)
+
+    @cython.cfunc
+    def _fetch(self, slot: cython.Py_ssize_t, time: cython.Py_ssize_t) -> cython.void:
+        if slot not in self._on_file:  # its step may not run again; the schedule is not valid
+            self.valid = False
+        self._make(slot, len(self.actions))
+        self._act(FETCH, slot, time)
+        self.cost += spill_cost(self.graph.sizes[slot])
+
+    @cython.cfunc
+    def _add_up(self) -> cython.void:
+        count: cython.Py_ssize_t = len(self.actions)
+        alive: list = [0] * (count + 1)
+        instance: Instance
+        size: cython.longlong
+        last: cython.Py_ssize_t
+        for instance in self.instances:
+            size = self.graph.sizes[instance.slot]
+            alive[instance.uses[0]] += size
+            last = instance.uses[len(instance.uses) - 1]
+            alive[last + 1] -= size
+        size = 0
+        for last in range(count):
+            size += cython.cast(cython.longlong, alive[last])
+            alive[last] = size
+            self.peak = max(self.peak, size)
+        alive.pop()
+        self.alive = alive
+
+
+@cython.ccall
+def spill_cost(size: cython.longlong) -> cython.double:
+    """Nanoseconds for writing so many bytes to a file, or for reading them."""
+    return SPILL_NS + size / SPILL_BYTES_PER_NS

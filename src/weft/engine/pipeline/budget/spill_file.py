@@ -1,0 +1,38 @@
+"""Spilling as launches: what lowering needs to know of the spill file of `engine.devices.cpu.spill`."""
+
+from __future__ import annotations
+
+import warnings
+
+from weft.engine.devices.cpu import spill
+from weft.engine.pipeline.launch_ir import KernelSpec
+
+TRANSFER = KernelSpec("spill_file", None, ())
+TRANSFER.address = spill.transfer_address()
+_said = False
+
+
+def is_wanted() -> bool:
+    """Whether there is a folder to spill to."""
+    return spill.folder() != ""
+
+
+def transfer_arguments(
+    offset: int, nbytes: int, out: bool
+) -> tuple[int, int, tuple[int, int, int], int]:
+    """Units, grain, arguments and estimated work of a launch that moves so many bytes."""
+    units = -(-nbytes // spill.CHUNK)
+    return units, 1, (offset, nbytes, int(out)), units * spill.NS_OF_CHUNK
+
+
+def say_once(nbytes: int) -> None:
+    """Warn, once in a process, that values go to a file."""
+    global _said
+    if not _said:
+        _said = True
+        warnings.warn(
+            f"the memory budget is kept by spilling {nbytes:,} bytes to a file in "
+            f"{spill.folder()}: weft.memory_report() says what that costs",
+            RuntimeWarning,
+            stacklevel=2,
+        )

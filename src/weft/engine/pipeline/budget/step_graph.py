@@ -1,0 +1,161 @@
+# cython: language_level=3
+"""Steps: a lowered program as a graph of launches over slots, for those who put them in another order.
+
+In comes a Lowering in which each value that is computed has a slot of its own; out go its steps (the launches of one
+position of the program, which run together), what each reads, writes and costs, and how long it may run again: a step
+that writes to a value from outside never, and one that reads what is overwritten later only before that.
+"""
+
+import cython
+from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
+from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+NEVER = 1 << 30
+LAUNCH_NS = 500.0  # of a step beside its kernels
+BYTES_PER_NS = 12.0  # that a kernel moves at best
+
+
+class StepGraph:
+    """`reads`, `writes`: of each step the slots; slots below `outside` hold values that exist. `moving_reads`
+    and `moving_writes` are those of them that do not stay to the end. Of each slot: its size,
+    the step that makes it (-1: none, or several, as of one that parts are written to), whether it stays to the end.
+    `until`: the step before which a step may run again. `last`: the step that uses a slot last.
+    From the step `overwriting` on the program may not stop: inputs are written over."""
+
+    def __init__(self, lowering: Lowering):
+        plan: Plan = lowering.plan
+        self.outside = len(plan.external)
+        self.sizes = [0] * self.outside + [*plan.sizes, *lowering.scratch]
+        self.launches = _by_step(lowering)
+        self.positions = [launches[0].kernel for launches in self.launches]
+        self.writes = _stores(lowering, self.positions)
+        self.reads = [set() for _ in self.positions]
+        self.tables = {}  # slots that are filled before the program runs
+        self._read_pointers(plan)
+        self.costs = [_cost(self, step) for step in range(len(self.positions))]
+        self.kept = {value_of(plan, node).slot for node in program_kept(lowering)}
+        self._find_makers()
+        self._find_ends()
+        fixed = self.kept | set(self.tables)
+        moves = [slot >= self.outside and slot not in fixed for slot in range(len(self.sizes))]
+        self.moving_reads = [[slot for slot in sorted(read) if moves[slot]] for read in self.reads]
+        self.moving_writes = [
+            [slot for slot in sorted(made) if moves[slot]] for made in self.writes
+        ]
+
+    def _read_pointers(self, plan: Plan):
+        """What steps mention and do not store they read; of temporaries the first that mentions one makes it."""
+        planned = self.outside + len(plan.sizes)
+        made: set = set()
+        for step, launches in enumerate(self.launches):
+            mentioned: set = set()
+            for launch in launches:
+                mentioned.update([slot for slot, _ in launch.pointers if slot >= 0])
+                if launch.table is not None:
+                    mentioned |= launch.table.source_slots()
+                    self.tables.update(dict.fromkeys(launch.table.own_slots(), step))
+            new = {slot for slot in mentioned if slot >= planned and slot not in made}
+            made |= new
+            self.writes[step] |= new
+            self.reads[step] = mentioned - self.writes[step]
+
+    def _find_makers(self):
+        makers: list = [-1] * len(self.sizes)
+        self.rewritten = set()  # slots that several steps write to
+        for step, written in enumerate(self.writes):
+            for slot in written:
+                if makers[slot] >= 0:
+                    self.rewritten.add(slot)
+                makers[slot] = step
+        for slot in self.rewritten:
+            makers[slot] = -1
+        self.makers = makers
+
+    def _find_ends(self):
+        overwritten: dict = {}  # slot -> steps that write over what it held
+        for step, written in enumerate(self.writes):
+            for slot in written:
+                if slot < self.outside or slot in self.rewritten:
+                    overwritten.setdefault(slot, []).append(step)
+        self.last = [-1] * len(self.sizes)
+        self.until = []
+        known: list = [-1] * len(self.sizes)  # until when a slot's value can be made again
+        for step, read in enumerate(self.reads):
+            written: set = self.writes[step]
+            end = NEVER
+            if any([slot < self.outside or slot in self.rewritten for slot in written]):
+                end = -1
+            for slot in read:
+                later = [other for other in overwritten.get(slot, ()) if other > step]
+                end = min([end] + later[:1])
+                if slot >= self.outside and slot not in self.kept and slot not in self.rewritten:
+                    end = min(end, known[slot])
+            self.until.append(end)
+            for slot in written:
+                known[slot] = end
+            for slot in (*read, *written):
+                self.last[slot] = step
+        outside = [steps[0] for slot, steps in overwritten.items() if slot < self.outside]
+        self.overwriting = min(outside, default=NEVER)
+        self.droppable = [
+            slot >= self.outside
+            and self.makers[slot] >= 0
+            and slot not in self.kept
+            and slot not in self.tables
+            and self.until[self.makers[slot]] > self.last[slot]
+            for slot in range(len(self.sizes))
+        ]
+
+
+def program_kept(lowering: Lowering):
+    """The nodes whose values stay."""
+    return [node for node in lowering.program.kept if value_of(lowering.plan, node).slot >= 0]
+
+
+@cython.cfunc
+def _by_step(lowering: Lowering) -> list:
+    launch: Launch
+    steps: list = []
+    position: cython.int = -1
+    for launch in lowering.launches:
+        if launch.kernel != position:
+            steps.append([])
+            position = launch.kernel
+        steps[len(steps) - 1].append(launch)
+    return steps
+
+
+@cython.cfunc
+def _stores(lowering: Lowering, positions: list) -> list:
+    """The slots that kernels of each position store to."""
+    plan: Plan = lowering.plan
+    numbers: dict = {position: number for number, position in enumerate(positions)}
+    stores: list = [set() for _ in positions]
+    kernel: Kernel
+    for kernel in lowering.program.kernels:
+        step = numbers.get(kernel.position)
+        if step is None:
+            continue
+        for node in kernel.stores:
+            slot = value_of(plan, node).slot
+            if slot >= 0:
+                stores[step].add(slot)
+    return stores
+
+
+def _cost(graph, step):
+    """Nanoseconds that a step takes, about: what lowering has estimated, and at least what moving its bytes takes."""
+    total: cython.double = LAUNCH_NS
+    sizes: list = graph.sizes
+    for launch in graph.launches[step]:
+        moved: cython.double = 0
+        for slot, _ in launch.pointers:
+            if slot >= graph.outside:
+                moved += sizes[slot]
+        total += max(cython.cast(cython.double, launch.work), moved / BYTES_PER_NS)
+    return total
