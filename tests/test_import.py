@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import weft
 from weft._build.lazy import later
+from weft.functional.support import out_dtypes, variants
+from weft.nested import dispatch
 
 PACKAGE = Path(weft.__file__).parent
 RECORDING = [
@@ -161,6 +164,11 @@ except ModuleNotFoundError as error:
     print(error.name)
 """
     assert run(program).strip() == "not_there"
+
+
+def test_modules_that_tables_name_are_there() -> None:
+    named = {out_dtypes._COPYING, *variants._PLACES, *dispatch._ELEMENTWISE_MODULES}
+    assert [module for module in sorted(named) if find_spec(module) is None] == []
 
 
 def test_later_imports_once_and_keeps_names() -> None:

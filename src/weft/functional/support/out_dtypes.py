@@ -160,6 +160,7 @@ _IN_ITS_TYPE = frozenset(["cumsum", "cumprod"])
 
 
 _COPIES = Rule(_same, _ALLOCATED)
+_COPYING = "weft.functional.shape.view_copies"  # where functions stand that have this rule
 
 
 def _rules() -> dict[str, Rule]:
@@ -178,7 +179,7 @@ _RULES = _rules()
 @cache
 def _rule_of(function: Any) -> Rule | None:
     """The rule of a function, by its name; all copies have that of what picks elements."""
-    copies = defined_in(function).endswith(".copies")
+    copies = defined_in(function) == _COPYING
     return _RULES.get(function.__name__, _COPIES if copies else None)
 
 
