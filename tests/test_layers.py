@@ -77,7 +77,7 @@ functional
 weft
 sparse
 nn
-optim
+optim compat.operator_schema
 array_api fft func futures library linalg masked memory multiprocessing nested overrides profiler quasirandom signal \
 special torch_version utils._pytree
 amp as_torch data distributions io jit testing
