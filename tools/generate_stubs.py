@@ -35,8 +35,11 @@ KNOWN = {
     "Any": "typing", "Callable": "collections.abc", "Sequence": "collections.abc",
     "Mapping": "collections.abc", "Iterator": "collections.abc", "DType": "weft.engine.ir.dtype",
     "Tensor": "weft.engine.frontend.tensor", "Size": "weft.tensor.size", "device": "weft.tensor.device",
-    "Generator": "weft.functional.random.generator", "MemoryFormat": "weft.tensor.layout",
-    "RemovableHandle": "weft.engine.backward.hooks",
+    "Generator": "weft.functional.random.generator", "Layout": "weft.tensor.layout",
+    "MemoryFormat": "weft.tensor.layout",
+    "RemovableHandle": "weft.engine.backward.hooks", "Iterable": "collections.abc",
+    "Shape": "weft._typing", "Dims": "weft._typing", "Scalar": "weft._typing", "TensorLike": "weft._typing",
+    "DeviceLike": "weft._typing",
 }  # fmt: skip
 # C types of .pxd files and annotations, as Python sees them.
 C_TYPES = {

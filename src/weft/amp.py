@@ -226,9 +226,9 @@ class autocast:  # noqa: N801 - PyTorch's name
     def __torch_function__(
         self,
         func: Any,
-        types: object,
-        args: tuple[object, ...] = (),
-        kwargs: dict[str, object] | None = None,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
     ) -> Any:
         """Cast the operands of a function of the lists; NotImplemented leaves the call as it is."""
         name = getattr(func.function, "__name__", "") if self._enabled else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager, suppress
 from types import MethodWrapperType, ModuleType
 from typing import Any
@@ -68,10 +68,10 @@ class TorchFunctionMode:
 
     def __torch_function__(
         self,
-        func: Callable[..., object],
-        types: Sequence[type],
-        args: tuple[object, ...] = (),
-        kwargs: dict[str, object] | None = None,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
     ) -> Any:
         """Call the function; subclasses do something about it."""
         return func(*args, **(kwargs or {}))

@@ -166,7 +166,7 @@ class OneHotCategorical(OverCategories):
         """The variance."""
         return self.probs * (1 - self.probs)
 
-    def _vectors(self, numbers: Tensor | float | None) -> Any:
+    def _vectors(self, numbers: Tensor) -> Any:
         made = weft.nn.functional.one_hot(numbers, self._categorical._num_events)
         return made.to(self.probs.dtype)
 

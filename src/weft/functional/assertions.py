@@ -7,17 +7,21 @@ others a bool and a function that makes the message. Out: nothing, or the error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.dispatch.torch_function import answering_of, ask, is_muted
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, ShapeError
 from weft.tensor.arguments import describe, need_tensor
 
+if TYPE_CHECKING:
+    from weft.compat.torch.fx.proxy import Proxy
+
+
 Message = Callable[[], Any] | None
 
 
-def _assert(condition: Any, message: Any = "") -> None:
+def _assert(condition: Tensor | bool | Proxy, message: str = "") -> None:
     """Errors: AssertionError with the message where the condition is false. Types with `__torch_function__` answer."""
     if type(condition) is not Tensor and not is_muted() and answering_of((condition,)):
         ask(_assert, (condition,), (condition, message), {})
@@ -40,7 +44,7 @@ def _checker(kind: type[Exception], name: str) -> Callable[..., None]:
     return check
 
 
-def _wrong(text: str, given: Any, fix: str) -> ArgumentTypeError:
+def _wrong(text: str, given: Tensor | int | str | None, fix: str) -> ArgumentTypeError:
     return ArgumentTypeError(
         f"{text}, but got {type(given)}",
         expected=text.rpartition(" ")[2],
@@ -54,7 +58,9 @@ def _check_with(error_type: type[Exception], cond: bool, message: Message) -> No
     _checker(error_type, "_check_with")(cond, message)
 
 
-def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Message = None) -> None:
+def _check_tensor_all_with(
+    error_type: type[Exception], cond: Tensor | bool, message: Message = None
+) -> None:
     """Errors: of the type named where an element of a tensor of bool is false, TypeError on another type. Reads the
     values."""
     if not isinstance(cond, Tensor):
@@ -69,12 +75,12 @@ def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Mess
     _check_with(error_type, bool(cond.all().item()), message)
 
 
-def _check_tensor_all(cond: Any, message: Message = None) -> None:
+def _check_tensor_all(cond: Tensor | bool, message: Message = None) -> None:
     """Errors: RuntimeError where an element of a tensor of bool is false. Reads the values."""
     _check_tensor_all_with(RuntimeError, cond, message)
 
 
-def _assert_async(input: Any, assert_msg: str = "") -> None:  # noqa: A002
+def _assert_async(input: Tensor, assert_msg: str = "") -> None:  # noqa: A002
     """Errors: RuntimeError where the one element of a tensor is zero. Reads it: there is no device to wait for."""
     if need_tensor("_assert_async", input).numel() != 1:
         raise ShapeError(

@@ -25,7 +25,7 @@ _METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 _PLACES = {"addcmul": (2, "value"), "addcdiv": (2, "value"), "norm": (1, "dtype")}
 
 
-def _each(name: str, count: int, value: Any) -> list[Any]:
+def _each(name: str, count: int, value: object) -> list[Any]:
     """One argument for each of `count` tensors. Errors: RuntimeError where a list has another length."""
     if isinstance(value, Tensor) and value.dim() == 1 and value.numel() > 1:
         value = value.unbind()
@@ -47,7 +47,9 @@ def _of_every(name: str, form: str) -> Callable[..., Any]:
     method = _METHODS.get(name, name) + form
     place, keyword = _PLACES.get(name, (None, ""))
 
-    def foreach(tensors: Any, *others: Any, **options: Any) -> Any:
+    def foreach(
+        tensors: list[Tensor], *others: Tensor | float | list[Tensor | float], **options: object
+    ) -> Any:
         if place is not None and len(others) > place:
             others, options = others[:place], {keyword: others[place], **options}
         columns = [_each(called, len(tensors), other) for other in others]
@@ -66,10 +68,10 @@ def _of_every(name: str, form: str) -> Callable[..., Any]:
     return foreach
 
 
-def _with_numbers(powers: Callable[..., Any]) -> Callable[..., Any]:
+def _with_numbers(powers: Callable[..., Tensor]) -> Callable[..., Any]:
     """`_foreach_pow`, which takes a number to the power of each tensor of a list too."""
 
-    def _foreach_pow(base: Any, exponent: Any) -> tuple[Any, ...]:
+    def _foreach_pow(base: float | list[Tensor], exponent: Any) -> tuple[Any, ...]:
         """Powers: of every tensor of a list, or of one number by every tensor of a list."""
         if isinstance(base, list | tuple):
             return tuple(powers(base, exponent))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft._build.lazy import load
+from weft.engine.frontend.tensor import Tensor
 
 # module below weft.functional -> functions of weft, methods of Tensor, methods only
 _PLACES: dict[str, tuple[str, str]] = {
@@ -68,7 +69,7 @@ IN_PLACE = _PLACES["in_place_functions"][0].split()
 def _stand_in(name: str, path: str) -> Callable[..., Any]:
     """A method that calls the function of a module."""
 
-    def stand_in(self: Any, *arguments: Any, **keywords: Any) -> Any:
+    def stand_in(self: Tensor, *arguments: object, **keywords: object) -> Any:
         return getattr(load(path), name)(self, *arguments, **keywords)
 
     method = _SIGNED.get(name, stand_in)
@@ -80,11 +81,11 @@ def _stand_in(name: str, path: str) -> Callable[..., Any]:
 
 
 def _stft(
-    self: Any,
+    self: Tensor,
     n_fft: int,
     hop_length: int | None = None,
     win_length: int | None = None,
-    window: Any = None,
+    window: object = None,
     center: bool = True,
     pad_mode: str = "reflect",
     normalized: bool = False,
@@ -98,11 +99,11 @@ def _stft(
 
 
 def _istft(
-    self: Any,
+    self: Tensor,
     n_fft: int,
     hop_length: int | None = None,
     win_length: int | None = None,
-    window: Any = None,
+    window: object = None,
     center: bool = True,
     normalized: bool = False,
     onesided: bool | None = None,
@@ -114,7 +115,7 @@ def _istft(
     return load("weft.functional.signal.stft").istft(self, *frames, *rest)
 
 
-def _lu(self: Any, pivot: bool = True, get_infos: bool = False) -> Any:
+def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     return tuple(load("weft.functional.linalg.root_names").lu(self, pivot, get_infos))
 
 

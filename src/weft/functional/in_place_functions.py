@@ -13,7 +13,11 @@ def _function(name: str) -> Callable[..., Any]:
     """The method `name` of Tensor as a function of `weft`."""
     method = getattr(Tensor, name)
 
-    def in_place(input: Any, *arguments: Any, **keywords: Any) -> Any:  # noqa: A002 - PyTorch's name
+    def in_place(
+        input: Tensor | float,
+        *arguments: Tensor | float | tuple[Tensor | int, ...],
+        **keywords: object,
+    ) -> Any:  # noqa: A002 - PyTorch's name
         if not isinstance(input, Tensor):
             from weft.tensor.arguments import need_tensor
 

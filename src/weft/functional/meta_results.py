@@ -29,7 +29,9 @@ Shape = tuple[int, ...]
 _SHAPES: dict[str, Callable[..., Any]] = {}
 
 
-def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def answer(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> Any:
     """What a function gives on the device meta; NotImplemented where that depends on values."""
     shapes = _SHAPES.get(function.__name__)
     if shapes is None:
@@ -43,7 +45,7 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _known(*names: str) -> Callable[[Any], Any]:
     """A decorator: how the results of functions of these names are shaped."""
 
-    def note(shapes: Any) -> Any:
+    def note(shapes: Callable[..., object]) -> Any:
         _SHAPES.update(dict.fromkeys(names, shapes))
         return shapes
 
@@ -63,7 +65,7 @@ def _from(source: Tensor, shape: Shape, dtype: DType | None = None) -> Any:
 
 
 @_known("mode")
-def _most_frequent(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
+def _most_frequent(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     axis = wrap_dim(dim, len(input._shape))
     shape = (*input._shape[:axis], 1, *input._shape[axis + 1 :])
     return picked("mode", input, axis, without_memory(shape, dtypes.int64), keepdim)
@@ -71,7 +73,7 @@ def _most_frequent(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 @_known("quantile", "nanquantile")
 def _quantiles(
-    input: Any, q: Any, dim: int | None = None, keepdim: bool = False, **ignored: Any
+    input: Tensor, q: object, dim: int | None = None, keepdim: bool = False, **ignored: object
 ) -> Any:
     shape = list(input._shape)
     if dim is None:
@@ -85,87 +87,93 @@ def _quantiles(
     return movedim(_from(input, (*shape, q._shape[0])), -1, 0)
 
 
-def _places(points: Any, small: bool) -> Any:
+def _places(points: object, small: bool) -> Any:
     shape = points._shape if isinstance(points, Tensor) else ()
     return without_memory(shape, dtypes.int32 if small else dtypes.int64)
 
 
 @_known("searchsorted")
-def _searched(sorted_sequence: Any, input: Any, out_int32: bool = False, **ignored: Any) -> Any:
+def _searched(
+    sorted_sequence: Tensor, input: Tensor, out_int32: bool = False, **ignored: object
+) -> Any:
     return _places(input, out_int32)
 
 
 @_known("bucketize")
-def _buckets(input: Any, boundaries: Any, out_int32: bool = False, **ignored: Any) -> Any:
+def _buckets(input: Tensor, boundaries: Tensor, out_int32: bool = False, **ignored: object) -> Any:
     return _places(input, out_int32)
 
 
 @_known("isin")
-def _found(elements: Any, test_elements: Any, **ignored: Any) -> Any:
+def _found(elements: object, test_elements: Tensor, **ignored: object) -> Any:
     shape = elements._shape if isinstance(elements, Tensor) else ()
     return without_memory(shape, dtypes.bool_)
 
 
 @_known("histc")
-def _histogram(input: Any, bins: int = 100, **ignored: Any) -> Any:
+def _histogram(input: Tensor, bins: int = 100, **ignored: object) -> Any:
     return without_memory((bins,), input._dtype)
 
 
 @_known("poisson")
-def _counts(input: Any, **ignored: Any) -> Any:
+def _counts(input: Tensor, **ignored: object) -> Any:
     return without_memory(input._shape, input._dtype)
 
 
 @_known("multinomial")
-def _drawn(input: Any, num_samples: int, **ignored: Any) -> Any:
+def _drawn(input: Tensor, num_samples: int, **ignored: object) -> Any:
     return without_memory((*input._shape[:-1], num_samples), dtypes.int64)
 
 
 # -- matrices ----------------------------------------------------------------------------------------------------------
 
 
-def _infos(A: Any) -> Any:
+def _infos(A: Tensor) -> Any:
     return without_memory(A._shape[:-2], dtypes.int32)
 
 
-def _like(A: Any) -> Any:
+def _like(A: Tensor) -> Any:
     return columns_first(_from(A, A._shape))
 
 
 @_known("inv", "inverse", "cholesky")
-def _matrices(A: Any = None, input: Any = None, **ignored: Any) -> Any:
+def _matrices(A: Tensor | None = None, input: Any = None, **ignored: object) -> Any:
     return _like(input if A is None else A)
 
 
 @_known("matrix_exp")
-def _exponential(A: Any) -> Any:
+def _exponential(A: Tensor) -> Any:
     return _from(A, A._shape)
 
 
 @_known("inv_ex")
-def _inverse_and_info(A: Any, **ignored: Any) -> Any:
+def _inverse_and_info(A: Tensor, **ignored: object) -> Any:
     return InvEx((_like(A), _infos(A)))
 
 
 @_known("cholesky_ex")
-def _factor_and_info(A: Any, **ignored: Any) -> Any:
+def _factor_and_info(A: Tensor, **ignored: object) -> Any:
     return CholeskyEx((_like(A), _infos(A)))
 
 
 @_known("det", "logdet")
-def _determinants(A: Any) -> Any:
+def _determinants(A: Tensor) -> Any:
     return _from(A, A._shape[:-2])
 
 
 @_known("slogdet")
-def _sign_and_size(A: Any) -> Any:
+def _sign_and_size(A: Tensor) -> Any:
     lead = A._shape[:-2]
     return Slogdet((_from(A, lead), _from(A, lead, A._dtype.to_real())))
 
 
 @_known("svd")
 def _singular(
-    A: Any = None, full_matrices: bool = True, input: Any = None, some: bool = True, **ignored: Any
+    A: Any = None,
+    full_matrices: bool = True,
+    input: object = None,
+    some: bool = True,
+    **ignored: object,
 ) -> Any:
     whole = full_matrices if input is None else not some
     A = A if input is None else input
@@ -179,13 +187,13 @@ def _singular(
 
 
 @_known("svdvals", "singular_values")
-def _singular_values(A: Any = None, matrix: Any = None, **ignored: Any) -> Any:
+def _singular_values(A: Any = None, matrix: object = None, **ignored: object) -> Any:
     A = matrix if A is None else A
     return _from(A, (*A._shape[:-2], min(A._shape[-2:])), A._dtype.to_real())
 
 
 @_known("qr")
-def _orthogonal(A: Any, mode: str = "reduced") -> Any:
+def _orthogonal(A: Tensor, mode: str = "reduced") -> Any:
     *lead, m, n = A._shape
     width = m if mode == "complete" else min(m, n)
     q = _from(A, (0,) if mode == "r" else (*lead, m, width))
@@ -193,28 +201,28 @@ def _orthogonal(A: Any, mode: str = "reduced") -> Any:
 
 
 @_known("eigh")
-def _real_spectrum(A: Any, UPLO: str = "L") -> Any:
+def _real_spectrum(A: Tensor, UPLO: str = "L") -> Any:
     return Eigh((_eigenvalues(A), _like(A)))
 
 
 @_known("eigvalsh")
-def _eigenvalues(A: Any, UPLO: str = "L") -> Any:
+def _eigenvalues(A: Tensor, UPLO: str = "L") -> Any:
     return _from(A, A._shape[:-1], A._dtype.to_real())
 
 
 @_known("eig")
-def _spectrum(A: Any) -> Any:
+def _spectrum(A: Tensor) -> Any:
     kind = A._dtype.to_complex()
     return Eig((_from(A, A._shape[:-1], kind), _from(A, A._shape, kind)))
 
 
 @_known("eigvals")
-def _complex_eigenvalues(A: Any) -> Any:
+def _complex_eigenvalues(A: Tensor) -> Any:
     return _spectrum(A)[0]
 
 
 @_known("solve", "solve_triangular")
-def _solutions(A: Any, B: Any, **ignored: Any) -> Any:
+def _solutions(A: Tensor, B: Tensor, **ignored: object) -> Any:
     if len(B._shape) == 1 or A._shape[:-1] == B._shape:
         return _from(A, B._shape) + B
     lead = broadcast_shapes([A._shape[:-2], B._shape[:-2]], "linalg.solve")
@@ -222,36 +230,36 @@ def _solutions(A: Any, B: Any, **ignored: Any) -> Any:
 
 
 @_known("cholesky_solve")
-def _solved(B: Any, L: Any, upper: bool = False) -> Any:
+def _solved(B: object, L: Tensor, upper: bool = False) -> Any:
     return _solutions(L, B)
 
 
 @_known("lu")
-def _three_factors(A: Any, **ignored: Any) -> Any:
+def _three_factors(A: Tensor, **ignored: object) -> Any:
     *lead, m, n = A._shape
     shapes = ((*lead, m, m), (*lead, m, min(m, n)), (*lead, min(m, n), n))
     return Lu((without_memory(shapes[0], A._dtype), *(_from(A, shape) for shape in shapes[1:])))
 
 
 @_known("lu_factor")
-def _packed_factors(A: Any, **ignored: Any) -> Any:
+def _packed_factors(A: Tensor, **ignored: object) -> Any:
     *lead, m, n = A._shape
     return LuFactor((_like(A), without_memory((*lead, min(m, n)), dtypes.int32)))
 
 
 @_known("pinv")
-def _pseudoinverse(A: Any, **ignored: Any) -> Any:
+def _pseudoinverse(A: Tensor, **ignored: object) -> Any:
     *lead, m, n = A._shape
     return _from(A, (*lead, n, m))
 
 
 @_known("matrix_rank")
-def _rank(A: Any, **ignored: Any) -> Any:
+def _rank(A: Tensor, **ignored: object) -> Any:
     return without_memory(A._shape[:-2], dtypes.int64)
 
 
 @_known("cond")
-def _condition(A: Any, p: Any = None) -> Any:
+def _condition(A: Tensor, p: float | None = None) -> Any:
     return _from(A, A._shape[:-2], A._dtype.to_real())
 
 
@@ -259,6 +267,6 @@ def _condition(A: Any, p: Any = None) -> Any:
 
 
 @_known("ctc_loss")
-def _alignments(log_probs: Any, reduction: str = "mean", **ignored: Any) -> Any:
+def _alignments(log_probs: Any, reduction: str = "mean", **ignored: object) -> Any:
     """Shapes: (T, N, C) or (T, C) -> (N,) or () without reduction, () with one."""
     return _from(log_probs, log_probs._shape[1:-1] if reduction == "none" else ())

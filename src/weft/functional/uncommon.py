@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from weft._typing import Scalar
 from weft.engine.api.api_function import publish
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.inplace import in_place
@@ -43,7 +44,13 @@ from weft.tensor.leaves import resize_
 
 @composed_of_primitives
 def addbmm(
-    input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
+    out: Tensor | None = None,
 ) -> Any:
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
     need_tensor("addbmm", input)
@@ -55,7 +62,9 @@ def addbmm(
     return given(out, cast(product, input._dtype))
 
 
-def addbmm_(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addbmm_(
+    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: int = 1
+) -> Any:
     """`addbmm`, in place. As in PyTorch, a tensor that broadcasts against the products takes their shape."""
     made = addbmm(self, batch1, batch2, beta=beta, alpha=alpha)
     return in_place(self if made._shape == self._shape else resize_(self, made._shape), made)
@@ -64,11 +73,17 @@ def addbmm_(self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 # -- without nan -------------------------------------------------------------------------------------------------------
 
 
-def _as_nanmedian(input: Any, dim: Any, keepdim: bool) -> Any:
+def _as_nanmedian(input: Tensor, dim: int, keepdim: bool) -> Any:
     return TYPES["nanmedian"](input.median(dim, keepdim))
 
 
-def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def nanmedian(
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The lower median of what is not nan: of all elements, or (values, indices) along a dimension."""
     if not need_tensor("nanmedian", input)._dtype.is_floating_point:
         return given(out, input.median() if dim is None else _as_nanmedian(input, dim, keepdim))
@@ -94,13 +109,13 @@ def nanmedian(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = 
 
 
 def nanquantile(
-    input: Any,
-    q: Any,
-    dim: Any = None,
+    input: Tensor,
+    q: Tensor | float,
+    dim: int | None = None,
     keepdim: bool = False,
     *,
     interpolation: str = "linear",
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """`quantile` of what is not nan; nan where nothing is left."""
     need_quantiles(input)
@@ -132,7 +147,7 @@ def nanquantile(
 
 
 @composed_of_primitives
-def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
+def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Any:
     """log(cumsum(exp(x))) along a dimension, shifted by the running maximum."""
     need_tensor("logcumsumexp", input)
     axis = wrap_dim(dim, len(input._shape))
@@ -154,7 +169,7 @@ def logcumsumexp(input: Any, dim: int, *, out: Any = None) -> Any:
 
 
 @composed_of_primitives
-def renorm(input: Any, p: float, dim: int, maxnorm: float, *, out: Any = None) -> Any:
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Any:
     """Slices along a dimension with a p-norm above maxnorm, scaled down to it."""
     need_tensor("renorm", input)
     if p <= 0:
@@ -180,7 +195,7 @@ renorm_ = make_in_place(renorm, "renorm")
 # -- by index ----------------------------------------------------------------------------------------------------------
 
 
-def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
     """A copy with elements replaced (or added to) by flat indices."""
     need_tensor("put", input)
     need_tensor("put", index, "index", 2)
@@ -202,14 +217,14 @@ put_ = make_in_place(put, "put")
 
 @composed_of_primitives
 def index_reduce(
-    input: Any,
+    input: Tensor,
     dim: int,
-    index: Any,
-    source: Any,
+    index: Tensor,
+    source: Tensor,
     reduce: str,
     *,
     include_self: bool = True,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """Slices of source reduced (prod, mean, amax, amin) into those of a copy by index along a dimension."""
     need_tensor("index_reduce", input)
@@ -239,7 +254,7 @@ def index_reduce(
     )
 
 
-def is_nonzero(input: Any) -> bool:
+def is_nonzero(input: Tensor) -> bool:
     """Whether the only element is not zero. Errors: RuntimeError unless there is one element."""
     if need_tensor("is_nonzero", input).numel() != 1:
         several = "no values" if input.numel() == 0 else "more than one value"
@@ -252,13 +267,13 @@ def is_nonzero(input: Any) -> bool:
     return bool(input)
 
 
-def is_same_size(input: Any, other: Any) -> bool:
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have one shape."""
     need_tensor("is_same_size", other, "other", 2)
     return bool(need_tensor("is_same_size", input)._shape == other._shape)
 
 
-def is_distributed(input: Any) -> bool:
+def is_distributed(input: Tensor) -> bool:
     """Whether a tensor lies in several processes: no."""
     need_tensor("is_distributed", input)
     return False

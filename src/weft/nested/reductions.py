@@ -122,7 +122,7 @@ def padded_groups(values: Tensor, plan: Plan, fill: float) -> list[Any]:
     return [take(values, 0, bucket.index) for bucket in plan.buckets]
 
 
-def fold_groups(values: Tensor, plan: Plan, fill: float, fold: Fold, empty: float | None) -> Any:
+def fold_groups(values: Tensor, plan: Plan, fill: float, fold: Fold, empty: Any) -> Any:
     """`fold` of each group, which reduces dimension 1. Shapes: (entries, *) -> (groups, *)."""
     parts = [fold(padded) for padded in padded_groups(values, plan, fill)]
     missing = int((plan.counts == 0).sum())

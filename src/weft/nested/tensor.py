@@ -51,9 +51,9 @@ class NestedTensor:
     def __torch_function__(
         cls,
         function: Callable[..., object],
-        types: tuple[type, ...],
-        args: tuple[int | NestedTensor, ...] = (),
-        kwargs: dict[str, object] | None = None,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
     ) -> Any:
         """What a dense tensor's function does here. Errors: NotDefinedError where it has no meaning."""
         from weft.nested.dispatch import answer

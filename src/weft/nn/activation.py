@@ -11,6 +11,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, AssertedError
 from weft.nn import functional as F
 from weft.nn.module import Module
@@ -360,7 +362,11 @@ class PReLU(Module):
     """x above zero, a learned slope times x below (He et al. 2015)."""
 
     def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.num_parameters, self.init = num_parameters, init

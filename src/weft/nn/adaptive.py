@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ShapeError
 from weft.nn import functional as F
 from weft.nn.container import ModuleList, Sequential
@@ -34,8 +36,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: Sequence[int],
         div_value: float = 4.0,
         head_bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         marks = list(cutoffs)

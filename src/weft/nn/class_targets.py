@@ -5,6 +5,7 @@ Predictions and targets come in; the checks that can be made at the call are mad
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from weft.ops.primitives import gather, reshape, where
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 
 
-def check_target_kind(input: Any, target: Any) -> None:
+def check_target_kind(input: Tensor, target: Tensor) -> None:
     """Errors: DTypeError on targets of the input's shape that are no probabilities, on others that are no classes."""
     need_tensor("cross_entropy", target, "target", 2)
     if target._shape == input._shape:
@@ -41,12 +42,12 @@ def check_target_kind(input: Any, target: Any) -> None:
         )
 
 
-def _fits(input: Any, target: Any) -> bool:
+def _fits(input: Tensor, target: Tensor) -> bool:
     """Whether the batches of both are of one size."""
     return len(input._shape) < 2 or tuple(input._shape[:1]) == tuple(target._shape[:1])
 
 
-def check_class_weights(input: Any, weight: Any) -> None:
+def check_class_weights(input: Tensor, weight: Tensor) -> None:
     """Errors: ShapeError, DTypeError where weights are not one number per class in the input's type."""
     need_tensor("cross_entropy", weight, "weight", 3)
     classes = input._shape[1 if len(input._shape) > 1 else 0]
@@ -68,7 +69,7 @@ def check_class_weights(input: Any, weight: Any) -> None:
         )
 
 
-def check_classes(input: Any, target: Any) -> None:
+def check_classes(input: Tensor, target: Tensor) -> None:
     """Errors: ArgumentError, DTypeError where targets are not one class per example."""
     if not isinstance(target, Tensor):
         need_tensor("cross_entropy", target, "target", 2)
@@ -103,7 +104,7 @@ def check_classes(input: Any, target: Any) -> None:
     )
 
 
-def _targets_known(target: Any, count: int, ignore_index: int) -> tuple[bool, bool]:
+def _targets_known(target: Tensor, count: int, ignore_index: int) -> tuple[bool, bool]:
     """Whether all classes are known to be in range, and none of them to be ignored. Errors: IndexRangeError where one
     is seen that is not in range, but for those to be ignored."""
     try:
@@ -124,7 +125,7 @@ def _targets_known(target: Any, count: int, ignore_index: int) -> tuple[bool, bo
         ) from None
 
 
-def target_classes(input: Any, target: Any, ignore_index: int) -> tuple[Any, Any, bool]:
+def target_classes(input: Tensor, target: Tensor, ignore_index: int) -> tuple[Any, Any, bool]:
     """The classes to look up, the mask of ignored targets (None where it is known that there are none), and whether all
     classes are known to be in range. Errors: IndexRangeError."""
     count = input._shape[1 if len(input._shape) > 1 else 0]
@@ -139,7 +140,7 @@ def target_classes(input: Any, target: Any, ignore_index: int) -> tuple[Any, Any
     return classes, ignored, known
 
 
-def pick_classes(input: Any, classes: Any, pick: Any = gather) -> Any:
+def pick_classes(input: Tensor, classes: Tensor, pick: Callable[..., object] = gather) -> Any:
     """What `pick` takes from the input at one class per example."""
     axis = 1 if len(input._shape) > 1 else 0
     shape = classes._shape

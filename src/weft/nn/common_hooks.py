@@ -7,8 +7,8 @@ own have an empty record of them, so that a call tests one attribute in any case
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.nn.hook_methods import HookMethods
 from weft.nn.hooks import (
     COMMON,
@@ -45,24 +45,24 @@ def _on_calls(table: HookTable, hook: Hook) -> RemovableHandle:
     return handle
 
 
-def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_forward_pre_hook(hook: Callable[..., object]) -> RemovableHandle:
     """`hook(module, args)` before each forward of any module; what it returns replaces the arguments."""
     return _on_calls(COMMON.forward_pre, Hook(hook))
 
 
 def register_module_forward_hook(
-    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+    hook: Callable[..., object], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """`hook(module, args[, kwargs], output)` after each forward of any module; what it returns replaces the output."""
     return _on_calls(COMMON.forward, Hook(hook, with_kwargs, always_call))
 
 
-def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_full_backward_pre_hook(hook: Callable[..., object]) -> RemovableHandle:
     """`hook(module, grad_output)` before the backward of any module; what it returns replaces grad_output."""
     return _on_calls(COMMON.backward_pre, Hook(hook))
 
 
-def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_backward_hook(hook: Callable[..., object]) -> RemovableHandle:
     """`hook(module, grad_input, grad_output)` on the record of the (first) output of any module.
 
     Errors: RuntimeError beside full backward hooks of all modules.
@@ -71,7 +71,7 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     return _on_calls(COMMON.on_record, Hook(hook))
 
 
-def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_full_backward_hook(hook: Callable[..., object]) -> RemovableHandle:
     """`hook(module, grad_input, grad_output)` after the backward of any module; may replace grad_input.
 
     Errors: RuntimeError beside hooks of `register_module_backward_hook`.
@@ -80,16 +80,16 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     return _on_calls(COMMON.backward, Hook(hook))
 
 
-def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_parameter_registration_hook(hook: Callable[..., Tensor]) -> RemovableHandle:
     """`hook(module, name, parameter)` before any parameter is registered; what it returns is registered instead."""
     return add_hook(ON_PARAMETER, hook)
 
 
-def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_buffer_registration_hook(hook: Callable[..., Tensor]) -> RemovableHandle:
     """`hook(module, name, buffer)` before any buffer is registered; what it returns is registered instead."""
     return add_hook(ON_BUFFER, hook)
 
 
-def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_module_registration_hook(hook: Callable[..., Tensor]) -> RemovableHandle:
     """`hook(module, name, child)` before any child is registered; what it returns is registered instead."""
     return add_hook(ON_MODULE, hook)

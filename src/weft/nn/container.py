@@ -42,7 +42,7 @@ class Container(Module):
 class _Numbered(Module):
     """Children under the names "0", "1", ...; indexing and slicing by position."""
 
-    def _position(self, index: Any) -> str:
+    def _position(self, index: int) -> str:
         """The name of the child at a position, negative ones counted from the end."""
         place = operator.index(index)
         names = list(self._modules)
@@ -69,7 +69,7 @@ class _Numbered(Module):
     def __iter__(self) -> Iterator[Module]:
         return iter(list(self._modules.values()))
 
-    def __setitem__(self, index: int, module: Module) -> None:
+    def __setitem__(self, index: int, module: Any) -> None:
         setattr(self, self._position(index), module)
 
     def __delitem__(self, index: int | slice) -> None:
@@ -174,7 +174,7 @@ class Sequential(_Numbered):
     def __imul__(self, count: int) -> Self:
         return self.extend(list(self * count)[len(self) :])
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Any:
         """The composition of all modules."""
         values = own_values(self)
         for name, kind in values["_kinds"].items():
@@ -252,7 +252,7 @@ class _Named(Module):
         """The names and members."""
         return list(self._table().items())
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """The member of a name, or the default."""
         return self._table().get(key, default)
 
@@ -273,11 +273,11 @@ class _Named(Module):
         for key, member in _as_pairs(type(self).__name__, pairs):
             self[key] = member
 
-    def __setitem__(self, key: str, member: Any) -> None:
+    def __setitem__(self, key: str, member: object) -> None:
         raise NotImplementedError
 
 
-def _as_pairs(name: str, pairs: Any) -> list[Any]:
+def _as_pairs(name: str, pairs: object) -> list[Any]:
     """All pairs, so that nothing is added where one of them is none. Errors: TypeError, ValueError."""
     if not isinstance(pairs, Iterable):
         raise ArgumentTypeError(
@@ -308,7 +308,7 @@ def _as_pairs(name: str, pairs: Any) -> list[Any]:
 class ModuleDict(_Named):
     """A dictionary of modules that the module it is assigned to knows about."""
 
-    def __init__(self, modules: Any = None) -> None:
+    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
@@ -316,7 +316,7 @@ class ModuleDict(_Named):
     def _table(self) -> Any:
         return self._modules
 
-    def __setitem__(self, key: str, module: Module) -> None:
+    def __setitem__(self, key: str, module: Any) -> None:
         self.add_module(key, module)
 
 
@@ -324,7 +324,7 @@ class ParameterDict(_Named):
     """A dictionary of parameters; tensors become parameters on the way in, other objects stay what they are. Members
     are attributes too, and in a state only where they are parameters."""
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(self, parameters: object = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:
@@ -356,11 +356,11 @@ class ParameterDict(_Named):
         del self._keys[key]
         delattr(self, key)
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """The member of a name, or the default."""
         return self[key] if key in self else default  # noqa: SIM401 - this is it
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: int | None = None) -> Any:
         """The member of a name, which is the default where there was none."""
         if key not in self:
             self[key] = default
@@ -387,7 +387,7 @@ class ParameterDict(_Named):
         """Another dictionary with the same members."""
         return ParameterDict(self)
 
-    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+    def fromkeys(self, keys: Iterable[str], default: int | None = None) -> ParameterDict:
         """Another dictionary with the default for each name."""
         return ParameterDict((key, default) for key in keys)
 
@@ -413,7 +413,7 @@ class ParameterDict(_Named):
         return "\n".join(lines)
 
 
-def _as_name(key: Any) -> str:
+def _as_name(key: int | str) -> str:
     if isinstance(key, str):
         return key
     raise ArgumentTypeError(
@@ -444,7 +444,7 @@ class ParameterList(Module):
             return type(self)(list(self)[index])
         return getattr(self, self._name(index))
 
-    def __setitem__(self, index: int, value: Any) -> None:
+    def __setitem__(self, index: int, value: Tensor) -> None:
         setattr(self, self._name(index), _as_parameter(value))
 
     def _name(self, index: int) -> str:
@@ -457,13 +457,13 @@ class ParameterList(Module):
             )
         return str(operator.index(index) % len(self))
 
-    def append(self, value: Any) -> Self:
+    def append(self, value: Tensor | int) -> Self:
         """Add a parameter (or another object) at the end."""
         number, self._size = self._size, self._size + 1
         setattr(self, str(number), _as_parameter(value))
         return self
 
-    def extend(self, values: Iterable[Any]) -> Self:
+    def extend(self, values: Iterable[Tensor | int]) -> Self:
         """Add parameters at the end. Errors: TypeError on a tensor or a single object."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise ArgumentTypeError(
@@ -483,12 +483,12 @@ class ParameterList(Module):
         return "\n".join(f"  ({i}): {_describe(value)}" for i, value in enumerate(self))
 
 
-def _as_parameter(value: Any) -> Any:
+def _as_parameter(value: Tensor | int | str | None) -> Any:
     is_plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
     return Parameter(value) if is_plain else value
 
 
-def _describe(value: Any, kind: str = "") -> str:
+def _describe(value: Tensor | int | str, kind: str = "") -> str:
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     size = "x".join(str(size) for size in value.shape)

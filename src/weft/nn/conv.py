@@ -7,6 +7,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike, Shape
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn import init
@@ -122,8 +124,8 @@ class _Conv(_Weighted):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(
             in_channels,
@@ -163,7 +165,7 @@ class _Conv(_Weighted):
         padded = F.pad(input, self._border(), mode=PADDING_MODES[self.padding_mode])
         return self._convolve(padded, 0)
 
-    def _convolve(self, input: Tensor, padding: Any) -> Tensor:
+    def _convolve(self, input: Tensor, padding: Shape | str | int) -> Tensor:
         return type(self).function(
             input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
@@ -186,8 +188,8 @@ class _ConvTranspose(_Weighted):
         bias: bool = True,
         dilation: int | tuple[int, ...] = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(
             in_channels,

@@ -7,9 +7,10 @@ PyTorch's words as its first line. Pooling and folding take their numbers here t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.tensor.arguments import (
     C_NAMES,
@@ -30,14 +31,16 @@ def _too_small(name: str, number: int) -> str:
     return f"non-positive {name} is not supported{more}"
 
 
-def _too_many(name: str, count: int, given: Any) -> str:
+def _too_many(name: str, count: int, given: Shape) -> str:
     return (
         f"expected {name} to be a single integer value or a list of {count} values to match the "
         f"convolution dimensions, but got {name}={list(given)}"
     )
 
 
-def _checked(value: Any, name: str, too_small: Callable[[str, int], str]) -> int:
+def _checked(
+    value: int | Shape | Sequence[int], name: str, too_small: Callable[[str, int], str]
+) -> int:
     least = 0 if name in ("padding", "output_padding", "output_size") else 1
     number = need_integer(name, value, name)
     if number < least:
@@ -51,7 +54,7 @@ def _checked(value: Any, name: str, too_small: Callable[[str, int], str]) -> int
 
 
 def numbers(
-    value: Any,
+    value: int | Sequence[int],
     count: int,
     name: str,
     too_small: Callable[[str, int], str] = _too_small,
@@ -75,7 +78,7 @@ def numbers(
 
 
 def paddings(
-    padding: Any, kernel: Shape, stride: Shape, dilation: Shape
+    padding: Shape | str, kernel: Shape, stride: Shape, dilation: Shape
 ) -> tuple[tuple[int, int], ...]:
     """(before, after) per spatial dimension, of a word or of checked numbers."""
     if padding == "valid":
@@ -104,7 +107,13 @@ def paddings(
 
 
 def check(
-    name: str, input: Any, weight: Any, bias: Any, groups: int, spatial: int, transposed: bool
+    name: str,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    groups: int,
+    spatial: int,
+    transposed: bool,
 ) -> None:
     """Errors: ArgumentError, ShapeError, DTypeError where operands do not fit together."""
     need_tensor(name, input)
@@ -119,7 +128,7 @@ def check(
         _check_bias(weight, bias, groups, transposed)
 
 
-def _check_ranks(name: str, input: Any, weight: Any, spatial: int) -> None:
+def _check_ranks(name: str, input: Tensor, weight: Tensor, spatial: int) -> None:
     if len(input._shape) not in (spatial + 1, spatial + 2):
         raise ShapeError(
             f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got "
@@ -143,7 +152,7 @@ def _check_ranks(name: str, input: Any, weight: Any, spatial: int) -> None:
         )
 
 
-def _check_types(input: Any, weight: Any, bias: Any) -> None:
+def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     have = input._dtype
     if bias is not None and bias._dtype is not have:
         text = f"Input type ({C_NAMES[have.name]}) and bias type ({C_NAMES[bias._dtype.name]}) should be the same"
@@ -162,7 +171,7 @@ def _check_types(input: Any, weight: Any, bias: Any) -> None:
     )
 
 
-def _check_groups(weight: Any, groups: int) -> None:
+def _check_groups(weight: Tensor, groups: int) -> None:
     first, sizes = weight._shape[0], list(weight._shape)
     if groups <= 0:
         raise ArgumentError(
@@ -185,7 +194,9 @@ def _check_groups(weight: Any, groups: int) -> None:
     )
 
 
-def _check_channels(input: Any, weight: Any, groups: int, spatial: int, transposed: bool) -> None:
+def _check_channels(
+    input: Tensor, weight: Tensor, groups: int, spatial: int, transposed: bool
+) -> None:
     channels = input._shape[-spatial - 1]
     wanted = weight._shape[0] if transposed else weight._shape[1] * groups
     if channels != wanted:
@@ -199,7 +210,7 @@ def _check_channels(input: Any, weight: Any, groups: int, spatial: int, transpos
         )
 
 
-def _check_bias(weight: Any, bias: Any, groups: int, transposed: bool) -> None:
+def _check_bias(weight: Tensor, bias: Tensor, groups: int, transposed: bool) -> None:
     wanted = weight._shape[1] * groups if transposed else weight._shape[0]
     if bias._shape != (wanted,):
         given = "transposed=1, " if transposed else ""
@@ -215,12 +226,12 @@ def _check_bias(weight: Any, bias: Any, groups: int, transposed: bool) -> None:
 # -- sizes ---------------------------------------------------------------------------------------------------------
 
 
-def _times(sizes: Any) -> str:
+def _times(sizes: Sequence[int]) -> str:
     return " x ".join(map(str, sizes))
 
 
 def check_kernel(
-    input: Any, shape: Shape, kernel: Shape, dilation: Shape, widths: tuple[tuple[int, int], ...]
+    input: Tensor, shape: Shape, kernel: Shape, dilation: Shape, widths: tuple[tuple[int, int], ...]
 ) -> None:
     """Errors: ShapeError where a kernel is larger than the padded input."""
     spans = [gap * (size - 1) + 1 for size, gap in zip(kernel, dilation, strict=True)]
@@ -238,7 +249,7 @@ def check_kernel(
             )
 
 
-def check_transposed_sizes(input: Any, spatial: int, sizes: Shape) -> None:
+def check_transposed_sizes(input: Tensor, spatial: int, sizes: Shape) -> None:
     """Errors: ShapeError where the result of a transposed convolution would have no element."""
     if min(sizes) < 1:
         raise ShapeError(

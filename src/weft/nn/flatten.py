@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from weft import Tensor
 from weft.errors import ArgumentTypeError
@@ -25,7 +24,7 @@ class Flatten(Module):
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
-def _check_sizes(sizes: Any) -> None:
+def _check_sizes(sizes: object) -> None:
     """Errors: TypeError where the sizes of dimensions are no tuple of integers."""
     if not isinstance(sizes, tuple | list):
         text = f"unflattened_size must be a tuple of ints, but found type {type(sizes).__name__}"

@@ -7,11 +7,14 @@ indices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.functional.linalg.products import product
 from weft.functional.reductions.sums_and_extrema import first_extreme
 from weft.functional.support import host
@@ -23,7 +26,7 @@ from weft.ops.primitives import permute, reduce, reshape, take
 from weft.tensor.arguments import Shape, need_tensor
 
 
-def _averaging(size: int, count: int, dtype: Any) -> Any:
+def _averaging(size: int, count: int, dtype: DType) -> Any:
     """The (size, count) matrix whose column i averages the i-th of `count` nearly equal stretches."""
     places = np.arange(count)
     start, stop = places * size // count, -(-(places + 1) * size // count)
@@ -32,7 +35,9 @@ def _averaging(size: int, count: int, dtype: Any) -> Any:
     return host.from_numpy(inside / (stop - start), dtype)
 
 
-def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
+def adaptive_avg_pool(
+    input: Tensor, output_size: int | tuple[int | None, ...] | Sequence[int], spatial: int
+) -> Any:
     """Means over windows that cut each spatial dimension into the wanted number of nearly equal parts."""
     name = f"adaptive_avg_pool{spatial}d"
     need_tensor(name, input)
@@ -57,19 +62,19 @@ def adaptive_avg_pool(input: Any, output_size: Any, spatial: int) -> Any:
 
 
 @composed_of_primitives
-def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int]) -> Any:
     """Means over `output_size` nearly equal parts of (N, C, L)."""
     return adaptive_avg_pool(input, output_size, 1)
 
 
 @composed_of_primitives
-def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Any:
     """Means over nearly equal parts of (N, C, H, W)."""
     return adaptive_avg_pool(input, output_size, 2)
 
 
 @composed_of_primitives
-def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Any:
     """Means over nearly equal parts of (N, C, D, H, W)."""
     return adaptive_avg_pool(input, output_size, 3)
 
@@ -88,7 +93,11 @@ class _Parts:
 
 
 def _adaptive_max_pool(
-    name: str, input: Any, output_size: Any, return_indices: bool, spatial: int
+    name: str,
+    input: Tensor,
+    output_size: int | tuple[int | None, ...] | Sequence[int],
+    return_indices: bool,
+    spatial: int,
 ) -> Any:
     need_tensor(name, input)
     wanted = check_adaptive(name, input, output_size, spatial)
@@ -110,7 +119,7 @@ def _adaptive_max_pool(
     return values, unbatched(_adaptive_source(parts, place, sizes), input, spatial)
 
 
-def _adaptive_source(parts: list[_Parts], place: Any, sizes: Shape) -> Any:
+def _adaptive_source(parts: list[_Parts], place: Tensor, sizes: Shape) -> Any:
     """The row-major index into the input's spatial sizes of each window's place."""
     linear: Any = None
     rest = elements_of(tuple([part.width for part in parts]))
@@ -125,19 +134,25 @@ def _adaptive_source(parts: list[_Parts], place: Any, sizes: Shape) -> Any:
 
 
 @composed_of_primitives
-def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(
+    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+) -> Any:
     """The largest element of nearly equal parts of (N, C, L)."""
     return _adaptive_max_pool("adaptive_max_pool1d", input, output_size, return_indices, 1)
 
 
 @composed_of_primitives
-def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(
+    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+) -> Any:
     """The largest element of nearly equal parts of (N, C, H, W)."""
     return _adaptive_max_pool("adaptive_max_pool2d", input, output_size, return_indices, 2)
 
 
 @composed_of_primitives
-def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool3d(
+    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False
+) -> Any:
     """The largest element of nearly equal parts of (N, C, D, H, W)."""
     found = _adaptive_max_pool("adaptive_max_pool3d", input, output_size, return_indices, 3)
     return tuple(map(in_order, found)) if return_indices else in_order(found)

@@ -7,14 +7,16 @@ they say which rows form a bag.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import weft
 from weft._build.lazy import later
+from weft._typing import Shape
 from weft.autograd import Function
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional.linalg.norms import vector_norm
@@ -24,11 +26,15 @@ from weft.nn.functional_activation import embedding
 from weft.ops.primitives import full, reduce, reshape, take, take_add, where
 from weft.tensor.arguments import describe, need_tensor, widen
 
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
+
+
 gradients = later("weft.sparse.gradients")
 MODES = ("sum", "mean", "max")
 
 
-def renormalize_rows(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
+def renormalize_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
     """Shorten, in place and outside the graph, the rows that an index names and that are longer than `max_norm`."""
     check_index("embedding", input, weight._shape[0], 0, False)
     rows = host.from_numpy(np.unique(host.to_numpy(input)).astype(np.int64))
@@ -44,18 +50,18 @@ class _Weighed(Function):
     """The table itself; the gradient of each row is divided by how often an index names it."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Any, counts: Any) -> Any:
+    def forward(ctx: FunctionCtx, weight: Tensor, counts: object) -> Any:
         """(n, d), (n, 1) -> (n, d)."""
         ctx.save_for_backward(counts)
         return weight.view_as(weight)
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Any) -> Any:
+    def backward(ctx: FunctionCtx, *cotangents: Tensor) -> Any:
         """Divided."""
         return cotangents[0] / ctx.saved_tensors[0], None
 
 
-def scaled_by_frequency(weight: Any, index: Any) -> Any:
+def scaled_by_frequency(weight: Tensor, index: Any) -> Any:
     """A table whose rows' gradients are means over their uses instead of sums. Shapes: (n, d), (*) -> (n, d)."""
     flat = reshape(index, (index.numel(),))
     zeros, ones = full((weight._shape[0],), 0, weight._dtype), full(flat._shape, 1, weight._dtype)
@@ -91,7 +97,9 @@ def _left_out(padding_idx: int, count: int) -> int:
     return padding_idx % count
 
 
-def sparse_rows(weight: Any, index: Any, padding_idx: int | None, scale_grad_by_freq: bool) -> Any:
+def sparse_rows(
+    weight: Tensor, index: Tensor, padding_idx: int | None, scale_grad_by_freq: bool
+) -> Any:
     """Rows of a table whose gradient is sparse. Shapes: (n, d), (*) -> (*, d). Errors: NotDefinedError."""
     if scale_grad_by_freq and weight.requires_grad and weft.is_grad_enabled():
         raise NotDefinedError(
@@ -104,7 +112,7 @@ def sparse_rows(weight: Any, index: Any, padding_idx: int | None, scale_grad_by_
     return gradients.lookup(weight, index, place)
 
 
-def _starts(input: Any, offsets: Any, include_last: bool) -> Any:
+def _starts(input: Tensor, offsets: Tensor | None, include_last: bool) -> Any:
     """Where each bag begins and where the last one ends, as an array. Errors: ArgumentError, ShapeError."""
     if len(input._shape) == 2:
         if offsets is not None:
@@ -138,7 +146,7 @@ def _starts(input: Any, offsets: Any, include_last: bool) -> Any:
     return found if include_last else np.append(found, input._shape[0])
 
 
-def _check_offsets(offsets: Any, count: int, include_last: bool) -> None:
+def _check_offsets(offsets: np.ndarray, count: int, include_last: bool) -> None:
     if include_last and not offsets.size:
         raise _refuse(
             "include_last_offset: numBags should be at least 1",
@@ -164,7 +172,7 @@ def _check_offsets(offsets: Any, count: int, include_last: bool) -> None:
         )
 
 
-def _layout(starts: Any) -> tuple[Any, Any]:
+def _layout(starts: np.ndarray) -> tuple[Any, Any]:
     """(bags, longest) positions of each bag's members, 0 where there is none, and which are members."""
     lengths = np.diff(starts)
     steps = np.arange(max(int(lengths.max(initial=0)), 1))
@@ -172,7 +180,9 @@ def _layout(starts: Any) -> tuple[Any, Any]:
     return np.where(valid, starts[:-1, None] + steps, 0), valid
 
 
-def _check_bags(input: Any, weight: Any, mode: str, weights: Any, sparse: bool) -> None:
+def _check_bags(
+    input: Tensor, weight: Tensor, mode: str, weights: Tensor | None, sparse: bool
+) -> None:
     need_tensor("embedding_bag", input)
     need_tensor("embedding_bag", weight, "weight", 2)
     if input._dtype.name not in ("int64", "int32"):
@@ -214,15 +224,15 @@ def _check_bags(input: Any, weight: Any, mode: str, weights: Any, sparse: bool) 
 
 
 def embedding_bag(
-    input: Any,
-    weight: Any,
-    offsets: Any = None,
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
     max_norm: float | None = None,
     norm_type: float = 2,
     scale_grad_by_freq: bool = False,
     mode: str = "mean",
     sparse: bool = False,
-    per_sample_weights: Any = None,
+    per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Any:
@@ -253,7 +263,7 @@ def embedding_bag(
     return cast(_summed(rows, kept, starts, mode), weight._dtype)
 
 
-def _summed_alike(rows: Any, kept: Any, shape: Any, mode: str) -> Any:
+def _summed_alike(rows: Tensor, kept: Tensor | None, shape: Shape, mode: str) -> Any:
     """The sums or means of bags of one length. Shapes: (B * N, d), (B * N) or None, (B, N) -> (B, d)."""
     bags, length = shape
     total = reduce("sum", reshape(rows, (bags, length, rows._shape[1])), (1,))
@@ -265,7 +275,7 @@ def _summed_alike(rows: Any, kept: Any, shape: Any, mode: str) -> Any:
     return total / counts.clamp(min=1)
 
 
-def _summed(rows: Any, kept: Any, starts: Any, mode: str) -> Any:
+def _summed(rows: Tensor, kept: Tensor | None, starts: np.ndarray, mode: str) -> Any:
     """The sums or means of bags that begin at `starts`, the last of which is where they end."""
     bags = len(starts) - 1
     ends = int(starts[-1])
@@ -282,7 +292,7 @@ def _summed(rows: Any, kept: Any, starts: Any, mode: str) -> Any:
     return total / reshape(counts, (bags, 1))
 
 
-def _largest(rows: Any, kept: Any, starts: Any) -> Any:
+def _largest(rows: Tensor, kept: Tensor | None, starts: np.ndarray) -> Any:
     places, valid = _layout(starts)
     index = host.from_numpy(places)
     member = host.from_numpy(valid)

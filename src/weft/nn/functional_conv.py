@@ -7,10 +7,13 @@ What a user may get wrong is checked in `conv_arguments`; how a convolution is c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from weft._typing import Shape
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.functional.support.memory_formats import like_channels
 from weft.nn.conv_arguments import check, check_kernel, check_transposed_sizes, numbers, paddings
 from weft.ops import convolution
@@ -21,12 +24,12 @@ from weft.tensor.arguments import need_integer, widen
 
 def convolve(
     name: str,
-    input: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int] | str,
+    dilation: int | Sequence[int],
     groups: int,
     spatial: int,
 ) -> Any:
@@ -49,11 +52,11 @@ def convolve(
 
 @composed_of_primitives
 def conv1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Shape | str = 0,
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
@@ -63,11 +66,11 @@ def conv1d(
 
 @composed_of_primitives
 def conv2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
@@ -77,11 +80,11 @@ def conv2d(
 
 @composed_of_primitives
 def conv3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Shape | str = 0,
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
@@ -94,9 +97,9 @@ def conv3d(
 
 def _transposed(
     name: str,
-    input: Any,
-    weight: Any,
-    bias: Any,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
     stride: Any,
     padding: Any,
     output_padding: Any,
@@ -138,14 +141,14 @@ def _transposed(
 
 @composed_of_primitives
 def conv_transpose1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
 ) -> Any:
     """The transpose of conv1d. Shapes: weight (C, O / groups, K)."""
     return _transposed(
@@ -164,14 +167,14 @@ def conv_transpose1d(
 
 @composed_of_primitives
 def conv_transpose2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
 ) -> Any:
     """The transpose of conv2d. Shapes: weight (C, O / groups, KH, KW)."""
     return _transposed(
@@ -190,14 +193,14 @@ def conv_transpose2d(
 
 @composed_of_primitives
 def conv_transpose3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
     groups: int = 1,
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
 ) -> Any:
     """The transpose of conv3d. Shapes: weight (C, O / groups, KD, KH, KW)."""
     return _transposed(

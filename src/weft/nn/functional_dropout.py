@@ -13,6 +13,7 @@ from typing import Any
 import weft
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.random.generator import keep_mask, unit
 from weft.functional.reductions.softmax import softmax
@@ -28,7 +29,7 @@ Shape = tuple[int, ...]
 _SATURATION = -1.7580993408473766  # selu at minus infinity
 
 
-def _finished(input: Any, result: Any, inplace: bool) -> Any:
+def _finished(input: Tensor, result: Tensor, inplace: bool) -> Any:
     result = cast(result, input._dtype)
     return in_place(input, result) if inplace else result
 
@@ -36,14 +37,14 @@ def _finished(input: Any, result: Any, inplace: bool) -> Any:
 # -- whole channels ------------------------------------------------------------------------------------------------
 
 
-def _channel_mask(input: Any, spatial: int, batched: bool) -> Shape:
+def _channel_mask(input: Tensor, spatial: int, batched: bool) -> Shape:
     """(N, C, 1, ...), or (C, 1, ...) without a batch."""
     lead = 2 if batched else 1
     return (*input._shape[:lead], *(1,) * (len(input._shape) - lead))
 
 
 def _drop_channels(
-    name: str, input: Any, p: float, training: bool, inplace: bool, spatial: int
+    name: str, input: Tensor, p: float, training: bool, inplace: bool, spatial: int
 ) -> Any:
     need_tensor(name, input)
     check_probability(p)
@@ -71,7 +72,7 @@ def _drop_channels(
     return _finished(input, masked(input, _channel_mask(input, spatial, batched), p), inplace)
 
 
-def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Whole channels of (N, C, L) or (C, L) set to 0 with probability p."""
     if len(need_tensor("dropout1d", input)._shape) not in (2, 3):
         raise ShapeError(
@@ -85,12 +86,12 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     return _drop_channels("dropout1d", input, p, training, inplace, 1)
 
 
-def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Whole channels of (N, C, H, W) set to 0 with probability p; three dimensions are read as (N, C, L)."""
     return _drop_channels("dropout2d", input, p, training, inplace, 2)
 
 
-def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Whole channels of (N, C, D, H, W) or (C, D, H, W) set to 0 with probability p."""
     return _drop_channels("dropout3d", input, p, training, inplace, 3)
 
@@ -98,7 +99,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 # -- kept moments --------------------------------------------------------------------------------------------------
 
 
-def _alpha_dropped(input: Any, shape: Shape, p: float) -> Any:
+def _alpha_dropped(input: Tensor, shape: Shape, p: float) -> Any:
     """Dropped elements saturate; an affine map restores mean 0 and variance 1 (Klambauer et al., 2017)."""
     if p == 1:
         return input * 0
@@ -108,7 +109,9 @@ def _alpha_dropped(input: Any, shape: Shape, p: float) -> Any:
     return keep_layout(where(keep_mask(shape, p), input * scale + shift, saturated), input)
 
 
-def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Any:
     """Dropout that keeps the mean and the variance of what `selu` gives."""
     need_tensor("alpha_dropout", input)
     check_probability(p)
@@ -118,7 +121,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 
 def feature_alpha_dropout(
-    input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Any:
     """`alpha_dropout` of whole channels of (N, C, *)."""
     need_tensor("feature_alpha_dropout", input)
@@ -140,7 +143,7 @@ def feature_alpha_dropout(
 
 
 def rrelu(
-    input: Any,
+    input: Tensor,
     lower: float = 1.0 / 8,
     upper: float = 1.0 / 3,
     training: bool = False,
@@ -163,7 +166,7 @@ def rrelu(
 
 
 def gumbel_softmax(
-    logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Any:
     """A draw from a relaxed categorical distribution; with `hard`, one-hot forward and relaxed backward (Jang et al.,
     2017; Maddison et al., 2017)."""
@@ -180,38 +183,38 @@ def gumbel_softmax(
 # -- in place ------------------------------------------------------------------------------------------------------
 
 
-def celu_(input: Any, alpha: float = 1.0) -> Any:
+def celu_(input: Tensor, alpha: float = 1.0) -> Any:
     """`celu`, in place."""
     return activation.celu(input, alpha, True)
 
 
-def elu_(input: Any, alpha: float = 1.0) -> Any:
+def elu_(input: Tensor, alpha: float = 1.0) -> Any:
     """`elu`, in place."""
     return activation.elu(input, alpha, True)
 
 
-def selu_(input: Any) -> Any:
+def selu_(input: Tensor) -> Any:
     """`selu`, in place."""
     return activation.selu(input, True)
 
 
-def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Any:
     """`leaky_relu`, in place."""
     return activation.leaky_relu(input, negative_slope, True)
 
 
-def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """`hardtanh`, in place."""
     return activation.hardtanh(input, min_val, max_val, True)
 
 
-def threshold_(input: Any, threshold: float, value: float) -> Any:
+def threshold_(input: Tensor, threshold: float, value: float) -> Any:
     """`threshold`, in place."""
     return activation.threshold(input, threshold, value, True)
 
 
 def rrelu_(
-    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Any:
     """`rrelu`, in place."""
     return rrelu(input, lower, upper, training, True)

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ShapeError
 from weft.functional.support.memory_formats import like_channels
 from weft.nn.conv_arguments import check_kernel, numbers
@@ -20,7 +22,11 @@ from weft.tensor.arguments import describe, need_integer, need_rank, need_tensor
 
 @composed_of_primitives
 def unfold(
-    input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    stride: int | Sequence[int] = 1,
 ) -> Any:
     """The patches of (N, C, H, W) as columns. Shapes: (N, C * KH * KW, positions)."""
     kernel, steps = numbers(kernel_size, 2, "kernel_size"), numbers(stride, 2, "stride")
@@ -55,7 +61,7 @@ def _positions(output: Any, kernel: Any, gaps: Any, widths: Any, steps: Any) -> 
     return counts, padded
 
 
-def _check_columns(input: Any, kernel: Any, output: Any, counts: Any) -> None:
+def _check_columns(input: Tensor, kernel: Any, output: object, counts: Any) -> None:
     rank, patch = len(input._shape), kernel[0] * kernel[1]
     positions = counts[0] * counts[1]
     if rank not in (2, 3) or 0 in input._shape[-2:]:
@@ -86,7 +92,7 @@ def _check_columns(input: Any, kernel: Any, output: Any, counts: Any) -> None:
 
 @composed_of_primitives
 def fold(
-    input: Any,
+    input: Tensor,
     output_size: Any,
     kernel_size: Any,
     dilation: Any = 1,
@@ -113,7 +119,7 @@ def fold(
 
 
 @composed_of_primitives
-def channel_shuffle(input: Any, groups: int) -> Any:
+def channel_shuffle(input: Tensor, groups: int) -> Any:
     """(N, g c, *) seen as (N, g, c, *) and transposed to (N, c, g, *)."""
     need_rank("channel_shuffle", need_tensor("channel_shuffle", input), 3)
     number = need_integer("channel_shuffle", groups, "groups", 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ import numpy as np
 from weft.engine.api.call_cache import Part
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.linalg.products import product
 from weft.functional.reductions.sums_and_extrema import sum as sum_of
@@ -31,7 +34,7 @@ PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75  # the free parameter of Keys' kernel
 
 
-def _chosen(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+def _chosen(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         listed = ", ".join(repr(one) for one in allowed[:-1]) + f" or {allowed[-1]!r}"
         raise ArgumentError(
@@ -42,7 +45,7 @@ def _chosen(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         )
 
 
-def _check(input: Any, grid: Any, mode: str) -> None:
+def _check(input: Tensor, grid: Tensor, mode: str) -> None:
     need_tensor("grid_sample", input)
     need_tensor("grid_sample", grid, "grid", 2)
     rank = len(input._shape)
@@ -79,8 +82,8 @@ def _check(input: Any, grid: Any, mode: str) -> None:
 
 
 def grid_sample(
-    input: Any,
-    grid: Any,
+    input: Tensor,
+    grid: Tensor,
     mode: str = "bilinear",
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
@@ -103,7 +106,7 @@ def grid_sample(
 
 
 @Part
-def _sampled(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
+def _sampled(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Any:
     """The same, after the checks."""
     sampler = _Sampler(input, padding, align)
     count = math.prod(grid._shape[1:-1])
@@ -119,18 +122,18 @@ def _sampled(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any
 class _Sampler:
     """Values of one input at places (N, P) per axis, first axis first."""
 
-    def __init__(self, input: Any, padding: str, align: bool) -> None:
+    def __init__(self, input: Tensor, padding: str, align: bool) -> None:
         self.sizes = input._shape[2:]
         self.padding, self.align = padding, align
         batch, channels = input._shape[:2]
         self.lines = reshape(input, (batch, channels, math.prod(self.sizes)))
 
-    def unnormalized(self, x: Any, axis: int) -> Any:
+    def unnormalized(self, x: Tensor, axis: int) -> Any:
         """From [-1, 1] to places."""
         size = self.sizes[axis]
         return (x + 1) * ((size - 1) / 2) if self.align else ((x + 1) * size - 1) / 2
 
-    def padded(self, x: Any, axis: int) -> Any:
+    def padded(self, x: Tensor, axis: int) -> Any:
         """A place outside moved to where the padding finds its value."""
         size = self.sizes[axis]
         if self.padding == "reflection":
@@ -140,7 +143,7 @@ class _Sampler:
             x = where(x <= 0, 0, where(x >= size - 1, size - 1, x))
         return x
 
-    def at(self, places: list[Any], shares: list[Any]) -> Any:
+    def at(self, places: list[Tensor], shares: list[Tensor]) -> Any:
         """The sum of the values at T^d whole places, T along each of d axes, each times its shares; those outside count
         nothing. One gather for all of them. Shapes: (N, T, P) per axis -> (N, C, P)."""
         (batch, taps, count), rank = places[0]._shape, len(places)
@@ -159,12 +162,12 @@ class _Sampler:
         weighed = found * cast(reshape(weight, (batch, 1, every, count)), found._dtype)
         return sum_of(weighed, 2) if every > 1 else reshape(weighed, (batch, channels, count))
 
-    def nearest(self, places: list[Any]) -> Any:
+    def nearest(self, places: list[Tensor]) -> Any:
         """The value of the nearest element; halves go to the even one."""
         moved = [_row(self.padded(x, axis)) for axis, x in enumerate(places)]
         return self.at([call("round", x) for x in moved], [x * 0 + 1 for x in moved])
 
-    def bilinear(self, places: list[Any]) -> Any:
+    def bilinear(self, places: list[Tensor]) -> Any:
         """Linear between the neighbours along each axis."""
         moved = [_row(self.padded(x, axis)) for axis, x in enumerate(places)]
         low = [call("floor", x) for x in moved]
@@ -173,7 +176,7 @@ class _Sampler:
         shares = [where(steps > 0, part, 1 - part) for part in gap]
         return self.at([base + steps for base in low], shares)
 
-    def bicubic(self, places: list[Any]) -> Any:
+    def bicubic(self, places: list[Tensor]) -> Any:
         """Keys' cubic convolution of four neighbours along each axis."""
         low = [call("floor", _row(x)) for x in places]
         shares = [
@@ -184,12 +187,12 @@ class _Sampler:
         return self.at([self.padded(x + steps, axis) for axis, x in enumerate(low)], shares)
 
 
-def _row(x: Any) -> Any:
+def _row(x: Tensor) -> Any:
     """(N, P) -> (N, 1, P)."""
     return reshape(x, (x._shape[0], 1, x._shape[1]))
 
 
-def _reflected(x: Any, low: float, span: float) -> Any:
+def _reflected(x: Tensor, low: float, span: float) -> Any:
     if span == 0:
         return x * 0
     distance = call("abs", x - low)
@@ -198,14 +201,14 @@ def _reflected(x: Any, low: float, span: float) -> Any:
     return where(call("remainder", turns, 2) == 0, rest, span - rest) + low
 
 
-def _cubic_weights(t: Any) -> list[Any]:
+def _cubic_weights(t: Tensor) -> list[Any]:
     """The weights of the elements at -1, 0, 1 and 2 for a place t after 0."""
     a = _CUBIC
 
-    def near(x: Any) -> Any:
+    def near(x: Tensor) -> Any:
         return ((a + 2) * x - (a + 3)) * x * x + 1
 
-    def far(x: Any) -> Any:
+    def far(x: Tensor) -> Any:
         return ((x - 5) * x + 8) * x * a - 4 * a
 
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
@@ -214,7 +217,7 @@ def _cubic_weights(t: Any) -> list[Any]:
 # -- affine maps ---------------------------------------------------------------------------------------------------
 
 
-def _steps(size: int, align: bool, dtype: Any) -> Any:
+def _steps(size: int, align: bool, dtype: DType) -> Any:
     """Places from -1 to 1: the ends of the outer elements, or their middles."""
     if size == 1:
         return host.from_numpy(np.zeros(1), dtype)
@@ -222,7 +225,9 @@ def _steps(size: int, align: bool, dtype: Any) -> Any:
     return host.from_numpy(ends if align else ends * (size - 1) / size, dtype)
 
 
-def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
+def affine_grid(
+    theta: Tensor, size: list[int] | Sequence[int], align_corners: bool | None = None
+) -> Any:
     """The grid of an affine map for `grid_sample`.
 
     Shapes: (N, 2, 3) and a size (N, C, H, W) -> (N, H, W, 2); (N, 3, 4) and (N, C, D, H, W) -> (N, D, H, W, 3).
@@ -251,7 +256,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     return reshape(result, (sizes[0], *sizes[2:], spatial))
 
 
-def _check_affine(theta: Any, sizes: tuple[int, ...], spatial: int) -> None:
+def _check_affine(theta: Tensor, sizes: tuple[int, ...], spatial: int) -> None:
     if theta._dtype.category != 2:
         text = f"Expected theta to have floating point type, but got {theta._dtype}"
     elif spatial not in (2, 3) or min(sizes) < 1:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.functional.linalg.products import bmm
 from weft.functional.shape.concat import cat, stack
@@ -17,7 +19,12 @@ from weft.tensor.arguments import describe, need_tensor
 
 
 def grouped_mm(
-    mat_a: Any, mat_b: Any, *, offs: Any = None, bias: Any = None, out_dtype: Any = None
+    mat_a: object,
+    mat_b: object,
+    *,
+    offs: Any = None,
+    bias: Tensor | None = None,
+    out_dtype: DType | None = None,
 ) -> Any:
     """The products of groups: `offs` (int32) says where each ends, along the dimension that the groups share.
 
@@ -44,12 +51,14 @@ def grouped_mm(
     return stack([a[:, begin:end] @ b[begin:end] for begin, end in groups])
 
 
-def _joined(parts: list[Any], dim: int, rest: tuple[int, int], dtype: Any) -> Any:
+def _joined(parts: list[Tensor], dim: int, rest: tuple[int, int], dtype: DType) -> Any:
     """Products beside each other, and zeros for what is in no group."""
     return cat([*parts, full(rest, 0, dtype)] if rest[dim] else parts, dim)
 
 
-def _check(a: Any, b: Any, ranks: tuple[int, int], offs: Any, bias: Any, out_dtype: Any) -> None:
+def _check(
+    a: Tensor, b: Tensor, ranks: tuple[int, int], offs: Tensor, bias: object, out_dtype: object
+) -> None:
     text = None
     if not {*ranks} <= {2, 3}:
         text = f"{'mat_a' if ranks[0] not in (2, 3) else 'mat_b'} has to be 2 or 3d"

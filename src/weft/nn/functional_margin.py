@@ -25,7 +25,7 @@ from weft.ops.primitives import full as constant
 from weft.tensor.arguments import TYPE_NAMES, describe, need_rank, need_tensor
 
 
-def _hinge(x: Any) -> Any:
+def _hinge(x: Tensor) -> Any:
     """max(x, 0), whose derivative at 0 is 1, as that of a clamp."""
     return call("clamp_min", x, 0)
 
@@ -34,12 +34,12 @@ def _hinge(x: Any) -> Any:
 
 
 def margin_ranking_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
     margin: float = 0,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """max(0, -target (input1 - input2) + margin). Errors: ShapeError on tensors of different ranks."""
@@ -57,11 +57,11 @@ def margin_ranking_loss(
 
 
 def hinge_embedding_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     margin: float = 1.0,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """x for target 1, max(0, margin - x) for target -1."""
@@ -70,7 +70,7 @@ def hinge_embedding_loss(
     return reduced(near + where(target != 1, _hinge(margin - input), 0), reduction)
 
 
-def _check_cosine_pair(input1: Any, input2: Any, target: Any) -> None:
+def _check_cosine_pair(input1: Tensor, input2: Tensor, target: Tensor) -> None:
     rank = len(target._shape)
     if rank > 1:
         text = "0D or 1D target tensor expected, multi-target not supported"
@@ -90,12 +90,12 @@ def _check_cosine_pair(input1: Any, input2: Any, target: Any) -> None:
 
 
 def cosine_embedding_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
     margin: float = 0,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """1 - cosine for target 1, max(0, cosine - margin) for target -1. Shapes: (N, D), (N, D), (N), or without N."""
@@ -118,7 +118,7 @@ def _check_margin(margin: float) -> None:
         )
 
 
-def _check_triplet(anchor: Any, positive: Any, negative: Any) -> None:
+def _check_triplet(anchor: Tensor, positive: Tensor, negative: Tensor) -> None:
     ranks = [len(x._shape) for x in (anchor, positive, negative)]
     if len(set(ranks)) > 1:
         raise ShapeError(
@@ -132,15 +132,15 @@ def _check_triplet(anchor: Any, positive: Any, negative: Any) -> None:
 
 
 def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     margin: float = 1.0,
     p: float = 2,
     eps: float = 1e-6,
     swap: bool = False,
-    size_average: Any = None,
-    reduce: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """max(0, distance to positive - distance to negative + margin). Errors: ArgumentError, ShapeError."""
@@ -154,9 +154,9 @@ def triplet_margin_loss(
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     *,
     distance_function: Callable[[Any, Any], Any] | None = None,
     margin: float = 1.0,
@@ -184,7 +184,7 @@ def triplet_margin_with_distance_loss(
 # -- several classes or labels -------------------------------------------------------------------------------------
 
 
-def _rows(input: Any) -> Any:
+def _rows(input: Tensor) -> Any:
     """(C) or (N, C) as (N, C). Errors: ShapeError."""
     if len(input._shape) > 2 or 0 in input._shape[1:] or input._shape == (0,):
         raise ShapeError(
@@ -197,7 +197,7 @@ def _rows(input: Any) -> Any:
     return input if len(input._shape) == 2 else reshape(input, (1, input.numel()))
 
 
-def _check_labels(target: Any, good: bool, text: str, want: tuple[int, ...]) -> None:
+def _check_labels(target: Tensor, good: bool, text: str, want: tuple[int, ...]) -> None:
     """Errors: ShapeError on labels of another shape, DTypeError on those that are no integers."""
     if not good:
         raise ShapeError(
@@ -215,7 +215,7 @@ def _check_labels(target: Any, good: bool, text: str, want: tuple[int, ...]) -> 
         )
 
 
-def _check_class_weights(weight: Any, classes: int) -> None:
+def _check_class_weights(weight: Tensor, classes: int) -> None:
     if len(weight._shape) != 1:
         text = "weight must be one-dimensional"
     elif weight._shape != (classes,):
@@ -231,13 +231,13 @@ def _check_class_weights(weight: Any, classes: int) -> None:
 
 
 def multi_margin_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     p: int = 1,
     margin: float = 1.0,
-    weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """The mean over the other classes j of max(0, margin - x[y] + x[j])^p. Shapes: (N, C), (N), or without N."""
@@ -275,10 +275,10 @@ def multi_margin_loss(
 
 
 def multilabel_margin_loss(
-    input: Any,
-    target: Any,
-    size_average: Any = None,
-    reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """The sum over labels y and non-labels i of max(0, 1 - x[y] + x[i]), divided by the number of classes; the labels
@@ -305,10 +305,10 @@ def multilabel_margin_loss(
 
 
 def soft_margin_loss(
-    input: Any,
-    target: Any,
-    size_average: Any = None,
-    reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """log(1 + exp(-target input)), where targets are 1 and -1."""
@@ -317,11 +317,11 @@ def soft_margin_loss(
 
 
 def multilabel_soft_margin_loss(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """The mean over labels of the binary cross entropy of logits. Shapes: (N, C), (N, C)."""
@@ -337,13 +337,13 @@ def multilabel_soft_margin_loss(
 
 
 def poisson_nll_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     log_input: bool = True,
     full: bool = False,
-    size_average: Any = None,
+    size_average: bool | None = None,
     eps: float = 1e-8,
-    reduce: Any = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """The negative log likelihood of Poisson distributions of the given (logarithm of the) rate; `full` adds
@@ -357,7 +357,7 @@ def poisson_nll_loss(
     return reduced(losses, reduction)
 
 
-def _variance(input: Any, var: Any) -> Any:
+def _variance(input: Tensor, var: Tensor) -> Any:
     """The variances in a shape that broadcasts against the input. Errors: ArgumentError."""
     shape, wanted = tuple(var._shape), tuple(input._shape)
     if shape == wanted:
@@ -377,9 +377,9 @@ def _variance(input: Any, var: Any) -> Any:
 
 
 def gaussian_nll_loss(
-    input: Any,
-    target: Any,
-    var: Any,
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
     full: bool = False,
     eps: float = 1e-6,
     reduction: str = "mean",

@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from weft._typing import Shape
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import AssertedError, ShapeError
 from weft.functional.linalg.products import linear, product
 from weft.functional.reductions.softmax import softmax
@@ -32,7 +35,9 @@ from weft.ops.primitives import (
 from weft.tensor.arguments import describe, need_tensor
 
 
-def canonical_mask(mask: Any, name: str, other: Any, other_name: str, dtype: Any) -> Any:
+def canonical_mask(
+    mask: Any, name: str, other: object, other_name: str, dtype: DType | None
+) -> Any:
     """A mask as numbers to add: where it is True, -inf. Errors: DTypeError."""
     if mask is None:
         return None
@@ -49,7 +54,9 @@ def canonical_mask(mask: Any, name: str, other: Any, other_name: str, dtype: Any
     return mask
 
 
-def _check_ranks(query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int) -> bool:
+def _check_ranks(
+    query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Tensor, heads: int
+) -> bool:
     """Whether there is a batch dimension. Errors: ShapeError."""
     rank = len(query._shape)
     if rank not in (2, 3):
@@ -89,7 +96,9 @@ def _check_ranks(query: Any, key: Any, value: Any, padding: Any, mask: Any, head
     return rank == 3
 
 
-def _packed(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+def _packed(
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor
+) -> tuple[Any, Any, Any]:
     """The three projections, in one product where the operands are one tensor."""
     size = query._shape[-1]
     if query is key and key is value:
@@ -102,7 +111,13 @@ def _packed(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tuple[A
     )
 
 
-def _separate(query: Any, key: Any, value: Any, weights: Any, bias: Any) -> tuple[Any, Any, Any]:
+def _separate(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weights: tuple[Tensor, Tensor, Tensor],
+    bias: Tensor | None,
+) -> tuple[Any, Any, Any]:
     size = query._shape[-1]
     biases = [None] * 3 if bias is None else [slice_axis(bias, 0, i * size, size) for i in range(3)]
     return tuple(  # type: ignore[return-value]
@@ -110,20 +125,22 @@ def _separate(query: Any, key: Any, value: Any, weights: Any, bias: Any) -> tupl
     )
 
 
-def _heads(x: Any, batch: int, heads: int) -> Any:
+def _heads(x: Tensor, batch: int, heads: int) -> Any:
     """(L, N, E) -> (N heads, L, E / heads)."""
     length = x._shape[0]
     return permute(reshape(x, (length, batch * heads, x._shape[-1] // heads)), (1, 0, 2))
 
 
-def _grown(mask: Any) -> Any:
+def _grown(mask: Tensor) -> Any:
     """A mask with a column for one more key, which every query may see."""
     if mask is None:
         return None
     return pad(mask, (*((0, 0),) * (len(mask._shape) - 1), (0, 1)), 0)
 
 
-def _check_sizes(query: Any, key: Any, value: Any, embed: int, heads: int, separate: bool) -> None:
+def _check_sizes(
+    query: Tensor, key: Tensor, value: Tensor, embed: int, heads: int, separate: bool
+) -> None:
     if query._shape[-1] != embed:
         raise AssertedError(
             f"was expecting embedding dimension of {embed}, but got {query._shape[-1]}",
@@ -151,7 +168,7 @@ def _check_sizes(query: Any, key: Any, value: Any, embed: int, heads: int, separ
         )
 
 
-def _shaped_mask(mask: Any, batch: int, heads: int, length: int, keys: int) -> Any:
+def _shaped_mask(mask: Tensor, batch: int, heads: int, length: int, keys: int) -> Any:
     """The mask as (1 or N heads, L, S). Errors: ShapeError."""
     if mask is None:
         return None
@@ -167,7 +184,7 @@ def _shaped_mask(mask: Any, batch: int, heads: int, length: int, keys: int) -> A
     return reshape(mask, (1, length, keys)) if len(want) == 2 else mask
 
 
-def _merged(mask: Any, padding: Any, batch: int, heads: int, keys: int) -> Any:
+def _merged(mask: object, padding: Any, batch: int, heads: int, keys: int) -> Any:
     """Both masks in one."""
     if padding is None:
         return mask
@@ -184,9 +201,9 @@ def _merged(mask: Any, padding: Any, batch: int, heads: int, keys: int) -> Any:
 
 
 def multi_head_attention_forward(
-    query: Any,
-    key: Any,
-    value: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     embed_dim_to_check: int,
     num_heads: int,
     in_proj_weight: Any,
@@ -225,10 +242,10 @@ def multi_head_attention_forward(
     padding = canonical_mask(key_padding_mask, "key_padding_mask", attn_mask, "", query._dtype)
     mask = canonical_mask(attn_mask, "attn_mask", None, "", query._dtype)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-    project, weight = (
-        (_separate, weights) if use_separate_proj_weight else (_packed, in_proj_weight)
-    )
-    q, k, v = project(query, key, value, weight, in_proj_bias)
+    if use_separate_proj_weight:
+        q, k, v = _separate(query, key, value, weights, in_proj_bias)
+    else:
+        q, k, v = _packed(query, key, value, in_proj_weight, in_proj_bias)
     mask = _shaped_mask(mask, batch, num_heads, length, k._shape[0])
     if bias_k is not None:
         k = cat([k, expand(bias_k, (1, batch, bias_k._shape[-1]))])
@@ -254,7 +271,7 @@ def multi_head_attention_forward(
     return out, scores if has_batch else scores.squeeze(0)
 
 
-def _joined(attended: Any, weight: Any, bias: Any, batch: int, has_batch: bool) -> Any:
+def _joined(attended: Tensor, weight: Tensor, bias: Tensor, batch: int, has_batch: bool) -> Any:
     """What the heads give side by side, projected. Shapes: (N heads, L, D) -> (L, N, E), or (L, E)."""
     parts, length, size = attended._shape
     lines = reshape(permute(attended, (1, 0, 2)), (length, batch, parts // batch * size))
@@ -262,7 +279,7 @@ def _joined(attended: Any, weight: Any, bias: Any, batch: int, has_batch: bool) 
     return out if has_batch else reshape(out, (length, out._shape[2]))
 
 
-def _check_hint(is_causal: bool, mask: Any) -> None:
+def _check_hint(is_causal: bool, mask: Tensor | None) -> None:
     if is_causal and mask is None:
         raise ShapeError(
             "Need attn_mask if specifying the is_causal hint.",
@@ -272,7 +289,7 @@ def _check_hint(is_causal: bool, mask: Any) -> None:
         )
 
 
-def _batched(query: Any, key: Any, value: Any, padding: Any) -> tuple[Any, Any, Any, Any]:
+def _batched(query: Tensor, key: Tensor, value: Tensor, padding: Any) -> tuple[Any, Any, Any, Any]:
     """The same with a batch of one; equal tensors stay one."""
     same = query is key and key is value
     query, key, value = (reshape(x, (x._shape[0], 1, x._shape[1])) for x in (query, key, value))
@@ -281,7 +298,7 @@ def _batched(query: Any, key: Any, value: Any, padding: Any) -> tuple[Any, Any, 
     return (key, key, key, padding) if same else (query, key, value, padding)
 
 
-def _attend(q: Any, k: Any, v: Any, mask: Any, chance: float) -> tuple[Any, Any]:
+def _attend(q: Tensor, k: object, v: Tensor, mask: Tensor, chance: float) -> tuple[Any, Any]:
     """The attended values and the weights."""
     scores = product(q * (1.0 / math.sqrt(q._shape[-1])), transpose(k), "bmm")
     weights = softmax(scores if mask is None else scores + cast(mask, scores._dtype), -1)
@@ -289,7 +306,9 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, chance: float) -> tuple[Any, Any]
     return product(weights, v, "bmm"), weights
 
 
-def _attend_unseen(q: Any, k: Any, v: Any, mask: Any, chance: float, lead: Any) -> Any:
+def _attend_unseen(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, chance: float, lead: Shape
+) -> Any:
     q4, k4, v4 = (reshape(x, (*lead, *x._shape[1:])) for x in (q, k, v))
     if mask is not None and mask._shape[0] != 1:
         mask = reshape(mask, (*lead, *mask._shape[1:]))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ShapeError
 from weft.functional.linalg.einsum import einsum
 from weft.functional.linalg.norms import vector_norm
@@ -14,14 +15,14 @@ from weft.functional.support import host
 from weft.tensor.arguments import describe, need_tensor
 
 
-def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """input1^T weight_k input2 for each output k. Shapes: (*, a), (*, b), (o, a, b) -> (*, o)."""
     result = einsum("...i,oij,...j->...o", input1, weight, input2)
     return result if bias is None else result + bias
 
 
 @composed_of_primitives
-def pdist(input: Any, p: float = 2) -> Any:
+def pdist(input: Tensor, p: float = 2) -> Any:
     """The p-norm distances between the rows i < j. Shapes: (n, d) -> (n (n - 1) / 2). Errors: ShapeError."""
     need_tensor("pdist", input)
     if len(input._shape) != 2:

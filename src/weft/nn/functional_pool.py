@@ -9,13 +9,17 @@ at once.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from weft._typing import Dims
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast, record_gradient
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.engine.ir.tape import tape
 from weft.errors import ArgumentError, DTypeError
 from weft.functional.reductions.sums_and_extrema import first_extreme
@@ -37,7 +41,7 @@ FEW = 16  # elements of a window that are walked in operations of their own
 LITTLE = 4096  # elements of all windows in which one operation finds places sooner than several do
 
 
-def lowest_of(dtype: Any) -> Any:
+def lowest_of(dtype: DType) -> Any:
     if dtype.category not in (1, 2):
         raise DTypeError(
             f"\"max_pool\" not implemented for '{TYPE_NAMES[dtype.name]}'",
@@ -48,11 +52,11 @@ def lowest_of(dtype: Any) -> Any:
     return -float("inf") if dtype.category == 2 else int(np.iinfo(dtype.numpy).min)
 
 
-def batched(input: Any, spatial: int) -> Any:
+def batched(input: Tensor, spatial: int) -> Any:
     return input if len(input._shape) == spatial + 2 else reshape(input, (1, *input._shape))
 
 
-def unbatched(result: Any, input: Any, spatial: int) -> Any:
+def unbatched(result: Tensor, input: Tensor, spatial: int) -> Any:
     """A result without the dimension that the input did not have; in the input's memory format."""
     if len(input._shape) == spatial + 2:
         return like_channels(result, input)
@@ -62,10 +66,10 @@ def unbatched(result: Any, input: Any, spatial: int) -> Any:
 def windowed_max(
     name: str,
     input: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    kernel_size: int | Sequence[int],
+    stride: Dims,
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
     ceil_mode: bool,
     return_indices: bool,
     spatial: int,
@@ -96,7 +100,7 @@ def windowed_max(
     return (values, unbatched(linear, input, spatial)) if return_indices else values
 
 
-def _largest_of_tiles(tiles: Any, axes: Shape) -> tuple[Any, Any]:
+def _largest_of_tiles(tiles: Tensor, axes: Shape) -> tuple[Any, Any]:
     """The maxima over axes, with one gradient record, and where they stand first (dimensions kept)."""
     if _elements(tiles, axes) > FEW:
         return first_extreme("max", tiles, axes, False)
@@ -110,7 +114,7 @@ def _largest_of_tiles(tiles: Any, axes: Shape) -> tuple[Any, Any]:
     return record_gradient(TABLE["max"], (tiles, places), (axes, False), values), places
 
 
-def _largest(views: Any, axes: Shape) -> Any:
+def _largest(views: Tensor, axes: Shape) -> Any:
     """The maxima over axes, the first of equal ones, untracked."""
     if _elements(views, axes) > FEW:
         return reduce("amax", views, axes)
@@ -121,7 +125,7 @@ def _largest(views: Any, axes: Shape) -> Any:
         return reshape(best, _without(views._shape, axes))
 
 
-def _place_of_largest(views: Any, axes: Shape) -> Any:
+def _place_of_largest(views: Tensor, axes: Shape) -> Any:
     """The first place of the maxima over the last axes, untracked."""
     if _elements(views, axes) > FEW or _is_little(views):
         return reduce("argmax", views.detach(), axes, dtype=dtypes.int64)
@@ -129,16 +133,16 @@ def _place_of_largest(views: Any, axes: Shape) -> Any:
         return reshape(_walk(views, axes)[1], views._shape[: axes[0]])
 
 
-def _is_little(views: Any) -> bool:
+def _is_little(views: Tensor) -> bool:
     """Whether one operation costs less than several that are quicker by the element."""
     return elements_of(views._shape) <= LITTLE
 
 
-def _elements(views: Any, axes: Shape) -> int:
+def _elements(views: Tensor, axes: Shape) -> int:
     return elements_of(tuple([views._shape[axis] for axis in axes]))
 
 
-def _walk(views: Any, axes: Shape) -> tuple[Any, Any]:
+def _walk(views: Tensor, axes: Shape) -> tuple[Any, Any]:
     """The largest element of each window and its place, the first of equal ones and of nans; dimensions kept."""
     best, *rest = _parts(views, axes)
     place = full(best._shape, 0, dtypes.int32)
@@ -148,7 +152,7 @@ def _walk(views: Any, axes: Shape) -> tuple[Any, Any]:
     return best, cast(place, dtypes.int64)
 
 
-def _parts(views: Any, axes: Shape) -> list[Any]:
+def _parts(views: Tensor, axes: Shape) -> list[Any]:
     """The first element of all windows, the second of all, and so on; dimensions kept."""
     found = [views]
     for axis in axes:
@@ -161,7 +165,7 @@ def _without(shape: Shape, axes: Shape) -> Shape:
     return tuple([size for axis, size in enumerate(shape) if axis not in axes])
 
 
-def _totals(views: Any, axes: Shape) -> Any:
+def _totals(views: Tensor, axes: Shape) -> Any:
     """The sums over axes. Few numbers are added one after the other; halves are added wider, by a reduction."""
     if _elements(views, axes) > FEW or views._dtype.name not in ("float32", "float64"):
         return reduce("sum", views, axes)
@@ -179,7 +183,7 @@ def elements_of(shape: Shape) -> int:
     return total
 
 
-def _source_index(plan: Windows, place: Any) -> Any:
+def _source_index(plan: Windows, place: Tensor) -> Any:
     """The row-major index into the input's spatial sizes of each window's place."""
     linear: Any = None
     rest = elements_of(plan.kernel)
@@ -197,7 +201,7 @@ def _source_index(plan: Windows, place: Any) -> Any:
     return linear
 
 
-def need_order(name: str, input: Any) -> None:
+def need_order(name: str, input: Tensor) -> None:
     """Errors: DTypeError for complex numbers, none of which is the largest."""
     if input._dtype.is_complex:
         raise DTypeError(
@@ -210,11 +214,11 @@ def need_order(name: str, input: Any) -> None:
 
 @composed_of_primitives
 def max_pool1d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    input: object,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -226,11 +230,11 @@ def max_pool1d(
 
 @composed_of_primitives
 def max_pool2d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    input: object,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -242,11 +246,11 @@ def max_pool2d(
 
 @composed_of_primitives
 def max_pool3d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    input: object,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -278,9 +282,9 @@ def _counts(
 
 def _avg_pool(
     name: str,
-    input: Any,
-    kernel_size: Any,
-    stride: Any,
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: Dims,
     padding: Any,
     ceil_mode: bool,
     include_pad: bool,
@@ -314,10 +318,10 @@ def _avg_pool(
 
 @composed_of_primitives
 def avg_pool1d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:
@@ -329,15 +333,15 @@ def avg_pool1d(
 
 @composed_of_primitives
 def avg_pool2d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: Dims = None,
+    padding: int | Sequence[int] = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """The mean of each window of (N, C, H, W)."""
     result = _avg_pool(
@@ -356,15 +360,15 @@ def avg_pool2d(
 
 @composed_of_primitives
 def avg_pool3d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: Dims = None,
+    padding: int | Sequence[int] = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """The mean of each window of (N, C, D, H, W)."""
     result = _avg_pool(

@@ -18,6 +18,7 @@ from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional.elementwise.comparison import fill_value
@@ -42,7 +43,7 @@ Taps = tuple[Any, Any]  # index and weights: arrays of (taps, places)
 
 
 @composed_of_primitives
-def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
+def pad(input: Tensor, pad: list[int], mode: str = "constant", value: float | None = None) -> Any:
     """Elements added (or, with negative widths, cut) at both ends of the last dimensions, last dimension first."""
     need_tensor("pad", input)
     widths = [need_integer("pad", width, "pad", -MOST_ELEMENTS) for width in pad]
@@ -94,17 +95,17 @@ def _check_ranks(widths: int, rank: int) -> None:
         )
 
 
-def _named(result: Any, input: Any, name: str) -> Any:
+def _named(result: Tensor, input: Tensor, name: str) -> Any:
     """A result in memory of its own, its gradient record called as PyTorch's."""
     return like_channels(rename_record(own(result, input), f"{name}Backward0"), input)
 
 
-def own(result: Any, input: Any) -> Any:
+def own(result: Tensor, input: Tensor) -> Any:
     """A result, a copy of it where nothing was to be done: writes into it are not seen in the input."""
     return result.clone() if result is input else result
 
 
-def _constant(x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
+def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Tensor | float) -> Any:
     for axis, (before, after) in enumerate(pairs):
         start, stop = max(-before, 0), x._shape[axis] - max(-after, 0)
         if start > stop and x._shape[axis]:
@@ -121,7 +122,7 @@ def _constant(x: Any, pairs: list[tuple[int, int]], value: Any) -> Any:
     return pad_value(x, grown, value) if any(map(any, grown)) else x.clone()
 
 
-def _check_edge(x: Any, axis: int, before: int, after: int, mode: str) -> None:
+def _check_edge(x: Tensor, axis: int, before: int, after: int, mode: str) -> None:
     """Errors: ShapeError on an edge that would need more than there is."""
     size = x._shape[axis]
     limit = size - 1 if mode == "reflect" else size
@@ -152,7 +153,9 @@ def _edge_places(size: int, before: int, after: int, mode: str) -> Places:
 # -- interpolation -------------------------------------------------------------------------------------------------
 
 
-def _sizes(input: Any, size: Any, scale_factor: Any) -> tuple[Shape, list[float | None]]:
+def _sizes(
+    input: Tensor, size: int | Shape | None, scale_factor: Any
+) -> tuple[Shape, list[float | None]]:
     need_rank("interpolate", input, 3)
     spatial = len(input._shape) - 2
     if (size is None) == (scale_factor is None):
@@ -203,7 +206,7 @@ def _source_places(
     return np.maximum((places + 0.5) * scale - 0.5, 0)
 
 
-def _check_mode(input: Any, wanted: Shape, mode: str, antialias: bool) -> None:
+def _check_mode(input: Tensor, wanted: Shape, mode: str, antialias: bool) -> None:
     if antialias and (mode not in _FILTERS or len(wanted) != 2):
         raise ArgumentError(
             "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input",
@@ -244,7 +247,9 @@ def _mode_refused(mode: str, rank: int) -> str:
     )
 
 
-def _check_options(mode: str, size: Any, align_corners: Any, recompute: Any) -> None:
+def _check_options(
+    mode: str, size: int | Shape | None, align_corners: bool | None, recompute: bool | None
+) -> None:
     """Errors: ValueError on options that mean nothing beside others."""
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ArgumentError(
@@ -265,9 +270,9 @@ def _check_options(mode: str, size: Any, align_corners: Any, recompute: Any) -> 
 
 @composed_of_primitives
 def interpolate(
-    input: Any,
-    size: Any = None,
-    scale_factor: Any = None,
+    input: Tensor,
+    size: int | None = None,
+    scale_factor: list[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
@@ -303,7 +308,7 @@ def _upsampled(mode: str, dimensions: int) -> str:
     return f"Upsample{word}{dimensions}D"
 
 
-def _nearest(x: Any, wanted: Shape, factors: list[float | None], exact: bool) -> Any:
+def _nearest(x: Tensor, wanted: Shape, factors: list[float | None], exact: bool) -> Any:
     """Each element that of the input that is nearest, or the one before."""
     for axis, (want, factor) in enumerate(zip(wanted, factors, strict=True), 2):
         x = taken(x, axis, _nearest_places(x._shape[axis], want, factor, exact))
@@ -321,7 +326,7 @@ def _nearest_places(have: int, want: int, factor: float | None, exact: bool) -> 
 
 
 def resized_bytes(
-    x: Any, wanted: Shape, factors: list[float | None], corners: bool, mode: str, antialias: bool
+    x: Tensor, wanted: Shape, factors: list[float | None], corners: bool, mode: str, antialias: bool
 ) -> Any:
     """Bytes resized dimension by dimension, the last first, each rounded to bytes; weights are integers of 15 bits."""
     for axis in range(len(x._shape) - 1, 1, -1):
@@ -336,7 +341,7 @@ def resized_bytes(
 
 
 @functools.lru_cache(256)
-def _whole_weights(*geometry: Any) -> tuple[Taps, int]:
+def _whole_weights(*geometry: float | str | None) -> tuple[Taps, int]:
     """The taps of a geometry, each element once, their weights as integers, and the bits behind the point."""
     index, weights = (array.copy() for array in _taps(*geometry))
     for tap in range(len(index) - 1, 0, -1):  # a repeated edge is one tap
@@ -350,7 +355,7 @@ def _whole_weights(*geometry: Any) -> tuple[Taps, int]:
     return (index, np.trunc(weights * 2**bits + np.copysign(0.5, weights))), bits
 
 
-def resampled(x: Any, axis: int, taps: Taps) -> Any:
+def resampled(x: Tensor, axis: int, taps: Taps) -> Any:
     """The sums of weighted elements along an axis."""
     index, weights = taps
     return resample(x, axis, host.from_numpy(index), host.from_numpy(weights, x._dtype))
@@ -382,7 +387,7 @@ def _centres(have: int, want: int, factor: float | None, align_corners: bool) ->
     return (np.arange(want) + 0.5) * (1 / factor if factor else have / want) - 0.5
 
 
-def _keys(distance: Any, a: float) -> Any:
+def _keys(distance: np.ndarray, a: float) -> Any:
     """The weights of cubic convolution. Source: Keys (1981), a = -3/4, or -1/2 for filters."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
@@ -420,9 +425,9 @@ _RANKS = {
 
 
 def upsample(
-    input: Any,
-    size: Any = None,
-    scale_factor: Any = None,
+    input: Tensor,
+    size: object = None,
+    scale_factor: object = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Any:
@@ -430,18 +435,18 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+def upsample_nearest(input: Tensor, size: object = None, scale_factor: float | None = None) -> Any:
     """`interpolate` to the nearest element, under its older name."""
     return interpolate(input, size, scale_factor, "nearest")
 
 
-def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+def upsample_bilinear(input: Tensor, size: object = None, scale_factor: float | None = None) -> Any:
     """`interpolate` between four neighbours, with the corners aligned, under its older name."""
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
 @composed_of_primitives
-def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Any:
     """(*, C r^2, H, W) -> (*, C, H r, W r)."""
     need_rank("pixel_shuffle", need_tensor("pixel_shuffle", input), 3)
     *lead, channels, height, width = input._shape
@@ -462,7 +467,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 
 
 @composed_of_primitives
-def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Any:
     """(*, C, H r, W r) -> (*, C r^2, H, W)."""
     need_rank("pixel_unshuffle", need_tensor("pixel_unshuffle", input), 3)
     *lead, channels, height, width = input._shape

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.engine.frontend.tensor import Tensor
 from weft.functional.shape.rearrange import repeated
 from weft.functional.support import host
 from weft.ops.primitives import concat, expand, flip, slice_axis, take
@@ -34,12 +35,12 @@ class Places(NamedTuple):
     runs: list[Run]
 
 
-def places_of(index: Any) -> Places:
+def places_of(index: np.ndarray) -> Places:
     """The places in an array, to be kept by whoever asks for them again."""
     return Places(index, runs(index))
 
 
-def taken(x: Any, axis: int, places: Places) -> Any:
+def taken(x: Tensor, axis: int, places: Places) -> Any:
     """The elements of `x` along an axis at places within the axis."""
     index, found = places
     if not found or len(found) > MOST:
@@ -48,7 +49,7 @@ def taken(x: Any, axis: int, places: Places) -> Any:
     return parts[0] if len(parts) == 1 else concat(tuple(parts), axis)
 
 
-def runs(index: Any) -> list[Run]:
+def runs(index: np.ndarray) -> list[Run]:
     """What an array of places consists of; more than `MOST` are not counted to the end."""
     if not len(index):
         return []
@@ -69,7 +70,7 @@ def runs(index: Any) -> list[Run]:
     return found
 
 
-def _part(x: Any, axis: int, run: Run) -> Any:
+def _part(x: Tensor, axis: int, run: Run) -> Any:
     """The elements of one run."""
     first = min(run.start, run.start + run.step * (run.length - 1))
     part = x if run.length == x._shape[axis] else slice_axis(x, axis, first, run.length)

@@ -7,7 +7,8 @@ The alignments of CTC are summed at the call (`weft.nn.alignments`); the derivat
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,10 @@ from weft.ops.primitives import reshape, where
 from weft.tensor.arguments import describe, need_floating, need_tensor
 from weft.tensor.arguments import sizes as whole_sizes
 
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
+
+
 NEVER = -1e30  # the log of nothing, whose derivatives are numbers
 
 
@@ -41,7 +46,7 @@ class _Batch(NamedTuple):
     labels: Any  # (N), targets
     blank: int
 
-    def recorded_losses(self, logs: Any) -> Any:
+    def recorded_losses(self, logs: Tensor) -> Any:
         """The losses as operations on tensors, so that they can be differentiated. Shapes: (N)."""
         steps, examples, _ = logs._shape
         states = 2 * self.targets.shape[1] + 1
@@ -74,7 +79,7 @@ class CtcLoss(Function):
     _ending = "Backward0"
 
     @staticmethod
-    def forward(ctx: Any, logs: Any, batch: _Batch, zero_infinity: bool) -> Any:
+    def forward(ctx: Any, logs: Tensor, batch: _Batch, zero_infinity: bool) -> Any:
         """All losses."""
         values = np.array(host.to_numpy(logs), np.float64, order="C")
         alignments = Alignments(values, *batch)
@@ -89,7 +94,7 @@ class CtcLoss(Function):
         return host.from_numpy(losses, logs._dtype)
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Any) -> Any:
+    def backward(ctx: FunctionCtx, *cotangents: Tensor) -> Any:
         """Each example's gradient times its cotangent."""
         if weft.is_grad_enabled() or tapes.tape().mode.duals is not None:
             gradient = CtcLoss.slope(ctx)
@@ -99,7 +104,7 @@ class CtcLoss(Function):
         return gradient * g, None, None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Any, *others: Any) -> Any:
+    def jvp(ctx: FunctionCtx, tangent: Tensor, *others: Tensor) -> Any:
         """Each example's gradient along the tangent."""
         with enable_grad():
             return (CtcLoss.slope(ctx) * tangent).sum((0, 2))
@@ -124,7 +129,7 @@ class CtcLoss(Function):
         return where(host.from_numpy(kept & dead), math.nan, found)
 
 
-def _lengths(name: str, value: Any, examples: int) -> Any:
+def _lengths(name: str, value: Tensor | Sequence[int], examples: int) -> Any:
     """The lengths as an array. Errors: ArgumentTypeError, ShapeError."""
     if isinstance(value, Tensor) and value._dtype.category != 1:
         raise KindError(
@@ -154,7 +159,7 @@ def _lengths(name: str, value: Any, examples: int) -> Any:
     return found
 
 
-def _padded_targets(targets: Any, labels: Any, blank: int) -> Any:
+def _padded_targets(targets: Tensor, labels: np.ndarray, blank: int) -> Any:
     """The targets as (N, longest), from (N, S) or from one line. Errors: ShapeError."""
     values = host.to_numpy(targets).astype(np.int64)
     longest = max(labels.tolist(), default=0)
@@ -186,7 +191,7 @@ def _padded_targets(targets: Any, labels: Any, blank: int) -> Any:
     return table
 
 
-def _check_classes(table: Any, labels: Any, classes: int) -> None:
+def _check_classes(table: np.ndarray, labels: np.ndarray, classes: int) -> None:
     found = stranger(table, labels, classes)
     if found is not None:
         raise IndexRangeError(
@@ -197,7 +202,7 @@ def _check_classes(table: Any, labels: Any, classes: int) -> None:
         )
 
 
-def _check_ctc(log_probs: Any, targets: Any, lengths: Any, blank: int) -> None:
+def _check_ctc(log_probs: Tensor, targets: Tensor, lengths: np.ndarray, blank: int) -> None:
     steps, _, classes = log_probs._shape
     need_floating("ctc_loss", log_probs)
     if targets._dtype.category != 1:
@@ -226,10 +231,10 @@ def _check_ctc(log_probs: Any, targets: Any, lengths: Any, blank: int) -> None:
 
 
 def ctc_loss(
-    log_probs: Any,
-    targets: Any,
-    input_lengths: Any,
-    target_lengths: Any,
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
     blank: int = 0,
     reduction: str = "mean",
     zero_infinity: bool = False,
@@ -266,7 +271,7 @@ def ctc_loss(
 # -- large vocabularies --------------------------------------------------------------------------------------------
 
 
-def _refuse(text: str, input: Any, weight: Any) -> ShapeError:
+def _refuse(text: str, input: Tensor, weight: Tensor) -> ShapeError:
     return ShapeError(
         text,
         expected="input (N, in), weight (C, *, in)",
@@ -275,7 +280,7 @@ def _refuse(text: str, input: Any, weight: Any) -> ShapeError:
     )
 
 
-def _check_linear(input: Any, weight: Any, bias: Any) -> None:
+def _check_linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     rank, outputs = len(input._shape), weight._shape[:-1]
     if not 1 <= rank <= 2:
         text = f"expected input with dimensionality 1 or 2, got {rank}"
@@ -299,16 +304,16 @@ def _check_linear(input: Any, weight: Any, bias: Any) -> None:
 
 
 def linear_cross_entropy(
-    input: Any,
-    linear_weight: Any,
-    target: Any,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
     *,
-    linear_bias: Any = None,
-    weight: Any = None,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
     reduction: str = "mean",
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
-    options: Any = None,
+    options: object = None,
 ) -> Any:
     """cross_entropy(linear(input, linear_weight, linear_bias), target). `options` ask for pieces, which change no
     value; they are accepted. Shapes: (N, in), (C, *, in), (N, *). Errors: ShapeError, ArgumentError."""

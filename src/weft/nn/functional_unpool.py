@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.random.generator import unit
@@ -31,7 +33,12 @@ _AVERAGES = (avg_pool1d, avg_pool2d, avg_pool3d)
 
 
 def _lp_pool(
-    input: Any, power: float, kernel: Any, stride: Any, ceil_mode: bool, spatial: int
+    input: Tensor,
+    power: float,
+    kernel: int | Sequence[int],
+    stride: int | Sequence[int] | None,
+    ceil_mode: bool,
+    spatial: int,
 ) -> Any:
     sizes = pool_arguments.numbers(f"lp_pool{spatial}d", kernel, spatial, "kernel_size")
     mean = _AVERAGES[spatial - 1](input**power, sizes, stride, 0, ceil_mode)
@@ -40,21 +47,33 @@ def _lp_pool(
 
 
 def lp_pool1d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
 ) -> Any:
     """The p-th root of the sum of p-th powers of each window of (N, C, L)."""
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
 def lp_pool2d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
 ) -> Any:
     """The p-th root of the sum of p-th powers of each window of (N, C, H, W)."""
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
 def lp_pool3d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    ceil_mode: bool = False,
 ) -> Any:
     """The p-th root of the sum of p-th powers of each window of (N, C, D, H, W)."""
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
@@ -64,7 +83,7 @@ def lp_pool3d(
 
 
 def _unpooled_size(
-    input: Any, kernel: Shape, stride: Shape, padding: Shape, wanted: Any, spatial: int
+    input: Tensor, kernel: Shape, stride: Shape, padding: Shape, wanted: Any, spatial: int
 ) -> Shape:
     plain = [
         (size - 1) * step + width - 2 * edge
@@ -95,7 +114,7 @@ def _unpooled_size(
     return sizes
 
 
-def _check_rank(name: str, input: Any, spatial: int) -> None:
+def _check_rank(name: str, input: Tensor, spatial: int) -> None:
     if len(input._shape) not in (spatial + 1, spatial + 2):
         raise ShapeError(
             f"{name}(): Expected {spatial + 1}D or {spatial + 2}D input, but got input of size: "
@@ -108,12 +127,12 @@ def _check_rank(name: str, input: Any, spatial: int) -> None:
 
 def _max_unpool(
     name: str,
-    input: Any,
-    indices: Any,
-    kernel: Any,
-    stride: Any,
-    padding: Any,
-    output_size: Any,
+    input: Tensor,
+    indices: Tensor,
+    kernel: int | Sequence[int],
+    stride: int | Sequence[int] | None,
+    padding: int | Sequence[int],
+    output_size: object,
     spatial: int,
 ) -> Any:
     need_tensor(name, input)
@@ -141,35 +160,35 @@ def _max_unpool(
 
 
 def max_unpool1d(
-    input: Any,
-    indices: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    output_size: Any = None,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: object = None,
 ) -> Any:
     """Maxima put back at their places in (N, C, L), zeros elsewhere."""
     return _max_unpool("max_unpool1d", input, indices, kernel_size, stride, padding, output_size, 1)
 
 
 def max_unpool2d(
-    input: Any,
-    indices: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    output_size: Any = None,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    output_size: object = None,
 ) -> Any:
     """Maxima put back at their places in (N, C, H, W), zeros elsewhere."""
     return _max_unpool("max_unpool2d", input, indices, kernel_size, stride, padding, output_size, 2)
 
 
 def max_unpool3d(
-    input: Any,
-    indices: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Any:
     """Maxima put back at their places in (N, C, D, H, W), zeros elsewhere."""
@@ -179,7 +198,9 @@ def max_unpool3d(
 # -- fractional maxima ---------------------------------------------------------------------------------------------
 
 
-def _fractional_sizes(input: Any, output_size: Any, output_ratio: Any, spatial: int) -> Shape:
+def _fractional_sizes(
+    input: Tensor, output_size: int | Shape | None, output_ratio: object, spatial: int
+) -> Shape:
     if output_size is None and output_ratio is None:
         raise ArgumentError(
             f"fractional_max_pool{spatial}d requires specifying either an output_size or an output_ratio",
@@ -204,7 +225,7 @@ def _fractional_sizes(input: Any, output_size: Any, output_ratio: Any, spatial: 
     )
 
 
-def _starts(sample: Any, size: int, window: int, places: int) -> Any:
+def _starts(sample: Tensor, size: int, window: int, places: int) -> Any:
     """The first element of each window: steps of random length, the last window at the end. Source: Graham (2014)."""
     if places == 1:
         return reshape(sample * 0 + (size - window), (*sample._shape, 1))
@@ -253,11 +274,11 @@ def _misfit(samples: Any, x: Any, spatial: int) -> str:
 
 def _fractional(
     name: str,
-    input: Any,
-    kernel: Any,
-    output_size: Any,
-    output_ratio: Any,
-    samples: Any,
+    input: Tensor,
+    kernel: int | Sequence[int],
+    output_size: int | Shape | None,
+    output_ratio: tuple[float, ...] | None,
+    samples: Tensor | None,
     spatial: int,
 ) -> Any:
     """Values and indices of the maxima of randomly placed windows."""
@@ -301,8 +322,8 @@ def _fractional(
 
 def fractional_max_pool2d_with_indices(
     input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
+    kernel_size: int | Sequence[int],
+    output_size: int | Shape | None = None,
     output_ratio: Any = None,
     return_indices: bool = False,
     _random_samples: Any = None,
@@ -314,8 +335,8 @@ def fractional_max_pool2d_with_indices(
 
 def fractional_max_pool3d_with_indices(
     input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
+    kernel_size: int | Sequence[int],
+    output_size: int | Shape | None = None,
     output_ratio: Any = None,
     return_indices: bool = False,
     _random_samples: Any = None,
@@ -326,12 +347,12 @@ def fractional_max_pool3d_with_indices(
 
 
 def fractional_max_pool2d(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
+    input: object,
+    kernel_size: int | Sequence[int],
+    output_size: int | Shape | None = None,
+    output_ratio: object = None,
     return_indices: bool = False,
-    _random_samples: Any = None,
+    _random_samples: object = None,
 ) -> Any:
     """The maxima of windows at random steps over (N, C, H, W) (Graham, 2014)."""
     found = fractional_max_pool2d_with_indices(
@@ -341,12 +362,12 @@ def fractional_max_pool2d(
 
 
 def fractional_max_pool3d(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
+    input: object,
+    kernel_size: int | Sequence[int],
+    output_size: int | Shape | None = None,
+    output_ratio: object = None,
     return_indices: bool = False,
-    _random_samples: Any = None,
+    _random_samples: object = None,
 ) -> Any:
     """The maxima of windows at random steps over (N, C, D, H, W) (Graham, 2014)."""
     found = fractional_max_pool3d_with_indices(
@@ -359,7 +380,7 @@ def fractional_max_pool3d(
 
 
 def local_response_norm(
-    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Any:
     """x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta. Shapes: (N, C, *)."""
     rank = len(need_tensor("local_response_norm", input)._shape)
@@ -386,7 +407,7 @@ def pool_with_indices(name: str) -> Any:
     place = functional_adaptive_pool if name.startswith("adaptive") else functional_pool
     pool = getattr(place, name)
 
-    def with_indices(*args: Any, **options: Any) -> Any:
+    def with_indices(*args: object, **options: object) -> Any:
         given = inspect.signature(pool).bind(*args, **options)
         return pool(**{**given.arguments, "return_indices": True})
 

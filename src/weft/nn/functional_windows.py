@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
+from weft._typing import Dims
+from weft.engine.frontend.tensor import Tensor
 from weft.nn.pool_arguments import check_elements, check_padding, check_places, check_rank, numbers
 from weft.ops.convolution import windows
 from weft.ops.primitives import pad, slice_axis
@@ -20,8 +23,8 @@ class Windows:
         name: str,
         kernel: Any,
         stride: Any,
-        padding: Any,
-        dilation: Any,
+        padding: int | Sequence[int],
+        dilation: int | Sequence[int],
         ceil_mode: bool,
         sizes: Shape,
     ) -> None:
@@ -58,7 +61,7 @@ class Windows:
         )
         return max(need, 0)
 
-    def views(self, x: Any, fill: Any) -> Any:
+    def views(self, x: Tensor, fill: float) -> Any:
         """(N, C, *places, *kernel) windows of the padded input."""
         if max(map(max, self.edges)) > 0:
             x = pad(x, ((0, 0), (0, 0), *self.edges), fill)
@@ -96,11 +99,11 @@ class Windows:
 
 def windows_of(
     name: str,
-    input: Any,
+    input: Tensor,
     kernel: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Dims,
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
     ceil_mode: bool,
     spatial: int,
 ) -> Windows:
@@ -114,7 +117,7 @@ def windows_of(
     return made
 
 
-def _frozen(given: Any) -> Any:
+def _frozen(given: int | Shape | None) -> Any:
     return tuple(given) if isinstance(given, list) else given
 
 
@@ -133,7 +136,7 @@ def _made(name: str, *geometry: Any) -> Windows:
 _known = functools.lru_cache(256)(Windows)
 
 
-def _cut(views: Any, places: Shape) -> Any:
+def _cut(views: Tensor, places: Shape) -> Any:
     for axis, count in enumerate(places):
         if views._shape[2 + axis] != count:
             views = slice_axis(views, 2 + axis, 0, count)

@@ -5,15 +5,16 @@ In: the shapes and tensors of a convolution and the cotangent of its result. Out
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
 from weft.autograd import grad
+from weft.engine.frontend.tensor import Tensor
 from weft.nn import functional as F
 
 
-def _pulled_back(convolve: Callable[..., Any], at: Any, cotangent: Any) -> Any:
+def _pulled_back(convolve: Callable[..., object], at: Any, cotangent: object) -> Any:
     """The cotangent of what a convolution, which is linear in it, is called with."""
     at = at.detach().requires_grad_()
     with weft.enable_grad():
@@ -21,14 +22,14 @@ def _pulled_back(convolve: Callable[..., Any], at: Any, cotangent: Any) -> Any:
     return grad(result, at, cotangent, create_graph=weft.is_grad_enabled())[0]
 
 
-def _of_input(convolve: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _of_input(convolve: Callable[..., object], name: str) -> Callable[..., Any]:
     def conv_input(
-        input_size: Any,
-        weight: Any,
-        grad_output: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        input_size: Sequence[int],
+        weight: Tensor,
+        grad_output: Tensor,
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         groups: int = 1,
     ) -> Any:
         """The gradient of a convolution for its input of `input_size`."""
@@ -41,14 +42,14 @@ def _of_input(convolve: Callable[..., Any], name: str) -> Callable[..., Any]:
     return conv_input
 
 
-def _of_weight(convolve: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _of_weight(convolve: Callable[..., object], name: str) -> Callable[..., Any]:
     def conv_weight(
-        input: Any,  # noqa: A002 - PyTorch's name
-        weight_size: Any,
-        grad_output: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        input: Tensor,  # noqa: A002 - PyTorch's name
+        weight_size: Sequence[int],
+        grad_output: Tensor,
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         groups: int = 1,
     ) -> Any:
         """The gradient of a convolution for its weight of `weight_size`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 from weft.nn.hooks import Hook, HookTable, ModuleHooks, RemovableHandle, add_hook, require_one_kind
 from weft.nn.members import Holder, own_values
@@ -23,7 +24,7 @@ class HookFunctions(MutableMapping[int, Any]):
     def __getitem__(self, number: int) -> Any:
         return self._table[number].function
 
-    def __setitem__(self, number: int, function: Any) -> None:
+    def __setitem__(self, number: int, function: Callable[..., object]) -> None:
         self._table[number] = Hook(function)
 
     def __delitem__(self, number: int) -> None:
@@ -45,7 +46,7 @@ def _table(kind: str) -> property:
     def get(module: HookMethods) -> HookFunctions:
         return HookFunctions(getattr(module._own_hooks(), kind))
 
-    def put(module: HookMethods, functions: Mapping[int, Any]) -> None:
+    def put(module: HookMethods, functions: Mapping[int, object]) -> None:
         kept = dict(functions)
         own = get(module)
         own.clear()
@@ -67,10 +68,10 @@ def _marked(kind: str, option: str) -> property:
 class InPlace:
     """A hook on a state that has been collected, which must not return another."""
 
-    def __init__(self, hook: Callable[..., Any]) -> None:
+    def __init__(self, hook: Callable[..., object]) -> None:
         self.hook = hook
 
-    def __call__(self, *arguments: Any) -> None:
+    def __call__(self, *arguments: object) -> None:
         """Errors: RuntimeError where the hook returns something."""
         if self.hook(*arguments) is not None:
             raise ArgumentError(
@@ -113,14 +114,14 @@ class HookMethods(Holder):
         return add_hook(self._own_hooks().forward, Hook(hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
+        self, hook: Callable[..., Tensor], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(module, grad_output)` before the module's backward; what it returns replaces
         grad_output.
         """
         return add_hook(self._own_hooks().backward_pre, Hook(hook), prepend)
 
-    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_backward_hook(self, hook: Callable[..., Tensor]) -> RemovableHandle:
         """`hook(module, grad_input, grad_output)` on the record of the module's (first) output:
         grad_input is of its last operation. Errors: RuntimeError beside full backward hooks.
         """
@@ -129,7 +130,7 @@ class HookMethods(Holder):
         return add_hook(hooks.on_record, Hook(hook))
 
     def register_full_backward_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
+        self, hook: Callable[..., Tensor], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(module, grad_input, grad_output)` after the module's backward; may replace
         grad_input. Errors: RuntimeError beside hooks of `register_backward_hook`.
@@ -153,17 +154,17 @@ class HookMethods(Holder):
         hooks: StateHooks = own_values(self)["_state_hooks"]
         return hooks
 
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., Tensor]) -> RemovableHandle:
         """`hook(module, prefix, keep_vars)` before the state is collected."""
         return add_hook(self._own_state_hooks().save_pre, hook)
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Tensor]) -> RemovableHandle:
         """`hook(module, state_dict, prefix, local_metadata)` after the state is collected; it changes the state in
         place. Errors: RuntimeError where it returns something.
         """
         return add_hook(self._own_state_hooks().save_post, InPlace(hook))
 
-    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def _register_state_dict_hook(self, hook: Callable[..., Tensor]) -> RemovableHandle:
         """The same; what the hook returns takes the place of the state. Errors: RuntimeError on a function that is
         registered with `register_state_dict_post_hook` already.
         """
@@ -178,19 +179,19 @@ class HookMethods(Holder):
             )
         return add_hook(hooks, hook)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """`hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors)`
         before loading.
         """
         return add_hook(self._own_state_hooks().load_pre, hook)
 
     def _register_load_state_dict_pre_hook(
-        self, hook: Callable[..., Any], with_module: bool = False
+        self, hook: Callable[..., object], with_module: bool = False
     ) -> RemovableHandle:
         """The same by its older name: the hook is called with the module where that is asked for."""
         called = hook if with_module else lambda module, *rest: hook(*rest)
         return self.register_load_state_dict_pre_hook(called)
 
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Tensor]) -> RemovableHandle:
         """`hook(module, incompatible_keys)` after loading."""
         return add_hook(self._own_state_hooks().load_post, hook)

@@ -21,6 +21,7 @@ from weft.errors import ArgumentError
 from weft.nn.record_hooks import hook_record
 
 if TYPE_CHECKING:
+    from weft.nn.hook_methods import InPlace
     from weft.nn.module import Module
 
 
@@ -53,7 +54,9 @@ ON_BUFFER: dict[int, Callable[..., Any]] = {}
 ON_MODULE: dict[int, Callable[..., Any]] = {}
 
 
-def as_hooked(table: dict[int, Callable[..., Any]], module: Module, name: str, member: Any) -> Any:
+def as_hooked(
+    table: dict[int, Callable[..., object]], module: Module, name: str, member: object
+) -> Any:
     """What is registered in place of a member."""
     for hook in list(table.values()):
         changed = hook(module, name, member)
@@ -61,7 +64,9 @@ def as_hooked(table: dict[int, Callable[..., Any]], module: Module, name: str, m
     return member
 
 
-def add_hook(table: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+def add_hook(
+    table: dict[int, Any], hook: Callable[..., object] | Hook | InPlace, prepend: bool = False
+) -> RemovableHandle:
     """Register at the end of the table, or at its beginning."""
     handle = RemovableHandle(table)
     later = dict(table) if prepend else {}
@@ -88,7 +93,7 @@ class BackwardHookFunction(Function):
     """Identity whose backward shows the cotangents to a callback, which may replace them."""
 
     @staticmethod
-    def forward(ctx: Any, callback: Callable[..., Any], *tensors: Tensor) -> Any:
+    def forward(ctx: Any, callback: Callable[..., object], *tensors: Tensor) -> Any:
         """The tensors as they are, under new gradient edges."""
         ctx.callback = callback
         ctx.set_materialize_grads(False)
@@ -100,7 +105,9 @@ class BackwardHookFunction(Function):
         return (None, *ctx.callback(cotangents))
 
 
-def observe(values: tuple[Any, ...], callback: Callable[..., Any]) -> tuple[tuple[Any, ...], bool]:
+def observe(
+    values: tuple[object, ...], callback: Callable[..., Any]
+) -> tuple[tuple[Any, ...], bool]:
     """Pass the tensors among `values` that can have a gradient through BackwardHookFunction; whether there are any.
 
     The callback sees and returns one cotangent for each of `values`; those of other things are
@@ -110,7 +117,7 @@ def observe(values: tuple[Any, ...], callback: Callable[..., Any]) -> tuple[tupl
     if not places or not weft.is_grad_enabled():
         return values, False
 
-    def on_tensors(cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+    def on_tensors(cotangents: tuple[object, ...]) -> tuple[Any, ...]:
         everything: list[Any] = [None] * len(values)
         for place, cotangent in zip(places, cotangents, strict=True):
             everything[place] = cotangent
@@ -125,7 +132,7 @@ def observe(values: tuple[Any, ...], callback: Callable[..., Any]) -> tuple[tupl
     return tuple(observed), True
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: Tensor | tuple[Tensor, ...]) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -142,13 +149,13 @@ class BackwardObserver:
         self.inputs = 0
         self.inputs_observed = False
 
-    def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def watch_inputs(self, args: tuple[Tensor, ...]) -> tuple[Any, ...]:
         """The arguments to call `forward` with."""
         self.inputs = len(args)
         args, self.inputs_observed = observe(args, self._on_inputs)
         return args
 
-    def watch_output(self, result: Any) -> Any:
+    def watch_output(self, result: object) -> Any:
         """The result to hand to the caller."""
         if not isinstance(result, Tensor | tuple):
             warnings.warn(
@@ -162,7 +169,7 @@ class BackwardObserver:
             return observed[0]
         return observed if type(result) is tuple else type(result)(*observed)  # a named tuple
 
-    def _on_output(self, cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _on_output(self, cotangents: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
         for hook in self.backward_pre:
             changed = hook.function(self.module, cotangents)
             if changed is not None:
@@ -177,11 +184,11 @@ class BackwardObserver:
             self._call((None,) * self.inputs)
         return cotangents
 
-    def _on_inputs(self, cotangents: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _on_inputs(self, cotangents: tuple[Tensor, ...]) -> tuple[Any, ...]:
         # Without an output cotangent the result was not on the path: nothing to report.
         return cotangents if self.grad_output is None else self._call(cotangents)
 
-    def _call(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _call(self, grad_input: tuple[Tensor | None, ...]) -> tuple[Any, ...]:
         for hook in self.backward:
             changed = hook.function(self.module, grad_input, self.grad_output)
             if changed is None:
@@ -200,7 +207,9 @@ class BackwardObserver:
         return grad_input
 
     @staticmethod
-    def _same_length(changed: tuple[Any, ...], old: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    def _same_length(
+        changed: tuple[Tensor, ...], old: tuple[Tensor, ...] | tuple[Tensor | None, ...], what: str
+    ) -> tuple[Any, ...]:
         if len(changed) != len(old):
             raise ArgumentError(
                 f"{what} returned an invalid number of grad_input, got {len(changed)}, "
@@ -223,7 +232,9 @@ def _with_common(hooks: ModuleHooks) -> ModuleHooks:
     )
 
 
-def call_with_hooks(module: Module, hooks: ModuleHooks, args: Any, kwargs: dict[str, Any]) -> Any:
+def call_with_hooks(
+    module: Module, hooks: ModuleHooks, args: tuple[Tensor, ...], kwargs: dict[str, object]
+) -> Any:
     """`module.forward(*args, **kwargs)` with the hooks of all modules and its own around it."""
     hooks = _with_common(hooks)
     called: set[int] = set()
@@ -247,7 +258,7 @@ def call_with_hooks(module: Module, hooks: ModuleHooks, args: Any, kwargs: dict[
 
 
 def _run_forward_pre(
-    module: Module, hooks: ModuleHooks, args: tuple[Any, ...], kwargs: dict[str, Any]
+    module: Module, hooks: ModuleHooks, args: tuple[Tensor | int, ...], kwargs: dict[str, object]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     for hook in list(hooks.forward_pre.values()):
         if not hook.with_kwargs:
@@ -269,14 +280,25 @@ def _run_forward_pre(
     return args, kwargs
 
 
-def _run_forward_hook(module: Module, hook: Hook, args: Any, kwargs: Any, result: Any) -> Any:
+def _run_forward_hook(
+    module: Module,
+    hook: Hook,
+    args: tuple[Tensor | int, ...],
+    kwargs: dict[str, object] | None,
+    result: Tensor | None,
+) -> Any:
     if hook.with_kwargs:
         return hook.function(module, args, kwargs, result)
     return hook.function(module, args, result)
 
 
 def _run_always_called(
-    module: Module, hooks: ModuleHooks, called: set[int], args: Any, kwargs: Any, result: Any
+    module: Module,
+    hooks: ModuleHooks,
+    called: set[int],
+    args: tuple[Tensor | int, ...],
+    kwargs: dict[str, object] | None,
+    result: Any,
 ) -> None:
     """After a failure: the hooks that asked to be called in any case and were not yet."""
     for number, hook in list(hooks.forward.items()):

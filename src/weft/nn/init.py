@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from weft.functional.random.generator import Generator
+
 
 _FIXED_GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0,
@@ -94,13 +98,17 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode)]
 
 
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Uniform between `a` and `b`."""
     with weft.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Normal with the given mean and standard deviation."""
     with weft.no_grad():
         return tensor.normal_(mean, std, generator=generator)
@@ -112,7 +120,7 @@ def trunc_normal_(
     std: float = 1.0,
     a: float = -2.0,
     b: float = 2.0,
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal, cut off at `a` and `b`, by inverting the distribution function."""
     if mean < a - 2 * std or mean > b + 2 * std:
@@ -163,14 +171,16 @@ def eye_(tensor: Tensor) -> Tensor:
         return tensor.copy_(weft.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Uniform, scaled by both fans (Glorot)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     bound = gain * math.sqrt(6.0 / (fan_in + fan_out))
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal, scaled by both fans (Glorot)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / (fan_in + fan_out)), generator)
@@ -192,7 +202,7 @@ def kaiming_uniform_(
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Uniform, scaled by one fan (He)."""
     if not _has_elements(tensor):
@@ -206,7 +216,7 @@ def kaiming_normal_(
     a: float = 0,
     mode: str = "fan_in",
     nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal, scaled by one fan (He)."""
     if not _has_elements(tensor):
@@ -214,7 +224,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A (semi-)orthogonal matrix over the first dimension (Saxe et al. 2013)."""
     if tensor.dim() < 2:
         raise ArgumentError(
@@ -264,7 +274,9 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor
 
 
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
     """Normal numbers, and zeros in the share `sparsity` of each column (Martens 2010). Errors: ValueError."""
     if tensor.dim() != 2:
         raise ArgumentError(
@@ -293,7 +305,7 @@ def _older(current: Any) -> Any:
     """An initialiser under the name that it had, without the underscore; each call warns."""
     name = current.__name__.removesuffix("_")
 
-    def initialise(*args: Any, **kwargs: Any) -> Tensor:
+    def initialise(*args: object, **kwargs: object) -> Tensor:
         message = f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`."
         warnings.warn(message, FutureWarning, stacklevel=2)
         filled: Tensor = current(*args, **kwargs)

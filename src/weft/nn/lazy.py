@@ -8,10 +8,10 @@ which mypy cannot see.
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, NotDefinedError, ShapeError
 from weft.nn import conv, linear, normalization
 from weft.nn.members import own_values
@@ -28,7 +28,7 @@ class LazyModuleMixin(Module):
 
     cls_to_become: type[Module] | None = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         # What watches for the first call and for a state that has the shapes.
         self._infer_hook = self.register_forward_pre_hook(_infer, with_kwargs=True)
@@ -39,7 +39,7 @@ class LazyModuleMixin(Module):
         own = (*self._parameters.values(), *self._buffers.values())
         return any(is_lazy(value) for value in own)
 
-    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+    def initialize_parameters(self, *args: object, **kwargs: object) -> None:
         """Make the parameters for these inputs; every lazy module defines it."""
         raise NotDefinedError(
             f"initialize_parameters is not implemented for {type(self).__name__}",
@@ -49,7 +49,7 @@ class LazyModuleMixin(Module):
         )
 
 
-def _infer(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _infer(module: Module, args: tuple[Tensor, ...], kwargs: dict[str, object]) -> None:
     """Before the first forward: make the parameters and become the plain module."""
     module.initialize_parameters(*args, **(kwargs or {}))
     if module.has_uninitialized_params():
@@ -67,7 +67,7 @@ def _infer(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         own_values(module).pop("_hooks")
 
 
-def _shape_from_state(module: Any, state: Any, prefix: str, *rest: Any) -> None:
+def _shape_from_state(module: Module, state: dict[str, object], prefix: str, *rest: object) -> None:
     """Before loading: take the shapes that the state has."""
     for name, value in (*module._parameters.items(), *module._buffers.items()):
         new = state.get(prefix + name)
@@ -79,7 +79,9 @@ def _shape_from_state(module: Any, state: Any, prefix: str, *rest: Any) -> None:
 class _LazyLayer(LazyModuleMixin):
     """What lazy layers share: parameters without shape in place of those that depend on the input."""
 
-    def _unmade(self, names: tuple[str, ...], device: Any, dtype: Any) -> None:
+    def _unmade(
+        self, names: tuple[str, ...], device: DeviceLike | None, dtype: DType | None
+    ) -> None:
         for name in names:
             if name in self._kinds:
                 self._kinds.pop(name)
@@ -94,7 +96,11 @@ class LazyLinear(_LazyLayer, linear.Linear):
     weight: UninitializedParameter
 
     def __init__(
-        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self,
+        out_features: int,
+        bias: bool = True,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(0, 0, False, device, dtype)
         self.out_features = out_features
@@ -132,7 +138,7 @@ class _LazyConvolution(_LazyLayer):
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+    def initialize_parameters(self, input: Tensor, *args: object, **kwargs: object) -> None:
         """Take the channels of the input. Errors: ShapeError on another rank."""
         if not self.has_uninitialized_params():
             return
@@ -175,8 +181,8 @@ class _LazyConv(_LazyConvolution):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
         self.out_channels = out_channels
@@ -197,8 +203,8 @@ class _LazyConvTranspose(_LazyConvolution):
         bias: bool = True,
         dilation: int | tuple[int, ...] = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(
             0,
@@ -228,8 +234,8 @@ class _LazyNorm(_LazyLayer):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -267,8 +273,8 @@ class _LazyInstanceNorm(_LazyNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn import init
@@ -17,7 +18,7 @@ from weft.nn.parameter import Parameter
 class Identity(Module):
     """Returns its input; takes any arguments, so that it can stand in for another layer."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
@@ -36,7 +37,7 @@ class Linear(Module):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
@@ -75,7 +76,7 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
+        device: DeviceLike | None = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()

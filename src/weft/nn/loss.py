@@ -6,8 +6,6 @@ example.
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft import Tensor
 from weft.errors import ArgumentTypeError
 from weft.nn import functional as F
@@ -18,7 +16,7 @@ class _Loss(Module):
     """A loss that is reduced by "mean", "sum" or "none"."""
 
     def __init__(
-        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
         self.reduction = legacy_reduction(size_average, reduce, reduction)
@@ -30,15 +28,15 @@ class _WeightedLoss(_Loss):
     def __init__(
         self,
         weight: Tensor | None = None,
-        size_average: Any = None,
-        reduce: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
 
-def legacy_reduction(size_average: Any, reduce: Any, reduction: str) -> str:
+def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction that the two old flags mean, where they are given."""
     if size_average is None and reduce is None:
         return reduction
@@ -68,8 +66,8 @@ class SmoothL1Loss(_Loss):
 
     def __init__(
         self,
-        size_average: Any = None,
-        reduce: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
         beta: float = 1.0,
     ) -> None:
@@ -105,8 +103,8 @@ class KLDivLoss(_Loss):
 
     def __init__(
         self,
-        size_average: Any = None,
-        reduce: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
         log_target: bool = False,
     ) -> None:
@@ -124,9 +122,9 @@ class NLLLoss(_WeightedLoss):
     def __init__(
         self,
         weight: Tensor | None = None,
-        size_average: Any = None,
+        size_average: bool | None = None,
         ignore_index: int = -100,
-        reduce: Any = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
@@ -153,9 +151,9 @@ class CrossEntropyLoss(_WeightedLoss):
     def __init__(
         self,
         weight: Tensor | None = None,
-        size_average: Any = None,
+        size_average: bool | None = None,
         ignore_index: int = -100,
-        reduce: Any = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
@@ -188,8 +186,8 @@ class BCEWithLogitsLoss(_Loss):
     def __init__(
         self,
         weight: Tensor | None = None,
-        size_average: Any = None,
-        reduce: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
         pos_weight: Tensor | None = None,
     ) -> None:

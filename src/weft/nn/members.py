@@ -19,7 +19,11 @@ from collections.abc import (
     ValuesView,
 )
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.nn.module import Module
+
 
 PARAMETER, BUFFER, HIDDEN_BUFFER, MODULE = "parameter", "buffer", "hidden buffer", "module"
 BUFFERS = (BUFFER, HIDDEN_BUFFER)
@@ -112,7 +116,7 @@ class Members(_DictLike):
             raise KeyError(name)
         return self._values[name]
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         if self._owner.get(name) not in self._kinds:
             self._owner.pop(name, None)
             self._owner[name] = self._kinds[0]
@@ -157,7 +161,7 @@ class Attributes(_DictLike):
 
     __slots__ = ("_values",)
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Module) -> None:
         self._values = own_values(module)
 
     def _is_shown(self, name: object) -> bool:
@@ -198,7 +202,7 @@ class Attributes(_DictLike):
         """The attributes as they are now, in dictionaries of their own."""
         return {name: _plain(value) for name, value in self.items()}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+    def __deepcopy__(self, memo: dict[int, object]) -> dict[str, Any]:
         return {name: deepcopy(value, memo) for name, value in self.copy().items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -208,7 +212,7 @@ class Attributes(_DictLike):
         return repr(self.copy())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: int | Members) -> Any:
     return value.copy() if isinstance(value, Members) else value
 
 
@@ -225,7 +229,7 @@ def hide_buffers(values: dict[str, Any], names: Collection[str]) -> None:
             kinds[name] = HIDDEN_BUFFER if name in names else BUFFER
 
 
-def take_attributes(module: Any, values: Mapping[str, Any]) -> None:
+def take_attributes(module: Module, values: Mapping[str, object]) -> None:
     """Have these attributes and no others: `clone.__dict__ = module.__dict__.copy()`."""
     _set_own_values(module, {})
     Attributes(module).update(values)
@@ -239,7 +243,7 @@ def ask_for_members(cls: Any) -> None:
         cls.__getattribute__ = _with_members_asked_for
 
 
-def _with_members_asked_for(module: Any, name: str) -> Any:
+def _with_members_asked_for(module: Module, name: str) -> Any:
     if name in own_values(module).get("_kinds", ()) and not hasattr(type(module), name):
         return type(module).__getattr__(module, name)
     return object.__getattribute__(module, name)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
 from weft.engine.capi.type_slots import add_to_type
+from weft.engine.ir.dtype import DType
 from weft.errors import (
     ArgumentError,
     NotDefinedError,
@@ -38,6 +40,9 @@ from weft.nn.members import (
 )
 from weft.nn.parameter import Buffer, Parameter
 
+if TYPE_CHECKING:
+    from weft.nn.state import StateDict
+
 
 class Module(HookMethods):
     """Base of all networks and layers.
@@ -52,14 +57,14 @@ class Module(HookMethods):
 
     call_super_init = False  # whether the classes behind Module get its arguments
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "__dict__" in vars(cls):  # Python gives one to classes whose first base has none
             add_to_type(cls, {"__dict__": vars(Module)["__dict__"]})
         if (cls.__getattr__, cls.__setattr__) != (Module.__getattr__, Module.__setattr__):
             ask_for_members(cls)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: object) -> None:
         if (args or kwargs) and not self.call_super_init:
             raise refusals.no_arguments(self, args, kwargs)
         values = own_values(self)
@@ -77,7 +82,7 @@ class Module(HookMethods):
             fix="define forward in the class",
         )
 
-    def _call_hooked(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_hooked(self, *args: Any, **kwargs: object) -> Any:
         hooks = self._hooks
         return (
             self.forward(*args, **kwargs)
@@ -100,7 +105,7 @@ class Module(HookMethods):
         return Members(own_values(self), PARAMETER)
 
     @_parameters.setter
-    def _parameters(self, members: Mapping[str, Any]) -> None:
+    def _parameters(self, members: Mapping[str, object]) -> None:
         self._parameters.exchange(members)
 
     @property
@@ -108,7 +113,7 @@ class Module(HookMethods):
         return Members(own_values(self), *BUFFERS)
 
     @_buffers.setter
-    def _buffers(self, members: Mapping[str, Any]) -> None:
+    def _buffers(self, members: Mapping[str, object]) -> None:
         self._buffers.exchange(members)
 
     @property
@@ -116,7 +121,7 @@ class Module(HookMethods):
         return Members(own_values(self), MODULE)
 
     @_modules.setter
-    def _modules(self, members: Mapping[str, Any]) -> None:
+    def _modules(self, members: Mapping[str, object]) -> None:
         self._modules.exchange(members)
 
     @property
@@ -135,7 +140,7 @@ class Module(HookMethods):
             )  # asked for by this method's own name: Python finds it by itself
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Tensor | Module) -> None:
         kinds = own_values(self).get("_kinds")
         if isinstance(value, Parameter):
             self._require_init(kinds, "parameters")
@@ -166,7 +171,7 @@ class Module(HookMethods):
             self._kinds.pop(name, None)
             own_values(self).pop(name, None)
 
-    def _reassign(self, name: str, value: Any, kind: str) -> None:
+    def _reassign(self, name: str, value: Tensor | int | None, kind: str) -> None:
         """Give a registered name a value that is not itself a Parameter, Module or Buffer."""
         fits = value is None or (kind in BUFFERS and isinstance(value, Tensor))
         if not fits:
@@ -185,7 +190,7 @@ class Module(HookMethods):
 
     # -- registration ---------------------------------------------------------------------------
 
-    def _check_name(self, what: str, name: Any, *kinds: str) -> None:
+    def _check_name(self, what: str, name: str, *kinds: str) -> None:
         refusals.check_name(what, name)
         if self._kinds.get(name) not in kinds and hasattr(self, name):
             raise refusals.taken(name)
@@ -379,7 +384,7 @@ class Module(HookMethods):
         for parameter in self.parameters():
             moving.clear_gradient(parameter, set_to_none)
 
-    def apply(self, fn: Callable[[Module], Any]) -> Self:
+    def apply(self, fn: Callable[[Module], object]) -> Self:
         """Call `fn` on every module below, then on this one."""
         for module in self.children():
             module.apply(fn)
@@ -396,13 +401,13 @@ class Module(HookMethods):
         moving.replace_own(self, fn)
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Self:
+    def to(self, *args: object, **kwargs: object) -> Self:
         """Move and cast: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`; integers
         keep their type.
         """
         return self._apply(moving.conversion(*args, **kwargs))
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+    def to_empty(self, *, device: DeviceLike | None, recurse: bool = True) -> Self:
         """Move without the values: every parameter and buffer is new memory, which holds anything."""
         return self._apply(lambda tensor: weft.empty_like(tensor, device=device), recurse)
 
@@ -414,7 +419,7 @@ class Module(HookMethods):
                 tensor.grad.share_memory_()
         return self
 
-    def type(self, dst_type: Any) -> Self:
+    def type(self, dst_type: DType | str) -> Self:
         """Cast every parameter and buffer."""
         return self._apply(lambda tensor: tensor.to(dst_type))
 
@@ -453,7 +458,7 @@ class Module(HookMethods):
             fix="define get_extra_state and set_extra_state, or neither",
         )
 
-    def set_extra_state(self, state: Any) -> None:
+    def set_extra_state(self, state: object) -> None:
         """Take back what `get_extra_state` gave."""
         raise NotDefinedError(
             "Reached a code path in Module.set_extra_state() that should never be called.",
@@ -462,7 +467,7 @@ class Module(HookMethods):
             fix="define get_extra_state and set_extra_state, or neither",
         )
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: StateDict, prefix: str, keep_vars: bool) -> None:
         states.save_own(self, destination, prefix, keep_vars)
 
     def _load_from_state_dict(
@@ -473,7 +478,7 @@ class Module(HookMethods):
         states.load_own(self, state_dict, prefix, local_metadata, strict, *lists)
 
     def state_dict(
-        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+        self, *, destination: StateDict | None = None, prefix: str = "", keep_vars: bool = False
     ) -> Any:
         """All parameters and persistent buffers by path, detached but sharing memory with the
         module.
@@ -481,7 +486,7 @@ class Module(HookMethods):
         return states.collect(self, destination, prefix, keep_vars)
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+        self, state_dict: Mapping[str, object], strict: bool = True, assign: bool = False
     ) -> states.IncompatibleKeys:
         """Copy values in by path, or with `assign` put the given tensors in place.
 

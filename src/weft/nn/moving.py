@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
 from weft.errors import ArgumentTypeError, NoDataError
 from weft.nn.members import own_values
 from weft.nn.refusals import typename
@@ -18,6 +19,7 @@ from weft.tensor.leaves import show_data
 
 if TYPE_CHECKING:
     from weft.nn.module import Module
+    from weft.tensor.layout import MemoryFormat
 
 
 def clear_gradient(parameter: Tensor, set_to_none: bool) -> None:
@@ -35,12 +37,12 @@ def clear_gradient(parameter: Tensor, set_to_none: bool) -> None:
 
 
 def parse_to(
-    *args: Any,
-    device: Any = None,
-    dtype: Any = None,
+    *args: object,
+    device: DeviceLike | None = None,
+    dtype: object = None,
     non_blocking: bool = False,
     copy: bool = False,
-    memory_format: Any = None,
+    memory_format: MemoryFormat | None = None,
 ) -> tuple[Any, Any, Any]:
     """The device, dtype and memory format that the arguments of `to` name, None for what they leave alone."""
     for position, argument in enumerate(args):
@@ -62,7 +64,7 @@ def parse_to(
     return device, dtype, memory_format
 
 
-def conversion(*args: Any, **kwargs: Any) -> Callable[[Tensor], Tensor]:
+def conversion(*args: object, **kwargs: Any) -> Callable[[Tensor], Tensor]:
     """What `Module.to` does to each tensor. Errors: TypeError on a dtype that parameters cannot have."""
     device, dtype, memory_format = parse_to(*args, **kwargs)
     if any(isinstance(flag, bool) for flag in args[:2]) and not isinstance(

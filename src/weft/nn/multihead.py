@@ -6,6 +6,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
 from weft.errors import ArgumentError, AssertedError
 from weft.nn import functional as F
 from weft.nn import init
@@ -32,7 +33,7 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
+        device: DeviceLike | None = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()

@@ -5,10 +5,13 @@ by number, steps of recurrent cells. Few programs name them; they are composed o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from weft._typing import Scalar
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, ShapeError
 from weft.functional.linalg.products import linear
 from weft.functional.reductions.variance import var_mean
@@ -23,7 +26,7 @@ from weft.tensor.arguments import describe, need_tensor, widen
 from weft.tensor.creation import empty
 
 
-def _statistics(x: Any, axes: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Any, Any]:
+def _statistics(x: Tensor, axes: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Any, Any]:
     """Mean and 1 / deviation over axes, in at least float32."""
     wide = widen(x)
     variance = wide.var(axes, correction=0, keepdim=keepdim)
@@ -31,7 +34,11 @@ def _statistics(x: Any, axes: tuple[int, ...], eps: float, keepdim: bool) -> tup
 
 
 def native_layer_norm(
-    input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
 ) -> tuple[Any, Any, Any]:
     """(`layer_norm`, mean, 1 / deviation). Shapes: statistics (*, 1, ..., 1)."""
     for name, part in (("weight", weight), ("bias", bias)):
@@ -52,7 +59,14 @@ def native_layer_norm(
 
 
 def native_group_norm(
-    input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
 ) -> tuple[Any, Any, Any]:
     """(`group_norm`, mean, 1 / deviation). Shapes: statistics (N, group)."""
     result = group_norm(input, group, weight, bias, eps)
@@ -62,16 +76,16 @@ def native_group_norm(
 
 
 def native_batch_norm(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    running_mean: Any,
-    running_var: Any,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
     training: bool,
     momentum: float,
     eps: float,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> tuple[Any, Any, Any]:
     """(`batch_norm`, mean, 1 / deviation); the statistics are empty outside training. Shapes: statistics (C)."""
     need_tensor("native_batch_norm", input)
@@ -87,7 +101,7 @@ def native_batch_norm(
 
 
 def batch_norm_update_stats(
-    input: Any, running_mean: Any, running_var: Any, momentum: float
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float
 ) -> tuple[Any, Any]:
     """(mean, variance) of each channel; running statistics move towards them by the share `momentum`."""
     need_tensor("batch_norm_update_stats", input)
@@ -101,7 +115,7 @@ def batch_norm_update_stats(
     return mean, var
 
 
-def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Scalar = 0) -> Any:
     """`nn.functional.pad` with a constant."""
     if not isinstance(pad, (tuple, list)):
         raise ArgumentTypeError(
@@ -113,33 +127,35 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     return _pad(input, pad, "constant", value)
 
 
-def _sampled(input: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
+def _sampled(input: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Any:
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     return grid_sample(input, grid, modes[mode], paddings[padding], align_corners)
 
 
 def grid_sampler(
-    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
     """`grid_sampler_2d` or `grid_sampler_3d`, as the input has dimensions."""
     return _sampled(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def grid_sampler_2d(
-    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
     """`nn.functional.grid_sample` with its modes by number. Shapes: (N, C, H, W), (N, h, w, 2) -> (N, C, h, w)."""
     return _sampled(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 def grid_sampler_3d(
-    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
     """`grid_sampler_2d` in three dimensions. Shapes: (N, C, D, H, W), (N, d, h, w, 3) -> (N, C, d, h, w)."""
     return _sampled(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-def _gates(name: str, input: Any, states: Any, weights: Any, gates: int) -> tuple[Any, Any]:
+def _gates(
+    name: str, input: Tensor, states: Sequence[Tensor], weights: Any, gates: int
+) -> tuple[Any, Any]:
     """What input and state give to the gates. Shapes: (N, in), (N, hidden) -> (N, gates * hidden) twice. Errors:
     ArgumentTypeError, ArgumentError, ShapeError."""
     w_ih, w_hh, b_ih, b_hh = weights
@@ -158,7 +174,12 @@ def _gates(name: str, input: Any, states: Any, weights: Any, gates: int) -> tupl
 
 
 def lstm_cell(
-    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> tuple[Any, Any]:
     """A step of `LSTMCell`. Shapes: (N, in), ((N, hidden), (N, hidden)) -> the pair. Errors: as of `LSTMCell`."""
     pair = check_pair("lstm_cell", hx)
@@ -167,14 +188,26 @@ def lstm_cell(
     return hidden, memory
 
 
-def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def gru_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Any:
     """A step of `GRUCell`. Shapes: (N, in), (N, hidden) -> (N, hidden). Errors: as of `GRUCell`."""
     parts = _gates("gru_cell", input, (hx,), (w_ih, w_hh, b_ih, b_hh), 3)
     return cells.gru_cell(*parts, (hx,))[0]
 
 
 def rnn_tanh_cell(
-    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> Any:
     """A step of `RNNCell`. Shapes: (N, in), (N, hidden) -> (N, hidden). Errors: as of `RNNCell`."""
     parts = _gates("rnn_tanh_cell", input, (hx,), (w_ih, w_hh, b_ih, b_hh), 1)
@@ -182,7 +215,12 @@ def rnn_tanh_cell(
 
 
 def rnn_relu_cell(
-    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
 ) -> Any:
     """A step of `RNNCell` with relu. Shapes: (N, in), (N, hidden) -> (N, hidden). Errors: as of `RNNCell`."""
     parts = _gates("rnn_relu_cell", input, (hx,), (w_ih, w_hh, b_ih, b_hh), 1)

@@ -10,6 +10,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike, Shape
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn import init
@@ -21,7 +23,7 @@ def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def _affine(module: Module, shape: Any, weight: bool, bias: bool, **options: Any) -> None:
+def _affine(module: Module, shape: Shape | int, weight: bool, bias: bool, **options: Any) -> None:
     """Register the scale and shift that a configuration has."""
     for name, present in (("weight", weight), ("bias", bias)):
         module.register_parameter(
@@ -45,8 +47,8 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
@@ -78,7 +80,7 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
+        device: DeviceLike | None = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
@@ -115,8 +117,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -165,7 +167,7 @@ class _Tracking(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = None,
         *,
         bias: bool = True,
@@ -275,8 +277,8 @@ class _InstanceNorm(_Tracking):
         momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -368,9 +370,9 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group: Any = None,
-        device: Any = None,
-        dtype: Any = None,
+        process_group: object = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -389,7 +391,7 @@ class SyncBatchNorm(_BatchNorm):
             )
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
         """A module tree with every BatchNorm in it replaced; parameters and buffers are shared."""
         converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):

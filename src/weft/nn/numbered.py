@@ -5,10 +5,14 @@ dropout in place, norms. They are composed of the functions and layers that have
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft._build.lazy import later
+from weft._typing import Scalar, Shape
 from weft.engine.api.api_function import publish
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.nn import functional
 from weft.nn.members import own_values
@@ -41,7 +45,11 @@ def _reduced(reduction: int) -> str:
 
 
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 0
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: int = 0,
 ) -> Any:
     """`nn.functional.binary_cross_entropy_with_logits`."""
     return functional.binary_cross_entropy_with_logits(
@@ -50,7 +58,7 @@ def binary_cross_entropy_with_logits(
 
 
 def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Any:
     """`nn.functional.cosine_embedding_loss`."""
     word = _reduced(reduction)
@@ -58,10 +66,10 @@ def cosine_embedding_loss(
 
 
 def ctc_loss(
-    log_probs: Any,
-    targets: Any,
-    input_lengths: Any,
-    target_lengths: Any,
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
     blank: int = 0,
     reduction: int = 0,
     zero_infinity: bool = False,
@@ -73,12 +81,14 @@ def ctc_loss(
     )
 
 
-def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 0) -> Any:
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0
+) -> Any:
     """`nn.functional.hinge_embedding_loss`."""
     return functional.hinge_embedding_loss(input, target, margin, reduction=_reduced(reduction))
 
 
-def kl_div(input: Any, target: Any, reduction: int = 0, *, log_target: bool = False) -> Any:
+def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Any:
     """`nn.functional.kl_div`."""
     loss = functional.kl_div(input, target, reduction="none", log_target=log_target)
     word = _reduced(reduction)
@@ -86,7 +96,7 @@ def kl_div(input: Any, target: Any, reduction: int = 0, *, log_target: bool = Fa
 
 
 def margin_ranking_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Any:
     """`nn.functional.margin_ranking_loss`."""
     word = _reduced(reduction)
@@ -94,7 +104,7 @@ def margin_ranking_loss(
 
 
 def poisson_nll_loss(
-    input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int
+    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Any:
     """`nn.functional.poisson_nll_loss`."""
     word = _reduced(reduction)
@@ -102,9 +112,9 @@ def poisson_nll_loss(
 
 
 def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     margin: float = 1.0,
     p: float = 2.0,
     eps: float = 1e-06,
@@ -121,13 +131,13 @@ def triplet_margin_loss(
 
 
 def embedding_bag(
-    weight: Any,
-    indices: Any,
-    offsets: Any,
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
     scale_grad_by_freq: bool = False,
     mode: int = 0,
     sparse: bool = False,
-    per_sample_weights: Any = None,
+    per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Any, Any, Any, Any]:
@@ -164,7 +174,7 @@ def embedding_bag(
     return result, bags, sizes, sizes
 
 
-def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Any:
     """Scale the rows that `indices` name down to `max_norm`, in place."""
     rows = indices.unique()
     with weft.no_grad():
@@ -196,7 +206,7 @@ def _check_recurrent(name: str, arguments: tuple[Any, ...]) -> None:
     )
 
 
-def _recurrent(kind: str, arguments: tuple[Any, ...], **options: Any) -> Any:
+def _recurrent(kind: str, arguments: tuple[Any, ...], **options: object) -> Any:
     """A network of flat weights over a batch, or over the entries of a packed one, where sizes come second."""
     _check_recurrent(kind.lower(), arguments)
     packed = not isinstance(arguments[3], bool)
@@ -225,24 +235,24 @@ def _recurrent(kind: str, arguments: tuple[Any, ...], **options: Any) -> Any:
     return out.data if packed else out, last
 
 
-def lstm(*arguments: Any) -> tuple[Any, Any, Any]:
+def lstm(*arguments: Tensor | float | Sequence[Tensor]) -> tuple[Any, Any, Any]:
     """`nn.LSTM` of flat weights: (input, (h, c), weights, has_biases, layers, dropout, train, bidirectional,
     batch_first), or (data, batch_sizes, (h, c), ... bidirectional) of a packed batch. Returns (output, h, c)."""
     out, last = _recurrent("LSTM", arguments)
     return out, *last
 
 
-def gru(*arguments: Any) -> tuple[Any, Any]:
+def gru(*arguments: Tensor | float | list[Tensor]) -> tuple[Any, Any]:
     """`nn.GRU` of flat weights; arguments as `lstm`'s, with one state. Returns (output, h)."""
     return _recurrent("GRU", arguments)
 
 
-def rnn_tanh(*arguments: Any) -> tuple[Any, Any]:
+def rnn_tanh(*arguments: Tensor | float | list[Tensor]) -> tuple[Any, Any]:
     """`nn.RNN` of flat weights, as `gru`."""
     return _recurrent("RNN", arguments, nonlinearity="tanh")
 
 
-def rnn_relu(*arguments: Any) -> tuple[Any, Any]:
+def rnn_relu(*arguments: Tensor | float | list[Tensor]) -> tuple[Any, Any]:
     """`nn.RNN` with relu of flat weights, as `gru`."""
     return _recurrent("RNN", arguments, nonlinearity="relu")
 
@@ -251,14 +261,14 @@ def rnn_relu(*arguments: Any) -> tuple[Any, Any]:
 
 
 def convolution(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
     transposed: bool,
-    output_padding: Any,
+    output_padding: Sequence[int],
     groups: int,
 ) -> Any:
     """The convolution, or the transposed one, of as many dimensions as the weight has."""
@@ -269,23 +279,23 @@ def convolution(
     return getattr(functional, name)(input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Any:
     """A convolution along the first dimension. Shapes: (T, B, in), (k, in, out) -> (T', B, out)."""
     made = functional.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
     return made.permute(2, 0, 1)
 
 
-def adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Any, Any]:
+def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Any, Any]:
     """(maxima, where they stand) in so many parts."""
     return functional.adaptive_max_pool1d(input, output_size, True)
 
 
 def max_pool1d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
 ) -> tuple[Any, Any]:
     """(maxima of windows, where they stand)."""
@@ -293,7 +303,7 @@ def max_pool1d_with_indices(
     return functional.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
+def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Any:
     """`nn.functional.affine_grid`."""
     return functional.affine_grid(theta, size, align_corners)
 
@@ -301,27 +311,27 @@ def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
 # -- dropout ---------------------------------------------------------------------------------------------------------
 
 
-def dropout_(input: Any, p: float, train: bool) -> Any:
+def dropout_(input: Tensor, p: float, train: bool) -> Any:
     """`dropout` in place."""
     return functional.dropout(input, p, train, True)
 
 
-def alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Any:
     """`alpha_dropout` in place."""
     return functional.alpha_dropout(input, p, train, True)
 
 
-def feature_dropout_(input: Any, p: float, train: bool) -> Any:
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Any:
     """`feature_dropout` in place."""
     return input.copy_(weft.feature_dropout(input, p, train))
 
 
-def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Any:
     """`feature_alpha_dropout` in place."""
     return functional.feature_alpha_dropout(input, p, train, True)
 
 
-def native_dropout(input: Any, p: float, train: bool | None) -> tuple[Any, Any]:
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Any, Any]:
     """(what is left, scaled; which elements are left)."""
     need_tensor("native_dropout", input)
     if train is False or p == 0:
@@ -333,13 +343,21 @@ def native_dropout(input: Any, p: float, train: bool | None) -> tuple[Any, Any]:
 # -- norms -----------------------------------------------------------------------------------------------------------
 
 
-def frobenius_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def frobenius_norm(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The root of the sum of squares over dimensions; over all where none are given."""
     axes = None if dim is None or dim in ((), []) else dim
     return weft.linalg.vector_norm(input, 2, axes, keepdim, out=out)
 
 
-def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False, *, out: Any = None) -> Any:
+def nuclear_norm(
+    input: Tensor, dim: Shape = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
+) -> Any:
     """The sum of the singular values of matrices."""
     need_tensor("nuclear_norm", input)
     if isinstance(dim, bool):  # (input, keepdim)
@@ -355,13 +373,17 @@ def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False, *, out:
 
 
 def native_norm(
-    input: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+    input: Tensor,
+    p: Scalar | None = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
 ) -> Any:
     """`norm`."""
     return weft.norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
-def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Any:
     """The norm over all dimensions but one, which stays; over all of them for -1."""
     need_tensor("norm_except_dim", v, "v")
     if dim == -1:
@@ -373,7 +395,7 @@ def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
 # -- others ----------------------------------------------------------------------------------------------------------
 
 
-def get_device(input: Any) -> int:
+def get_device(input: Tensor) -> int:
     """The index of the device: -1, the CPU."""
     return int(input.get_device())
 

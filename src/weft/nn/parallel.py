@@ -11,6 +11,7 @@ from typing import Any
 
 from weft import Tensor
 from weft._build.lazy import gather as _gather_names
+from weft._typing import DeviceLike
 from weft.errors import ArgumentError
 from weft.nn.module import Module
 
@@ -19,7 +20,11 @@ class DataParallel(Module):
     """Calls the module it holds as `module`: with one device there is nothing to split."""
 
     def __init__(
-        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+        self,
+        module: Module,
+        device_ids: Sequence[DeviceLike] | None = None,
+        output_device: DeviceLike | None = None,
+        dim: int = 0,
     ) -> None:
         super().__init__()
         self.module = module
@@ -27,7 +32,7 @@ class DataParallel(Module):
         self.device_ids: list[Any] = []
         self.output_device = output_device
 
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+    def forward(self, *inputs: object, **kwargs: object) -> Any:
         """What the module gives."""
         return self.module(*inputs, **kwargs)
 
@@ -35,12 +40,14 @@ class DataParallel(Module):
 class DistributedDataParallel(Module):
     """Calls the module it holds as `module`: gradients averaged over one process are as they are."""
 
-    def __init__(self, module: Module, device_ids: Any = None, *args: Any, **options: Any) -> None:
+    def __init__(
+        self, module: Module, device_ids: object = None, *args: object, **options: object
+    ) -> None:
         super().__init__()
         self.module = module
         self.device_ids = device_ids
 
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+    def forward(self, *inputs: object, **kwargs: object) -> Any:
         """What the module gives."""
         return self.module(*inputs, **kwargs)
 
@@ -52,9 +59,9 @@ class DistributedDataParallel(Module):
 
 def data_parallel(
     module: Module,
-    inputs: Any,
-    device_ids: Any = None,
-    output_device: Any = None,
+    inputs: object,
+    device_ids: object = None,
+    output_device: object = None,
     dim: int = 0,
     module_kwargs: Any = None,
 ) -> Any:
@@ -63,7 +70,7 @@ def data_parallel(
     return module(*given, **(module_kwargs or {}))
 
 
-def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
+def scatter(inputs: object, target_gpus: Sequence[object], dim: int = 0) -> list[Any]:
     """The inputs for each device; there is one. Errors: RuntimeError where there are to be more."""
     if len(target_gpus) > 1:
         raise ArgumentError(
@@ -75,7 +82,7 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
     return [inputs]
 
 
-def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
+def gather(outputs: Sequence[object], target_device: object, dim: int = 0) -> Any:
     """What the devices gave, joined; there is one. Errors: RuntimeError where there are more."""
     if len(outputs) != 1:
         raise ArgumentError(
@@ -88,19 +95,22 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
 
 
 def scatter_kwargs(
-    inputs: Any, kwargs: Any, target_gpus: Sequence[Any], dim: int = 0
+    inputs: object, kwargs: dict[str, object] | None, target_gpus: Sequence[object], dim: int = 0
 ) -> tuple[Any, Any]:
     """`scatter` of positional and named arguments."""
     return tuple(scatter(inputs, target_gpus, dim)), tuple(scatter(kwargs or {}, target_gpus, dim))
 
 
-def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
+def replicate(network: Module, devices: Sequence[object], detach: bool = False) -> list[Module]:
     """The module for each device; there is one. Errors: RuntimeError where there are to be more."""
     return scatter(network, devices)
 
 
 def parallel_apply(
-    modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup: Any = None, devices: Any = None
+    modules: Sequence[Module],
+    inputs: Sequence[object],
+    kwargs_tup: Any = None,
+    devices: object = None,
 ) -> list[Any]:
     """What each module gives for its inputs, one after the other."""
     given = [one if isinstance(one, tuple) else (one,) for one in inputs]
@@ -111,7 +121,7 @@ def parallel_apply(
     ]
 
 
-def get_a_var(obj: Any) -> Any:
+def get_a_var(obj: object) -> Any:
     """The first tensor in lists, tuples and dictionaries, or None."""
     parts = obj.values() if isinstance(obj, dict) else obj if isinstance(obj, (list, tuple)) else ()
     if isinstance(obj, Tensor):

@@ -10,7 +10,9 @@ from typing import Any, NoReturn, Self
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike, Shape
 from weft.engine.dispatch.torch_function import disabled
+from weft.engine.ir.dtype import DType
 from weft.engine.replay.conditions import add_plain_kind
 from weft.errors import ArgumentError, ShapeError
 from weft.tensor.arguments import need_flag, need_tensor
@@ -20,7 +22,7 @@ from weft.tensor.subclasses import asks
 class _ParameterMeta(type):
     """The class of Parameter: a tensor of a user's subclass is a parameter if `_is_param` says so."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if super().__instancecheck__(instance):
             return True
         return (
@@ -49,7 +51,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         made: Self = Tensor._make_subclass(cls, source.detach(), requires_grad)
         return made
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Tensor | int | str | None, **options: object) -> None:
         """Everything is done by `__new__`, which subclasses may have take more."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -58,10 +60,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         copied: Parameter = memo[id(self)]
         return copied
 
-    def __repr__(self, **options: Any) -> str:
+    def __repr__(self, **options: object) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.detach(), self.requires_grad)
 
 
@@ -165,7 +167,13 @@ class UninitializedTensorMixin:
     _made: type
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
+    ) -> Any:
         """Errors: ValueError for all but questions about its kind, and conversions."""
         if getattr(func, "__name__", "") not in _ANSWERED:
             name = getattr(func, "__qualname__", repr(func))
@@ -185,7 +193,9 @@ class UninitializedTensorMixin:
         """Errors: ShapeError, always."""
         return _unknown("access the shape of")
 
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+    def materialize(
+        self, shape: Shape, device: DeviceLike | None = None, dtype: DType | None = None
+    ) -> None:
         """Become the tensor of this shape, with any values."""
         plain: Any = self
         where = plain.device if device is None else device
@@ -198,7 +208,7 @@ class UninitializedTensorMixin:
         """Errors: ShapeError, always."""
         _unknown("share memory on")
 
-    def __repr__(self, **options: Any) -> str:
+    def __repr__(self, **options: object) -> str:
         return f"<{type(self).__name__}>"
 
 
@@ -208,14 +218,22 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     _made = Parameter
 
     def __new__(
-        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+        cls,
+        requires_grad: bool = True,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> UninitializedParameter:
         need_flag("UninitializedParameter", requires_grad, "requires_grad")
         data = weft.empty(0, device=device, dtype=dtype)
         made: UninitializedParameter = Tensor._make_subclass(cls, data, requires_grad)
         return made
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self,
+        requires_grad: bool = True,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
+    ) -> None:
         """Everything is done by `__new__`."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -224,7 +242,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         copied: Parameter = memo[id(self)]
         return copied
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         return type(self), (self.requires_grad, None, self.dtype)
 
 
@@ -237,8 +255,8 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __new__(
         cls,
         requires_grad: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
         persistent: bool = True,
     ) -> UninitializedBuffer:
         need_flag("UninitializedBuffer", requires_grad, "requires_grad")
@@ -249,8 +267,8 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __init__(
         self,
         requires_grad: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
         persistent: bool = True,
     ) -> None:
         """Everything is done by `__new__`."""
@@ -261,16 +279,16 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         copied: UninitializedBuffer = memo[id(self)]
         return copied
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         return type(self), (self.requires_grad, None, self.dtype)
 
 
-def is_lazy(value: Any) -> bool:
+def is_lazy(value: Tensor) -> bool:
     """Whether a parameter or buffer has no shape yet."""
     return isinstance(value, UninitializedParameter | UninitializedBuffer)
 
 
-def need_shape(what: str, value: Any) -> None:
+def need_shape(what: str, value: Tensor) -> None:
     """Errors: ValueError where a parameter or buffer has no shape yet."""
     if is_lazy(value):
         raise ArgumentError(

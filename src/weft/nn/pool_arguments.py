@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, DimensionError, ShapeError, WeftError
 from weft.nn import conv_arguments
 from weft.tensor.arguments import Shape, describe, need_integer
@@ -32,7 +34,7 @@ def _too_small(function: str, spatial: int, name: str, number: int) -> str:
     return f"{name.replace('_', ' ')} should be greater than zero, but got {sizes}"
 
 
-def _too_many(function: str, name: str, count: int, given: Any) -> str:
+def _too_many(function: str, name: str, count: int, given: Shape) -> str:
     left_out = {"stride": "either be omitted, a single int"}.get(name, "either be a single int")
     if function == _ONE_BY_ONE:
         return (
@@ -42,7 +44,7 @@ def _too_many(function: str, name: str, count: int, given: Any) -> str:
     return f"{function}: {name} must {left_out}, or {_COUNTS[count - 1]}"
 
 
-def numbers(function: str, value: Any, spatial: int, name: str) -> Shape:
+def numbers(function: str, value: int | Sequence[int], spatial: int, name: str) -> Shape:
     """One number per dimension of the windows. Errors: ArgumentError."""
     return conv_arguments.numbers(
         value,
@@ -85,7 +87,7 @@ def _ranks(spatial: int) -> str:
     return f"{spatial + 1}D or {spatial + 2}D (batch mode) tensor"
 
 
-def check_rank(function: str, input: Any, spatial: int) -> None:
+def check_rank(function: str, input: Tensor, spatial: int) -> None:
     """Errors: ShapeError where an input has not the dimensions (N, C, *) or (C, *); of avg_pool2d DimensionError where
     they are fewer."""
     rank = len(input._shape)
@@ -100,7 +102,7 @@ def check_rank(function: str, input: Any, spatial: int) -> None:
     _refuse_input(f"non-empty {_ranks(spatial)} expected for input", input, spatial)
 
 
-def check_elements(function: str, input: Any, spatial: int) -> None:
+def check_elements(function: str, input: Tensor, spatial: int) -> None:
     """Errors: ShapeError where there is no channel, or nothing to pool."""
     lengths = input._shape[-spatial - 1 :]
     if 0 not in lengths:
@@ -115,7 +117,7 @@ def check_elements(function: str, input: Any, spatial: int) -> None:
     )
 
 
-def _optional(function: str, input: Any, spatial: int) -> str:
+def _optional(function: str, input: Tensor, spatial: int) -> str:
     text = f"Expected {_ranks(spatial)} with optional 0 dim batch size for input, but got:{list(input._shape)}"
     return f"{function}: {text}" if spatial == 1 else text
 
@@ -134,7 +136,7 @@ def _no_channels(rank: int) -> str:
 
 
 def _refuse_input(
-    text: str, input: Any, spatial: int, error: type[WeftError] = ShapeError
+    text: str, input: Tensor, spatial: int, error: type[WeftError] = ShapeError
 ) -> NoReturn:
     raise error(
         text,
@@ -144,7 +146,7 @@ def _refuse_input(
     )
 
 
-def check_places(function: str, input: Any, places: Shape, spatial: int) -> None:
+def check_places(function: str, input: Tensor, places: Shape, spatial: int) -> None:
     """Errors: ShapeError where no window fits into the input."""
     if min(places) >= 1:
         return
@@ -166,7 +168,7 @@ def check_places(function: str, input: Any, places: Shape, spatial: int) -> None
 # -- adaptive ------------------------------------------------------------------------------------------------------
 
 
-def check_adaptive(function: str, input: Any, output_size: Any, spatial: int) -> Shape:
+def check_adaptive(function: str, input: Tensor, output_size: Any, spatial: int) -> Shape:
     """The wanted sizes of an adaptive pooling; None is the input's. Errors: ArgumentError, ShapeError."""
     _check_adaptive_input(function, input, output_size, spatial)
     alone = output_size is None or isinstance(output_size, int)
@@ -184,7 +186,7 @@ def check_adaptive(function: str, input: Any, output_size: Any, spatial: int) ->
     return sizes
 
 
-def _check_adaptive_input(function: str, input: Any, output_size: Any, spatial: int) -> None:
+def _check_adaptive_input(function: str, input: Tensor, output_size: Any, spatial: int) -> None:
     rank, several = len(input._shape), isinstance(output_size, tuple | list)
     colon = ":" if "max" in function else ""
     text = f"{function}(): Expected {spatial + 1}D or {spatial + 2}D tensor, but got{colon} {list(input._shape)}"
@@ -217,7 +219,7 @@ def _wrong_count(function: str, count: int, spatial: int) -> str:
     return f"{function}: output_size must be {spatial}"
 
 
-def _negative(function: str, input: Any, sizes: Shape, spatial: int) -> str:
+def _negative(function: str, input: Tensor, sizes: Shape, spatial: int) -> str:
     if "max" in function:
         shape = [*input._shape[:-spatial], *sizes]
         return f"Trying to create tensor with negative dimension {min(sizes)}: {shape}"
@@ -228,7 +230,7 @@ def _negative(function: str, input: Any, sizes: Shape, spatial: int) -> str:
     )
 
 
-def _refuse_size(text: str, output_size: Any, spatial: int) -> NoReturn:
+def _refuse_size(text: str, output_size: object, spatial: int) -> NoReturn:
     raise ArgumentError(
         text,
         expected=f"one size, or {spatial} sizes, none of them negative",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import Tensor
+from weft._typing import Shape
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn.module import Module
@@ -66,7 +67,7 @@ class MaxPool3d(_MaxPool):
     pool = F.max_pool3d
 
 
-def _single(size: Any) -> tuple[Any, ...]:
+def _single(size: int | Shape) -> tuple[Any, ...]:
     return tuple(size) if isinstance(size, tuple | list) else (size,)
 
 
@@ -273,7 +274,7 @@ class _MaxUnpool(Module):
         self.stride = _spread(kernel_size if stride is None else stride, self.rank)
         self.padding = _spread(padding, self.rank)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
+    def forward(self, input: Tensor, indices: Tensor, output_size: object = None) -> Any:
         """(N, C, *places) -> (N, C, *)."""
         return type(self).pool(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
@@ -323,7 +324,11 @@ class _FractionalMaxPool(Module):
         self.output_ratio = None if output_ratio is None else _spread(output_ratio, self.rank)
         self._check(output_size, output_ratio)
 
-    def _check(self, output_size: Any, output_ratio: Any) -> None:
+    def _check(
+        self,
+        output_size: object | float | tuple[float, ...] | None,
+        output_ratio: float | tuple[float, ...] | None,
+    ) -> None:
         name = type(self).__name__
         if (output_size is None) == (output_ratio is None):
             text = f"only one of output_size and output_ratio may be specified in {name}"
@@ -355,7 +360,7 @@ class _FractionalMaxPool(Module):
         )
 
 
-def _spread(value: Any, rank: int) -> tuple[Any, ...]:
+def _spread(value: float | Shape | tuple[float, ...], rank: int) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,) * rank
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 from weft.engine.api.api_function import publish
+from weft.engine.frontend.tensor import Tensor
 from weft.nn import functional
 from weft.tensor.arguments import need_tensor
 
 
 def embedding(
-    weight: Any,
-    indices: Any,
+    weight: Tensor,
+    indices: Tensor,
     padding_idx: int = -1,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
@@ -25,17 +26,17 @@ def embedding(
     return functional.embedding(indices, weight, skipped, None, 2.0, scale_grad_by_freq, sparse)
 
 
-def dropout(input: Any, p: float, train: bool) -> Any:
+def dropout(input: Tensor, p: float, train: bool) -> Any:
     """`nn.functional.dropout`."""
     return functional.dropout(input, p, train)
 
 
-def alpha_dropout(input: Any, p: float, train: bool) -> Any:
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Any:
     """`nn.functional.alpha_dropout`."""
     return functional.alpha_dropout(input, p, train)
 
 
-def feature_dropout(input: Any, p: float, train: bool) -> Any:
+def feature_dropout(input: Tensor, p: float, train: bool) -> Any:
     """`nn.functional.dropout2d` of an input with any number of dimensions after the features."""
     need_tensor("feature_dropout", input)
     if not train or p == 0:
@@ -44,17 +45,17 @@ def feature_dropout(input: Any, p: float, train: bool) -> Any:
     return input * functional.dropout(mask, p, True)
 
 
-def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Any:
     """`nn.functional.feature_alpha_dropout`."""
     return functional.feature_alpha_dropout(input, p, train)
 
 
 def batch_norm(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    running_mean: Any,
-    running_var: Any,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
     training: bool,
     momentum: float,
     eps: float,
@@ -67,11 +68,11 @@ def batch_norm(
 
 
 def instance_norm(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    running_mean: Any,
-    running_var: Any,
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
     use_input_stats: bool,
     momentum: float,
     eps: float,
@@ -84,10 +85,10 @@ def instance_norm(
 
 
 def layer_norm(
-    input: Any,
-    normalized_shape: Any,
-    weight: Any = None,
-    bias: Any = None,
+    input: Tensor,
+    normalized_shape: list[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-05,
     cudnn_enable: bool = True,
 ) -> Any:
@@ -96,10 +97,10 @@ def layer_norm(
 
 
 def group_norm(
-    input: Any,
+    input: Tensor,
     num_groups: int,
-    weight: Any = None,
-    bias: Any = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-05,
     cudnn_enabled: bool = True,
 ) -> Any:

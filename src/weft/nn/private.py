@@ -7,15 +7,19 @@ Each is composed of the public functions; those that a program should call inste
 from __future__ import annotations
 
 from builtins import slice as span
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 import weft
+from weft._typing import Scalar
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.shape.concat import cat, stack
 from weft.functional.support import host
@@ -30,7 +34,7 @@ from weft.tensor.arguments import as_dtype, describe, need_tensor, widen, wrap_d
 
 
 def softmax_backward_data(
-    grad_output: Any, output: Any, dim: int, input_dtype: Any, *, grad_input: Any = None
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType, *, grad_input: object = None
 ) -> Any:
     """The cotangent of `softmax`'s input, given its output y: y (g - sum(g y)). Shapes: as `output`."""
     need_tensor("_softmax_backward_data", grad_output, "grad_output")
@@ -41,7 +45,7 @@ def softmax_backward_data(
     return given(grad_input, cast(product - y * total, as_dtype(input_dtype)))
 
 
-def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Any:
     """The cotangent of `native_dropout`'s input. Shapes: as `grad_output`. Errors: DTypeError."""
     if mask._dtype.category:
         raise DTypeError(
@@ -53,7 +57,9 @@ def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
     return grad_output * cast(mask, grad_output._dtype) * scale
 
 
-def native_batch_norm_legit(input: Any, weight: Any, bias: Any, *rest: Any, out: Any = None) -> Any:
+def native_batch_norm_legit(
+    input: Tensor, weight: Tensor, bias: Tensor, *rest: Any, out: Tensor | None = None
+) -> Any:
     """`native_batch_norm`, also without running statistics:
     (input, weight, bias, [running_mean, running_var,] training, momentum, eps)."""
     running = rest[:2] if len(rest) == 5 else (None, None)
@@ -65,15 +71,15 @@ def native_batch_norm_legit(input: Any, weight: Any, bias: Any, *rest: Any, out:
 
 
 def batch_norm_with_update(
-    input: Any,
-    weight: Any,
-    bias: Any,
-    running_mean: Any,
-    running_var: Any,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
     momentum: float,
     eps: float,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """`native_batch_norm` in training, and an empty reserve."""
     parts = native_batch_norm(
@@ -84,13 +90,13 @@ def batch_norm_with_update(
 
 
 def upsample_bilinear2d_aa(
-    input: Any,
+    input: Tensor,
     output_size: Any = None,
     align_corners: bool = False,
-    scales_h: Any = None,
+    scales_h: object = None,
     scales_w: Any = None,
     *,
-    scale_factors: Any = None,
+    scale_factors: object = None,
 ) -> Any:
     """`nn.functional.interpolate` in mode bilinear with antialias=True. Shapes: (N, C, H, W) -> (N, C, h, w)."""
     if output_size is None:
@@ -104,7 +110,9 @@ def upsample_bilinear2d_aa(
     return input
 
 
-def slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+def slice(
+    input: Tensor, dim: int = 0, start: object = None, end: object = None, step: int = 1
+) -> Any:
     """The elements from start to end along a dimension, as a view: `input[..., start:end:step]`."""
     axis = wrap_dim(dim, len(need_tensor("slice", input)._shape))
     return input[(span(None),) * axis + (span(start, end, step),)]
@@ -113,14 +121,16 @@ def slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: in
 # -- parts and joints --------------------------------------------------------------------------------------------------
 
 
-def unsafe_masked_index(input: Any, mask: Any, indices: Any, fill: Any) -> Any:
+def unsafe_masked_index(input: Tensor, mask: Tensor, indices: list[Tensor], fill: Scalar) -> Any:
     """input[indices] where the mask holds, `fill` elsewhere. Shapes: as the indices broadcast."""
     places = tuple(None if p is None else p.clamp(0, s - 1) for p, s in _beside(input, indices))
     found = input[tuple(span(None) if p is None else p for p in places)]
     return where(mask, found, cast(full((), fill, found._dtype), found._dtype))
 
 
-def unsafe_masked_index_put_accumulate(input: Any, mask: Any, indices: Any, values: Any) -> Any:
+def unsafe_masked_index_put_accumulate(
+    input: Tensor, mask: Tensor, indices: list[Tensor], values: Tensor
+) -> Any:
     """A copy of input with values added at the indices where the mask holds. Shapes: as `input`."""
     if not input.numel():
         return call("clone", input)
@@ -129,11 +139,13 @@ def unsafe_masked_index_put_accumulate(input: Any, mask: Any, indices: Any, valu
     return input.index_put(tuple(p for p in places if p is not None), kept, True)
 
 
-def _beside(input: Any, indices: Any) -> Any:
+def _beside(input: Tensor, indices: list[Tensor]) -> Any:
     return zip(indices, input._shape, strict=False)
 
 
-def chunk_cat(tensors: Any, dim: int, num_chunks: int, *, out: Any = None) -> Any:
+def chunk_cat(
+    tensors: list[Tensor], dim: int, num_chunks: int, *, out: Tensor | None = None
+) -> Any:
     """Each tensor in `num_chunks` pieces along a dimension (filled up with zeros), flattened behind it, and joined.
 
     Shapes: (*lead, n_i, ...) -> (*lead, num_chunks, sum of the sizes of the pieces). Errors: ArgumentError.
@@ -178,7 +190,7 @@ def chunk_cat(tensors: Any, dim: int, num_chunks: int, *, out: Any = None) -> An
     return given(out, cat([_in_chunks(x, axis, num_chunks) for x in tensors], axis + 1))
 
 
-def _in_chunks(x: Any, axis: int, count: int) -> Any:
+def _in_chunks(x: Tensor, axis: int, count: int) -> Any:
     """(*lead, n, ...) -> (*lead, count, rest)."""
     size = -(-x._shape[axis] // count)
     missing = size * count - x._shape[axis]
@@ -189,15 +201,15 @@ def _in_chunks(x: Any, axis: int, count: int) -> Any:
 
 
 def segment_reduce(
-    data: Any,
+    data: Tensor,
     reduce: str,
     *,
-    lengths: Any = None,
-    indices: Any = None,
-    offsets: Any = None,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
     axis: int = 0,
     unsafe: bool = False,
-    initial: Any = None,
+    initial: Scalar | None = None,
 ) -> Any:
     """Consecutive segments along an axis, each reduced ("sum", "mean", "prod", "max", "min"), starting from `initial`.
     Reads the lengths or offsets. Shapes: lengths (*lead, segments), or offsets (*lead, segments + 1)."""
@@ -216,7 +228,7 @@ def segment_reduce(
     return _segments(data, ends, axis, reduce, initial)
 
 
-def _check_segments(ends: Any, size: int, by_offsets: bool, unsafe: bool) -> None:
+def _check_segments(ends: np.ndarray, size: int, by_offsets: bool, unsafe: bool) -> None:
     """Errors: ShapeError for segments of less than nothing, beyond the data, or, by lengths, not of all of it."""
     problem = ""
     if (np.diff(ends) < 0).any():
@@ -240,7 +252,9 @@ def _check_segments(ends: Any, size: int, by_offsets: bool, unsafe: bool) -> Non
 _STARTS = {"sum": 0, "mean": 0, "prod": 1, "max": -float("inf"), "min": float("inf")}
 
 
-def _segments(x: Any, ends: Any, axis: int, kind: str, initial: Any) -> Any:
+def _segments(
+    x: Tensor, ends: np.ndarray, axis: int, kind: str, initial: float | complex | None
+) -> Any:
     """The segments of the rows in front of an axis, one row after the other."""
     if axis:
         rows = [
@@ -254,7 +268,7 @@ def _segments(x: Any, ends: Any, axis: int, kind: str, initial: Any) -> Any:
     return stack(found, 0)
 
 
-def _segment(x: Any, kind: str, initial: Any) -> Any:
+def _segment(x: Tensor, kind: str, initial: float | complex | None) -> Any:
     start = full(x._shape[1:], _STARTS[kind] if initial is None else initial, x._dtype)
     if not x._shape[0]:
         return start * float("nan") if kind == "mean" and initial is None else start
@@ -267,7 +281,7 @@ def _segment(x: Any, kind: str, initial: Any) -> Any:
     return total / x._shape[0] if kind == "mean" else total
 
 
-def safe_softmax(self: Any, dim: int, dtype: Any = None) -> Any:
+def safe_softmax(self: Tensor, dim: int, dtype: DType | None = None) -> Any:
     """`softmax`, with zeros where all elements along the dimension are minus infinity. Shapes: as `self`."""
     need_tensor("_safe_softmax", self, "self")
     axis = wrap_dim(dim, len(self._shape))
@@ -279,14 +293,14 @@ def safe_softmax(self: Any, dim: int, dtype: Any = None) -> Any:
 
 
 def max_pool2d_with_indices_backward(
-    grad_output: Any,
-    self: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    grad_output: Tensor,
+    self: Tensor,
+    kernel_size: list[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
     ceil_mode: bool,
-    indices: Any,
+    indices: Tensor,
 ) -> Any:
     """The cotangent of `max_pool2d`'s input, by the places of the largest.
 
@@ -308,11 +322,11 @@ def max_pool2d_with_indices_backward(
 class Packet:
     """A function under PyTorch's names of its overloads: `.default`, `.Tensor`."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
         self.__name__ = function.__name__
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return self._function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -350,17 +364,17 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def _to_copy(input: Any, *, dtype: Any = None, **placed: Any) -> Any:
+def _to_copy(input: Tensor, *, dtype: DType | None = None, **placed: Any) -> Any:
     """A copy, of another type where one is given."""
     return input.to(input.dtype if dtype is None else dtype, copy=True)
 
 
-def alias(input: Any) -> Any:
+def alias(input: Tensor) -> Any:
     """Another handle of the same values."""
     return input.view(input.shape)
 
 
-def index(input: Any, indices: Any) -> Any:
+def index(input: Tensor, indices: Any) -> Any:
     """`input[indices]`, where None takes all of a dimension."""
     return input[tuple(span(None) if place is None else place for place in indices)]
 

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 from weft import Tensor
 
 if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
     from weft.nn.module import Module
 
 _ADVICE = "Please use register_full_backward_hook to get the documented behavior."
 
 
-def hook_record(module: Module, hooks: Mapping[int, Any], args: Any, result: Any) -> None:
+def hook_record(
+    module: Module, hooks: Mapping[int, Any], args: tuple[object, ...], result: object
+) -> None:
     """Hang the hooks of a module on the record of its (first) result."""
     record = _first_tensor(result).grad_fn
     if record is None:
@@ -43,13 +46,13 @@ def _first_tensor(result: Any) -> Any:
     return result
 
 
-def _are_tensors(value: Any) -> bool:
+def _are_tensors(value: object) -> bool:
     """Whether a value is a tensor or a tuple of tensors."""
     parts = value if isinstance(value, tuple) else (value,)
     return all(isinstance(part, Tensor) for part in parts)
 
 
-def _missed(args: Any, result: Any, record: Any) -> str | None:
+def _missed(args: object, result: object, record: Node) -> str | None:
     """When the record does not see all that the module takes and gives; None where it does."""
     if not _are_tensors(result):
         return "a Module does not return a single Tensor or a tuple of Tensors, some grad_output are missing."

@@ -18,6 +18,8 @@ import numpy as np
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, NotDefinedError
 from weft.nn import functional as F
 from weft.nn import init
@@ -58,7 +60,7 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
+        device: DeviceLike | None = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
@@ -141,7 +143,9 @@ class RNNBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _initial(self, hx: Any, batch: int, input: Tensor, alone: bool = False) -> list[Tensor]:
+    def _initial(
+        self, hx: Tensor | tuple[Tensor, ...] | None, batch: int, input: Tensor, alone: bool = False
+    ) -> list[Tensor]:
         """The first states: hidden (layers * directions, batch, width), cell (layers * directions, batch, hidden)."""
         sizes = (self._width, self.hidden_size)[: self._states]
         shapes: list[tuple[int, ...]] = [
@@ -192,7 +196,9 @@ class RNNBase(Module):
 
     # -- sequences of different lengths ------------------------------------------------------------
 
-    def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+    def _forward_packed(
+        self, input: PackedSequence, hx: Tensor | tuple[Tensor, ...] | None
+    ) -> tuple[PackedSequence, Any]:
         """A packed batch: the outputs packed in the same way, the states in the order of the batch."""
         self._check_entries(input.data)
         sizes = input.batch_sizes.tolist()
@@ -205,7 +211,9 @@ class RNNBase(Module):
             last = [state.index_select(1, input.unsorted_indices) for state in last]
         return PackedSequence(data, *input[1:]), tuple(last) if self._states > 1 else last[0]
 
-    def _forward_nested(self, input: Any, hx: Any) -> tuple[Any, Any]:
+    def _forward_nested(
+        self, input: Any, hx: Tensor | tuple[Tensor, ...] | None
+    ) -> tuple[Any, Any]:
         """A ragged batch (batch, j, in), of which items may be empty: these keep the states that they begin with."""
         if input.ndim != 3 or input.dims != (1,):
             raise NotDefinedError(
@@ -303,8 +311,8 @@ class RNN(RNNBase):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ArgumentError(
@@ -338,8 +346,8 @@ class LSTM(RNNBase):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         sizes, flags = (input_size, hidden_size, num_layers), (bias, batch_first)
         super().__init__("LSTM", *sizes, *flags, dropout, bidirectional, proj_size, device, dtype)
@@ -361,8 +369,8 @@ class GRU(RNNBase):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         no_projection("GRU", proj_size)
         sizes, flags = (input_size, hidden_size, num_layers), (bias, batch_first)

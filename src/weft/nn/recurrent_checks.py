@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import weft
@@ -9,7 +10,7 @@ from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 
 
-def of_type(name: str, value: Any, kind: type) -> None:
+def of_type(name: str, value: float | str, kind: type) -> None:
     """Errors: TypeError."""
     if not isinstance(value, kind):
         raise ArgumentTypeError(
@@ -32,7 +33,7 @@ def positive(name: str, value: int) -> None:
 
 
 def check_options(
-    sizes: dict[str, Any], flags: dict[str, Any], dropout: Any, proj_size: Any
+    sizes: dict[str, Any], flags: dict[str, Any], dropout: object, proj_size: int
 ) -> None:
     """The arguments of a recurrent layer. Errors: ArgumentTypeError, ArgumentError."""
     if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
@@ -59,7 +60,7 @@ def check_options(
         )
 
 
-def no_projection(name: str, proj_size: Any) -> None:
+def no_projection(name: str, proj_size: int) -> None:
     """Errors: ValueError."""
     if proj_size != 0:
         raise ArgumentError(
@@ -70,7 +71,7 @@ def no_projection(name: str, proj_size: Any) -> None:
         )
 
 
-def check_input(name: str, input: Any) -> None:
+def check_input(name: str, input: Tensor) -> None:
     """(length, size) or (length, batch, size). Errors: ArgumentTypeError, ArgumentError."""
     _need_tensor(name, "input", input)
     fix = "unsqueeze or reshape the input"
@@ -120,7 +121,7 @@ def check_states(
     return [state.unsqueeze(1) if alone else state for state in found]
 
 
-def check_pair(name: str, given: Any) -> list[Any]:
+def check_pair(name: str, given: tuple[Tensor, ...] | Tensor | Sequence[Tensor]) -> list[Any]:
     """The two states of long short-term memory. Errors: ArgumentTypeError."""
     if not isinstance(given, list | tuple) or len(given) != 2:
         raise ArgumentTypeError(
@@ -132,7 +133,7 @@ def check_pair(name: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _need_tensor(name: str, argument: str, value: Any) -> None:
+def _need_tensor(name: str, argument: str, value: object) -> None:
     if not isinstance(value, Tensor):
         raise ArgumentTypeError(
             f"{name}: {argument} must be Tensor, not {type(value).__name__}",
@@ -158,7 +159,7 @@ def _need_rank(
 # -- cells -----------------------------------------------------------------------------------------
 
 
-def check_step(name: str, input: Any, size: int) -> None:
+def check_step(name: str, input: Tensor, size: int) -> None:
     """The input of one step. Errors: ArgumentTypeError, ArgumentError, ShapeError."""
     if isinstance(input, Tensor) and input._shape[-1:] == (size,) and len(input._shape) < 3:
         return
@@ -173,7 +174,7 @@ def check_step(name: str, input: Any, size: int) -> None:
         )
 
 
-def check_state(name: str, label: str, state: Any, input: Tensor, size: int) -> None:
+def check_state(name: str, label: str, state: Tensor, input: Tensor, size: int) -> None:
     """One state of a cell, which `label` names. Errors: ArgumentTypeError, ArgumentError, ShapeError."""
     if isinstance(state, Tensor) and state._shape == (*input._shape[:-1], size):
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, KindError, MemberNameError, MissingError
@@ -29,7 +29,7 @@ def typename(value: object) -> str:
 
 
 def no_arguments(
-    module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    module: Module, args: tuple[int, ...], kwargs: dict[str, object]
 ) -> ArgumentTypeError:
     """The error of passing arguments to `Module.__init__`."""
     name = type(module).__name__
@@ -61,7 +61,7 @@ def before_init(what: str) -> MissingError:
 # -- members -------------------------------------------------------------------------------------
 
 
-def check_name(what: str, name: Any) -> None:
+def check_name(what: str, name: str) -> None:
     """Errors: TypeError, KeyError on what cannot be the name of a member."""
     if not isinstance(name, str):
         raise ArgumentTypeError(
@@ -97,7 +97,7 @@ def taken(name: str) -> MemberNameError:
     )
 
 
-def check_parameter(name: str, param: Any) -> None:
+def check_parameter(name: str, param: Tensor) -> None:
     """Errors: TypeError on what is no Parameter, ValueError on one that was computed."""
     if not isinstance(param, Parameter):
         raise ArgumentTypeError(
@@ -171,7 +171,7 @@ def missing(
     )
 
 
-def no_replacement(module: Any) -> KindError:
+def no_replacement(module: str) -> KindError:
     """`set_submodule` with something else: PyTorch's ValueError, and a TypeError."""
     return KindError(
         f"`module` is not an nn.Module, found {type(module)}",

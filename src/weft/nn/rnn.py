@@ -11,6 +11,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn import init
@@ -29,7 +31,7 @@ class RNNCellBase(Module):
         hidden_size: int,
         bias: bool,
         num_chunks: int,
-        device: Any = None,
+        device: DeviceLike | None = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
@@ -83,8 +85,8 @@ class RNNCell(RNNCellBase):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ArgumentError(
@@ -117,8 +119,8 @@ class LSTMCell(RNNCellBase):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
@@ -133,7 +135,7 @@ class LSTMCell(RNNCellBase):
         hidden, memory = lstm_cell(of_input, of_hidden, pair)
         return hidden, memory
 
-    def _pair(self, input: Tensor, hx: Any) -> tuple[Tensor, Tensor]:
+    def _pair(self, input: Tensor, hx: tuple[Tensor, ...] | None) -> tuple[Tensor, Tensor]:
         """The states to begin with. Errors: ArgumentTypeError, ArgumentError, ShapeError."""
         check_step("LSTMCell", input, self.input_size)
         if hx is None:
@@ -155,8 +157,8 @@ class GRUCell(RNNCellBase):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 

@@ -75,7 +75,7 @@ def has_extra_state(module: Module) -> bool:
     return type(module).get_extra_state is not Module.get_extra_state
 
 
-def collect(module: Module, destination: Any, prefix: str, keep_vars: bool) -> Any:
+def collect(module: Module, destination: StateDict | None, prefix: str, keep_vars: bool) -> Any:
     """Add the state of a module and all its children to `destination`."""
     if destination is None:
         destination = StateDict()
@@ -97,7 +97,7 @@ def collect(module: Module, destination: Any, prefix: str, keep_vars: bool) -> A
     return destination
 
 
-def save_own(module: Module, destination: Any, prefix: str, keep_vars: bool) -> None:
+def save_own(module: Module, destination: StateDict, prefix: str, keep_vars: bool) -> None:
     """Add the state of a module without its children."""
     for name, tensor in persistent_members(module):
         if tensor is not None:
@@ -107,7 +107,9 @@ def save_own(module: Module, destination: Any, prefix: str, keep_vars: bool) -> 
         destination[prefix + EXTRA_STATE] = module.get_extra_state()
 
 
-def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+def load(
+    module: Module, state: Mapping[str, object], strict: bool, assign: bool
+) -> IncompatibleKeys:
     """Give a module tree the values in `state`; RuntimeError lists everything that does not fit."""
     if not isinstance(state, Mapping):
         raise ArgumentTypeError(
@@ -168,7 +170,7 @@ class Loader:
                 )
 
 
-def _parts(state: dict[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
+def _parts(state: dict[str, object], prefix: str) -> dict[str, dict[str, Any]]:
     """By the name of a child below `prefix`: the part of `state` that is below it."""
     parts: dict[str, dict[str, Any]] = {}
     for key, value in state.items():
@@ -209,7 +211,7 @@ def load_own(
 
 
 def load_tensor(
-    module: Module, name: str, key: str, tensor: Tensor, new: Any, assign: bool
+    module: Module, name: str, key: str, tensor: Tensor, new: Tensor, assign: bool
 ) -> str | None:
     """Copy (or, with `assign`, put) one value into a module; what is wrong with it, or None."""
     if not isinstance(new, Tensor):
@@ -258,7 +260,12 @@ def put(module: Module, name: str, old: Tensor, new: Tensor) -> None:
 
 
 def load_extra_state(
-    module: Module, state: Any, prefix: str, strict: bool, missing: list[str], unexpected: list[str]
+    module: Module,
+    state: dict[str, object],
+    prefix: str,
+    strict: bool,
+    missing: list[str],
+    unexpected: list[str],
 ) -> None:
     """Hand a module its extra state where it has such a thing."""
     from weft.nn.module import Module
@@ -273,7 +280,7 @@ def load_extra_state(
         unexpected.append(key)
 
 
-def unknown_keys(module: Module, state: Any, prefix: str) -> list[str]:
+def unknown_keys(module: Module, state: dict[str, object], prefix: str) -> list[str]:
     """Keys below `prefix` that name no member of this module; those of its children are theirs to
     judge.
     """

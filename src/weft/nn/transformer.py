@@ -12,6 +12,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
+from weft.engine.ir.dtype import DType
 from weft.errors import ShapeError
 from weft.nn import functional as F
 from weft.nn import init
@@ -73,7 +75,7 @@ class TransformerEncoderLayer(_Layer):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
@@ -103,7 +105,9 @@ class TransformerEncoderLayer(_Layer):
         src = self.norm1(src + self._attend(src, *given))
         return self.norm2(src + self.dropout2(self._feed(src)))  # type: ignore[no-any-return]
 
-    def _attend(self, x: Tensor, mask: Any, padding: Any, is_causal: bool) -> Tensor:
+    def _attend(
+        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
+    ) -> Tensor:
         found = self.self_attn(
             x,
             x,
@@ -130,7 +134,7 @@ class TransformerDecoderLayer(_Layer):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
+        device: DeviceLike | None = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
@@ -182,7 +186,12 @@ class TransformerDecoderLayer(_Layer):
 
 
 def _attended(
-    attention: MultiheadAttention, x: Tensor, y: Tensor, mask: Any, padding: Any, is_causal: bool
+    attention: MultiheadAttention,
+    x: Tensor,
+    y: Tensor,
+    mask: Tensor | None,
+    padding: Tensor | None,
+    is_causal: bool,
 ) -> Tensor:
     found: Tensor = attention(
         x,
@@ -281,14 +290,14 @@ class Transformer(Module):
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
         activation: Activation = F.relu,
-        custom_encoder: Any | None = None,
-        custom_decoder: Any | None = None,
+        custom_encoder: Callable[..., Tensor] | None = None,
+        custom_decoder: Callable[..., Tensor] | None = None,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         options: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -373,7 +382,9 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(
+        sz: int, device: DeviceLike | None = None, dtype: DType | None = None
+    ) -> Tensor:
         """-inf where a place would see a later one, zero elsewhere. Shapes: (sz, sz)."""
         blank = weft.full((sz, sz), float("-inf"), device=device, dtype=dtype)
         return blank.triu(1)

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, MutableMapping
 from itertools import repeat
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
+
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
     """A function that repeats a number `n` times and makes a tuple of a sequence."""
 
-    def parse(x: Any) -> tuple[Any, ...]:
+    def parse(x: Tensor) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
 
     parse.__name__ = name
@@ -42,7 +44,7 @@ def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
 
 
 def consume_prefix_in_state_dict_if_present(
-    state_dict: MutableMapping[str, Any], prefix: str
+    state_dict: MutableMapping[str, object], prefix: str
 ) -> None:
     """Take a prefix ("module.", of a wrapped model) off the names in a state, in place, and off its versions."""
     for name in [name for name in state_dict if name.startswith(prefix)]:

@@ -49,9 +49,9 @@ class SparseTensor(Tensor, asks=False):
     def __torch_function__(
         cls,
         function: Callable[..., Tensor],
-        types: tuple[type, ...],
-        args: tuple[object, ...] = (),
-        kwargs: dict[str, object] | None = None,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
     ) -> Any:
         """What a dense tensor's function does here. Errors: NotDefinedError where it has no meaning."""
         from weft.sparse.dispatch import answer

@@ -10,7 +10,7 @@ import copyreg
 from typing import Any
 
 from weft._build.lazy import later
-from weft.engine.frontend.tensor import Storage
+from weft.engine.frontend.tensor import Storage, Tensor
 from weft.errors import ShapeError
 from weft.tensor import (
     conversion,
@@ -60,7 +60,7 @@ _PARTS = (
 )
 
 
-def in_place_shape(tensor: Any, result: Any) -> ShapeError:
+def in_place_shape(tensor: Tensor, result: Tensor) -> ShapeError:
     """The error of an in-place operation whose result has another shape."""
     return ShapeError(
         f"output with shape {list(tensor._shape)} doesn't match the broadcast shape {list(result._shape)}",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft._typing import DeviceLike
 from weft.engine.frontend.recorder import cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -43,7 +44,7 @@ def to(
     self: Tensor,
     *arguments: Any,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
     non_blocking: bool = False,
     copy: bool = False,
     memory_format: MemoryFormat | None = None,
@@ -87,7 +88,10 @@ def cpu(self: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
 
 
 def cuda(
-    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+    self: Tensor,
+    device: DeviceLike | None = None,
+    non_blocking: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Errors: RuntimeError, there is no CUDA device."""
     raise DeviceError(
@@ -103,7 +107,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return cast(self, other._dtype)  # type: ignore[no-any-return]
 
 
-def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> str | Tensor:
+def type_(self: Tensor, dtype: DType | None = None, non_blocking: bool = False) -> str | Tensor:
     """The type's name (`weft.FloatTensor`), or this tensor as another type. Errors: ValueError on unknown names."""
     if dtype is None:
         return f"weft.{'meta.' if self.is_meta else ''}{TYPE_NAMES[self._dtype.name]}Tensor"
@@ -130,12 +134,12 @@ def get_device(self: Tensor) -> int:
     return -1
 
 
-def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+def pin_memory(self: Tensor, device: DeviceLike | None = None) -> Tensor:
     """The tensor itself: pinning serves copies to another device."""
     return self
 
 
-def check_is_tensor(value: Any, name: str) -> None:
+def check_is_tensor(value: object, name: str) -> None:
     """Errors: TypeError on a non-tensor."""
     if not isinstance(value, Tensor):
         raise ArgumentTypeError(

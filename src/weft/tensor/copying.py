@@ -10,6 +10,8 @@ import copy
 import warnings
 from typing import Any
 
+import numpy as np
+
 from weft.engine.frontend.tensor import Storage, Tensor
 from weft.engine.frontend.views import logical_strides, storage_of
 from weft.engine.ir import dtype as dtypes
@@ -96,7 +98,7 @@ def rebuild_tensor(
     strides: Shape,
     offset: int,
     requires_grad: bool,
-    state: dict[str, Any],
+    state: dict[str, object],
 ) -> Tensor:
     """What unpickling calls."""
     shown = region(handle_of(storage), shape, strides, offset)
@@ -112,7 +114,7 @@ def rebuild_on_meta(
     dtype: str,
     strides: Shape | None,
     requires_grad: bool,
-    state: dict[str, Any],
+    state: dict[str, object],
 ) -> Tensor:
     """What unpickling calls for a tensor on the device meta."""
     shown = without_memory(shape, dtypes.by_name(dtype), strides)
@@ -127,6 +129,6 @@ def reduce_storage(storage: Storage) -> tuple[Any, ...]:
     return rebuild_storage, (raw_array(handle_of(storage)), storage.node.dtype.name)
 
 
-def rebuild_storage(array: Any, dtype: str) -> Storage:
+def rebuild_storage(array: np.ndarray, dtype: str) -> Storage:
     """What unpickling calls."""
     return storage_of(tensor_of_array(array, dtypes.by_name(dtype)))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft._build.lazy import later
+from weft._typing import DeviceLike, Scalar
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -32,6 +33,10 @@ from weft.tensor.memory import import_array, is_compact, need_room, tensor_of_ar
 from weft.tensor.meta import moved
 from weft.tensor.numbers import shape_of_sizes, tensor_of_list, tensor_of_number
 from weft.tensor.reading import item
+
+if TYPE_CHECKING:
+    from weft.tensor.layout import Layout, MemoryFormat
+
 
 typed_storage = later("weft.tensor.typed_storage")
 Shape = tuple[int, ...]
@@ -88,7 +93,7 @@ _OF_BUILTINS = {
 }
 
 
-def read_dtype(dtype: Any, default: DType | None = None) -> DType:
+def read_dtype(dtype: object, default: DType | None = None) -> DType:
     """A dtype argument. Errors: TypeError on anything but a weft dtype."""
     if dtype is None:
         return dtypes.get_default() if default is None else default
@@ -116,7 +121,7 @@ def leaf(made: Tensor, requires_grad: bool, absent: bool = False) -> Tensor:
     return made
 
 
-def filled(shape: Shape, value: Any, dtype: DType, absent: bool = False) -> Tensor:
+def filled(shape: Shape, value: float, dtype: DType, absent: bool = False) -> Tensor:
     """A recorded constant, `absent` on the device meta. Errors: OutOfMemoryError for one that no operation could ever
     hold."""
     need_fit(value, dtype)
@@ -134,7 +139,7 @@ def tensor(
     data: Any,
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -166,7 +171,11 @@ def tensor(
     return leaf(tensor_of_array(array, found), requires_grad, absent)
 
 
-def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+def as_tensor(
+    data: Tensor | list[list[int]] | np.ndarray,
+    dtype: DType | None = None,
+    device: DeviceLike | None = None,
+) -> Tensor:
     """`data` as a tensor, sharing memory where it can: a tensor of this dtype itself, an array by `from_numpy`."""
     if isinstance(data, Tensor):
         made = data if dtype is None else cast(data, read_dtype(dtype))
@@ -207,7 +216,7 @@ def asarray(
     return leaf(made.detach(), requires_grad)
 
 
-def share_array(array: Any) -> Tensor:
+def share_array(array: np.ndarray) -> Tensor:
     """A tensor over an array's memory; an array that tensors cannot describe raises."""
     strides = array.strides
     if strides and min(strides) < 0:
@@ -239,7 +248,7 @@ def share_array(array: Any) -> Tensor:
     return import_array(array, dtype)
 
 
-def from_numpy(ndarray: Any) -> Tensor:
+def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A tensor that shares the memory of an array: each sees what the other writes.
 
     Errors: TypeError on a non-array or an element type without counterpart, ValueError on negative strides.
@@ -276,14 +285,14 @@ def frombuffer(
 
 def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
     def make(
-        *size: Any,
+        *size: int | Sequence[int],
         out: Tensor | None = None,
         dtype: DType | None = None,
-        layout: Any = None,
-        device: Any = None,
+        layout: Layout | None = None,
+        device: DeviceLike | None = None,
         pin_memory: bool = False,
         requires_grad: bool = False,
-        memory_format: Any = None,
+        memory_format: MemoryFormat | None = None,
         **keywords: Any,
     ) -> Tensor:
         absent = on_meta(device, name) if out is None else out.is_meta
@@ -299,11 +308,11 @@ def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
         input: Tensor,
         *,
         dtype: DType | None = None,
-        layout: Any = None,  # noqa: A002
-        device: Any = None,
+        layout: Layout | None = None,  # noqa: A002
+        device: DeviceLike | None = None,
         requires_grad: bool = False,
         pin_memory: bool = False,
-        memory_format: Any = None,
+        memory_format: MemoryFormat | None = None,
     ) -> Tensor:
         absent = on_meta(input.device if device is None else device, name)
         wanted = read_dtype(dtype, input._dtype)
@@ -313,10 +322,10 @@ def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
 
     def make_new(
         self: Tensor,
-        *size: Any,
+        *size: int | Sequence[int],
         dtype: DType | None = None,
-        layout: Any = None,
-        device: Any = None,
+        layout: Layout | None = None,
+        device: DeviceLike | None = None,
         pin_memory: bool = False,
         requires_grad: bool = False,
         **keywords: Any,
@@ -347,7 +356,7 @@ def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
     return make, make_like, make_new
 
 
-def _refuse_keywords(name: str, keywords: dict[str, Any]) -> None:
+def _refuse_keywords(name: str, keywords: dict[str, object]) -> None:
     if keywords:
         raise ArgumentTypeError(
             f"{name}() got an unexpected keyword argument '{next(iter(keywords))}'",
@@ -357,7 +366,7 @@ def _refuse_keywords(name: str, keywords: dict[str, Any]) -> None:
         )
 
 
-def like_strides(source: Tensor, memory_format: Any = None) -> Shape | None:
+def like_strides(source: Tensor, memory_format: MemoryFormat | None = None) -> Shape | None:
     """The layout of a new tensor like another: that of a named format, else its own where it is dense, else the order
     of its strides. Errors: ShapeError."""
     if memory_format is not None and repr(memory_format) != "weft.preserve_format":
@@ -375,13 +384,13 @@ empty, empty_like, new_empty = _constant("empty", 0, unwritten)
 
 
 def full(
-    size: Any,
-    fill_value: Any,
+    size: Sequence[int],
+    fill_value: Scalar,
     *,
     out: Tensor | None = None,
     dtype: DType | None = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -399,20 +408,20 @@ def full(
     return leaf(made if out is None else give_out(out, made), requires_grad)
 
 
-def python_number(value: Any) -> Any:
+def python_number(value: float | complex | None) -> Any:
     """A NumPy scalar as a Python number; other values as they are."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def full_like(
     input: Tensor,
-    fill_value: Any,
+    fill_value: Scalar,
     *,
     dtype: DType | None = None,
-    layout: Any = None,  # noqa: A002
-    device: Any = None,
+    layout: Layout | None = None,  # noqa: A002
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """A tensor of the size and dtype of `input` filled with a number."""
     where = input.device if device is None else device
@@ -423,13 +432,13 @@ def full_like(
 
 def new_full(
     self: Tensor,
-    size: Any,
-    fill_value: Any,
+    size: Shape,
+    fill_value: Scalar,
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: Layout | None = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of `size` filled with a number, of this tensor's dtype."""
@@ -444,12 +453,12 @@ def new_full(
 
 def new_tensor(
     self: Tensor,
-    data: Any,
+    data: list[float],
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: Layout | None = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """A copy of `data`, of this tensor's dtype."""

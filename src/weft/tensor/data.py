@@ -30,7 +30,7 @@ MOST_DIMENSIONS = 64
 PLAIN = {bool: dtypes.bool_, int: dtypes.int64}
 
 
-def dtype_of_array(array: Any) -> DType:
+def dtype_of_array(array: np.ndarray) -> DType:
     """The DType of a NumPy array. Errors: TypeError where there is none."""
     if not array.dtype.isnative:
         raise ArgumentError(
@@ -51,7 +51,7 @@ def dtype_of_array(array: Any) -> DType:
     return found
 
 
-def convert(array: Any, dtype: DType) -> Any:
+def convert(array: np.ndarray, dtype: DType) -> Any:
     """Raw elements of a dtype from an array of numbers."""
     if dtype is dtypes.bfloat16:
         return bfloat16_bits(array.real if array.dtype.kind == "c" else array)
@@ -68,7 +68,7 @@ def convert(array: Any, dtype: DType) -> Any:
         return array.astype(target)
 
 
-def _truncate(array: Any, target: Any) -> Any:
+def _truncate(array: np.ndarray, target: Any) -> Any:
     """Floats to integers toward zero, held at the ends of the range; nan becomes 0."""
     info = np.iinfo(target)
     whole = np.trunc(
@@ -112,7 +112,7 @@ def _leaf_types(data: Any) -> set[Any]:
     return found
 
 
-def _dtype_of_type(kind: Any) -> DType:
+def _dtype_of_type(kind: DType | type) -> DType:
     if isinstance(kind, DType):
         return kind
     if issubclass(kind, np.generic):
@@ -142,7 +142,7 @@ def _dtype_of_type(kind: Any) -> DType:
     )
 
 
-def infer(data: Any) -> DType:
+def infer(data: object) -> DType:
     """The dtype that PyTorch gives to a number or nested sequences of numbers."""
     kinds = _leaf_types(data) if isinstance(data, (list, tuple, range)) else {type(data)}
     found = None
@@ -155,7 +155,7 @@ def infer(data: Any) -> DType:
 # -- nested sequences ----------------------------------------------------------------------------------------------
 
 
-def _is_sequence(data: Any) -> bool:
+def _is_sequence(data: object) -> bool:
     return isinstance(data, (list, tuple, range)) or (
         isinstance(data, np.ndarray) and data.ndim > 0
     )
@@ -198,7 +198,7 @@ def _check_part(part: Any, size: int, depth: int) -> None:
         )
 
 
-def _plain(data: Any) -> Any:
+def _plain(data: Tensor | list[Tensor]) -> Any:
     """Nested sequences with tensors replaced by their numbers."""
     if isinstance(data, Tensor):
         if data.numel() != 1:
@@ -249,7 +249,7 @@ def _nested(data: Any, dtype: DType) -> Any:
     return array
 
 
-def _wrapped(data: Any, dtype: DType) -> Any:
+def _wrapped(data: object, dtype: DType) -> Any:
     """Integers beside floats as elements of an unsigned type: the integers wrap where they are negative, as they do
     alone. Errors: RuntimeError on floats below 0, and numbers beyond the type's range."""
     numbers = np.array(data, object)
@@ -260,7 +260,7 @@ def _wrapped(data: Any, dtype: DType) -> Any:
     return np.array(wrapped, dtype.numpy).reshape(numbers.shape)
 
 
-def _unsigned(data: Any) -> Any:
+def _unsigned(data: object) -> Any:
     """The array of numbers for uint64, which alone of all integer types takes no negative numbers and no floats.
     Errors: OverflowError, TypeError."""
     numbers = np.array(data, object)
@@ -284,7 +284,7 @@ def _unsigned(data: Any) -> Any:
     return numbers.astype(np.uint64)
 
 
-def _holds_tensors(data: Any) -> bool:
+def _holds_tensors(data: object) -> bool:
     whole, depth = data, 0
     while isinstance(data, (list, tuple)) and len(data):
         depth += 1
@@ -308,7 +308,7 @@ def _too_wide(dtype: DType) -> ArgumentError:
     )
 
 
-def _not_real(value: Any, dtype: DType) -> ArgumentTypeError:
+def _not_real(value: object, dtype: DType) -> ArgumentTypeError:
     return ArgumentTypeError(
         f"must be real number, not complex: {dtype.name} cannot hold {value!r:.60}",
         expected="real numbers",
@@ -325,7 +325,7 @@ def _check_fits(low: int, high: int, dtype: DType) -> None:
     need_fit(low, dtype)
 
 
-def _check_array(array: Any, dtype: DType) -> None:
+def _check_array(array: np.ndarray, dtype: DType) -> None:
     """Errors: RuntimeError on numbers outside the range of an integer type."""
     if array.dtype.kind in "iu":
         _check_fits(int(array.min()), int(array.max()), dtype)
@@ -345,7 +345,7 @@ def _misfit(dtype: DType) -> str:
     return f"value cannot be converted to type {dtype.name} without overflow"
 
 
-def need_fit(value: Any, dtype: DType) -> None:
+def need_fit(value: float, dtype: DType) -> None:
     """Errors: RuntimeError on a real number that a type cannot hold; unsigned types take negative integers."""
     if dtype.category not in (1, 2) or not isinstance(value, (int, float)):
         return

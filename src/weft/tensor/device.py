@@ -6,6 +6,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
+from weft._typing import DeviceLike
 from weft.errors import ArgumentTypeError, DeviceError
 
 KNOWN = ("cpu", "cuda", "mps", "xpu", "meta", "hip", "xla")
@@ -36,7 +37,7 @@ class device:  # noqa: N801  (the public name)
     type: str
     index: int | None
 
-    def __init__(self, type: Any, index: int | None = None) -> None:  # noqa: A002
+    def __init__(self, type: object, index: int | None = None) -> None:  # noqa: A002
         if isinstance(type, device):
             self.type, self.index = type.type, type.index if index is None else index
             return
@@ -101,14 +102,14 @@ def default_device() -> device:
     return CPU if entered is None else entered[0]  # type: ignore[no-any-return]
 
 
-def set_default(wanted: Any) -> None:
+def set_default(wanted: DeviceLike | None) -> None:
     """Let new tensors go to a device from now on; None stands for the CPU. Errors: DeviceError."""
     named = CPU if wanted is None else wanted if isinstance(wanted, device) else device(wanted)
     check_device(named, "set_default_device")
     _current.set((named, None))
 
 
-def on_meta(wanted: Any, what: str = "device") -> bool:
+def on_meta(wanted: DeviceLike | None, what: str = "device") -> bool:
     """Whether a new tensor is to be on the device meta; None stands for the default. Errors: DeviceError on a device
     that does not exist."""
     if wanted is None:
@@ -118,7 +119,7 @@ def on_meta(wanted: Any, what: str = "device") -> bool:
     return (wanted if isinstance(wanted, device) else device(wanted)).type == "meta"
 
 
-def check_device(wanted: Any, what: str = "device") -> None:
+def check_device(wanted: DeviceLike | None, what: str = "device") -> None:
     """Refuse a device that does not exist; None stands for the default."""
     if wanted is None or wanted is CPU:
         return

@@ -17,7 +17,7 @@ from weft.errors import ArgumentTypeError
 from weft.tensor.scalars import is_scalar, scalar_dtype
 
 
-def _dtype(name: str, value: Any) -> DType:
+def _dtype(name: str, value: DType) -> DType:
     """Errors: TypeError on what is no dtype."""
     if isinstance(value, DType):
         return value
@@ -108,7 +108,7 @@ def promote_types(type1: DType, type2: DType) -> DType:
     return dtypes.promote(type1, type2)  # type: ignore[no-any-return]
 
 
-def result_type(tensor1: Any, tensor2: Any) -> DType:
+def result_type(tensor1: Tensor, tensor2: Tensor | float) -> DType:
     """The type of an operation on two tensors or numbers."""
     pairs = []
     for operand in (tensor1, tensor2):
@@ -144,7 +144,7 @@ def get_default_dtype() -> DType:
     return dtypes.get_default()  # type: ignore[no-any-return]
 
 
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: object) -> bool:
     """Whether an object is a tensor."""
     return isinstance(obj, Tensor)
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from weft._typing import DeviceLike
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir import tape as tapes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, ExportError, GradientError
 from weft.tensor.creation import share_array
 from weft.tensor.device import need_cpu
@@ -68,7 +70,7 @@ def _without_lens(tensor: Tensor, force: bool) -> Tensor:
     return made
 
 
-def as_array(tensor: Tensor, dtype: Any = None) -> Any:
+def as_array(tensor: Tensor, dtype: DType | None = None) -> Any:
     """`numpy.asarray(tensor)`."""
     array = numpy(tensor)
     return array if dtype is None else array.astype(dtype, copy=False)
@@ -88,7 +90,7 @@ def buffer_array(tensor: Tensor) -> Any:
     return export_array(tensor)
 
 
-def wrap_array(array: Any) -> Tensor:
+def wrap_array(array: np.ndarray) -> Tensor:
     """A tensor of what a NumPy function made of a tensor; booleans come back as uint8, as in PyTorch."""
     return share_array(np.asarray(array, np.uint8) if array.dtype == bool else np.asarray(array))
 
@@ -99,10 +101,10 @@ BFLOAT, UINT = 4, 1  # codes of types in DLPack
 class _Capsule:
     """A DLPack capsule in the protocol that NumPy asks for."""
 
-    def __init__(self, capsule: Any) -> None:
+    def __init__(self, capsule: object) -> None:
         self.capsule = capsule
 
-    def __dlpack__(self, **keywords: Any) -> Any:
+    def __dlpack__(self, **keywords: object) -> Any:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -112,7 +114,7 @@ class _Capsule:
 class _Writable:
     """The memory of an array that NumPy marks as read-only because its capsule, of an old version, cannot say so."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: np.ndarray) -> None:
         self.array = array
         self.__array_interface__ = {
             **array.__array_interface__,
@@ -139,7 +141,7 @@ def _capsule_of(given: Any) -> Any:
         return given.__dlpack__()
 
 
-def _type_code(capsule: Any) -> Any:
+def _type_code(capsule: object) -> Any:
     """Where a capsule's tensor keeps the code of its type: behind pointer, device and rank; with a version before.
     Errors: BufferError for a capsule that has been taken."""
     api = ctypes.pythonapi
@@ -189,7 +191,7 @@ def to_dlpack(
     return capsule
 
 
-def _array_of_bits(capsule: Any) -> Any:
+def _array_of_bits(capsule: object) -> Any:
     """The array of a capsule of bfloat16, as uint16; the capsule of an array that NumPy refuses stays what it was."""
     code = _type_code(capsule)
     code.value = UINT
@@ -200,7 +202,9 @@ def _array_of_bits(capsule: Any) -> Any:
         raise
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(
+    ext_tensor: object, *, device: DeviceLike | None = None, copy: bool | None = None
+) -> Tensor:
     """A tensor that shares the memory of an object with the DLPack protocol (on the CPU), or of a capsule; with
     `copy`, of its own. Errors: RuntimeError (and ValueError) for what memory or types do not allow, TypeError."""
     need_cpu(device, "from_dlpack")
@@ -227,7 +231,7 @@ def reading_array(tensor: Tensor) -> Any:
     return values_array(tensor)
 
 
-def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+def to_device(self: Tensor, device: DeviceLike, /, *, stream: int | None = None) -> Tensor:
     """The tensor itself: the array API's way to another device. Errors: RuntimeError on one that is not there."""
     need_cpu(device, "to_device")
     if stream is not None:

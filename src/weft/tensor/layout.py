@@ -69,7 +69,9 @@ def _channels_last_order(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
 
 
-def format_strides(shape: tuple[int, ...], memory_format: Any) -> tuple[int, ...] | None:
+def format_strides(
+    shape: tuple[int, ...], memory_format: MemoryFormat | None
+) -> tuple[int, ...] | None:
     """The strides of a memory format, None where they are row-major. Errors: ShapeError on another rank."""
     if not isinstance(memory_format, MemoryFormat):
         raise ArgumentTypeError(

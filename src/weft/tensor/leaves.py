@@ -7,8 +7,9 @@ left to autograd.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft._build.lazy import later
 from weft.autograd.tensor_methods import refuse_in_transform
@@ -51,6 +52,11 @@ from weft.tensor.layout import format_strides
 from weft.tensor.memory import handle_of, need_room
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
 from weft.tensor.reading import describe
+
+if TYPE_CHECKING:
+    from weft.engine.ir.primitive import Primitive
+    from weft.tensor.layout import MemoryFormat
+
 
 forward_ad = later("weft.autograd.forward_ad")
 reachability = later("weft.engine.backward.reachability")
@@ -137,7 +143,7 @@ def inference_update() -> MutationError:
     )
 
 
-def check_saved(row: Any, tensors: Any, edges: tuple[Any, ...]) -> None:
+def check_saved(row: Primitive, tensors: Sequence[Tensor], edges: tuple[object, ...]) -> None:
     """Errors: RuntimeError where a derivative would keep a tensor that was made in inference mode."""
     last = len(row.residual_masks) - 1
     mask = 0
@@ -243,7 +249,7 @@ def warn_non_leaf_grad() -> None:
     )
 
 
-def set_grad(tensor: Tensor, gradient: Any) -> None:
+def set_grad(tensor: Tensor, gradient: Tensor | None) -> None:
     """`tensor.grad = gradient`. Errors: TypeError on a non-tensor, RuntimeError on another size or dtype."""
     if gradient is None:
         tensor._grad = None
@@ -291,7 +297,7 @@ def set_grad(tensor: Tensor, gradient: Any) -> None:
     tensor._grad = gradient
 
 
-def set_data(tensor: Tensor, other: Any) -> None:
+def set_data(tensor: Tensor, other: Tensor) -> None:
     """`tensor.data = other`: show the other's memory; history, flags and version of the tensor stay."""
     if not isinstance(other, Tensor):
         raise ArgumentTypeError(
@@ -434,7 +440,9 @@ def _count_write(tensor: Tensor) -> None:
         cell.apart += 1
 
 
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(
+    self: Tensor, *sizes: int | Sequence[int], memory_format: MemoryFormat | None = None
+) -> Tensor:
     """Give the tensor another shape: its elements in row-major order (or laid out in the named format), with zeros
     behind where there are too few. It stays in its memory where that suffices, and as it is where it has the shape.
 

@@ -61,12 +61,12 @@ def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[st
     return tensor(first, dtype=dtype, device="meta" if absent else "cpu")
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: object) -> bool:
     """Whether a value is a size; an array is data, though one of a single integer can be an index."""
     return hasattr(type(value), "__index__") and not hasattr(type(value), "__len__")
 
 
-def construct(handle: Tensor, *arguments: Any, **keywords: Any) -> None:
+def construct(handle: Tensor, *arguments: object, **keywords: object) -> None:
     """`Tensor(...)` and subclasses: fill a fresh handle, of the default dtype.
 
     What a `__new__` of a subclass has filled already, of arguments that only it knows, stays.
@@ -84,27 +84,27 @@ class TensorType:
         self.__module__ = "weft"
         self.dtype = dtype
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
+    def __call__(self, *arguments: object, **keywords: object) -> Tensor:
         return build(self.__name__, self.dtype, arguments, keywords)
 
-    def __instancecheck__(self, value: Any) -> bool:
+    def __instancecheck__(self, value: Tensor | int) -> bool:
         return isinstance(value, Tensor) and value._dtype is self.dtype
 
     def __reduce__(self) -> str:
         return self.__name__  # of `__module__`
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: object) -> Any:
         """`LongTensor | None`, in annotations."""
         return Union[self, other]  # noqa: UP007 - `|` is what is being defined
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: object) -> Any:
         return Union[other, self]  # noqa: UP007 - as above
 
     def __repr__(self) -> str:
         return f"weft.{self.__name__}"
 
 
-def new(self: Tensor, *arguments: Any, **keywords: Any) -> Tensor:
+def new(self: Tensor, *arguments: list[int], **keywords: object) -> Tensor:
     """A tensor of this one's dtype, from sizes or data as `Tensor(...)` takes them."""
     return build("new", self._dtype, arguments, {"device": self.device, **keywords})
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import sys
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +28,10 @@ from weft.engine.ir.strides import contiguous_strides
 from weft.engine.runtime.numpy_views import window_over
 from weft.errors import OutOfMemoryError, user_line
 from weft.ops import TABLE, primitives
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+
 
 pipeline = later("weft.engine.pipeline.driver")
 pool = later("weft.engine.devices.cpu.pool")
@@ -75,7 +80,7 @@ class Foreign:
 
     __slots__ = ("exported", "memory")
 
-    def __init__(self, memory: Any, exported: Any = None) -> None:
+    def __init__(self, memory: np.ndarray, exported: Callable[..., object] | None = None) -> None:
         self.memory = memory
         self.exported = exported
 
@@ -88,7 +93,7 @@ def raw_dtype(dtype: DType) -> Any:
     return BFLOAT16_BITS if dtype.numpy is None else dtype.numpy
 
 
-def node_of_array(array: Any, dtype: DType) -> Any:
+def node_of_array(array: np.ndarray, dtype: DType) -> Any:
     """A done node with a copy of an array of raw elements."""
     shape = array.shape
     buffer: Any = pool.allocate(array.nbytes)
@@ -99,13 +104,13 @@ def node_of_array(array: Any, dtype: DType) -> Any:
     return make_value(dtype, shape, buffer, 0)
 
 
-def tensor_of_array(array: Any, dtype: DType) -> Tensor:
+def tensor_of_array(array: np.ndarray, dtype: DType) -> Tensor:
     """A tensor with a copy of an array of raw elements."""
     made: Tensor = wrap_node(node_of_array(array, dtype))
     return made
 
 
-def bfloat16_bits(values: Any) -> Any:
+def bfloat16_bits(values: np.ndarray) -> Any:
     """Round an array to bfloat16, half to even; nan stays nan."""
     with np.errstate(over="ignore"):
         single = np.ascontiguousarray(values, np.float32)
@@ -115,12 +120,12 @@ def bfloat16_bits(values: Any) -> Any:
     return np.where(np.isnan(single), np.uint16(0x7FC0), rounded).reshape(np.shape(values))
 
 
-def bfloat16_values(bits: Any) -> Any:
+def bfloat16_values(bits: np.ndarray) -> Any:
     """The float32 values of bfloat16 bits."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def _window(memory: Any, tensor: Tensor) -> Any:
+def _window(memory: np.ndarray, tensor: Tensor) -> Any:
     """A tensor's region of a flat array."""
     if 0 in tensor._shape:
         return np.zeros(tensor._shape, raw_dtype(tensor._dtype))
@@ -157,12 +162,12 @@ def region(whole: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
 # -- memory of others ----------------------------------------------------------------------------------------------
 
 
-def is_compact(array: Any) -> bool:
+def is_compact(array: np.ndarray) -> bool:
     """Whether an array's strides are those of its shape, or it has no elements. Dimensions of 1 have any strides."""
     return array.size == 0 or (array.flags.c_contiguous and 1 not in array.shape)
 
 
-def import_array(array: Any, dtype: DType) -> Tensor:
+def import_array(array: np.ndarray, dtype: DType) -> Tensor:
     """A tensor that shares the memory of an array with non-negative strides of whole elements."""
     size, shape = array.itemsize, array.shape
     strides = plain = contiguous_strides(shape)
@@ -195,7 +200,7 @@ def export_array(tensor: Tensor) -> Any:
     return _window(root, tensor)
 
 
-def bytes_of(storage: Any) -> Any:
+def bytes_of(storage: Storage) -> Any:
     """A storage's memory as a flat array of bytes, which whoever has it can write for as long as the storage lives."""
     if storage.foreign is None or _reclaim(storage):
         settle(storage)
@@ -204,14 +209,14 @@ def bytes_of(storage: Any) -> Any:
     return storage.foreign.memory.view(np.uint8)
 
 
-def _fresh_root(node: Any) -> Any:
+def _fresh_root(node: Node) -> Any:
     # Every array has a base of its own on the buffer: NumPy lets views of views keep only the last base alive.
     # A view of no elements may begin behind its buffer's end.
     offset = node.offset if node.numel else 0
     return np.ndarray((node.numel,), raw_dtype(node.dtype), node.buffer, offset)
 
 
-def _expose(storage: Any) -> None:
+def _expose(storage: Storage) -> None:
     settle(storage)
     storage.foreign = Foreign(_fresh_root(storage.node), _gone)
 
@@ -220,7 +225,7 @@ def _gone() -> None:
     """The exported array of a storage that has none."""
 
 
-def settle(storage: Any) -> None:
+def settle(storage: Storage) -> None:
     """Let a storage's value lie alone in memory that outsiders may know: the same one for as long as the storage lives
     and fits into it. Whoever else reads the value, or has saved it, goes on with a copy. Cost: runs what is pending of
     the value."""
@@ -229,12 +234,12 @@ def settle(storage: Any) -> None:
     storage.node.bound = 0  # whoever has the address can write any index
 
 
-def _has_home(storage: Any) -> bool:
+def _has_home(storage: Storage) -> bool:
     home = storage.home
     return home is not None and home.buffer is not None and home.nbytes >= storage.node.nbytes
 
 
-def _find_home(storage: Any) -> None:
+def _find_home(storage: Storage) -> None:
     """Give a value memory that nobody else sees: its own, or a copy."""
     storage.home = None
     node = storage.node
@@ -245,7 +250,7 @@ def _find_home(storage: Any) -> None:
     storage.home = storage.node
 
 
-def _move_home(storage: Any) -> None:
+def _move_home(storage: Storage) -> None:
     """Bring a value back to where it was, and see to it that nobody else is there."""
     is_there = storage.node.buffer is storage.home.buffer
     if is_there and _is_sole_owner(storage):
@@ -261,14 +266,14 @@ def _move_home(storage: Any) -> None:
     storage.home = node
 
 
-def _put(storage: Any, node: Any) -> None:
+def _put(storage: Storage, node: Node) -> None:
     """Replace a storage's value by an equal one."""
     if isinstance(storage.node.info, Extent):
         node.info = storage.node.info
     replace_node(storage, node)
 
 
-def _is_sole_owner(storage: Any) -> bool:
+def _is_sole_owner(storage: Storage) -> bool:
     """Whether nobody but a storage, which may have held another value there before, sees its node and its buffer."""
     at_home = storage.home is storage.node
     earlier = storage.home is not None and not at_home
@@ -280,7 +285,7 @@ def _is_sole_owner(storage: Any) -> bool:
     )
 
 
-def _reclaim(storage: Any) -> bool:
+def _reclaim(storage: Storage) -> bool:
     """End the foreign state of a storage whose exported arrays are all gone."""
     exported = storage.foreign.exported
     if exported is None or exported() is not None:

@@ -7,10 +7,12 @@ In comes a tensor, out its `repr`: values in columns, summarised when there are 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft._typing import Scalar
 from weft.autograd.forward_ad import innermost_tangent
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -82,7 +84,7 @@ class NumberFormat(NamedTuple):
     width: int
     precision: int
 
-    def bare(self, value: Any) -> str:
+    def bare(self, value: float) -> str:
         """A number without padding."""
         if self.kind == "scientific":
             return f"{value:.{self.precision}e}"
@@ -92,12 +94,12 @@ class NumberFormat(NamedTuple):
             return f"{value:.0f}" + ("." if math.isfinite(value) else "")
         return str(value)
 
-    def text(self, value: Any) -> str:
+    def text(self, value: float) -> str:
         """A number, right-aligned in its column."""
         return self.bare(value).rjust(self.width)
 
 
-def choose_format(values: Any) -> NumberFormat:
+def choose_format(values: np.ndarray) -> NumberFormat:
     """The format for an array of real numbers or booleans: the same for all, wide enough for each."""
     digits = _options.precision
     if values.dtype.kind != "f":
@@ -116,7 +118,7 @@ def choose_format(values: Any) -> NumberFormat:
     )
 
 
-def _float_kind(sample: Any) -> str:
+def _float_kind(sample: np.ndarray) -> str:
     if sample.size == 0:
         return "whole"
     sizes = np.abs(sample)
@@ -133,7 +135,7 @@ def _float_kind(sample: Any) -> str:
 # -- the block of numbers ------------------------------------------------------------------------------------------
 
 
-def _printer(values: Any) -> tuple[Any, int]:
+def _printer(values: np.ndarray) -> tuple[Any, int]:
     """A function from an element to its text, and the text's width."""
     if values.dtype.kind != "c":
         form = choose_format(values)
@@ -147,7 +149,7 @@ def _printer(values: Any) -> tuple[Any, int]:
     return complex_text, real.width + imaginary.width + 1
 
 
-def _row_text(row: list[Any], hidden: bool, show: Any, width: int, indent: int) -> str:
+def _row_text(row: list[Scalar], hidden: bool, show: Any, width: int, indent: int) -> str:
     """One bracketed run of numbers, broken into lines."""
     edge = _options.edgeitems
     words = [show(value) for value in row]
@@ -158,7 +160,13 @@ def _row_text(row: list[Any], hidden: bool, show: Any, width: int, indent: int) 
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def _block_text(values: Any, hidden: tuple[bool, ...], show: Any, width: int, indent: int) -> str:
+def _block_text(
+    values: np.ndarray,
+    hidden: tuple[bool, ...],
+    show: Callable[..., Tensor],
+    width: int,
+    indent: int,
+) -> str:
     """Nested brackets of an array whose dimensions have been cut to their edges where `hidden`."""
     if values.ndim == 0:
         return str(show(values.item()))

@@ -43,7 +43,7 @@ def _asking() -> dict[str, Any]:
     return {name: _member(name, plain) for name, plain in replaced.items()}
 
 
-def _member(name: str, plain: Any) -> Any:
+def _member(name: str, plain: object) -> Any:
     if name == "__iter__":
         return _iteration(plain)
     if hasattr(plain, "__set__"):
@@ -52,7 +52,7 @@ def _member(name: str, plain: Any) -> Any:
 
 
 def _method(plain: Any) -> Callable[..., Any]:
-    def call(self: Any, *given: Any, **keywords: Any) -> Any:
+    def call(self: object, *given: Any, **keywords: object) -> Any:
         if has_mode():
             answer = ask_mode(plain, (self, *given), keywords)
             if answer is not NotImplemented:
@@ -65,7 +65,7 @@ def _method(plain: Any) -> Callable[..., Any]:
 def _operator(name: str, plain: Any) -> Callable[..., Any]:
     named = method_of(name)
 
-    def call(self: Any, *given: Any) -> Any:
+    def call(self: object, *given: object) -> Any:
         if has_mode():
             known = not given or isinstance(given[0], (Tensor, int, float, complex))
             answer = ask_mode(named if known else plain, (self, *given), {})
@@ -84,7 +84,7 @@ def _iteration(plain: Any) -> Callable[..., Any]:
 
 
 def _property(plain: Any) -> property:
-    def asked(function: Any, *args: Any) -> Any:
+    def asked(function: Callable[..., Tensor], *args: object) -> Any:
         answer = ask_mode(function, args, {}) if has_mode() else NotImplemented
         return function(*args) if answer is NotImplemented else answer
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft._typing import DeviceLike
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError
 from weft.tensor.device import default_device, device, set_default
@@ -15,7 +16,7 @@ from weft.tensor.legacy import TensorType
 PRECISIONS = ("highest", "high", "medium")
 
 
-def set_default_device(device: Any) -> None:  # noqa: A002
+def set_default_device(device: DeviceLike | None) -> None:  # noqa: A002
     """Where new tensors go: the CPU, or "meta". Errors: RuntimeError on another device."""
     set_default(device)
 
@@ -25,7 +26,7 @@ def get_default_device() -> device:
     return default_device()
 
 
-def set_default_tensor_type(t: Any) -> None:
+def set_default_tensor_type(t: object) -> None:
     """Set the default dtype by an old constructor's type or name. Errors: TypeError unless it is floating-point."""
     if isinstance(t, TensorType):
         dtypes.set_default(t.dtype)

@@ -68,7 +68,7 @@ class Shared(Foreign):
 
     __slots__ = ("mapping",)
 
-    def __init__(self, memory: Any, mapping: Mapping) -> None:
+    def __init__(self, memory: np.ndarray, mapping: Mapping) -> None:
         super().__init__(memory)
         self.mapping = mapping
 
@@ -126,7 +126,7 @@ def _receive(descriptor: Any, shape: Shape, dtype: str) -> Storage:
     return made
 
 
-def mapped_file(filename: Any, shared: bool, nbytes: int) -> Any:
+def mapped_file(filename: str, shared: bool, nbytes: int) -> Any:
     """The first bytes of a file as an array, which is the file where it is shared: it is made, and made long enough.
     Errors: ArgumentTypeError on what is no path, and those of `io.files.not_read`."""
     if not isinstance(filename, (str, os.PathLike)):

@@ -7,10 +7,12 @@ to the dtype asked for, so that no step accumulates.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft._typing import DeviceLike, Scalar
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -33,16 +35,19 @@ from weft.tensor.leaves import give_out
 from weft.tensor.memory import need_room, tensor_of_array
 from weft.tensor.reading import item
 
+if TYPE_CHECKING:
+    from weft.tensor.layout import Layout
+
 
 def arange(
-    start: Any = None,
-    end: Any = None,
-    step: Any = 1,
+    start: float | None = None,
+    end: float | None = None,
+    step: float = 1,
     *,
     out: Tensor | None = None,
     dtype: DType | None = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -82,11 +87,11 @@ def arange(
     return _given(out, made, requires_grad)
 
 
-def _are_whole(start: Any, end: Any, step: Any) -> bool:
+def _are_whole(start: float, end: float, step: float | complex) -> bool:
     return isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
 
 
-def _number_of(name: str, value: Any) -> Any:
+def _number_of(name: str, value: float | complex | Tensor | None) -> Any:
     if type(value) is int:
         return value
     number = item(value) if isinstance(value, Tensor) else python_number(value)
@@ -100,7 +105,7 @@ def _number_of(name: str, value: Any) -> Any:
     )
 
 
-def _length(name: str, start: Any, end: Any, step: Any) -> int:
+def _length(name: str, start: float, end: Any, step: float) -> int:
     if step == 0:
         raise ShapeError(
             "step must be nonzero",
@@ -137,7 +142,7 @@ def _given(out: Tensor | None, made: Tensor, requires_grad: bool, absent: bool =
     )
 
 
-def _count(start: Any, step: Any, length: int, dtype: DType, absent: bool) -> Tensor:
+def _count(start: float, step: float, length: int, dtype: DType, absent: bool) -> Tensor:
     """start + i * step, in int64 or float64, then in the dtype; `absent` on the device meta."""
     if absent:
         return ops.without_memory((length,), dtype)
@@ -162,7 +167,7 @@ def range_(
     *,
     out: Tensor | None = None,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Like `arange` with `end` included (kept for old programs)."""
@@ -178,14 +183,14 @@ def range_(
 
 
 def linspace(
-    start: Any,
-    end: Any,
+    start: Scalar,
+    end: Scalar,
     steps: int,
     *,
     out: Tensor | None = None,
     dtype: DType | None = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
@@ -195,7 +200,7 @@ def linspace(
     return _given(out, made, requires_grad, absent)
 
 
-def _need_scalars(name: str, start: Any, end: Any) -> None:
+def _need_scalars(name: str, start: object, end: object) -> None:
     """Errors: ShapeError where a bound is a tensor with dimensions."""
     found = [
         f"{bound} with {len(value._shape)} dimension(s)"
@@ -211,7 +216,14 @@ def _need_scalars(name: str, start: Any, end: Any) -> None:
         )
 
 
-def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType, absent: bool) -> Tensor:
+def _spaced(
+    name: str,
+    start: Tensor | Scalar | None,
+    end: Scalar,
+    steps: int,
+    dtype: DType,
+    absent: bool,
+) -> Tensor:
     """Evenly spaced numbers, counted from both ends, in the dtype or float64 for integers; `absent` on the device
     meta."""
     steps = need_integer(name, steps, "steps")
@@ -237,15 +249,15 @@ def _spaced(name: str, start: Any, end: Any, steps: int, dtype: DType, absent: b
 
 
 def logspace(
-    start: Any,
-    end: Any,
+    start: Scalar,
+    end: Scalar,
     steps: int,
     base: float = 10.0,
     *,
     out: Tensor | None = None,
     dtype: DType | None = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """`steps` numbers from `base ** start` to `base ** end`, evenly spaced in the exponent."""
@@ -263,8 +275,8 @@ def eye(
     *,
     out: Tensor | None = None,
     dtype: DType | None = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the diagonal, zeros elsewhere. Shapes: (n, m), m = n unless given."""
@@ -288,11 +300,11 @@ def eye(
 
 
 def empty_strided(
-    size: Any,
-    stride: Any,
+    size: Sequence[int],
+    stride: Sequence[int],
     *,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of zeros with these strides. Errors: ArgumentError where there is not one for each size."""
@@ -333,12 +345,12 @@ def _not_an_order(shape: Shape, order: Shape) -> str:
 
 
 def empty_permuted(
-    size: Any,
-    physical_layout: Any,
+    size: Sequence[int],
+    physical_layout: Sequence[int],
     *,
     dtype: DType | None = None,
-    layout: Any = None,
-    device: Any = None,
+    layout: Layout | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
@@ -359,13 +371,13 @@ def empty_permuted(
 
 
 def new_empty_strided(
-    input: Any,
-    size: Any,
-    stride: Any,
+    input: Tensor,
+    size: Shape,
+    stride: Shape,
     dtype: DType | None = None,
-    device: Any = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
-    layout: Any = None,
+    layout: Layout | None = None,
     pin_memory: bool = False,
 ) -> Tensor:
     """`empty_strided` of the type of this tensor."""
@@ -381,8 +393,8 @@ def _triangle(name: str, lower: bool) -> Any:
         offset: int = 0,
         *,
         dtype: DType | None = None,
-        device: Any = None,
-        layout: Any = None,
+        device: DeviceLike | None = None,
+        layout: Layout | None = None,
     ) -> Tensor:
         absent = on_meta(device, name)
         row, col = need_integer(name, row, "row", 0), need_integer(name, col, "col", 0)
@@ -411,7 +423,11 @@ tril_indices, triu_indices = _triangle("tril_indices", True), _triangle("triu_in
 
 
 def scalar_tensor(
-    s: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    s: Scalar,
+    *,
+    dtype: DType | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A zero-dimensional tensor of the default dtype unless one is named."""
     wanted = read_dtype(dtype, dtypes.get_default())

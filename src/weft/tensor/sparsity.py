@@ -5,14 +5,19 @@ In comes a dense tensor; a sparse one has methods of its own (`weft.sparse`), wh
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from weft._typing import Shape
 from weft.engine.dispatch.core_hooks import sparse_library
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.tensor.arguments import as_dtype, describe
 from weft.tensor.layout import sparse_coo, sparse_csr
+
+if TYPE_CHECKING:
+    from weft.tensor.layout import Layout
 
 
 def _library() -> Any:
@@ -23,8 +28,8 @@ def to_sparse(
     self: Tensor,
     sparse_dim: int | None = None,
     *,
-    layout: Any = None,
-    blocksize: Any = None,
+    layout: Layout | None = None,
+    blocksize: Shape | None = None,
     dense_dim: int | None = None,
 ) -> Any:
     """The entries that are not zero, with their indices; gradients flow back.
@@ -46,12 +51,14 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
     return _library().to_sparse(self, layout=sparse_csr, dense_dim=dense_dim)
 
 
-def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+def to_dense(
+    self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
+) -> Tensor:
     """The tensor itself, in another dtype where one is given."""
     return self if dtype is None else cast(self, as_dtype(dtype))  # type: ignore[no-any-return]
 
 
-def sparse_mask(self: Tensor, mask: Any) -> Any:
+def sparse_mask(self: Tensor, mask: Tensor) -> Any:
     """The values at the places where a sparse tensor of the same shape has entries."""
     if not isinstance(mask, Tensor) or not mask.is_sparse:  # type: ignore[attr-defined]
         raise ArgumentTypeError(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft._build.lazy import later
+from weft._typing import DeviceLike
 from weft.engine.frontend.meta import is_on_meta, no_data_here
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Storage, Tensor, replace_node
@@ -76,7 +77,7 @@ class UntypedStorage:
         byte_order: str | None = None,
         count: int = -1,
         offset: int = 0,
-        dtype: Any = None,
+        dtype: DType | None = None,
     ) -> UntypedStorage:
         """A copy of `count` elements (all, unless given) of a buffer from a byte on, in the order of this machine.
         `byte_order`, "native", "little" or "big", is wanted where elements have more than one byte.
@@ -99,7 +100,7 @@ class UntypedStorage:
         return made
 
     @classmethod
-    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """The first bytes of a file as memory, read when they are wanted. What is written to it is written to the file
         if it is `shared`, which is made long enough; else nobody sees it. Errors: OSError."""
         made = cls.of(import_array(sharing.mapped_file(filename, shared, nbytes), dtypes.uint8))
@@ -122,7 +123,7 @@ class UntypedStorage:
         """The address of the first byte now, 0 without bytes. Cost: runs what is pending of the tensor."""
         return data_ptr(self._whole) if self.nbytes() else 0
 
-    def as_tensor(self, dtype: Any) -> Any:
+    def as_tensor(self, dtype: DType) -> Any:
         """The bytes as a vector of a type: shared, not copied. Bytes that are no whole element are left out."""
         whole = self._whole.reshape(-1)
         shown = whole if whole._dtype is dtype else whole.view(dtype)
@@ -190,7 +191,7 @@ class UntypedStorage:
         sharing.share(self._cell)
         return self
 
-    def is_pinned(self, device: Any = None) -> bool:
+    def is_pinned(self, device: DeviceLike | None = None) -> bool:
         """Whether the memory is pinned for copies to another device: no."""
         return False
 
@@ -204,7 +205,7 @@ class UntypedStorage:
             raise no_data_here()
         return list(self.as_tensor(dtypes.uint8).tolist())
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         """A byte as a number; of a slice, the storage of these bytes, which is the same memory."""
         if not isinstance(index, slice):
             return self.tolist()[index]
@@ -221,10 +222,10 @@ class UntypedStorage:
         part = bytes_of(self._cell)[start : max(start, stop)]
         return type(self).of(import_array(part, dtypes.uint8))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int, value: int) -> None:
         self.as_tensor(dtypes.uint8)[index] = value
 
-    def byteswap(self, dtype: Any) -> None:
+    def byteswap(self, dtype: DType) -> None:
         """Turn the bytes of each element of a type around, in place. Errors: RuntimeError where one is not whole."""
         wanted = read_dtype(dtype)
         size = wanted.itemsize // (2 if wanted.is_complex else 1)
@@ -304,7 +305,9 @@ def _of_cell(cell: Storage) -> UntypedStorage:
     return UntypedStorage.of(handle_of(cell))
 
 
-def new_memory(dtype: DType, arguments: tuple[Any, ...], device: Any) -> Tensor:
+def new_memory(
+    dtype: DType, arguments: tuple[int | list[int], ...], device: DeviceLike | None
+) -> Tensor:
     """New memory: of so many elements, or with these. Errors: TypeError on anything else."""
     first = arguments[0] if arguments else 0
     if len(arguments) > 1 or not (isinstance(first, int) or hasattr(first, "__len__")):

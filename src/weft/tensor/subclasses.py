@@ -159,7 +159,7 @@ def not_converted() -> frozenset[Any]:
     return frozenset(member(name) for name in _NOT_CONVERTED)
 
 
-def convert(result: Any, cls: type[Tensor]) -> Any:
+def convert(result: object, cls: type[Tensor]) -> Any:
     """A result, and the tensors in a list or tuple of results, as instances of a subclass."""
     if cls is Tensor:
         return result
@@ -172,7 +172,11 @@ def convert(result: Any, cls: type[Tensor]) -> Any:
 
 
 def torch_function(
-    cls: type[Tensor], func: Any, types: Any, args: Any = (), kwargs: Any = None
+    cls: type[Tensor],
+    func: Any,
+    types: Any,
+    args: Any = (),
+    kwargs: Any = None,
 ) -> Any:
     """`Tensor.__torch_function__`: call the function; tensors that it returns become instances of `cls`. NotImplemented
     where a type is involved that `cls` does not come from."""
@@ -182,7 +186,7 @@ def torch_function(
     return result if _stays(func) else convert(result, cls)
 
 
-def _stays(func: Any) -> bool:
+def _stays(func: Callable[..., object]) -> bool:
     return getattr(func, "__name__", "") == "__get__" and func in not_converted()
 
 
@@ -201,7 +205,7 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
     return shown if cls is Tensor else views.moved_into(shown, cls)
 
 
-def new(cls: type[Tensor], *arguments: Any, **keywords: Any) -> Any:
+def new(cls: type[Tensor], *arguments: list[float], **keywords: object) -> Any:
     """`Tensor.__new__`: a handle of nothing, or with arguments what the constructor makes of them."""
     made = _new(cls)
     if arguments or keywords:
@@ -212,7 +216,7 @@ def new(cls: type[Tensor], *arguments: Any, **keywords: Any) -> Any:
 # -- what stands between a subclass and Tensor -------------------------------------------------------------------------
 
 
-def _next(self: Any, name: str) -> Any:
+def _next(self: Tensor, name: str) -> Any:
     """A member as it is without `Asking`."""
     return getattr(super(asking_class(), self), name)
 
@@ -221,7 +225,7 @@ def _special(name: str) -> Callable[..., Any]:
     """A special method, or `detach`, that asks the subclass."""
     plain = members_of_tensor()[name]
 
-    def call(self: Any, *given: Any, **keywords: Any) -> Any:
+    def call(self: Tensor, *given: object, **keywords: object) -> Any:
         if is_muted():
             return _next(self, name)(*given, **keywords)
         args = (self, *given)
@@ -237,7 +241,7 @@ def _operator(name: str) -> Callable[..., Any]:
     swapped = _REFLECTED.get(name)
     straight = method_of(swapped) if swapped else None
 
-    def call(self: Any, *given: Any) -> Any:
+    def call(self: object, *given: Any) -> Any:
         if is_muted() or not isinstance(given[0] if given else 0, (Tensor, int, float, complex)):
             return special(self, *given)
         if straight is not None and isinstance(given[0], Tensor):
@@ -249,12 +253,12 @@ def _operator(name: str) -> Callable[..., Any]:
     return _called(call, name)
 
 
-def _called(call: Any, name: str) -> Callable[..., Any]:
+def _called(call: Callable[..., object], name: str) -> Callable[..., Any]:
     call.__name__, call.__doc__ = name, getattr(getattr(Tensor, name), "__doc__", None)
     return call  # type: ignore[no-any-return]
 
 
-def ask_operand(row: str, a: Any, b: Any) -> Any:
+def ask_operand(row: str, a: object, b: object) -> Any:
     """What an operand that is no tensor makes of an operator with one, by its `__torch_function__`; NotImplemented
     where it has none. `row` is what the operator would record."""
     if is_muted() or not answering_of((a, b)):
@@ -265,7 +269,7 @@ def ask_operand(row: str, a: Any, b: Any) -> Any:
     return ask(members_of_tensor()[swapped], args, args, {})
 
 
-def ask_others(name: str, args: tuple[Any, ...]) -> Any:
+def ask_others(name: str, args: tuple[object, ...]) -> Any:
     """What the type of another operand, of an index or of what is written there makes of a plain tensor's operator or
     indexing (its method, and what that is called with); NotImplemented where it is not asked."""
     relevant = answering_of(args[1:])
@@ -274,7 +278,7 @@ def ask_others(name: str, args: tuple[Any, ...]) -> Any:
     return ask(method_of(name), relevant, args, {})
 
 
-def _iterate(self: Any) -> Any:
+def _iterate(self: Tensor) -> Any:
     return iter(_next(self, "__iter__")() if is_muted() else self.unbind(0))
 
 
@@ -282,16 +286,16 @@ def _property(name: str) -> property:
     """A property that asks the subclass, to be read and to be set."""
     plain: Any = members_of_tensor()[name]
 
-    def read(self: Any) -> Any:
+    def read(self: Tensor) -> Any:
         return plain.__get__(self) if is_muted() else ask(plain.__get__, (self,), (self,), {})
 
-    def write(self: Any, value: Any) -> None:
+    def write(self: Tensor, value: object) -> None:
         if is_muted():
             plain.__set__(self, value)
         else:
             ask(plain.__set__, (self,), (self, value), {})
 
-    def delete(self: Any) -> None:
+    def delete(self: Tensor) -> None:
         plain.__delete__(self)
 
     return property(read, write, delete, getattr(plain, "__doc__", None))
@@ -314,7 +318,7 @@ def _asking_members() -> dict[str, Any]:
 def asking_class() -> Any:
     """`Asking`: the base that subclasses get, made when the first one is."""
 
-    def init(self: Tensor, *arguments: Any, **keywords: Any) -> None:
+    def init(self: Tensor, *arguments: Tensor | int | list[float], **keywords: object) -> None:
         """Everything is done by `__new__`."""
 
     own = {"__slots__": (), "__module__": __name__, "__init__": init, "__hash__": Tensor.__hash__}
@@ -322,7 +326,7 @@ def asking_class() -> Any:
     return type("Asking", (Tensor,), {**_asking_members(), **own}, asks=False)
 
 
-def init_subclass(cls: Any, /, asks: bool = True, **keywords: Any) -> None:
+def init_subclass(cls: Any, /, asks: bool = True, **keywords: object) -> None:
     """Give a new subclass `Asking` in the place of Tensor among its bases, unless its `__torch_function__` is off or
     it says `asks=False`."""
     super(Tensor, cls).__init_subclass__(**keywords)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from weft._typing import DeviceLike
 from weft.engine.frontend.meta import no_data_here
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -29,8 +30,8 @@ class TypedStorage:
         self,
         *args: Any,
         wrap_storage: UntypedStorage | None = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DType | None = None,
+        device: DeviceLike | None = None,
         _internal: bool = False,
     ) -> None:
         self.dtype = read_dtype(dtype)
@@ -69,11 +70,11 @@ class TypedStorage:
     @classmethod
     def from_buffer(
         cls,
-        buffer: Any,
+        buffer: object,
         byte_order: str | None = None,
         count: int = -1,
         offset: int = 0,
-        dtype: Any = None,
+        dtype: DType | None = None,
     ) -> TypedStorage:
         """A copy of elements of a buffer: see `UntypedStorage.from_buffer`."""
         wanted = read_dtype(dtype)
@@ -82,7 +83,7 @@ class TypedStorage:
 
     @classmethod
     def from_file(
-        cls, filename: Any, shared: bool = False, size: int = 0, dtype: Any = None
+        cls, filename: str, shared: bool = False, size: int = 0, dtype: DType | None = None
     ) -> TypedStorage:
         """The first elements of a file as memory: see `UntypedStorage.from_file`."""
         wanted = read_dtype(dtype)
@@ -117,7 +118,7 @@ class TypedStorage:
         self._elements.copy_(source._elements)
         return self
 
-    def fill_(self, value: Any) -> TypedStorage:
+    def fill_(self, value: int) -> TypedStorage:
         """Write one number everywhere."""
         self._elements.fill_(value)
         return self
@@ -126,7 +127,7 @@ class TypedStorage:
         """New memory with the same elements."""
         return _typed(self._elements.clone())
 
-    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+    def type(self, dtype: DType | None = None, non_blocking: bool = False) -> Any:
         """The name of the storage's type, or its elements as another type, in new memory."""
         if dtype is None:
             return f"weft.{TYPE_NAMES[self.dtype.name]}Storage"
@@ -164,16 +165,16 @@ class TypedStorage:
     def _cdata(self) -> int:
         return self._untyped_storage._cdata
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DType | None = None, copy: object = None) -> Any:
         return self._elements.__array__(dtype)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         return self._elements[self._checked(index)].tolist()
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int, value: float) -> None:
         self._elements[index if isinstance(index, slice) else self._checked(index)] = value
 
-    def _checked(self, index: Any) -> Any:
+    def _checked(self, index: int | slice) -> Any:
         """An index of one element. Errors: NotImplementedError on the device meta, RuntimeError on a slice,
         IndexError."""
         if self._untyped_storage.device.type == "meta":
@@ -209,7 +210,7 @@ class TypedStorage:
     def __copy__(self) -> TypedStorage:
         return self.clone()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
+    def __deepcopy__(self, memo: dict[int, object]) -> TypedStorage:
         copied = self._untyped_storage.__deepcopy__(memo)
         return TypedStorage(wrap_storage=copied, dtype=self.dtype)
 
@@ -267,10 +268,10 @@ class LegacyStorage:
 
     def __call__(
         self,
-        *args: Any,
+        *args: object,
         wrap_storage: UntypedStorage | None = None,
-        dtype: Any = None,
-        device: Any = None,
+        dtype: DType | None = None,
+        device: DeviceLike | None = None,
         _internal: bool = False,
     ) -> TypedStorage:
         if dtype is not None:
@@ -283,23 +284,23 @@ class LegacyStorage:
         return TypedStorage(*args, wrap_storage=wrap_storage, dtype=self.dtype, device=device)
 
     def from_buffer(
-        self, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0
+        self, buffer: object, byte_order: str | None = None, count: int = -1, offset: int = 0
     ) -> TypedStorage:
         """A copy of elements of a buffer: see `UntypedStorage.from_buffer`."""
         return TypedStorage.from_buffer(buffer, byte_order, count, offset, self.dtype)
 
-    def from_file(self, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
+    def from_file(self, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
         """The first elements of a file as memory: see `UntypedStorage.from_file`."""
         return TypedStorage.from_file(filename, shared, size, self.dtype)
 
-    def __instancecheck__(self, value: Any) -> bool:
+    def __instancecheck__(self, value: TypedStorage) -> bool:
         return isinstance(value, TypedStorage) and value.dtype is self.dtype
 
     def __repr__(self) -> str:
         return f"weft.{self.__name__}"
 
 
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: object) -> bool:
     """Whether something is a storage."""
     return isinstance(obj, TypedStorage | UntypedStorage)
 
@@ -338,11 +339,11 @@ def shown_by(memory: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
 
 
 def from_file(
-    filename: Any,
+    filename: str,
     shared: bool | None = None,
     size: int = 0,
     *,
-    dtype: Any = None,
+    dtype: DType | None = None,
     requires_grad: bool = False,
 ) -> Any:
     """A vector of the first `size` elements of a file: see `UntypedStorage.from_file`."""

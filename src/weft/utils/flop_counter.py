@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from weft import Tensor
@@ -96,10 +96,10 @@ class FlopCounterMode(TorchFunctionMode):
 
     def __torch_function__(
         self,
-        func: Callable[..., object],
-        types: Sequence[type],
-        args: tuple[object, ...] = (),
-        kwargs: dict[str, object] | None = None,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
     ) -> Any:
         """Call the function, and count it."""
         result = func(*args, **(kwargs or {}))

@@ -66,7 +66,7 @@ class _Einops:
             repeats[position] = size
         return x.expand(repeats)
 
-    def tile(self, x: Tensor, repeats: object) -> Any:
+    def tile(self, x: Tensor, repeats: tuple[int, ...]) -> Any:
         """Copies along each dimension."""
         return x.repeat(repeats)
 

@@ -390,6 +390,7 @@ _ANNOTATED = {
     "Iterable[Tensor]": "tensors",
     "Generator": "generator",
 }
+_PLAIN = ("int", "float", "bool", "str", "Dims", "DType", "Generator")  # say more than any name
 _NUMBERS = {"int", "float", "complex", "Scalar"}
 _SIZES = ("Shape", "Sequence[int]", "tuple[int")
 
@@ -410,9 +411,9 @@ def kind_of(name: str, parameter: inspect.Parameter, names: Iterable[str]) -> st
     particular = table.get(parameter.name)
     if particular is not None:
         return particular
-    annotated = str(parameter.annotation).replace("builtins.", "")
-    if kind := _annotated_kind(annotated.split(" | ")):
-        return kind
+    parts = str(parameter.annotation).replace("builtins.", "").removesuffix(" | None").split(" | ")
+    if len(parts) == 1 and parts[0] in _PLAIN:
+        return _ANNOTATED[parts[0]]
     if parameter.name == "input" and "other" in names:
         return "operand"
-    return _NAMED.get(parameter.name)
+    return _NAMED.get(parameter.name) or _annotated_kind(parts)

@@ -9,11 +9,13 @@ store keep the last value, of an addition sum in stable order.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from weft._build.lazy import later
+from weft._typing import Scalar, Shape, TensorLike
 from weft.engine.frontend.recorder import cast, record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -63,18 +65,18 @@ _FILL = named(TABLE["take_put"], "IndexFillBackward0")
 folding = later("weft.functional.indexing.scatter_reduce")
 
 
-def _need_index(name: str, index: Any, input: Any, axis: int) -> Any:
+def _need_index(name: str, index: Tensor, input: Tensor, axis: int) -> Any:
     """The index in int64, within a dimension of the input."""
     _need_index_type(name, index)
     return _within(name, index, input, axis)
 
 
-def _within(name: str, index: Any, input: Any, axis: int) -> Any:
+def _within(name: str, index: Tensor, input: Tensor, axis: int) -> Any:
     check_index(name, index, input._shape[axis] if input._shape else 1, axis, False)
     return cast(index, dtypes.int64)
 
 
-def _need_index_type(name: str, index: Any) -> Any:
+def _need_index_type(name: str, index: Tensor) -> Any:
     """Errors: DTypeError on an index with elements that is of no integer type."""
     need_tensor(name, index, "index", 3)
     if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
@@ -87,11 +89,13 @@ def _need_index_type(name: str, index: Any) -> Any:
     )
 
 
-def _vector(x: Any) -> Any:
+def _vector(x: Tensor) -> Any:
     return x if x._shape else reshape(x, (1,))
 
 
-def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+def gather(
+    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None
+) -> Any:
     """out[i][j] = input[index[i][j]][j] along a dimension. Shapes: out as index."""
     need_tensor("gather", input)
     axis = wrap_dim(dim, len(input._shape))
@@ -107,7 +111,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
     return gather_value(input, axis, index)
 
 
-def _check_rank(name: str, input: Any, axis: int, index: Any) -> None:
+def _check_rank(name: str, input: Tensor, axis: int, index: Tensor) -> None:
     have, want = len(index._shape) or 1, len(input._shape) or 1
     if have != want:
         raise ShapeError(
@@ -127,7 +131,7 @@ def _check_rank(name: str, input: Any, axis: int, index: Any) -> None:
             )
 
 
-def _source(name: str, input: Any, index: Any, src: Any) -> Any:
+def _source(name: str, input: Tensor, index: Tensor, src: Any) -> Any:
     """The source of a scatter cut to the index's shape."""
     if not isinstance(src, Tensor):
         return full(index._shape, fill_value(input._dtype, src), input._dtype)
@@ -159,7 +163,14 @@ def _source(name: str, input: Any, index: Any, src: Any) -> Any:
     return src
 
 
-def _scatter(name: str, write: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
+def _scatter(
+    name: str,
+    write: Callable[..., object],
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | float | complex,
+) -> Any:
     need_tensor(name, input)
     axis = wrap_dim(dim, len(input._shape))
     index = _vector(_need_index_type(name, index))
@@ -173,12 +184,12 @@ def _scatter(name: str, write: Any, input: Any, dim: int, index: Any, src: Any) 
 
 
 def scatter(
-    input: Any,
+    input: Tensor,
     dim: int,
-    index: Any,
-    src: Any = None,
+    index: Tensor,
+    src: TensorLike | None = None,
     *,
-    value: Any = None,
+    value: Scalar | None = None,
     reduce: str | None = None,
 ) -> Any:
     """A copy with src (a tensor or number) stored at index along a dimension."""
@@ -214,13 +225,13 @@ def scatter(
     return _scatter("scatter", scatter_value, input, dim, index, src)
 
 
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
     """A copy with src added at index along a dimension, in the stable order of src."""
     return _scatter("scatter_add", scatter_sum, input, dim, index, src)
 
 
 def scatter_reduce(
-    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Any:
     """src folded into input at index along a dimension: "sum", "mean", "prod", "amax" or "amin". A product reads
     the index."""
@@ -263,7 +274,7 @@ def scatter_reduce(
 # -- whole slices --------------------------------------------------------------------------------------------------
 
 
-def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Any:
     """Slices of a dimension, in the order of a vector of indices."""
     need_tensor("index_select", input)
     axis = wrap_dim(dim, len(input._shape))
@@ -288,7 +299,7 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     return reshape(take(reshape(input, (1,)), 0, _vector(index)), ())
 
 
-def _no_slices(name: str, input: Any, axis: int, index: Any, source: Any) -> str:
+def _no_slices(name: str, input: Tensor, axis: int, index: Tensor, source: Tensor) -> str:
     """What PyTorch says of a source that has not the shape of the slices."""
     have, want = list(source._shape), list(input._shape)
     if len(have) == len(want) and have[:axis] + have[axis + 1 :] == want[:axis] + want[axis + 1 :]:
@@ -306,7 +317,9 @@ def _no_slices(name: str, input: Any, axis: int, index: Any, source: Any) -> str
     )
 
 
-def _slices(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[int, Any, Any]:
+def _slices(
+    name: str, input: Tensor, dim: int, index: Tensor, source: Tensor
+) -> tuple[int, Any, Any]:
     axis = wrap_dim(dim, len(input._shape))
     index = _vector(_need_index(name, index, input, axis))
     if len(index._shape) > 1:
@@ -336,14 +349,14 @@ def _slices(name: str, input: Any, dim: int, index: Any, source: Any) -> tuple[i
     return axis, index, _vector(source)
 
 
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Scalar = 1) -> Any:
     """A copy with alpha * source added at slices of a dimension."""
     axis, index, source = _slices("index_add", input, dim, index, source)
     result = take_add(_vector(input), axis, index, source if alpha == 1 else source * alpha)
     return result if input._shape else reshape(result, ())
 
 
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """A copy with source stored at slices of a dimension."""
     axis, index, source = _slices("index_copy", input, dim, index, source)
     base = _vector(input)
@@ -351,7 +364,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return result if input._shape else reshape(result, ())
 
 
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+def index_fill(input: Tensor, dim: int, index: Tensor, value: TensorLike) -> Any:
     """A copy with one number in slices of a dimension."""
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis] if input._shape else 1
@@ -383,7 +396,9 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return result if input._shape else reshape(result, ())
 
 
-def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Any:
     """`gather` with broadcasting; without dim, of the flattened tensor."""
     need_tensor("take_along_dim", input)
     need_tensor("take_along_dim", indices, "indices", 2)
@@ -419,21 +434,21 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
     return gather_value(expand(input, wide), axis, expand(places, index))
 
 
-def _count(shape: Any) -> int:
+def _count(shape: Shape) -> int:
     total = 1
     for size in shape:
         total *= size
     return total
 
 
-def take_flat(input: Any, index: Any) -> Any:
+def take_flat(input: Tensor, index: Tensor) -> Any:
     """Elements of the flattened tensor, in the shape of the index."""
     count = _count(input._shape)
     places = wrapped("take", _need_index_type("take", index), count, 0)
     return record(_TAKE, (reshape(input, (count,)), places), (0,), index._shape, input._dtype)
 
 
-def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     """A copy with the elements of source, in order, where the mask holds."""
     need_tensor("masked_scatter", input, "input", 1)
     need_tensor("masked_scatter", mask, "mask", 2)
@@ -459,7 +474,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     return where(chosen, reshape(taken, shape), expand(input, shape))
 
 
-def _check_source(source: Any, mask: Any, count: int) -> None:
+def _check_source(source: Tensor, mask: Tensor, count: int) -> None:
     """Errors: ShapeError where a mask that is there already, or has to be for there are no elements, holds at more
     places than there are elements."""
     there = _count(source._shape)
@@ -476,7 +491,7 @@ def _check_source(source: Any, mask: Any, count: int) -> None:
         )
 
 
-def _counts(repeats: Any) -> Any:
+def _counts(repeats: Tensor) -> Any:
     """How often each slice comes. Errors: ArgumentError, DTypeError."""
     tensor = isinstance(repeats, Tensor)
     counts = np.atleast_1d(host.to_numpy(repeats) if tensor else np.asarray(repeats, np.int64))
@@ -491,8 +506,8 @@ def _counts(repeats: Any) -> Any:
 
 
 def repeat_interleave(
-    input: Any = None,
-    repeats: Any = None,
+    input: Tensor | None = None,
+    repeats: Tensor | int | None = None,
     dim: int | None = None,
     *,
     output_size: int | None = None,
@@ -538,7 +553,7 @@ def _check_output_size(size: int, given: int | None) -> None:
         )
 
 
-def _repeat_evenly(x: Any, axis: int, times: int) -> Any:
+def _repeat_evenly(x: Tensor, axis: int, times: int) -> Any:
     if times < 0:
         raise ShapeError(
             "repeats must not be negative",
@@ -549,7 +564,7 @@ def _repeat_evenly(x: Any, axis: int, times: int) -> Any:
     return repeated(x, axis, times)
 
 
-def one_hot(input: Any, num_classes: int = -1) -> Any:
+def one_hot(input: Tensor, num_classes: int = -1) -> Any:
     """Integer classes as rows with a single 1. num_classes=-1 reads the largest class. Shapes: (*, num_classes).
 
     Errors: IndexRangeError on a class that is negative or not below num_classes.

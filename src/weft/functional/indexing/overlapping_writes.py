@@ -20,12 +20,14 @@ Function = Callable[..., Any]
 _MASK = "tensor[mask] = scalar"
 
 
-def shows_twice(x: Any) -> bool:
+def shows_twice(x: Tensor) -> bool:
     """Whether two places of a tensor are one element of memory."""
     return isinstance(x, Tensor) and x.strides is not None and bool(overlaps(x._shape, x.strides))
 
 
-def write_memory(x: Any, select: Function, values: Any, accumulate: bool = False) -> Any:
+def write_memory(
+    x: Tensor, select: Function, values: Tensor | float, accumulate: bool = False
+) -> Any:
     """Set what a tensor shows at the places that `select` takes out of one of its shape; the last value stays."""
     from weft.functional.indexing.index import index_put_
     from weft.functional.shape.strided_regions import as_strided
@@ -38,33 +40,33 @@ def write_memory(x: Any, select: Function, values: Any, accumulate: bool = False
     return x
 
 
-def set_all(x: Any, number: Any) -> Any:
+def set_all(x: Tensor, number: int) -> Any:
     """`fill_`."""
     return write_memory(x, lambda places: places, number)
 
 
-def set_indexed(x: Any, take: Function, values: Any, accumulate: bool) -> None:
+def set_indexed(x: Tensor, take: Function, values: Tensor | float, accumulate: bool) -> None:
     """`x[index] = values`, where `take` does the indexing."""
     _warn(x, "index_put_", "tensor[indices] = tensor")
     write_memory(x, take, values, accumulate)
 
 
-def set_outside(x: Any, within: Any) -> Any:
+def set_outside(x: Tensor, within: Tensor) -> Any:
     """`tril_` and `triu_`: 0 where a mask does not hold."""
     return write_memory(x, lambda places: places[~within], 0)
 
 
-def _set_masked(x: Any, mask: Any, value: Any) -> Any:
+def _set_masked(x: Tensor, mask: Tensor, value: float) -> Any:
     _warn(x, "masked_fill_", _MASK)
     return write_memory(x, lambda places: places[mask.expand(x._shape)], value)
 
 
-def _set_slices(x: Any, dim: int, index: Any, value: Any) -> Any:
+def _set_slices(x: Tensor, dim: int, index: Tensor, value: int) -> Any:
     _warn(x, "index_fill_", _MASK)
     return write_memory(x, lambda places: places.index_select(dim, index), value)
 
 
-def _warn(x: Any, name: str, example: str) -> None:
+def _warn(x: Tensor, name: str, example: str) -> None:
     """PyTorch's warning of a write to an expanded tensor, which it will refuse one day."""
     pairs = zip(x._shape, x.strides, strict=True)
     if any(step == 0 and size > 1 for size, step in pairs):
@@ -83,7 +85,7 @@ def taking_overlaps(method: Function) -> Function:
     """An in-place method that takes tensors that show an element twice."""
     write: Function = _WRITERS[method.__name__]
 
-    def taking(self: Any, *arguments: Any, **keywords: Any) -> Any:
+    def taking(self: Tensor, *arguments: Tensor | float, **keywords: object) -> Any:
         return (write if shows_twice(self) else method)(self, *arguments, **keywords)
 
     made = named(taking, method.__name__, method.__doc__ or "")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.functional.support import host
 from weft.functional.support.index_bounds import check_index
@@ -27,20 +28,20 @@ from weft.ops.primitives import (
 )
 
 
-def _places(base: Any, axis: int, index: Any) -> Any:
+def _places(base: Tensor, axis: int, index: Tensor) -> Any:
     """The values of an index. Errors: IndexRangeError."""
     places = host.to_numpy(index)  # runs what is pending: only now can it be looked at
     check_index("scatter_reduce", index, base._shape[axis], axis, False)
     return places
 
 
-def touched_by(base: Any, axis: int, index: Any) -> Any:
+def touched_by(base: Tensor, axis: int, index: Tensor) -> Any:
     """Which elements an index names."""
     nothing = full(base._shape, False, dtypes.bool_)
     return scatter(nothing, axis, index, full(index._shape, True, dtypes.bool_))
 
 
-def fold_product(base: Any, axis: int, index: Any, source: Any, include_self: bool) -> Any:
+def fold_product(base: Tensor, axis: int, index: Tensor, source: Tensor, include_self: bool) -> Any:
     """The product of what lands on each element."""
     places = _places(base, axis, index)
     order = host.answering(np.argsort, places, axis=axis, kind="stable")
@@ -69,7 +70,7 @@ def fold_product(base: Any, axis: int, index: Any, source: Any, include_self: bo
 
 
 def fold_extremum(
-    base: Any, axis: int, index: Any, source: Any, include_self: bool, largest: bool
+    base: Any, axis: int, index: Any, source: object, include_self: bool, largest: bool
 ) -> Any:
     """The largest or smallest of what lands on each element."""
     dtype = base._dtype

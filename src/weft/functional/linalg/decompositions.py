@@ -47,7 +47,7 @@ LegacyQr = result_type("qr")
 # -- eigenvalues -------------------------------------------------------------------------------------------------------
 
 
-def _lower(name: str, UPLO: Any) -> bool:
+def _lower(name: str, UPLO: object) -> bool:
     if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
         raise ArgumentError(
             f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}",
@@ -58,7 +58,7 @@ def _lower(name: str, UPLO: Any) -> bool:
     return UPLO.upper() == "L"
 
 
-def eigh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+def eigh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Any:
     """(eigenvalues in ascending order, orthonormal eigenvectors) of Hermitian matrices; one triangle is read.
 
     Where eigenvalues repeat, the gradient of what does not depend on the choice of eigenvectors is right, or nan.
@@ -68,13 +68,13 @@ def eigh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
     return given(out, Eigh((values, columns_first(vectors))))
 
 
-def eigvalsh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Any:
     """The eigenvalues of Hermitian matrices, in ascending order."""
     need_matrices("linalg.eigvalsh", A)
     return given(out, LinalgEigh.apply(A, _lower("linalg.eigvalsh", UPLO))[0])
 
 
-def _finite(name: str, A: Any) -> Any:
+def _finite(name: str, A: Tensor) -> Any:
     if not np.isfinite(host.to_numpy(A)).all():
         raise LinAlgError(
             f"{name}: input tensor should not contain infs or NaNs.",
@@ -85,14 +85,14 @@ def _finite(name: str, A: Any) -> Any:
     return A
 
 
-def eig(A: Any, *, out: Any = None) -> Any:
+def eig(A: Tensor, *, out: tuple[Tensor, ...] | None = None) -> Any:
     """(eigenvalues, eigenvectors of norm 1) of square matrices, complex."""
     _finite("torch.linalg.eig", need_matrices("linalg.eig", A))
     values, vectors = LinalgEig.apply(A)
     return given(out, Eig((values, columns_first(vectors))), converts=True)
 
 
-def eigvals(A: Any, *, out: Any = None) -> Any:
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Any:
     """The eigenvalues of square matrices, complex."""
     _finite("torch.linalg.eigvals", need_matrices("linalg.eigvals", A))
     return given(out, LinalgEig.apply(A)[0])
@@ -101,13 +101,15 @@ def eigvals(A: Any, *, out: Any = None) -> Any:
 # -- singular values ---------------------------------------------------------------------------------------------------
 
 
-def svd(A: Any, full_matrices: bool = True, *, driver: Any = None, out: Any = None) -> Any:
+def svd(
+    A: Tensor, full_matrices: bool = True, *, driver: object = None, out: Tensor | None = None
+) -> Any:
     """(U, S, V^H) with A = U diag(S) V^H, singular values in descending order."""
     need_matrices("linalg.svd", A, square=False)
     return given(out, Svd(_svd(A, full_matrices)))
 
 
-def _svd(A: Any, whole: bool) -> tuple[Any, Any, Any]:
+def _svd(A: Tensor, whole: bool) -> tuple[Any, Any, Any]:
     u, s, vh = LinalgSvd.apply(A)
     rows, columns = A._shape[-2:]
     if whole and rows != columns:  # what is added is free to choose, and has no derivative
@@ -120,13 +122,15 @@ def _svd(A: Any, whole: bool) -> tuple[Any, Any, Any]:
     return columns_first(u), s, columns_first(vh)
 
 
-def svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:
+def svdvals(A: Tensor, *, driver: object = None, out: Tensor | None = None) -> Any:
     """The singular values, in descending order."""
     need_matrices("linalg.svdvals", A, square=False)
     return given(out, LinalgSvd.apply(A)[1])
 
 
-def legacy_svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
+def legacy_svd(
+    input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Tensor | None = None
+) -> Any:
     """(U, S, V) with input = U diag(S) V^H; zeros for U and V unless `compute_uv`."""
     need_matrices("svd", input, "input", False)
     if not compute_uv:
@@ -140,7 +144,7 @@ def legacy_svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: A
 
 
 def svd_lowrank(
-    A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Any, Any, Any]:
     """(U, S, V) of about the q largest singular values, by a random projection.
 
@@ -161,7 +165,7 @@ def svd_lowrank(
     return (v, s, u) if wide else (u, s, v)
 
 
-def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
     """(U, S, V) of the principal components of the rows of A."""
     need_tensor("pca_lowrank", A, "A")
     rows, columns = A._shape[-2:]
@@ -179,7 +183,7 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
 # -- QR ----------------------------------------------------------------------------------------------------------------
 
 
-def _qr(A: Any) -> tuple[Any, Any]:
+def _qr(A: Tensor) -> tuple[Any, Any]:
     """The thin factors; of a wide matrix by its first columns."""
     rows, columns = A._shape[-2:]
     if rows >= columns:
@@ -188,7 +192,7 @@ def _qr(A: Any) -> tuple[Any, Any]:
     return q, columns_first(cat([r, adjoint(q) @ A[..., rows:]], -1))
 
 
-def qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
+def qr(A: Tensor, mode: str = "reduced", *, out: Tensor | None = None) -> Any:
     """(Q, R) with A = Q R; mode "reduced", "complete" (all columns of Q), or "r" (an empty Q)."""
     need_matrices("linalg.qr", A, square=False)
     if mode not in ("reduced", "complete", "r"):
@@ -209,7 +213,7 @@ def qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
     return given(out, Qr((q, r)))
 
 
-def legacy_qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
+def legacy_qr(input: Tensor, some: bool = True, *, out: Tensor | None = None) -> Any:
     """(Q, R) with input = Q R, thin if `some`."""
     return given(out, LegacyQr(qr(input, "reduced" if some else "complete")))
 
@@ -217,7 +221,7 @@ def legacy_qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
 # -- made of these -----------------------------------------------------------------------------------------------------
 
 
-def _limit(A: Any, largest: Any, atol: Any, rtol: Any) -> Any:
+def _limit(A: Tensor, largest: object, atol: Any, rtol: Tensor | float | None) -> Any:
     """Below what a singular value counts as 0. Shapes: as `largest`, an array."""
     values = [None if t is None else _array(t) for t in (atol, rtol)]
     absolute, relative = values
@@ -228,11 +232,11 @@ def _limit(A: Any, largest: Any, atol: Any, rtol: Any) -> Any:
     return np.maximum(absolute, relative * largest)
 
 
-def _array(tolerance: Any) -> Any:
+def _array(tolerance: Tensor | float) -> Any:
     return host.to_numpy(tolerance) if isinstance(tolerance, Tensor) else np.asarray(tolerance)
 
 
-def _sizes_of_values(name: str, A: Any, hermitian: bool) -> Any:
+def _sizes_of_values(name: str, A: Tensor, hermitian: bool) -> Any:
     """Absolute eigenvalues or singular values, as an array."""
     array = host.to_numpy(A)
     if hermitian:
@@ -241,13 +245,13 @@ def _sizes_of_values(name: str, A: Any, hermitian: bool) -> Any:
 
 
 def matrix_rank(
-    A: Any,
-    tol: Any = None,
+    A: Tensor,
+    tol: object = None,
     hermitian: bool = False,
     *,
-    atol: Any = None,
+    atol: object = None,
     rtol: Any = None,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """How many singular values are above max(atol, rtol * the largest)."""
     need_matrices("linalg.matrix_rank", A, square=hermitian)
@@ -262,13 +266,13 @@ def matrix_rank(
 
 
 def pinv(
-    A: Any,
-    rcond: Any = None,
+    A: Tensor,
+    rcond: Tensor | float | None = None,
     hermitian: bool = False,
     *,
-    atol: Any = None,
-    rtol: Any = None,
-    out: Any = None,
+    atol: object = None,
+    rtol: Tensor | float | None = None,
+    out: Tensor | None = None,
 ) -> Any:
     """The pseudoinverse: singular values up to max(atol, rtol * the largest) count as 0."""
     need_matrices("linalg.pinv", A, square=hermitian)
@@ -289,12 +293,12 @@ def pinv(
     return given(out, LinalgPinv.apply(A, (left * inverted[..., None, :]) @ right))
 
 
-def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Any:
     """The pseudoinverse: singular values up to rcond times the largest count as 0."""
     return pinv(input, rcond)
 
 
-def cond(A: Any, p: Any = None, *, out: Any = None) -> Any:
+def cond(A: Tensor, p: object = None, *, out: Tensor | None = None) -> Any:
     """The condition number in a norm: the ratio of singular values (2, -2), else |A| |A^-1|."""
     from weft.functional.linalg.norms import matrix_norm
 

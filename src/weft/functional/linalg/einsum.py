@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import logical_strides
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import contiguous_strides, elementwise_strides, is_contiguous
@@ -86,7 +87,7 @@ def _names(term: str, rank: int, equation: str) -> list[Any]:
     return [*before, *(range(-dots, 0) if ellipsis else ()), *after]
 
 
-def _take_diagonals(x: Any, names: list[Any]) -> tuple[Any, list[Any]]:
+def _take_diagonals(x: Tensor, names: list[int | str]) -> tuple[Any, list[Any]]:
     if len(set(names)) == len(names):
         return x, names
     for name in list(dict.fromkeys(names)):
@@ -98,14 +99,14 @@ def _take_diagonals(x: Any, names: list[Any]) -> tuple[Any, list[Any]]:
     return x, names
 
 
-def _sum_out(x: Any, names: list[Any], needed: set[Any]) -> tuple[Any, list[Any]]:
+def _sum_out(x: Tensor, names: list[int | str], needed: set[object]) -> tuple[Any, list[Any]]:
     axes = tuple([axis for axis, name in enumerate(names) if name not in needed])
     if not axes:
         return x, names
     return reduce("sum", x, axes), [name for name in names if name in needed]
 
 
-def _sizes(operands: list[Any], names: list[list[Any]], equation: str) -> dict[Any, int]:
+def _sizes(operands: list[Any], names: list[list[object]], equation: str) -> dict[Any, int]:
     sizes: dict[Any, int] = {}
     for x, term in zip(operands, names, strict=True):
         for name, size in zip(term, x._shape, strict=True):
@@ -120,7 +121,12 @@ def _sizes(operands: list[Any], names: list[list[Any]], equation: str) -> dict[A
 
 
 def _join(
-    a: Any, names_a: list[Any], b: Any, names_b: list[Any], needed: set[Any], sizes: dict[Any, int]
+    a: Tensor,
+    names_a: list[int | str],
+    b: Tensor,
+    names_b: list[int | str],
+    needed: set[object],
+    sizes: dict[object, int],
 ) -> tuple[Any, list[Any]]:
     """One matmul: shared and needed names are batch, shared and no longer needed ones are summed."""
     shared = [n for n in names_a if n in names_b]
@@ -142,7 +148,7 @@ def _join(
 
 
 def _multiplied(
-    a: Any, names_a: list[Any], b: Any, names_b: list[Any], order: list[Any]
+    a: Tensor, names_a: list[str], b: Tensor, names_b: list[str], order: list[str]
 ) -> tuple[Any, list[Any]]:
     """Elementwise products, where no name is summed: over the names of either, in the order of the result."""
     names = [n for n in order if n in names_a or n in names_b]
@@ -159,7 +165,12 @@ def _multiplied(
     return result, names
 
 
-def _laid_out(result: Any, order: tuple[int, ...], names: list[Any], pair: Any) -> Any:
+def _laid_out(
+    result: Tensor,
+    order: tuple[int, ...],
+    names: list[int | str],
+    pair: tuple[list[int | str], ...],
+) -> Any:
     """The result of a product with its dimensions in order; in memory the columns come before the rows where the result
     has them so, and whatever is a row or a column behind what is both."""
     if order == tuple(range(len(order))):
@@ -180,13 +191,15 @@ def _laid_out(result: Any, order: tuple[int, ...], names: list[Any], pair: Any) 
     return moved
 
 
-def _arranged(x: Any, names: list[Any], order: list[Any], sizes: dict[Any, int]) -> Any:
+def _arranged(
+    x: Tensor, names: list[int | str], order: list[int | str], sizes: dict[object, int]
+) -> Any:
     x = permute(x, tuple([names.index(n) for n in order]))
     return expand(x, tuple([sizes[n] for n in order]))
 
 
 @composed_of_primitives
-def einsum(equation: str, *operands: Any) -> Any:
+def einsum(equation: str, *operands: Tensor) -> Any:
     """Products of operands, summed over the names that the result does not have. Errors: ShapeError."""
     tensors = (
         list(operands[0])
@@ -213,7 +226,13 @@ def einsum(equation: str, *operands: Any) -> Any:
     return _finished(x, term, result, pair, len(pairs) == 1)
 
 
-def _finished(x: Any, term: list[Any], result: list[Any], pair: Any, alone: bool) -> Any:
+def _finished(
+    x: Tensor,
+    term: list[int | str],
+    result: list[int | str],
+    pair: tuple[list[int | str], ...] | None,
+    alone: bool,
+) -> Any:
     """What names are left over summed, and the dimensions in order: as a view of a single operand."""
     if alone and len(term) > len(result) and x._dtype.category < 2:
         x = cast(x, dtypes.int64)  # a sum of integers, as `sum`

@@ -9,20 +9,27 @@ so it can be differentiated again, and forward mode is its transpose. What users
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.autograd.backward import grad
 from weft.autograd.function import Function
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
+from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError, LinAlgError, ShapeError
 from weft.functional.support import host
 from weft.functional.support.blas_threads import limited
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, transpose, where
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
+
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
+
 
 # -- arguments -----------------------------------------------------------------------------------------------------
 
@@ -49,7 +56,7 @@ def need_matrices(name: str, x: Any, argument: str = "A", square: bool = True) -
     return x
 
 
-def need_precise(name: str, x: Any, argument: str = "A") -> None:
+def need_precise(name: str, x: Tensor, argument: str = "A") -> None:
     """Errors: DTypeError on integers and half types."""
     if x._dtype.category < 2:
         text = f"{name}: Expected a floating point or complex tensor as input. Got {TYPE_NAMES[x._dtype.name]}"
@@ -65,7 +72,7 @@ def need_precise(name: str, x: Any, argument: str = "A") -> None:
     )
 
 
-def need_same(name: str, a: Any, b: Any) -> None:
+def need_same(name: str, a: Tensor, b: Tensor) -> None:
     """Errors: DTypeError where two operands differ in type."""
     if a._dtype is not b._dtype:
         raise DTypeError(
@@ -85,28 +92,28 @@ def failure(name: str, text: str, got: str, fix: str) -> LinAlgError:
 # -- parts of matrices ---------------------------------------------------------------------------------------------
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: Tensor) -> Any:
     """The conjugate transpose, as a value of its own: a view would give the operand a storage, inside a derivative."""
     turned = transpose(x)
     return call("conj", turned) if x._dtype.is_complex else turned
 
 
-def diagonal_matrix(x: Any) -> Any:
+def diagonal_matrix(x: Tensor) -> Any:
     """Square matrices with given diagonals."""
     return where(host.from_numpy(np.eye(x.shape[-1], dtype=bool)), x.unsqueeze(-2), 0)
 
 
-def identity(size: int, dtype: Any) -> Any:
+def identity(size: int, dtype: DType) -> Any:
     """The identity matrix."""
     return host.from_numpy(np.eye(size), dtype)
 
 
-def skew(x: Any) -> Any:
+def skew(x: Tensor) -> Any:
     """x - x^H."""
     return x - adjoint(x)
 
 
-def divided(turned: Any, gap: Any, values: Any) -> Any:
+def divided(turned: Tensor, gap: Tensor, values: Tensor | None) -> Any:
     """(turned - turned^H) / gap off the diagonal, with the inner products `turned` of vectors and their cotangents.
 
     Where two values coincide it is 0 if the gradient does not depend on how their vectors were chosen: what is divided
@@ -129,7 +136,7 @@ def divided(turned: Any, gap: Any, values: Any) -> Any:
     return where(diagonal, 0, where(same, doubtful, part / where(same, 1, gap)))
 
 
-def _largest(x: Any) -> Any:
+def _largest(x: Tensor) -> Any:
     """The largest element of each matrix."""
     if 0 in x._shape:
         return full((*x._shape[:-2], 1, 1), 0, x._dtype)
@@ -139,7 +146,7 @@ def _largest(x: Any) -> Any:
 # -- Functions -----------------------------------------------------------------------------------------------------
 
 
-def keep(ctx: Any, pull: Any, outputs: tuple[Any, ...], *saved: Any) -> Any:
+def keep(ctx: Any, pull: object, outputs: tuple[Tensor, ...], *saved: Tensor) -> Any:
     """At the end of forward: what the derivative needs."""
     ctx.save_for_backward(*saved)
     ctx.set_materialize_grads(False)
@@ -148,7 +155,7 @@ def keep(ctx: Any, pull: Any, outputs: tuple[Any, ...], *saved: Any) -> Any:
     return outputs if len(outputs) > 1 else outputs[0]
 
 
-def is_plain(x: Any) -> bool:
+def is_plain(x: Tensor) -> bool:
     """Whether nobody follows what is made of a value: no gradient, no tangent, no transform."""
     mode = tapes.tape().mode
     return mode.duals is None and mode.extra is None and not (mode.grad and x.requires_grad)
@@ -160,14 +167,14 @@ class Factored(Function):
     _ending = "Backward0"
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Any) -> Any:
+    def backward(ctx: Any, *cotangents: Tensor | None) -> Any:
         """The rule; nothing where no cotangent arrives."""
         if all(g is None for g in cotangents):
             return (None,) * len(ctx.needs_input_grad)
         return ctx.rule(ctx.saved_tensors, *cotangents)
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
         """The transpose of the rule, which is linear in the cotangents."""
         mode = tapes.tape().mode
         tracked, mode.grad = mode.grad, True
@@ -183,7 +190,7 @@ class Factored(Function):
             mode.grad = tracked
 
 
-def _transposed(seeds: list[Any], pairs: list[tuple[Any, Any]]) -> Any:
+def _transposed(seeds: list[Tensor], pairs: list[tuple[Any, Any]]) -> Any:
     """Tangents of outputs from those of inputs."""
     pairs = [(p, t) for p, t in pairs if p is not None and p.requires_grad]
     wanted = [seed for seed in seeds if seed.requires_grad]
@@ -198,7 +205,9 @@ def _transposed(seeds: list[Any], pairs: list[tuple[Any, Any]]) -> Any:
     return pushed if len(pushed) > 1 else pushed[0]
 
 
-def lapack(name: str, function: Any, *arrays: Any, **options: Any) -> Any:
+def lapack(
+    name: str, function: Callable[..., object], *arrays: np.ndarray, **options: object
+) -> Any:
     """A function of NumPy or SciPy. Errors: LinAlgError."""
     try:
         with np.errstate(all="ignore"):
@@ -209,7 +218,7 @@ def lapack(name: str, function: Any, *arrays: Any, **options: Any) -> Any:
         ) from error
 
 
-def each(function: Any, array: Any, *others: Any) -> list[Any]:
+def each(function: Any, array: np.ndarray, *others: Any) -> list[Any]:
     """A function of single matrices over a batch: its outputs, stacked."""
     lead = array.shape[:-2]
     if not lead:
@@ -230,7 +239,7 @@ class LinalgSolveEx(Factored):
     """A X = B for X."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any, b: Any) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor, b: Tensor) -> Any:
         """X."""
         arrays = host.to_numpy(a), host.to_numpy(b)
         found = lapack("linalg.solve", np.linalg.solve, *arrays)
@@ -238,7 +247,7 @@ class LinalgSolveEx(Factored):
         return keep(ctx, LinalgSolveEx.pull, (x,), a, x)
 
     @staticmethod
-    def pull(saved: Any, g: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """The transposed system."""
         a, x = saved
         right = LinalgSolveEx.apply(adjoint(a), g)
@@ -249,14 +258,14 @@ class LinalgInvEx(Factored):
     """The inverse."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor) -> Any:
         """A^-1."""
         found = lapack("linalg.inv", np.linalg.inv, host.to_numpy(a))
         x = host.from_numpy(found, a._dtype)
         return keep(ctx, LinalgInvEx.pull, (x,), x)
 
     @staticmethod
-    def pull(saved: Any, g: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """-X^H g X^H."""
         (x,) = saved
         turned = adjoint(x)
@@ -267,7 +276,7 @@ class LinalgSolveTriangular(Factored):
     """A X = B for X, A upper or lower triangular (what lies on the other side is not read)."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    def forward(ctx: Any, a: Tensor, b: Tensor, upper: bool, unit: bool) -> Any:
         """X."""
         found = _substituted(host.to_numpy(a), host.to_numpy(b), upper, unit)
         x = host.from_numpy(found, a._dtype)
@@ -276,7 +285,7 @@ class LinalgSolveTriangular(Factored):
         return x
 
     @staticmethod
-    def pull(saved: Any, g: Any, upper: bool, unit: bool) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor, upper: bool, unit: bool) -> Any:
         """The transposed system, and the triangle of the product."""
         a, x = saved
         right = LinalgSolveTriangular.apply(adjoint(a), g, not upper, unit)
@@ -285,7 +294,7 @@ class LinalgSolveTriangular(Factored):
         return part, right, None, None
 
 
-def _substituted(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
+def _substituted(matrix: np.ndarray, right: np.ndarray, upper: bool, unit: bool) -> Any:
     """Back substitution; a zero on the diagonal gives infinities, as in LAPACK."""
     if matrix.shape[:-2] != right.shape[:-2]:
         lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
@@ -295,14 +304,14 @@ def _substituted(matrix: Any, right: Any, upper: bool, unit: bool) -> Any:
         return np.zeros(right.shape, right.dtype)
     solve = host.routine("trtrs", matrix.dtype)
 
-    def one(a: Any, b: Any) -> Any:
+    def one(a: np.ndarray, b: np.ndarray) -> Any:
         x, zero = solve(a.T, b, lower=upper, trans=1, unitdiag=unit)  # rows are LAPACK's columns
         return (_by_rows(np.triu(a) if upper else np.tril(a), b, upper) if zero else x,)
 
     return each(one, matrix, right)[0]
 
 
-def _by_rows(a: Any, b: Any, upper: bool) -> Any:
+def _by_rows(a: np.ndarray, b: np.ndarray, upper: bool) -> Any:
     """Substitution that divides by zeros."""
     x = np.zeros_like(b)
     order = range(len(a) - 1, -1, -1) if upper else range(len(a))
@@ -316,7 +325,7 @@ class LinalgCholeskyEx(Factored):
     """A = L L^H of Hermitian positive definite matrices; reads the lower triangle."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor) -> Any:
         """(L, per matrix 0 or the order of the first minor that is not positive definite)."""
         array = host.to_numpy(a)
         factor, info = each(_cholesky, array)
@@ -327,7 +336,7 @@ class LinalgCholeskyEx(Factored):
         return lower, infos
 
     @staticmethod
-    def pull(saved: Any, g: Any, _: Any = None) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor, _: Tensor | None = None) -> Any:
         """Source: Murray (2016), symmetrised."""
         (lower,) = saved
         inner = (adjoint(lower) @ g).tril()
@@ -336,7 +345,7 @@ class LinalgCholeskyEx(Factored):
         return adjoint(LinalgSolveTriangular.apply(adjoint(lower), adjoint(half), True, False))
 
 
-def _cholesky(matrix: Any) -> tuple[Any, Any]:
+def _cholesky(matrix: np.ndarray) -> tuple[Any, Any]:
     if not matrix.size:
         return matrix, np.int32(0)
     factor, info = host.routine("potrf", matrix.dtype)(matrix, lower=1, clean=1)
@@ -347,7 +356,7 @@ class LinalgEigh(Factored):
     """Eigenvalues (ascending) and orthonormal eigenvectors of Hermitian matrices."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any, lower: bool) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor, lower: bool) -> Any:
         """(w, V)."""
         found = lapack("linalg.eigh", np.linalg.eigh, host.to_numpy(a), UPLO="L" if lower else "U")
         w = host.from_numpy(found[0], a._dtype.to_real())
@@ -355,7 +364,7 @@ class LinalgEigh(Factored):
         return keep(ctx, LinalgEigh.pull, (w, v), w, v)
 
     @staticmethod
-    def pull(saved: Any, values: Any, vectors: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], values: Tensor | None, vectors: Tensor | None) -> Any:
         """Where eigenvalues repeat: see `divided`."""
         w, v = saved
         inner = None if values is None else cast(diagonal_matrix(values), v._dtype)
@@ -371,7 +380,7 @@ class LinalgEig(Factored):
     """Eigenvalues and normalised eigenvectors of square matrices, complex."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any) -> Any:
+    def forward(ctx: Any, a: Tensor) -> Any:
         """(w, V)."""
         found = lapack("linalg.eig", np.linalg.eig, host.to_numpy(a))
         kind = a._dtype.to_complex()
@@ -382,7 +391,9 @@ class LinalgEig(Factored):
         return w, v
 
     @staticmethod
-    def pull(saved: Any, real: bool, values: Any, vectors: Any) -> Any:
+    def pull(
+        saved: tuple[Tensor, ...], real: bool, values: Tensor | None, vectors: Tensor | None
+    ) -> Any:
         """Source: Boeddeker et al. (2017), with the norm of the vectors held at 1."""
         w, v = saved
         turned = adjoint(v)
@@ -403,14 +414,14 @@ class LinalgQr(Factored):
     """A = Q R of matrices that are at least as high as wide, Q as wide as A."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor) -> Any:
         """(Q, R)."""
         found = lapack("linalg.qr", np.linalg.qr, host.to_numpy(a))
         q, r = (host.from_numpy(np.ascontiguousarray(part), a._dtype) for part in found)
         return keep(ctx, LinalgQr.pull, (q, r), q, r)
 
     @staticmethod
-    def pull(saved: Any, left: Any, right: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], left: Tensor | None, right: Tensor | None) -> Any:
         """Source: Walter and Lehmann (2018)."""
         q, r = saved
         if right is not None:
@@ -431,13 +442,13 @@ class LinalgLu(Factored):
     """The factors of square matrices that need no exchange of rows, below and above the diagonal of one matrix."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any, factors: Any) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor, factors: np.ndarray) -> Any:
         """L - 1 + U, as computed before."""
         made = host.from_numpy(factors, a._dtype)
         return keep(ctx, LinalgLu.pull, (made,), made)
 
     @staticmethod
-    def pull(saved: Any, g: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H."""
         (factors,) = saved
         lower, upper = factors.tril(-1), factors.triu()
@@ -452,13 +463,13 @@ class LinalgPinv(Factored):
     """The pseudoinverse, given; its derivative where the rank stays."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any, array: Any) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor, array: np.ndarray) -> Any:
         """A^+, as computed before."""
         made = host.from_numpy(array, a._dtype)
         return keep(ctx, LinalgPinv.pull, (made,), a, made)
 
     @staticmethod
-    def pull(saved: Any, g: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """Source: Golub and Pereyra (1973)."""
         a, p = saved
         turned, up = adjoint(g), adjoint(p)
@@ -472,13 +483,13 @@ class LinalgMatrixExp(Factored):
     """The exponential of square matrices."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor) -> Any:
         """exp(A)."""
         made = host.from_numpy(_exponential(host.to_numpy(a)), a._dtype)
         return keep(ctx, LinalgMatrixExp.pull, (made,), a)
 
     @staticmethod
-    def pull(saved: Any, g: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """The corner of the exponential of [[A^H, g], [0, A^H]]. Source: Al-Mohy and Higham (2009)."""
         from weft.functional.shape.concat import cat
 
@@ -490,7 +501,7 @@ class LinalgMatrixExp(Factored):
         return LinalgMatrixExp.apply(cat([upper, lower], -2))[..., :size, size:]
 
 
-def _exponential(array: Any) -> Any:
+def _exponential(array: np.ndarray) -> Any:
     from scipy.linalg import expm
 
     wide = array.astype(

@@ -10,6 +10,7 @@ import numpy as np
 from weft.engine.api.api_function import publish
 from weft.engine.api.call_cache import Part
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ShapeError
 from weft.functional.linalg.factorizations import (
     adjoint,
@@ -31,11 +32,11 @@ from weft.tensor.arguments import describe, need_tensor
 Geqrf = result_type("geqrf")
 
 
-def geqrf(input: Any, *, out: Any = None) -> Any:
+def geqrf(input: Tensor, *, out: Tensor | None = None) -> Any:
     """(a, tau): R above the diagonal and the Householder vectors below it, as LAPACK leaves them."""
     need_matrices("geqrf", input, "input", False)
 
-    def one(matrix: Any) -> Any:
+    def one(matrix: np.ndarray) -> Any:
         if not matrix.size:
             return matrix, np.zeros(min(matrix.shape), matrix.dtype)
         return host.routine("geqrf", matrix.dtype)(matrix)[:2]
@@ -46,7 +47,7 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
 
 
 @Part
-def _reflected(name: str, A: Any, tau: Any, start: Any, backwards: bool, turned: bool) -> Any:
+def _reflected(name: str, A: Any, tau: Tensor, start: Tensor, backwards: bool, turned: bool) -> Any:
     """H_1 H_2 ... H_k applied to `start` from the left (its adjoint if `turned`)."""
     count = tau._shape[-1]
     order = range(count - 1, -1, -1) if backwards else range(count)
@@ -60,7 +61,7 @@ def _reflected(name: str, A: Any, tau: Any, start: Any, backwards: bool, turned:
     return start
 
 
-def householder_product(A: Any, tau: Any, *, out: Any = None) -> Any:
+def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Any:
     """The first columns of the product of Householder reflections, given as LAPACK leaves them."""
     need_matrices("linalg.householder_product", A, square=False)
     need_same("linalg.householder_product", A, tau)
@@ -79,7 +80,7 @@ def householder_product(A: Any, tau: Any, *, out: Any = None) -> Any:
     return given(out, columns_first(made))
 
 
-def _reflected_identity(A: Any, tau: Any) -> Any:
+def _reflected_identity(A: Any, tau: object) -> Any:
     """`householder_product` as a composition."""
     start = host.from_numpy(np.eye(*A._shape[-2:]), A._dtype).expand(A._shape)
     made = _reflected("householder_product", A, tau, start, True, False)
@@ -88,7 +89,7 @@ def _reflected_identity(A: Any, tau: Any) -> Any:
     return made
 
 
-def _q_columns(matrix: Any, tau: Any) -> Any:
+def _q_columns(matrix: np.ndarray, tau: np.ndarray) -> Any:
     """The columns of Q by LAPACK."""
     if not tau.size:
         return np.eye(*matrix.shape, dtype=matrix.dtype)
@@ -97,7 +98,7 @@ def _q_columns(matrix: Any, tau: Any) -> Any:
     return host.routine(name, matrix.dtype)(matrix, tau, lwork=work)[0]
 
 
-def _check_ormqr(input: Any, tau: Any, other: Any, side: int) -> None:
+def _check_ormqr(input: Tensor, tau: Tensor, other: Tensor, side: int) -> None:
     """Errors: ShapeError where the operands of `ormqr` do not fit together."""
     for name, x, least in (("input", input, 2), ("other", other, 2), ("tau", tau, 1)):
         if len(need_tensor("ormqr", x, name)._shape) < least:
@@ -114,7 +115,7 @@ def _check_ormqr(input: Any, tau: Any, other: Any, side: int) -> None:
     _refuse_ormqr(text, input, tau, other)
 
 
-def _refuse_ormqr(text: str, input: Any, tau: Any, other: Any) -> NoReturn:
+def _refuse_ormqr(text: str, input: Tensor, tau: Tensor, other: Tensor) -> NoReturn:
     raise ShapeError(
         f"torch.ormqr: {text}",
         expected="what geqrf gives, and as many rows (columns for left=False) in other as in input",
@@ -124,13 +125,13 @@ def _refuse_ormqr(text: str, input: Any, tau: Any, other: Any) -> NoReturn:
 
 
 def ormqr(
-    input: Any,
-    tau: Any,
-    other: Any,
+    input: Tensor,
+    tau: Tensor,
+    other: Tensor,
     left: bool = True,
     transpose: bool = False,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """Q C, Q^H C, C Q or C Q^H with the Q of Householder reflections and C = `other`."""
     _check_ormqr(input, tau, other, -2 if left else -1)
@@ -139,7 +140,7 @@ def ormqr(
     need_same("ormqr", input, other)
     vectors = input[..., : tau._shape[-1]]
 
-    def reflected(vectors: Any, tau: Any, other: Any) -> Any:
+    def reflected(vectors: Tensor, tau: Tensor, other: Tensor) -> Any:
         """The same as a composition."""
         if left:
             return _reflected("ormqr", vectors, tau, other, not transpose, transpose)
@@ -154,7 +155,9 @@ def ormqr(
     )
 
 
-def _times_q(vectors: Any, tau: Any, other: Any, left: bool, turned: bool) -> Any:
+def _times_q(
+    vectors: np.ndarray, tau: np.ndarray, other: np.ndarray, left: bool, turned: bool
+) -> Any:
     """A product with Q by LAPACK."""
     if not tau.size or not other.size:
         return other

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from weft.autograd.backward import grad
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
 from weft.functional.linalg.factorizations import Factored, each, keep
 from weft.functional.support import host
@@ -23,7 +24,9 @@ class _Valued(Factored):
     """A value that has been computed, and the rule for its derivative."""
 
     @staticmethod
-    def forward(ctx: Any, compute: Any, rule: Any, *tensors: Any) -> Any:
+    def forward(
+        ctx: Any, compute: Callable[..., object], rule: Callable[..., Tensor], *tensors: Tensor
+    ) -> Any:
         """The value of arrays; the rule takes the tensors, the value and its cotangent."""
         made = host.from_numpy(compute(*map(host.to_numpy, tensors)), tensors[0]._dtype)
         keep(ctx, None, (made,), *tensors, made)
@@ -31,12 +34,14 @@ class _Valued(Factored):
         return made
 
 
-def composed(composition: Callable[..., Any]) -> Callable[..., Any]:
+def composed(composition: Callable[..., object]) -> Callable[..., Any]:
     """The rule for the value of a composition of tensors: its own derivative."""
     return lambda *saved: _pulled(composition, saved[:-2], saved[-1])
 
 
-def _pulled(composition: Any, tensors: Any, cotangent: Any) -> list[Any]:
+def _pulled(
+    composition: Callable[..., object], tensors: tuple[Tensor, ...], cotangent: Tensor
+) -> list[Any]:
     """The cotangents of what a composition is made of. Where nobody asks for the next derivative, what is recorded
     for this one is forgotten with it."""
     mode = tapes.tape().mode
@@ -59,12 +64,12 @@ def _record(name: str) -> type[Factored]:
     return type(name, (_Valued,), {"__doc__": _Valued.__doc__})
 
 
-def valued(name: str, compute: Callable[..., Any], rule: Callable[..., Any]) -> Any:
+def valued(name: str, compute: Callable[..., object], rule: Callable[..., object]) -> Any:
     """A function of tensors with the value of `compute`, which takes and gives arrays. `rule` takes the tensors, the
     value and its cotangent and gives the tensors' cotangents; `name` is that of the gradient record."""
     return lambda *tensors: _record(name).apply(compute, rule, *tensors)
 
 
-def by_matrix(routine: Callable[..., Any]) -> Callable[..., Any]:
+def by_matrix(routine: Callable[..., Tensor]) -> Callable[..., Any]:
     """What computes one matrix from a matrix and others, for batches of them."""
     return lambda *arrays: each(lambda *parts: (routine(*parts),), *arrays)[0]

@@ -26,7 +26,14 @@ from weft.tensor.arguments import describe, need_tensor
 Lstsq = result_type("linalg_lstsq")
 
 
-def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None, out: Any = None) -> Any:
+def lstsq(
+    A: Tensor,
+    B: Tensor,
+    rcond: object = None,
+    *,
+    driver: str | None = None,
+    out: Tensor | None = None,
+) -> Any:
     """(solution, residuals, rank, singular values) of the X that minimises |A X - B|."""
     need_matrices("torch.linalg.lstsq", A, "input", False)
     need_tensor("linalg.lstsq", B, "B", 2)
@@ -61,7 +68,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None, out: 
     return given(out, found, converts=True)
 
 
-def _least_squares(A: Any, B: Any, rcond: Any) -> tuple[Any, Any]:
+def _least_squares(A: Tensor, B: Any, rcond: Any) -> tuple[Any, Any]:
     """X, the shortest of those that minimise |A X - B|, and the ranks where they come with it."""
     relative = None if rcond is None else _number_of(rcond)
     if relative is not None and relative.dtype.kind not in "fiub":
@@ -77,7 +84,7 @@ def _least_squares(A: Any, B: Any, rcond: Any) -> tuple[Any, Any]:
     limit = limit if relative is None else float(relative)
     ranks: list[Any] = []
 
-    def compute(a: Any, b: Any) -> Any:
+    def compute(a: np.ndarray, b: object) -> Any:
         found, counts = each(lambda one, right: _shortest(one, right, limit), a, b)
         ranks.append(host.from_numpy(np.asarray(counts, np.int64)))
         return found
@@ -86,7 +93,7 @@ def _least_squares(A: Any, B: Any, rcond: Any) -> tuple[Any, Any]:
     return solution, ranks[-1] if ranks else None
 
 
-def _shortest(a: Any, b: Any, limit: float) -> tuple[Any, int]:
+def _shortest(a: np.ndarray, b: np.ndarray, limit: float) -> tuple[Any, int]:
     """The least squares of one system and its rank, by a complete orthogonal factorization (LAPACK's gelsy)."""
     rows, columns = a.shape
     right = np.zeros((max(rows, columns), b.shape[1]), b.dtype)
@@ -97,7 +104,9 @@ def _shortest(a: Any, b: Any, limit: float) -> tuple[Any, int]:
     return found[1][:columns], found[3]
 
 
-def _of_solution(A: Any, B: Any, solution: Any, rank: Any, driver: str) -> tuple[Any, Any, Any]:
+def _of_solution(
+    A: Tensor, B: Tensor, solution: Tensor, rank: Tensor, driver: str
+) -> tuple[Any, Any, Any]:
     """Residuals (where A is high and has full rank), rank and singular values, as far as the driver gives them."""
     rows, columns = A._shape[-2:]
     real = A._dtype.to_real()
@@ -117,7 +126,7 @@ def _of_solution(A: Any, B: Any, solution: Any, rank: Any, driver: str) -> tuple
     return residuals, rank, values
 
 
-def _number_of(tolerance: Any) -> Any:
+def _number_of(tolerance: object) -> Any:
     return host.to_numpy(tolerance) if isinstance(tolerance, Tensor) else np.asarray(tolerance)
 
 

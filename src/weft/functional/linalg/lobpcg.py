@@ -27,20 +27,20 @@ _ROUNDS = 1000
 
 
 def lobpcg(
-    A: Any,
+    A: Tensor,
     k: int | None = None,
-    B: Any = None,
-    X: Any = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
     n: int | None = None,
-    iK: Any = None,
+    iK: Tensor | None = None,
     niter: int | None = None,
     tol: float | None = None,
     largest: bool | None = None,
     method: str | None = None,
     tracker: Any = None,
-    ortho_iparams: Any = None,
-    ortho_fparams: Any = None,
-    ortho_bparams: Any = None,
+    ortho_iparams: dict[str, int] | None = None,
+    ortho_fparams: dict[str, float] | None = None,
+    ortho_bparams: dict[str, bool] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) eigenvalues of A, or of A x = l B x, and their vectors, in columns.
 
@@ -96,7 +96,15 @@ def _end(values: Tensor, vectors: Tensor, count: int, high: bool) -> tuple[Tenso
 
 
 def _batch(
-    A: Any, count: int, B: Any, X: Any, width: int, iK: Any, niter: Any, tol: Any, high: bool
+    A: Tensor,
+    count: int,
+    B: Tensor | None,
+    X: Any,
+    width: int,
+    iK: Any,
+    niter: Any,
+    tol: Any,
+    high: bool,
 ) -> tuple[Tensor, Tensor]:
     """Matrix by matrix."""
     lead, size = A.shape[:-2], A.shape[-1]
@@ -121,7 +129,13 @@ def _batch(
 
 
 def _iterate(
-    A: Any, X: Any, B: Any, iK: Any, niter: int | None, tol: float | None, high: bool
+    A: Tensor,
+    X: Tensor,
+    B: Tensor | None,
+    iK: Tensor | None,
+    niter: int | None,
+    tol: float | None,
+    high: bool,
 ) -> tuple[Tensor, Tensor]:
     """Rounds until the residuals are small beside the values."""
     width = X.shape[-1]
@@ -142,7 +156,9 @@ def _iterate(
     return values, X
 
 
-def _best(A: Any, B: Any, space: Any, width: int, high: bool) -> tuple[Tensor, Tensor]:
+def _best(
+    A: Tensor, B: Tensor | None, space: Tensor, width: int, high: bool
+) -> tuple[Tensor, Tensor]:
     """Rayleigh and Ritz: the best pairs within a space. Directions that are in others already are left out."""
     space = space / space.norm(dim=0, keepdim=True).clamp_min(1e-300)
     sizes, turns = eigh(space.mH @ (space if B is None else B @ space))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.api.api_function import publish
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ShapeError
@@ -41,10 +42,10 @@ LuFactorEx = result_type("linalg_lu_factor_ex")
 LuWithInfo = result_type("_lu_with_info")
 
 
-def _lu_arrays(array: Any, pivot: bool) -> tuple[Any, Any, Any]:
+def _lu_arrays(array: np.ndarray, pivot: bool) -> tuple[Any, Any, Any]:
     """Compact factors, pivots from 1, infos."""
 
-    def one(matrix: Any) -> Any:
+    def one(matrix: np.ndarray) -> Any:
         count = min(matrix.shape)
         if not matrix.size:
             return matrix, np.arange(1, count + 1, dtype=np.int32), np.int32(0)
@@ -70,7 +71,7 @@ def _without_pivots(matrix: Any) -> tuple[Any, Any, Any]:
     return factors, np.arange(1, count + 1, dtype=np.int32), np.int32(info)
 
 
-def _check_pivots(pivots: Any, rows: int, low: str, high: str) -> None:
+def _check_pivots(pivots: np.ndarray, rows: int, low: str, high: str) -> None:
     """Errors: ArgumentError, in the words for what is too low or too high, for pivots outside 1 .. rows."""
     if ((pivots < 1) | (pivots > rows)).any():
         problem = low if (pivots < 1).any() else high
@@ -82,7 +83,7 @@ def _check_pivots(pivots: Any, rows: int, low: str, high: str) -> None:
         )
 
 
-def _orders(pivots: Any, rows: int) -> Any:
+def _orders(pivots: np.ndarray, rows: int) -> Any:
     """Which row of A comes to each place."""
     orders = []
     for exchanges in pivots.reshape((math.prod(pivots.shape[:-1]), pivots.shape[-1])).tolist():
@@ -93,7 +94,7 @@ def _orders(pivots: Any, rows: int) -> Any:
     return np.array(orders, np.int64).reshape((*pivots.shape[:-1], rows))
 
 
-def _factored(A: Any, pivot: bool) -> tuple[Any, Any, Any]:
+def _factored(A: Tensor, pivot: bool) -> tuple[Any, Any, Any]:
     """(compact factors, pivots and infos as arrays), with derivatives."""
     array = host.to_numpy(A)
     factors, pivots, infos = _lu_arrays(array, pivot)
@@ -115,7 +116,13 @@ def _factored(A: Any, pivot: bool) -> tuple[Any, Any, Any]:
     return columns_first(square), pivots, infos
 
 
-def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+def lu_factor_ex(
+    A: Tensor,
+    *,
+    pivot: bool = True,
+    check_errors: bool = False,
+    out: tuple[Tensor, ...] | None = None,
+) -> Any:
     """(compact LU factors, pivots from 1, info); info is not 0 where U is singular."""
     need_matrices("linalg.lu_factor_ex", A, square=False)
     factors, pivots, infos = _factored(A, pivot)
@@ -124,7 +131,7 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out:
     return given(out, LuFactorEx((factors, host.from_numpy(pivots), host.from_numpy(infos))))
 
 
-def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True, out: Tensor | None = None) -> Any:
     """(compact LU factors, pivots from 1). Errors: LinAlgError where U is singular; `lu_factor_ex` says so in info."""
     need_matrices("torch.linalg.lu_factor", A, square=False)
     factors, pivots, infos = _factored(A, pivot)
@@ -132,13 +139,15 @@ def lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     return given(out, LuFactor((factors, host.from_numpy(pivots))))
 
 
-def legacy_lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+def legacy_lu(
+    A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None
+) -> Any:
     """(compact LU factors, pivots from 1), and infos on request."""
     result = tuple(lu_factor_ex(A, pivot=pivot))
     return given(out, LuWithInfo(result) if get_infos else result[:2], converts=True)
 
 
-def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+def linalg_lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, ...] | None = None) -> Any:
     """(P, L, U) with A = P L U."""
     need_matrices("linalg.lu", A, square=False)
     factors, pivots, _ = _factored(A, pivot)
@@ -149,12 +158,12 @@ def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 
 
 def lu_unpack(
-    LU_data: Any,
-    LU_pivots: Any,
+    LU_data: Tensor,
+    LU_pivots: Tensor,
     unpack_data: bool = True,
     unpack_pivots: bool = True,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """(P, L, U) of compact factors and pivots; empty tensors for what is not asked for."""
     need_tensor("lu_unpack", LU_data, "LU_data")
@@ -184,7 +193,13 @@ def lu_unpack(
 
 
 def lu_solve_factored(
-    LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False, out: Any = None
+    LU: Tensor,
+    pivots: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+    out: Tensor | None = None,
 ) -> Any:
     """X with A X = B (X A = B unless `left`; A^H instead of A if `adjoint`), given the LU factors of A."""
     need_matrices("linalg.lu_solve", LU, "LU")
@@ -218,7 +233,7 @@ def lu_solve_factored(
     return given(out, columns_first(made) if left else made.contiguous())
 
 
-def _solved(LU: Any, pivots: Any, B: Any, left: bool, turned: bool) -> Any:
+def _solved(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, turned: bool) -> Any:
     """X by LAPACK where it has a routine for it, with the derivatives of substitutions."""
     if not left or 0 in B._shape or LU._shape[:-2] != B._shape[:-2]:
         return _back(LU, pivots, B, left, turned)
@@ -228,13 +243,13 @@ def _solved(LU: Any, pivots: Any, B: Any, left: bool, turned: bool) -> Any:
     if not np.diagonal(host.to_numpy(LU), axis1=-2, axis2=-1).all():  # zeros give infinities
         return _back(LU, pivots, B, left, turned)
 
-    def one(matrix: Any, places: Any, right: Any) -> Any:
+    def one(matrix: np.ndarray, places: np.ndarray, right: np.ndarray) -> Any:
         return host.routine("getrs", matrix.dtype)(matrix, places, right, trans=turn)[0]
 
-    def compute(lu: Any, b: Any) -> Any:
+    def compute(lu: np.ndarray, b: np.ndarray) -> Any:
         return by_matrix(one)(lu, exchanges, b)
 
-    def rule(lu: Any, b: Any, x: Any, g: Any) -> Any:
+    def rule(lu: Tensor, b: object, x: Tensor, g: Tensor) -> Any:
         right = _solved(lu, pivots, g, True, not turned)
         outer = -(x @ conjugated(right)) if turned else -(right @ conjugated(x))
         return _by_factors(lu, pivots, outer), right
@@ -242,7 +257,7 @@ def _solved(LU: Any, pivots: Any, B: Any, left: bool, turned: bool) -> Any:
     return valued("LinalgLuSolve", compute, rule)(LU, B)
 
 
-def _by_factors(LU: Any, pivots: Any, g: Any) -> Any:
+def _by_factors(LU: Tensor, pivots: object, g: Tensor) -> Any:
     """The cotangent of compact factors, from that of the matrix A = P L U."""
     turned = _rows(g, _orders(host.to_numpy(pivots), LU._shape[-1]))
     lower = LU.tril(-1) + identity(LU._shape[-1], LU._dtype)
@@ -250,7 +265,7 @@ def _by_factors(LU: Any, pivots: Any, g: Any) -> Any:
     return by_lower + (conjugated(lower) @ turned).triu()
 
 
-def _back(LU: Any, pivots: Any, B: Any, left: bool, turned: bool) -> Any:
+def _back(LU: Tensor, pivots: object, B: Tensor, left: bool, turned: bool) -> Any:
     if not left:  # X A = B is A^H X^H = B^H
         return conjugated(_back(LU, pivots, conjugated(B), True, not turned))
     orders = _orders(host.to_numpy(pivots), LU._shape[-1])
@@ -263,13 +278,13 @@ def _back(LU: Any, pivots: Any, B: Any, left: bool, turned: bool) -> Any:
     return substituted(LU, half, True)
 
 
-def _rows(x: Any, orders: Any) -> Any:
+def _rows(x: Tensor, orders: np.ndarray) -> Any:
     """The rows of matrices in another order."""
     index = host.from_numpy(np.ascontiguousarray(np.broadcast_to(orders, x._shape[:-1])))
     return x.gather(-2, index.unsqueeze(-1).expand(x._shape))
 
 
-def lu_solve(b: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Any:
     """X with A X = b, given the LU factors of A."""
     return lu_solve_factored(LU_data, LU_pivots, b, out=out)
 

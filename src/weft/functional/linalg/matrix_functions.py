@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from weft._typing import Shape
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.linalg.factorizations import (
     LinalgMatrixExp,
@@ -33,7 +35,7 @@ LdlFactor = result_type("linalg_ldl_factor")
 LdlFactorEx = result_type("linalg_ldl_factor_ex")
 
 
-def matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
+def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Any:
     """The n-th power of square matrices, by squaring; negative powers are those of the inverse."""
     need_tensor("linalg.matrix_power", A)
     if len(A._shape) < 2 or A._shape[-1] != A._shape[-2]:
@@ -51,7 +53,7 @@ def matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
     return given(out, call("clone", result) if result is A else result)
 
 
-def matrix_exp(A: Any) -> Any:
+def matrix_exp(A: Tensor) -> Any:
     """The exponential of square matrices."""
     need_tensor("linalg.matrix_exp", A)
     wide = widen(A)
@@ -59,7 +61,7 @@ def matrix_exp(A: Any) -> Any:
     return cast(LinalgMatrixExp.apply(wide), A._dtype)
 
 
-def multi_dot(tensors: Any, *, out: Any = None) -> Any:
+def multi_dot(tensors: list[Tensor], *, out: Tensor | None = None) -> Any:
     """The product of matrices in the cheapest order; the first and the last may be vectors."""
     parts = list(tensors)
     if len(parts) < 2:
@@ -113,18 +115,18 @@ def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return split
 
 
-def _chain(parts: list[Any], split: dict[tuple[int, int], int], i: int, j: int) -> Any:
+def _chain(parts: list[Tensor], split: dict[tuple[int, int], int], i: int, j: int) -> Any:
     if i == j:
         return parts[i]
     k = split[i, j]
     return _chain(parts, split, i, k) @ _chain(parts, split, k + 1, j)
 
 
-def _count(sizes: Any) -> int:
+def _count(sizes: Shape) -> int:
     return int(np.prod(sizes, dtype=np.int64))
 
 
-def tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
+def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Any:
     """The inverse of what tensordot does with A over its last dimensions; the first `ind` are the others."""
     need_tensor("linalg.tensorinv", A)
     if ind <= 0:
@@ -147,7 +149,9 @@ def tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
     return given(out, result.reshape(*columns, *rows))
 
 
-def tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
+def tensorsolve(
+    A: Tensor, B: Tensor, dims: Shape | None = None, *, out: Tensor | None = None
+) -> Any:
     """X with tensordot(A, X, X.ndim) = B; `dims` of A are moved to the end first."""
     need_tensor("linalg.tensorsolve", A)
     need_tensor("linalg.tensorsolve", B, "B", 2)
@@ -166,7 +170,7 @@ def tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
     return given(out, found.reshape(shape))
 
 
-def linalg_vander(x: Any, *, N: int | None = None) -> Any:
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Any:
     """Powers 0 .. N - 1 of each element, in a last dimension."""
     need_tensor("linalg.vander", x, "x")
     x = x if x._shape else x.unsqueeze(0)
@@ -188,7 +192,7 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:
     return cat([ones, columns.cumprod(-1)], -1)
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Any:
     """Powers of the elements of a vector, the highest first unless `increasing`."""
     need_tensor("vander", x, "x")
     if len(x._shape) != 1:
@@ -205,7 +209,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return result if increasing else result.flip(-1)
 
 
-def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """The diagonal of two dimensions (the last, unless given), as a view."""
     return A.diagonal(offset, dim1, dim2)
 
@@ -214,13 +218,13 @@ def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
 
 
 def ldl_factor_ex(
-    A: Any, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
+    A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Tensor | None = None
 ) -> Any:
     """(LD, pivots, info) of symmetric (or Hermitian) matrices, as LAPACK leaves them."""
     need_matrices("torch.linalg.ldl_factor_ex", A)
     name = "hetrf" if hermitian and A._dtype.is_complex else "sytrf"
 
-    def one(matrix: Any) -> Any:
+    def one(matrix: np.ndarray) -> Any:
         if not matrix.size:
             return matrix, np.zeros(0, np.int32), np.int32(0)
         factors, pivots, info = host.routine(name, matrix.dtype)(matrix, lower=1)
@@ -232,13 +236,15 @@ def ldl_factor_ex(
     return given(out, LdlFactorEx((made, host.from_numpy(pivots), host.from_numpy(infos))))
 
 
-def ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Any:
+def ldl_factor(A: Tensor, *, hermitian: bool = False, out: tuple[Tensor, ...] | None = None) -> Any:
     """(LD, pivots) of symmetric (or Hermitian) matrices, as LAPACK leaves them."""
     need_matrices("torch.linalg.ldl_factor", A)
     return given(out, LdlFactor(tuple(ldl_factor_ex(A, hermitian=hermitian))[:2]))
 
 
-def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any = None) -> Any:
+def ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None
+) -> Any:
     """X with A X = B, given the LDL factors of A."""
     need_matrices("torch.linalg.ldl_solve", LD, "LD")
     need_matrices("torch.linalg.ldl_solve", B, "B", False)
@@ -246,7 +252,7 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any
     lead = np.broadcast_shapes(LD._shape[:-2], B._shape[:-2])
     turned = bool(hermitian and LD._dtype.is_complex)
 
-    def one(factors: Any, places: Any, right: Any) -> Any:
+    def one(factors: np.ndarray, places: np.ndarray, right: np.ndarray) -> Any:
         return (_ldl_substituted(factors, places, right, turned),)
 
     arrays = [
@@ -258,7 +264,9 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any
     return given(out, underived("aten::linalg_ldl_solve", made, LD, B))
 
 
-def _ldl_substituted(factors: Any, pivots: Any, right: Any, turned: bool) -> Any:
+def _ldl_substituted(
+    factors: np.ndarray, pivots: np.ndarray, right: np.ndarray, turned: bool
+) -> Any:
     """Solve with the factors as LAPACK leaves them."""
     if not right.size:
         return right

@@ -6,7 +6,7 @@ again. Where singular values repeat, the gradient of what does not depend on the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,14 +15,18 @@ from weft.autograd.function import Function
 from weft.engine.dispatch.core_hooks import shapes_without_values
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
 from weft.functional.linalg.factorizations import adjoint, diagonal_matrix, divided, skew
 from weft.functional.support import host
 from weft.functional.support.blas_threads import linalg
 from weft.ops.primitives import full, where
 
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
 
-def singular_values(matrix: Any) -> Any:
+
+def singular_values(matrix: Tensor) -> Any:
     """The singular values of matrices in the last two dimensions, largest first. Reads the values."""
     if is_on_meta(matrix):
         return shapes_without_values(singular_values, (matrix,), {})
@@ -35,7 +39,7 @@ class LinalgSvd(Function):
     _ending = "Backward0"
 
     @staticmethod
-    def forward(ctx: Any, matrix: Any) -> Any:
+    def forward(ctx: FunctionCtx, matrix: Tensor) -> Any:
         """(U, S, V^H)."""
         arrays = linalg.svd(host.to_numpy(matrix), full_matrices=False)
         made = tuple(host.from_numpy(np.ascontiguousarray(array)) for array in arrays)
@@ -44,13 +48,15 @@ class LinalgSvd(Function):
         return made
 
     @staticmethod
-    def backward(ctx: Any, left: Any, values: Any, right: Any) -> Any:
+    def backward(
+        ctx: FunctionCtx, left: Tensor | None, values: Tensor | None, right: Tensor | None
+    ) -> Any:
         """Source: Wan and Zhang (2019) for complex matrices; only what does not depend on the choice of phases."""
         u, s, vh = ctx.saved_tensors
         return _pulled(u, s, vh, left, values, right)
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Any) -> Any:
+    def jvp(ctx: FunctionCtx, tangent: Tensor) -> Any:
         """The transpose of backward, which is linear in the cotangents."""
         saved = ctx.saved_tensors
         if tangent is None:
@@ -69,7 +75,14 @@ class LinalgSvd(Function):
             mode.grad = tracked
 
 
-def _pulled(u: Any, s: Any, vh: Any, left: Any, values: Any, right: Any) -> Any:
+def _pulled(
+    u: Tensor,
+    s: Tensor,
+    vh: Tensor,
+    left: Tensor | None,
+    values: Tensor | None,
+    right: Tensor | None,
+) -> Any:
     """The cotangent of A. With a and b half the sum and difference of what the vectors on both sides turn, it is
     a / (s_j - s_i) + b / (s_j + s_i) off the diagonal, where only the first is in question for equal values;
     on the diagonal the second turns phases."""

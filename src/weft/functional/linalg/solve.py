@@ -6,12 +6,14 @@ Matrices come in in the last two dimensions and are read at the call; what goes 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError
 from weft.functional.linalg.factorizations import (
@@ -38,6 +40,10 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
 from weft.tensor.arguments import describe, need_tensor
 
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
+
+
 InvEx = result_type("linalg_inv_ex")
 SolveEx = result_type("linalg_solve_ex")
 CholeskyEx = result_type("linalg_cholesky_ex")
@@ -48,10 +54,10 @@ TriangularSolve = result_type("triangular_solve")
 # -- inverses and systems --------------------------------------------------------------------------------------------
 
 
-def _infos(array: Any) -> Any:
+def _infos(array: np.ndarray) -> Any:
     """Per matrix, 0 or the first column whose pivot is exactly 0."""
 
-    def one(matrix: Any) -> Any:
+    def one(matrix: np.ndarray) -> Any:
         if not matrix.size:
             return (np.int32(0),)
         return (np.int32(host.routine("getrf", matrix.dtype)(matrix)[2]),)
@@ -59,7 +65,9 @@ def _infos(array: Any) -> Any:
     return each(one, array)[0]
 
 
-def check_regular(name: str, infos: Any, text: str = "The diagonal element {} is zero") -> None:
+def check_regular(
+    name: str, infos: np.ndarray, text: str = "The diagonal element {} is zero"
+) -> None:
     """Errors: LinAlgError on the first singular matrix."""
     if not infos.any():
         return
@@ -74,14 +82,14 @@ def check_regular(name: str, infos: Any, text: str = "The diagonal element {} is
     )
 
 
-def inv(A: Any, *, out: Any = None) -> Any:
+def inv(A: Tensor, *, out: Tensor | None = None) -> Any:
     """The inverse of square matrices. Errors: LinAlgError where one is singular."""
     need_matrices("linalg.inv", A)
     check_regular("linalg.inv", _infos(host.to_numpy(A)))
     return given(out, columns_first(LinalgInvEx.apply(A)))
 
 
-def inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
+def inv_ex(A: object, *, check_errors: bool = False, out: Tensor | None = None) -> Any:
     """(inverse, info): where info is not 0 the matrix is singular, and its inverse means nothing."""
     need_matrices("linalg.inv_ex", A)
     infos = _infos(host.to_numpy(A))
@@ -97,12 +105,12 @@ def _made_regular(A: Any, infos: Any) -> Any:
     return where(singular, identity(A._shape[-1], A._dtype), A)
 
 
-def _is_vector(A: Any, B: Any) -> bool:
+def _is_vector(A: Tensor, B: Tensor) -> bool:
     """Whether B is a batch of vectors rather than of matrices."""
     return len(B._shape) == 1 or (len(A._shape) - 1 == len(B._shape) and A._shape[:-1] == B._shape)
 
 
-def need_rows(name: str, A: Any, B: Any, left: bool) -> None:
+def need_rows(name: str, A: Tensor, B: Tensor, left: bool) -> None:
     rows, want = B._shape[-2 if left else -1], A._shape[-1]
     if rows != want:
         raise ShapeError(
@@ -114,7 +122,7 @@ def need_rows(name: str, A: Any, B: Any, left: bool) -> None:
         )
 
 
-def _solved(name: str, A: Any, B: Any, left: bool, infos: Any) -> Any:
+def _solved(name: str, A: Tensor, B: Any, left: bool, infos: np.ndarray | None) -> Any:
     need_tensor(name, B, "B", 2)
     need_same(name, A, B)
     vector = left and _is_vector(A, B)
@@ -133,7 +141,7 @@ def _solved(name: str, A: Any, B: Any, left: bool, infos: Any) -> Any:
     return result.squeeze(-1) if vector else result
 
 
-def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Any:
     """X with A X = B (X A = B unless `left`); B holds vectors or matrices. Errors: LinAlgError on singular A."""
     need_matrices("linalg.solve", A)
     check_regular("torch.linalg.solve", _infos(host.to_numpy(A)))
@@ -141,7 +149,12 @@ def solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
 
 
 def solve_ex(
-    A: Any, B: Any, *, left: bool = True, check_errors: bool = False, out: Any = None
+    A: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    check_errors: bool = False,
+    out: Tensor | None = None,
 ) -> Any:
     """(X, info): where info is not 0 the matrix is singular, and X means nothing."""
     need_matrices("linalg.solve_ex", A)
@@ -153,13 +166,13 @@ def solve_ex(
 
 
 def solve_triangular(
-    A: Any,
-    B: Any,
+    A: Tensor,
+    B: Tensor,
     *,
     upper: bool,
     left: bool = True,
     unitriangular: bool = False,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """X with A X = B (X A = B unless `left`) for triangular A; the other triangle is not read."""
     need_matrices("linalg.solve_triangular", A)
@@ -170,7 +183,7 @@ def solve_triangular(
     return given(out, columns_first(substituted(A, B, upper, left, unitriangular)))
 
 
-def substituted(A: Any, B: Any, upper: bool, left: bool = True, unit: bool = False) -> Any:
+def substituted(A: Tensor, B: Tensor, upper: bool, left: bool = True, unit: bool = False) -> Any:
     """`solve_triangular`, without checks."""
     if left:
         return LinalgSolveTriangular.apply(A, B, upper, unit)
@@ -178,13 +191,13 @@ def substituted(A: Any, B: Any, upper: bool, left: bool = True, unit: bool = Fal
 
 
 def triangular_solve(
-    b: Any,
-    A: Any,
+    b: Tensor,
+    A: Tensor,
     upper: bool = True,
     transpose: bool = False,
     unitriangular: bool = False,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """(X, a copy of A) with A X = b, or A^T X = b."""
     need_matrices("triangular_solve", A)
@@ -201,13 +214,13 @@ def triangular_solve(
 # -- determinants ----------------------------------------------------------------------------------------------------
 
 
-def slogdet(A: Any, *, out: Any = None) -> Any:
+def slogdet(A: Tensor, *, out: Tensor | None = None) -> Any:
     """(sign, logarithm of the absolute value) of determinants; 0 and -inf for singular matrices."""
     need_matrices("linalg.slogdet", A)
     return given(out, Slogdet(LinalgSlogdet.apply(A)))
 
 
-def legacy_slogdet(input: Any, *, out: Any = None) -> Any:
+def legacy_slogdet(input: Tensor, *, out: Tensor | None = None) -> Any:
     """`slogdet` as it is called in `weft` itself."""
     return given(out, result_type("slogdet")(slogdet(input)))
 
@@ -219,14 +232,14 @@ class LinalgSlogdet(Factored):
     """The sign and the logarithm of the absolute value of determinants."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor) -> Any:
         """(sign, logabs)."""
         sign, logs = linalg.slogdet(host.to_numpy(a))
         made = host.from_numpy(sign, a._dtype), host.from_numpy(logs, a._dtype.to_real())
         return keep(ctx, LinalgSlogdet.pull, made, a, made[0])
 
     @staticmethod
-    def pull(saved: Any, by_sign: Any, by_log: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], by_sign: Tensor | None, by_log: Tensor | None) -> Any:
         """A^-H times the cotangent of the logarithm, of which the angle of the sign is the imaginary part."""
         a, sign = saved
         total = None if by_log is None else cast(by_log, sign._dtype)
@@ -239,7 +252,7 @@ class LinalgSlogdet(Factored):
         return total.unsqueeze(-1).unsqueeze(-1) * adjoint(_inverse_or_nan(a))
 
 
-def _inverse_or_nan(a: Any) -> Any:
+def _inverse_or_nan(a: Tensor) -> Any:
     """The inverse; nan for singular matrices."""
     infos = _infos(host.to_numpy(a))
     if not infos.any():
@@ -248,7 +261,7 @@ def _inverse_or_nan(a: Any) -> Any:
     return where(host.from_numpy((infos != 0)[..., None, None]), float("nan"), inverse)
 
 
-def logdet(A: Any, *, out: Any = None) -> Any:
+def logdet(A: Tensor, *, out: Tensor | None = None) -> Any:
     """The logarithm of determinants: nan where one is negative, -inf where one is 0."""
     need_matrices("logdet", A)
     sign, logs = slogdet(A)
@@ -257,7 +270,7 @@ def logdet(A: Any, *, out: Any = None) -> Any:
     return given(out, where(sign == -1, float("nan"), logs))
 
 
-def det(A: Any, *, out: Any = None) -> Any:
+def det(A: Tensor, *, out: Tensor | None = None) -> Any:
     """Determinants. The gradient is right at singular matrices too."""
     need_matrices("linalg.det", A)
     return given(out, LinalgDet.apply(A))
@@ -267,7 +280,7 @@ class LinalgDet(Factored):
     """Determinants."""
 
     @staticmethod
-    def forward(ctx: Any, a: Any) -> Any:
+    def forward(ctx: FunctionCtx, a: Tensor) -> Any:
         """det(A)."""
         array = host.to_numpy(a)
         made = host.from_numpy(
@@ -276,7 +289,7 @@ class LinalgDet(Factored):
         return keep(ctx, LinalgDet.pull, (made,), a)
 
     @staticmethod
-    def pull(saved: Any, g: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """g times the conjugate cofactors."""
         (a,) = saved
         found = cofactors(a)
@@ -287,7 +300,7 @@ class LinalgDet(Factored):
 MOST_MINORS = 12  # sizes up to which cofactors of singular matrices are determinants of minors
 
 
-def cofactors(A: Any) -> Any:
+def cofactors(A: Tensor) -> Any:
     """The cofactors of matrices. det(A) A^-T where A is regular; else the determinants of its minors, which have all
     derivatives, or (for large matrices) what singular vectors give."""
     size, array = A._shape[-1], host.to_numpy(A)
@@ -306,7 +319,7 @@ def cofactors(A: Any) -> Any:
     return _minors(A, size)
 
 
-def _minors(A: Any, size: int) -> Any:
+def _minors(A: Tensor, size: int) -> Any:
     """The determinant without row i and column j, with its sign, for each i and j."""
     others = np.array([[k for k in range(size) if k != i] for i in range(size)])
     rows = host.from_numpy(others[:, None, :, None] * np.ones((1, size, 1, size - 1), np.int64))
@@ -316,7 +329,7 @@ def _minors(A: Any, size: int) -> Any:
     return det(parts) * signs
 
 
-def _by_singular_vectors(array: Any, dtype: Any) -> Any:
+def _by_singular_vectors(array: np.ndarray, dtype: DType) -> Any:
     """det(U) det(V^H) conj(U) diag(products of the other singular values) V^H, as a constant."""
     u, s, vh = linalg.svd(array)
     count = s.shape[-1]
@@ -329,7 +342,9 @@ def _by_singular_vectors(array: Any, dtype: Any) -> Any:
 # -- Cholesky --------------------------------------------------------------------------------------------------------
 
 
-def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Tensor | None = None
+) -> Any:
     """(L, info) with A = L L^H; info is not 0 where A is not positive definite, and L means nothing there."""
     need_matrices("linalg.cholesky_ex", A)
     factor, info = LinalgCholeskyEx.apply(adjoint(A) if upper else A)
@@ -338,7 +353,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out:
     return given(out, CholeskyEx((columns_first(adjoint(factor) if upper else factor), info)))
 
 
-def _check_definite(name: str, infos: Any) -> None:
+def _check_definite(name: str, infos: np.ndarray) -> None:
     if infos.any():
         place = int(np.flatnonzero(infos.reshape(-1))[0])
         where_ = f"(Batch element {place}): " if infos.ndim else ""
@@ -352,7 +367,7 @@ def _check_definite(name: str, infos: Any) -> None:
         )
 
 
-def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
+def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Any:
     """L with A = L L^H, of Hermitian positive definite matrices (U with A = U^H U if `upper`).
 
     Errors: LinAlgError where one is not positive definite.
@@ -363,13 +378,13 @@ def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
     return given(out, factor)
 
 
-def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
+def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Any:
     """L with A = L L^H, of Hermitian positive definite matrices (U with A = U^H U if `upper`)."""
     need_matrices("cholesky", input)
     return linalg_cholesky(input, upper=upper, out=out)
 
 
-def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: object = None) -> Any:
     """X with A X = B, given the Cholesky factor of A."""
     need_matrices("cholesky_solve", L, "L")
     need_matrices("cholesky_solve", B, "B", False)
@@ -378,10 +393,10 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> A
     if L._shape[:-2] != B._shape[:-2] or not _can_divide(L):
         return given(out, columns_first(_twice_substituted(L, B, upper)))
 
-    def one(factor: Any, right: Any) -> Any:
+    def one(factor: np.ndarray, right: np.ndarray) -> Any:
         return host.routine("potrs", factor.dtype)(factor, right, lower=not upper)[0]
 
-    def rule(factor: Any, right: Any, x: Any, g: Any) -> Any:
+    def rule(factor: Tensor, right: object, x: Tensor, g: Tensor) -> Any:
         turned = cholesky_solve(g, factor, upper)
         return _by_factor(factor, -(turned @ adjoint(x)), upper), turned
 
@@ -389,42 +404,42 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> A
     return given(out, columns_first(made))
 
 
-def _by_factor(L: Any, g: Any, upper: bool) -> Any:
+def _by_factor(L: Tensor, g: Tensor, upper: bool) -> Any:
     """The cotangent of a Cholesky factor, from that of the product which it stands for."""
     both = g + adjoint(g)
     return (L @ both).triu() if upper else (both @ L).tril()
 
 
-def _can_divide(L: Any) -> bool:
+def _can_divide(L: Tensor) -> bool:
     """Whether no element of the diagonals is 0, by which substitution divides."""
     return bool(np.diagonal(host.to_numpy(L), axis1=-2, axis2=-1).all()) and 0 not in L._shape
 
 
-def _twice_substituted(L: Any, B: Any, upper: bool) -> Any:
+def _twice_substituted(L: Tensor, B: Tensor, upper: bool) -> Any:
     """`cholesky_solve` as a composition."""
     first = adjoint(L) if upper else L
     half = substituted(first, B, False)
     return substituted(adjoint(first), half, True)
 
 
-def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:
+def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Any:
     """The inverse of A, given its Cholesky factor."""
     need_matrices("cholesky_inverse", L, "L")
     if not _can_divide(L):
         return given(out, columns_first(_inverse_of_factor(L, upper)))
 
-    def one(factor: Any) -> Any:
+    def one(factor: np.ndarray) -> Any:
         half = host.routine("potri", factor.dtype)(factor, lower=not upper)[0]
         strict = np.tril(half, -1) if not upper else np.triu(half, 1)
         return strict + np.diag(np.diagonal(half)) + strict.conj().T
 
-    def rule(factor: Any, x: Any, g: Any) -> Any:
+    def rule(factor: Tensor, x: Tensor, g: Tensor) -> Any:
         return (_by_factor(factor, -(x @ g @ x), upper),)
 
     return given(out, columns_first(valued("CholeskyInverse", by_matrix(one), rule)(L)))
 
 
-def _inverse_of_factor(L: Any, upper: bool) -> Any:
+def _inverse_of_factor(L: Tensor, upper: bool) -> Any:
     """`cholesky_inverse` as a composition."""
     first = adjoint(L) if upper else L
     half = substituted(first, identity(L._shape[-1], L._dtype).expand(L._shape), False)

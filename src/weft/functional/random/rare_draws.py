@@ -7,13 +7,16 @@ bits, by SciPy: they read their parameters.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft._typing import Shape
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes, contiguous_strides
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError
@@ -27,8 +30,11 @@ from weft.tensor.leaves import show_data
 from weft.tensor.modes import is_grad_enabled
 from weft.tensor.typed_storage import is_storage, shown_by
 
+if TYPE_CHECKING:
+    from weft.functional.random.generator import Generator
 
-def _need(name: str, good: bool, what: str, got: Any, verb: str = "found") -> None:
+
+def _need(name: str, good: bool, what: str, got: str, verb: str = "found") -> None:
     """Errors: RuntimeError on a parameter that the distribution does not have."""
     if not good:
         raise ArgumentError(
@@ -39,11 +45,11 @@ def _need(name: str, good: bool, what: str, got: Any, verb: str = "found") -> No
         )
 
 
-def _wide(input: Any) -> Any:  # noqa: A002
+def _wide(input: Tensor) -> Any:  # noqa: A002
     return dtypes.float64 if input._dtype is dtypes.float64 else dtypes.float32
 
 
-def _need_floats(name: str, input: Any) -> None:  # noqa: A002
+def _need_floats(name: str, input: Tensor) -> None:  # noqa: A002
     if input._dtype.category != 2:
         raise DTypeError(
             f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
@@ -53,7 +59,7 @@ def _need_floats(name: str, input: Any) -> None:  # noqa: A002
         )
 
 
-def geometric_(self: Any, p: float, *, generator: Any = None) -> Any:
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Any:
     """How many trials of chance p it takes to succeed, in place."""
     _need("geometric_", 0 < p < 1, "p to be in (0, 1)", f"p={p}", "got")
     uniform = 1 - unit(self._shape, _wide(self), generator)
@@ -62,7 +68,9 @@ def geometric_(self: Any, p: float, *, generator: Any = None) -> Any:
     )
 
 
-def log_normal_(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
+) -> Any:
     """Exponentials of normal numbers, in place."""
     _need_floats("log_normal_", self)
     _need("log_normal_", std > 0, "std > 0.0", f"std={std}")
@@ -70,7 +78,9 @@ def log_normal_(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: An
     return mutate(self, cast(call("exp", numbers), self._dtype))
 
 
-def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
+def cauchy_(
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
+) -> Any:
     """Numbers of the Cauchy distribution, in place."""
     _need_floats("cauchy_", self)
     _need("cauchy_", sigma > 0, "sigma > 0.0", f"sigma={sigma}")
@@ -78,7 +88,7 @@ def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: An
     return mutate(self, cast(call("tan", angle) * sigma + median, self._dtype))
 
 
-def poisson(input: Any, generator: Any = None) -> Any:  # noqa: A002
+def poisson(input: Tensor, generator: Generator | None = None) -> Any:  # noqa: A002
     """A count for each rate. Reads the rates. Errors: DTypeError, ArgumentError on rates below zero."""
     _need_floats("poisson", need_tensor("poisson", input))
     rates = _numbers(input)
@@ -96,7 +106,7 @@ def poisson(input: Any, generator: Any = None) -> Any:  # noqa: A002
     return host.from_numpy(found, input._dtype)
 
 
-def _counts_of_high_rates(rates: Any, uniform: Any) -> Any:
+def _counts_of_high_rates(rates: np.ndarray, uniform: np.ndarray) -> Any:
     from scipy import special
 
     with np.errstate(all="ignore"):
@@ -104,7 +114,7 @@ def _counts_of_high_rates(rates: Any, uniform: Any) -> Any:
     return _smallest(quantile, lambda k: special.pdtr(k, rates), uniform)
 
 
-def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Any:
     """How many of `count` trials of chance `prob` succeed. Reads both.
 
     Shapes: any two that broadcast; the result has their common shape and the type of `prob`. Errors: DTypeError,
@@ -122,14 +132,14 @@ def binomial(count: Any, prob: Any, generator: Any = None) -> Any:
     return host.from_numpy(_successes(n, p, uniform), prob._dtype)
 
 
-def _successes(n: Any, p: Any, uniform: Any) -> Any:
+def _successes(n: np.ndarray, p: np.ndarray, uniform: np.ndarray) -> Any:
     """Where the binomial distribution functions reach uniform numbers."""
     from scipy import special
 
     inside = (p > 0) & (p < 1) & (n > 0)
     safe_n, safe_p = np.where(inside, n, 1.0), np.where(inside, p, 0.5)
 
-    def below(k: Any) -> Any:
+    def below(k: np.ndarray) -> Any:
         """The chance of at most k successes."""
         left = np.maximum(safe_n - k, 1e-300)
         return np.where(k >= safe_n, 1.0, special.betainc(left, k + 1, 1 - safe_p))
@@ -140,11 +150,11 @@ def _successes(n: Any, p: Any, uniform: Any) -> Any:
     return np.where(inside, found, np.where(p > 0.5, n, 0.0))
 
 
-def _numbers(input: Any) -> Any:  # noqa: A002
+def _numbers(input: Tensor) -> Any:  # noqa: A002
     return np.asarray(host.to_numpy(input.detach()), np.float64)
 
 
-def _smallest(quantile: Any, below: Any, uniform: Any) -> Any:
+def _smallest(quantile: np.ndarray, below: Callable[..., object], uniform: np.ndarray) -> Any:
     """The smallest integer whose distribution function reaches a uniform number: rounded up, corrected by one."""
     with np.errstate(all="ignore"):
         found = np.maximum(np.ceil(quantile), 0.0)
@@ -152,7 +162,7 @@ def _smallest(quantile: Any, below: Any, uniform: Any) -> Any:
         return np.where(below(before) >= uniform, before, found)
 
 
-def _mapped(name: str, callable: Any, self: Any, *others: Any) -> Any:  # noqa: A002
+def _mapped(name: str, callable: Callable[..., object], self: Tensor, *others: Tensor) -> Any:  # noqa: A002
     """A Python function of each element and those of other tensors, in place."""
     if any(tensor.requires_grad for tensor in (self, *others)):
         raise ArgumentError(
@@ -175,25 +185,29 @@ def _mapped(name: str, callable: Any, self: Any, *others: Any) -> Any:  # noqa: 
     return mutate(self, host.from_numpy(values, self._dtype))
 
 
-def apply_(self: Any, callable: Any) -> Any:  # noqa: A002
+def apply_(self: Tensor, callable: Any) -> Any:  # noqa: A002
     """A Python function of each element, in place. Reads the values. Errors: RuntimeError where it requires grad."""
     return _mapped("apply_", callable, self)
 
 
-def map_(self: Any, tensor: Any, callable: Any) -> Any:  # noqa: A002
+def map_(self: Tensor, tensor: Tensor, callable: Callable[..., object]) -> Any:  # noqa: A002
     """A Python function of each element and that of another tensor, in place. Reads the values. Errors: RuntimeError
     where one requires grad, TypeError where the types differ."""
     return _mapped("map_", callable, self, need_tensor("map_", tensor, "tensor"))
 
 
-def map2_(self: Any, x: Any, y: Any, callable: Any) -> Any:  # noqa: A002
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., object]) -> Any:  # noqa: A002
     """`map_` of two other tensors."""
     others = (need_tensor("map2_", x, "x"), need_tensor("map2_", y, "y", 2))
     return _mapped("map2_", callable, self, *others)
 
 
 def set_(
-    self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = ()
+    self: Tensor,
+    source: Any = None,
+    storage_offset: int = 0,
+    size: Shape | None = None,
+    stride: Shape = (),
 ) -> Any:
     """Show the memory of another tensor, or a storage, from now on (or a region of it); without one, no elements.
 

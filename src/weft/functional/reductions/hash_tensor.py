@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from weft.engine.api.api_function import publish
@@ -20,7 +21,12 @@ from weft.tensor.arguments import TYPE_NAMES, Shape, describe, need_tensor, redu
 
 
 def hash_tensor(
-    input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0, out: Any = None
+    input: Tensor,
+    dim: int | Sequence[int] = (),
+    *,
+    keepdim: bool = False,
+    mode: int = 0,
+    out: Tensor | None = None,
 ) -> Any:
     """The exclusive or of all elements, or along dimensions, in uint64: each counts with the bits that it has as a
     float64 or int64. Equal tensors have equal hashes, also in another order; a changed element changes it.
@@ -57,7 +63,7 @@ def hash_tensor(
     return given(out, reshape(_folded(_bits(input), axes), shape).view(dtypes.uint64))
 
 
-def _bits(input: Any) -> Any:
+def _bits(input: Tensor) -> Any:
     """The elements widened to 64 bits, as int64."""
     if input._dtype.category == 2:
         return cast(input, dtypes.float64).view(dtypes.int64)
@@ -66,7 +72,7 @@ def _bits(input: Any) -> Any:
     return cast(input, dtypes.int64)
 
 
-def _folded(bits: Any, axes: Shape) -> Any:
+def _folded(bits: Tensor, axes: Shape) -> Any:
     """The exclusive or over axes: what is left is halved until one element of each line is there."""
     rest = tuple([axis for axis in range(len(bits._shape)) if axis not in axes])
     count = 1

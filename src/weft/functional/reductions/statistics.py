@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from weft._typing import Shape, TensorLike
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -31,7 +32,7 @@ from weft.tensor.arguments import (
 )
 
 
-def _along(x: Any, axis: int, part: slice) -> Any:
+def _along(x: Tensor, axis: int, part: slice) -> Any:
     """A slice along one dimension."""
     return x[(slice(None),) * axis + (part,)]
 
@@ -40,13 +41,13 @@ def _along(x: Any, axis: int, part: slice) -> Any:
 
 
 def diff(
-    input: Any,
+    input: Tensor,
     n: int = 1,
     dim: int = -1,
-    prepend: Any = None,
-    append: Any = None,
+    prepend: object = None,
+    append: object = None,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """The n-th differences of neighbours along a dimension."""
     need_tensor("diff", input)
@@ -72,7 +73,7 @@ def diff(
     return given(out, x)
 
 
-def _spaced(y: Any, x: Any, dx: Any, dim: int) -> Any:
+def _spaced(y: Tensor, x: Tensor, dx: int, dim: int) -> Any:
     """(y_i + y_i+1) / 2 times the step; integers as floats, which sums do not leave."""
     axis = wrap_dim(dim, len(y._shape))
     if y._dtype.category < 2:
@@ -95,7 +96,7 @@ def _spaced(y: Any, x: Any, dx: Any, dim: int) -> Any:
     return sums * steps * 0.5, axis
 
 
-def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """The integral along a dimension by the trapezoid rule, over points x or steps dx."""
     if need_tensor("trapezoid", y, "y")._dtype is dtypes.bool_:
         raise DTypeError(
@@ -108,7 +109,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     return pieces.sum(axis)
 
 
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """The running integral along a dimension by the trapezoid rule."""
     need_tensor("cumulative_trapezoid", y, "y")
     pieces, axis = _spaced(y, x, 1 if dx is None else dx, dim)
@@ -118,7 +119,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
 trapz = trapezoid
 
 
-def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+def gradient(input: Tensor, *, spacing: Any = 1, dim: object = None, edge_order: int = 1) -> Any:
     """Estimates of the derivative along dimensions, by central differences (one-sided at the ends).
 
     Source: Quarteroni, Sacco and Saleri (2007), for uneven spacing.
@@ -157,14 +158,14 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     return tuple(_slope(input, a, s, edge_order) for a, s in zip(axes, steps, strict=True))
 
 
-def _gaps(x: Any, axis: int, step: Any) -> Any:
+def _gaps(x: Tensor, axis: int, step: object) -> Any:
     """The distances between neighbours along an axis: a number, or a tensor that broadcasts."""
     if isinstance(step, Tensor) and step._shape:
         return diff(step).reshape((-1,) + (1,) * (len(x._shape) - axis - 1))
     return step.item() if isinstance(step, Tensor) else step
 
 
-def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
+def _slope(x: Tensor, axis: int, step: TensorLike, edge_order: int) -> Any:
     """Differences of second order inside, where the distances are equal as half of that of both neighbours, so that an
     infinity beside a number stays one; of first or second order at both ends."""
     x = x if x._dtype.category > 1 else cast(x, dtypes.get_default())
@@ -210,7 +211,7 @@ def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
 # -- covariances -------------------------------------------------------------------------------------------------------
 
 
-def _need_variables(name: str, input: Any) -> None:
+def _need_variables(name: str, input: Tensor) -> None:
     """Errors: ShapeError for more than variables in rows."""
     need_tensor(name, input)
     if len(input._shape) > 2:
@@ -223,7 +224,13 @@ def _need_variables(name: str, input: Any) -> None:
         )
 
 
-def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+def cov(
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Any:
     """The covariances of variables (rows) over observations (columns), which may have weights."""
     _need_variables("cov", input)
     if input._dtype is dtypes.bool_:
@@ -261,7 +268,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return result.squeeze()
 
 
-def _as_precise(weights: Any, x: Any) -> Any:
+def _as_precise(weights: Any, x: Tensor) -> Any:
     """Weights in the precision of the variables, where that is the wider one: their sums cancel."""
     narrow = isinstance(weights, Tensor) and weights._dtype.category == 2
     if narrow and weights._dtype.itemsize < x._dtype.to_real().itemsize:
@@ -269,7 +276,7 @@ def _as_precise(weights: Any, x: Any) -> Any:
     return weights
 
 
-def _weights(x: Any, fweights: Any, aweights: Any) -> tuple[Any, Any]:
+def _weights(x: Tensor, fweights: Any, aweights: Tensor | None) -> tuple[Any, Any]:
     """The product of both kinds of weights, and its sum. Errors: as PyTorch's on other shapes and types."""
     weights = None
     kinds = (("fweights", fweights, 1, "integral"), ("aweights", aweights, 2, "floating point"))
@@ -298,7 +305,7 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> tuple[Any, Any]:
     return weights, None if weights is None else weights.sum()
 
 
-def corrcoef(input: Any) -> Any:
+def corrcoef(input: Tensor) -> Any:
     """The correlations of variables (rows) over observations (columns)."""
     _need_variables("corrcoef", input)
     covariances = cov(input)
@@ -314,7 +321,7 @@ def corrcoef(input: Any) -> Any:
 # -- counting ----------------------------------------------------------------------------------------------------------
 
 
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Any:
     """All choices of r elements of a vector, as rows."""
     need_tensor("combinations", input)
     if len(input._shape) != 1 or r < 0:
@@ -337,7 +344,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     )
 
 
-def _grid_sizes(shape: Any) -> tuple[int, ...]:
+def _grid_sizes(shape: Shape | int | Sequence[int]) -> tuple[int, ...]:
     """A shape as ints. Errors: TypeError on anything else."""
     if isinstance(shape, int):
         return (shape,)
@@ -359,7 +366,7 @@ def _grid_sizes(shape: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def unravel_index(indices: Any, shape: Any) -> Any:
+def unravel_index(indices: Tensor, shape: int | Sequence[int] | Sequence[int]) -> Any:
     """The coordinates of flat indices in a shape, one tensor per dimension. Reads the indices."""
     need_tensor("unravel_index", indices, "indices")
     if indices._dtype.category != 1:
@@ -386,7 +393,9 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     return stack(coordinates[::-1], -1).unbind(-1)
 
 
-def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = None) -> Any:
+def nonzero_static(
+    input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None
+) -> Any:
     """The first `size` coordinates of elements that are not 0, filled up with fill_value. Reads the values."""
     need_tensor("nonzero_static", input)
     if size < 0:

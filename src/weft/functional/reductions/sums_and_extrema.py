@@ -9,6 +9,7 @@ A tensor comes in, one or two reduce nodes and their epilogue go on the tape.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cython
@@ -470,7 +471,7 @@ def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def sum_to_size(input: Any, *size: Any) -> Any:
+def sum_to_size(input: Any, *size: int | Sequence[int]) -> Any:
     """The tensor summed to a shape that broadcasts to its own."""
     from weft.ops.primitives import sum_to
     from weft.tensor.arguments import sizes

@@ -6,8 +6,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from weft._typing import Dims, Scalar
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import DTypeError
 from weft.functional.reductions.sums_and_extrema import count_of, reduce_over, reduced_shape
 from weft.functional.support.variants import by_name
@@ -20,7 +22,7 @@ _SUM = TABLE["sum"]
 
 
 def _deviations(
-    name: str, input: Any, dim: Any, unbiased: Any, correction: Any
+    name: str, input: Tensor, dim: Dims, unbiased: bool | None, correction: Any
 ) -> tuple[Any, Any, Shape, Any]:
     """Widened deviations from the mean, the mean (kept dimensions), the axes and the divisor."""
     need_tensor(name, input)
@@ -49,25 +51,25 @@ def _deviations(
     return wide - middle, middle, axes, (count - correction if count > correction else 0)
 
 
-def _spread(deviations: Any, axes: Shape, keepdim: bool, divisor: Any) -> Any:
+def _spread(deviations: Tensor, axes: Shape, keepdim: bool, divisor: float) -> Any:
     square = call("square", deviations)
     if deviations._dtype.is_complex:
         square = call("square", call("abs", deviations))
     return reduce_over(_SUM, square, axes, keepdim, square._dtype) / float(divisor)
 
 
-def _bool_dim(dim: Any, unbiased: Any) -> tuple[Any, Any]:
+def _bool_dim(dim: Dims, unbiased: object) -> tuple[Any, Any]:
     """`var(False)`: the first positional argument may be `unbiased`."""
     return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
 
 
 def var(
-    input: Any,
-    dim: Any = None,
+    input: Tensor,
+    dim: Dims = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: Any = None,
+    correction: Scalar | None = None,
 ) -> Any:
     """The variance over dimensions, divided by n - correction (1 unless given)."""
     dim, unbiased = _bool_dim(dim, unbiased)
@@ -76,12 +78,12 @@ def var(
 
 
 def std(
-    input: Any,
-    dim: Any = None,
+    input: Tensor,
+    dim: Dims = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: Any = None,
+    correction: Scalar | None = None,
 ) -> Any:
     """The standard deviation over dimensions; its gradient where all elements are equal is 0."""
     dim, unbiased = _bool_dim(dim, unbiased)
@@ -89,19 +91,19 @@ def std(
     return cast(_root(_spread(deviations, axes, keepdim, divisor)), input._dtype.to_real())
 
 
-def _root(variance: Any) -> Any:
+def _root(variance: Tensor) -> Any:
     """sqrt with gradient 0 at 0 (and no nan from infinity times 0)."""
     flat = variance == 0
     return where(flat, 0, call("sqrt", where(flat, 1, variance)))
 
 
 def var_mean(
-    input: Any,
-    dim: Any = None,
+    input: Tensor,
+    dim: int | Shape | None = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: Any = None,
+    correction: Scalar | None = None,
 ) -> tuple[Any, Any]:
     """(variance, mean)."""
     dim, unbiased = _bool_dim(dim, unbiased)
@@ -113,12 +115,12 @@ def var_mean(
 
 
 def std_mean(
-    input: Any,
-    dim: Any = None,
+    input: Tensor,
+    dim: Dims = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: Any = None,
+    correction: Scalar | None = None,
 ) -> tuple[Any, Any]:
     """(standard deviation, mean)."""
     dim, unbiased = _bool_dim(dim, unbiased)
@@ -129,7 +131,7 @@ def std_mean(
     return _named("StdMeanBackward0", spread, cast(middle, input._dtype))
 
 
-def _named(name: str, *results: Any) -> tuple[Any, ...]:
+def _named(name: str, *results: Tensor) -> tuple[Any, ...]:
     """Results whose gradient records have the name of the function."""
     return tuple([rename_record(result, name) for result in results])
 

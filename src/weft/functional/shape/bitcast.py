@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import logical_strides, retyped
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
@@ -29,7 +30,7 @@ _SIGNED = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 # -- the view ------------------------------------------------------------------------------------------------------
 
 
-def view_dtype(input: Any, dtype: DType) -> Any:
+def view_dtype(input: Tensor, dtype: DType) -> Any:
     """The tensor's memory as elements of another type, without a gradient. The last dimension grows or shrinks with the
     size of an element.
 
@@ -53,7 +54,7 @@ def view_dtype(input: Any, dtype: DType) -> Any:
     return retyped(input, TABLE["view"], dtype, shape, strides, offset, lens)
 
 
-def _laid_out(input: Any, dtype: DType) -> tuple[Shape, Shape, int]:
+def _laid_out(input: Tensor, dtype: DType) -> tuple[Shape, Shape, int]:
     """Shape, strides and offset in elements of a type. Errors: ArgumentError."""
     shape, strides, offset = input._shape, logical_strides(input), input.offset
     have, size = input._dtype.itemsize, dtype.itemsize
@@ -89,14 +90,14 @@ def _laid_out(input: Any, dtype: DType) -> tuple[Shape, Shape, int]:
     return (*shape[:-1], shape[-1] // ratio), (*narrower, 1), offset // ratio
 
 
-def _refused(input: Any, text: str, expected: str, fix: str) -> ArgumentError:
+def _refused(input: Tensor, text: str, expected: str, fix: str) -> ArgumentError:
     return ArgumentError(text, expected=expected, got=describe("input", input), fix=fix)
 
 
 # -- what it shows ---------------------------------------------------------------------------------------------------
 
 
-def as_type(flat: Any, dtype: DType) -> Any:
+def as_type(flat: Tensor, dtype: DType) -> Any:
     """The memory of a vector as a vector of another type; bytes at the end that fill no element are left out."""
     words = _words(flat)
     size = dtype.to_real().itemsize
@@ -108,7 +109,7 @@ def as_type(flat: Any, dtype: DType) -> Any:
     return joined_parts(reshape(parts, (pairs, 2)))
 
 
-def written_into(flat: Any, new: Any, offset: int, strides: Shape) -> Any:
+def written_into(flat: Tensor, new: Tensor, offset: int, strides: Shape) -> Any:
     """The vector `flat` with `new` in a region of its memory, counted in elements of the type of `new`. All other bytes
     stay: a bool is written as a byte of 0 or 1, as those that it is not may hold more than that."""
     if new._dtype is dtypes.bool_:
@@ -116,7 +117,7 @@ def written_into(flat: Any, new: Any, offset: int, strides: Shape) -> Any:
     return _restored(flat, put(as_type(flat, new._dtype), new, offset, strides))
 
 
-def _restored(flat: Any, shown: Any) -> Any:
+def _restored(flat: Tensor, shown: Tensor) -> Any:
     """The vector whose memory shows `shown` through `as_type`; what `as_type` leaves out is as in `flat`."""
     made = as_type(shown, flat._dtype)
     count, length = made._shape[0], flat._shape[0]
@@ -125,7 +126,7 @@ def _restored(flat: Any, shown: Any) -> Any:
     return concat((made, slice_axis(flat, 0, count, length - count)), 0)
 
 
-def _words(flat: Any) -> Any:
+def _words(flat: Tensor) -> Any:
     """The bits of a vector as signed integers; those of a complex number are two."""
     if flat._dtype.is_complex:
         flat = reshape(paired_parts(flat), (2 * flat._shape[0],))
@@ -134,7 +135,7 @@ def _words(flat: Any) -> Any:
     return cast(flat, _SIGNED[flat._dtype.itemsize])
 
 
-def _from_words(words: Any, dtype: DType) -> Any:
+def _from_words(words: Tensor, dtype: DType) -> Any:
     """The real elements that signed integers of their size are the bits of; a bool is true where a bit is set."""
     if dtype.name in INTEGER_OF:
         return call(f"{dtype.name}_of_bits", words)
@@ -145,7 +146,7 @@ def _shifts(count: int, size: int, dtype: DType) -> Any:
     return cast(iota((1, count)) * (8 * size), dtype)
 
 
-def _cut(words: Any, size: int) -> Any:
+def _cut(words: Tensor, size: int) -> Any:
     """Integers as several of `size` bytes each, the lowest first."""
     dtype, length = words._dtype, words._shape[0]
     ratio = dtype.itemsize // size
@@ -155,7 +156,7 @@ def _cut(words: Any, size: int) -> Any:
     return reshape(cast(spread, _SIGNED[size]), (length * ratio,))  # the upper bits fall away
 
 
-def _joined(words: Any, size: int) -> Any:
+def _joined(words: Tensor, size: int) -> Any:
     """Neighbouring integers as one of `size` bytes, the lowest first."""
     have, dtype = words._dtype.itemsize, _SIGNED[size]
     ratio = size // have

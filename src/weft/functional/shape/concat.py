@@ -8,6 +8,7 @@ Sequences of tensors come in; dtypes are promoted; one `cat` node goes out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cython
@@ -237,7 +238,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     return tuple([part if part._shape == shape else expand(part, shape) for part in parts])
 
 
-def broadcast_shapes(*shapes: Any) -> Size:
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     """The shape that several shapes broadcast to."""
     return Size(
         common_shape([sizes((shape,), "broadcast_shapes") for shape in shapes], "broadcast_shapes")

@@ -6,9 +6,12 @@ They are written in primitives, so they fuse with what comes after; nothing here
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft._typing import Shape
 from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.strides import contiguous_strides, elementwise_strides
 from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeError
 from weft.functional.shape.slicing import diagonal
@@ -32,7 +35,7 @@ from weft.tensor.arguments import (
 BESIDE = 8  # copies of an element that are written one after the other, with the others' room between them
 
 
-def repeated(x: Any, axis: int, times: int) -> Any:
+def repeated(x: Tensor, axis: int, times: int) -> Any:
     """Each slice along an axis `times` times in a row, as new memory. Single elements a few times are joined: their
     derivative is a sum of slices."""
     shape = x._shape
@@ -47,7 +50,7 @@ def repeated(x: Any, axis: int, times: int) -> Any:
     return reshape_value(spread, tuple(joined))
 
 
-def keep_layout(result: Any, input: Any) -> Any:
+def keep_layout(result: Tensor, input: Tensor) -> Any:
     """A fresh result in the order of dimensions of the input it came from, or that it is made of a part of, as PyTorch
     lays it out."""
     if input.strides is not None:
@@ -55,7 +58,7 @@ def keep_layout(result: Any, input: Any) -> Any:
     return result
 
 
-def repeat(input: Any, *repeats: Any) -> Any:
+def repeat(input: Tensor, *repeats: Tensor | int | Shape) -> Any:
     """The tensor side by side `repeats` times along each dimension; more numbers than dimensions add leading ones."""
     need_tensor("repeat", input)
     times = sizes(repeats, "repeat")
@@ -86,14 +89,14 @@ def repeat(input: Any, *repeats: Any) -> Any:
     )  # of what is copied a view: the other way round is two copies
 
 
-def tile(input: Any, *dims: Any) -> Any:
+def tile(input: Tensor, *dims: int | tuple[Tensor | int, ...]) -> Any:
     """`repeat` with missing leading numbers taken as 1."""
     need_tensor("tile", input, "input", 1)
     times = sizes(dims, "tile")
     return repeat(input, (1,) * (len(input._shape) - len(times)) + times)
 
 
-def flip(input: Any, *dims: Any, **named: Any) -> Any:
+def flip(input: Tensor, *dims: int | Sequence[int], **named: Any) -> Any:
     """The order along dimensions reversed (a copy)."""
     need_tensor("flip", input)
     if list(named) == ["dims"] and not dims:
@@ -110,24 +113,24 @@ def flip(input: Any, *dims: Any, **named: Any) -> Any:
     return keep_layout(call("clone", flipped), input)
 
 
-def function_flip(input: Any, dims: Any) -> Any:
+def function_flip(input: Tensor, dims: Shape) -> Any:
     """The order along dimensions reversed (a copy)."""
     return flip(input, dims)
 
 
-def fliplr(input: Any) -> Any:
+def fliplr(input: Tensor) -> Any:
     """Columns in reversed order."""
     need_rank("fliplr", input, 2)
     return flip(input, 1)
 
 
-def flipud(input: Any) -> Any:
+def flipud(input: Tensor) -> Any:
     """Rows in reversed order."""
     need_rank("flipud", input, 1)
     return flip(input, 0)
 
 
-def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Turned by 90 degrees k times in the plane of two dimensions."""
     need_rank("rot90", input, 2)
     plane = tuple(dims)
@@ -157,7 +160,9 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
 
 
 @composed_of_primitives
-def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
+def roll(
+    input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None
+) -> Any:
     """Elements shifted along dimensions, in at the other end; without dims, in the flattened tensor."""
     need_tensor("roll", input)
     moves = sizes((shifts,)) if not isinstance(shifts, int) else (shifts,)
@@ -193,7 +198,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     return result
 
 
-def _roll_one(x: Any, shift: int, axis: int) -> Any:
+def _roll_one(x: Tensor, shift: int, axis: int) -> Any:
     size = x._shape[axis]
     cut = shift % size if size else 0
     if cut == 0:
@@ -205,7 +210,7 @@ def _roll_one(x: Any, shift: int, axis: int) -> Any:
 # -- triangles and diagonals ---------------------------------------------------------------------------------------
 
 
-def triangle(name: str, input: Any, diagonal: int) -> Any:
+def triangle(name: str, input: Tensor, diagonal: int) -> Any:
     need_tensor(name, input)
     shape = input._shape
     if len(shape) < 2:
@@ -224,18 +229,18 @@ def triangle(name: str, input: Any, diagonal: int) -> Any:
 
 
 @composed_of_primitives
-def tril(input: Any, diagonal: int = 0) -> Any:
+def tril(input: Tensor, diagonal: int = 0) -> Any:
     """The lower triangle of matrices, 0 above the diagonal."""
     return triangle("tril", input, diagonal)
 
 
 @composed_of_primitives
-def triu(input: Any, diagonal: int = 0) -> Any:
+def triu(input: Tensor, diagonal: int = 0) -> Any:
     """The upper triangle of matrices, 0 below the diagonal."""
     return triangle("triu", input, diagonal)
 
 
-def diag(input: Any, diagonal: int = 0) -> Any:
+def diag(input: Tensor, diagonal: int = 0) -> Any:
     """The diagonal of a matrix, or a matrix with a vector on its diagonal."""
     need_tensor("diag", input)
     if len(input._shape) == 1:
@@ -253,7 +258,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
 _diagonal = diagonal
 
 
-def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last dimension on a diagonal."""
     need_tensor("diag_embed", input)
     need_rank("diag_embed", input, 1)
@@ -279,7 +284,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return embed(input, tuple(shape), start, (*others, strides[first] + strides[second]))
 
 
-def diagflat(input: Any, offset: int = 0) -> Any:
+def diagflat(input: Tensor, offset: int = 0) -> Any:
     """A matrix with all elements on its diagonal."""
     return diag_embed(reshape(input, -1), offset)
 
@@ -287,7 +292,7 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 # -- ranks ---------------------------------------------------------------------------------------------------------
 
 
-def _each(tensors: Any, function: Any) -> Any:
+def _each(tensors: tuple[Tensor, ...], function: Callable[..., Tensor]) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tensors[0]
     if len(tensors) == 1 and not isinstance(tensors, list):
@@ -295,21 +300,21 @@ def _each(tensors: Any, function: Any) -> Any:
     return tuple([function(tensor) for tensor in tensors])
 
 
-def atleast_1d(*tensors: Any) -> Any:
+def atleast_1d(*tensors: Tensor) -> Any:
     """Numbers as vectors of one element."""
     return _each(tensors, lambda x: x if x._shape else unsqueeze(x, 0))
 
 
-def _two(x: Any) -> Any:
+def _two(x: Tensor) -> Any:
     return x if len(x._shape) > 1 else unsqueeze(atleast_1d(x), 0)
 
 
-def atleast_2d(*tensors: Any) -> Any:
+def atleast_2d(*tensors: Tensor) -> Any:
     """Vectors as matrices of one row."""
     return _each(tensors, _two)
 
 
-def atleast_3d(*tensors: Any) -> Any:
+def atleast_3d(*tensors: Tensor) -> Any:
     """Matrices with a last dimension of size 1."""
     return _each(tensors, lambda x: x if len(x._shape) > 2 else unsqueeze(_two(x), -1))
 

@@ -7,9 +7,11 @@ The recorder asks `region` when an in-place operation on a view must become a re
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from weft._build.lazy import later
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import handle_of_storage, logical_strides, storage_of
 from weft.engine.frontend.views import view as record_view
 from weft.engine.ir.strides import contiguous_strides, dense_order
@@ -21,6 +23,10 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import put
 from weft.tensor.arguments import Shape, sizes, wrap_dim
 from weft.tensor.layout import format_strides
+
+if TYPE_CHECKING:
+    from weft.tensor.layout import MemoryFormat
+
 
 forward_ad = later("weft.autograd.forward_ad")
 _STRIDED = TABLE["strided"]
@@ -59,7 +65,7 @@ def region(shape: Shape, recipe: tuple[Any, ...]) -> tuple[int, Shape] | None:
     return offset, strides
 
 
-def _memory_of(input: Any) -> Any:
+def _memory_of(input: Tensor) -> Any:
     """The whole storage of a tensor as a row-major view, so that a region of it has the right gradient.
 
     A view that requires grad by itself, of a base that does not, stands for the storage alone.
@@ -75,7 +81,9 @@ def _memory_of(input: Any) -> Any:
     return root if order is None else permuted(root, order)
 
 
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def as_strided(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Any:
     """A region of the storage with given strides. Errors: ArgumentError, ShapeError where it leaves the storage."""
     shape, strides = sizes((size,)), sizes((stride,))
     if len(shape) != len(strides):
@@ -109,20 +117,20 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     return record_view(_STRIDED, _memory_of(input), (offset, strides), shape, strides, offset)
 
 
-def is_contiguous(input: Any, *, memory_format: Any = None) -> bool:
+def is_contiguous(input: Tensor, *, memory_format: object = None) -> bool:
     """Whether elements lie in row-major order without gaps."""
     if str(memory_format).endswith("channels_last"):
         return len(input._shape) == 4 and _is_channels_last(input)
     return input.strides is None
 
 
-def _is_channels_last(input: Any) -> bool:
+def _is_channels_last(input: Tensor) -> bool:
     order = (0, 2, 3, 1)
     strides = logical_strides(input)
     return bool(row_major(tuple(input._shape[a] for a in order), tuple(strides[a] for a in order)))
 
 
-def contiguous(input: Any, *, memory_format: Any = None) -> Any:
+def contiguous(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Any:
     """The tensor itself if it is contiguous (or in the named format), a copy that is otherwise."""
     strides = None if memory_format is None else format_strides(input._shape, memory_format)
     if input.strides == strides:
@@ -132,13 +140,13 @@ def contiguous(input: Any, *, memory_format: Any = None) -> Any:
     return copy
 
 
-def stride(input: Any, dim: int | None = None) -> Any:
+def stride(input: Tensor, dim: int | None = None) -> Any:
     """The strides in elements, or that of one dimension."""
     strides = logical_strides(input)
     return strides if dim is None else strides[wrap_dim(dim, len(strides))]
 
 
-def storage_offset(input: Any) -> int:
+def storage_offset(input: Tensor) -> int:
     """Where the first element stands in the storage."""
     return int(input.offset)
 

@@ -6,8 +6,10 @@ views that a tensor becomes itself (`unsqueeze_`).
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
+from weft._typing import TensorLike
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.inplace import check_in_place
 from weft.engine.frontend.resolve import edge_for, set_edge
@@ -21,19 +23,25 @@ from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import describe, need_rank, need_tensor, wrap_dim
 from weft.tensor.layout import channels_last, channels_last_3d, contiguous_format, preserve_format
 
+if TYPE_CHECKING:
+    from weft.tensor.layout import MemoryFormat
+
+
 # -- copies ------------------------------------------------------------------------------------------------------------
 
 
-def _copied(x: Any) -> Any:
+def _copied(x: object) -> Any:
     made = call("clone", x)
     made.strides = None
     return made
 
 
-def _copying(name: str, function: Any) -> Any:
+def _copying(name: str, function: Callable[..., object]) -> Any:
     """The function of a view, with a copy of what it shows."""
 
-    def copy(input: Any, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
+    def copy(
+        input: Tensor, *arguments: object, out: Tensor | None = None, **keywords: object
+    ) -> Any:
         result = function(need_tensor(name, input), *arguments, **keywords)
         if isinstance(result, tuple):
             made = tuple([_copied(part) for part in result])
@@ -49,7 +57,9 @@ def _with_out(signature: inspect.Signature) -> inspect.Signature:
     return signature.replace(parameters=[*signature.parameters.values(), out])
 
 
-def _slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+def _slice(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
     """The elements from start to end along a dimension, as a view."""
     need_rank("slice", input, 1)
     index: list[Any] = [slice(None)] * len(input._shape)
@@ -57,7 +67,7 @@ def _slice(input: Any, dim: int = 0, start: Any = None, end: Any = None, step: i
     return input[tuple(index)]
 
 
-def _alias(input: Any) -> Any:
+def _alias(input: Tensor) -> Any:
     return views.view(input, input._shape)
 
 
@@ -70,7 +80,7 @@ expand_copy = _copying(
 )
 
 
-def _narrowed(input: Any, dim: int, start: Any, length: int) -> Any:
+def _narrowed(input: Tensor, dim: int, start: int, length: int) -> Any:
     if length < 0:
         raise ShapeError(
             f"start ({start}) + length ({length}) exceeds dimension size ({input._shape[dim]}).",
@@ -106,10 +116,12 @@ unsqueeze_copy = _copying("unsqueeze_copy", views.unsqueeze)
 view_copy = _copying("view_copy", views.view)
 
 
-def _in_place_of(name: str, function: Any) -> Any:
+def _in_place_of(name: str, function: Callable[..., object]) -> Any:
     """The function of a view under the name of what shares memory without saying so."""
 
-    def shared(input: Any, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
+    def shared(
+        input: Tensor, *arguments: int | list[int], out: Tensor | None = None, **keywords: object
+    ) -> Any:
         made = function(need_tensor(name, input), *arguments, **keywords)
         return made if out is None else give_all(out, made)
 
@@ -126,7 +138,9 @@ unsafe_chunk = _in_place_of("unsafe_chunk", slicing.chunk)
 # -- a copy with another part ------------------------------------------------------------------------------------------
 
 
-def _with(name: str, input: Any, src: Any, view: Any, out: Any = None) -> Any:
+def _with(
+    name: str, input: object, src: Tensor, view: Callable[..., Tensor], out: Tensor | None = None
+) -> Any:
     """A copy of a tensor in which a view of it shows `src`. Errors: ShapeError on another shape."""
     need_tensor(name, input)
     need_tensor(name, src, "src", 2)
@@ -144,27 +158,35 @@ def _with(name: str, input: Any, src: Any, view: Any, out: Any = None) -> Any:
     return made if out is None else write_out(out, made)
 
 
-def select_scatter(input: Any, src: Any, dim: int, index: int, *, out: Any = None) -> Any:
+def select_scatter(
+    input: Tensor, src: Tensor, dim: int, index: int, *, out: Tensor | None = None
+) -> Any:
     """A copy in which one index along a dimension is replaced."""
     return _with("select_scatter", input, src, lambda x: slicing.select(x, dim, index), out)
 
 
 def slice_scatter(
-    input: Any,
-    src: Any,
+    input: Tensor,
+    src: Tensor,
     dim: int = 0,
-    start: Any = None,
-    end: Any = None,
+    start: int | None = None,
+    end: int | None = None,
     step: int = 1,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """A copy in which a slice along a dimension is replaced."""
     return _with("slice_scatter", input, src, lambda x: _slice(x, dim, start, end, step), out)
 
 
 def diagonal_scatter(
-    input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Any = None
+    input: Tensor,
+    src: Tensor,
+    offset: int = 0,
+    dim1: int = 0,
+    dim2: int = 1,
+    *,
+    out: Tensor | None = None,
 ) -> Any:
     """A copy in which a diagonal is replaced."""
     return _with(
@@ -173,7 +195,13 @@ def diagonal_scatter(
 
 
 def as_strided_scatter(
-    input: Any, src: Any, size: Any, stride: Any, storage_offset: Any = None, *, out: Any = None
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Any:
     """A copy in which a region of given strides is replaced."""
     return _with(
@@ -184,12 +212,12 @@ def as_strided_scatter(
 # -- splits ------------------------------------------------------------------------------------------------------------
 
 
-def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> Any:
     """Pieces of given sizes along a dimension, as views."""
     return slicing.split(input, list(split_sizes), dim)
 
 
-def _split_along(name: str, least: int, input: Any, cuts: Any, dim: int) -> Any:
+def _split_along(name: str, least: int, input: Tensor, cuts: int | list[int], dim: int) -> Any:
     need_tensor(name, input)
     if len(input._shape) < least:
         raise ShapeError(
@@ -211,26 +239,26 @@ def _split_along(name: str, least: int, input: Any, cuts: Any, dim: int) -> Any:
     return slicing.tensor_split(input, cuts, dim)
 
 
-def _cuts(given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _cuts(given: tuple[int | list[int], ...], keywords: dict[str, object]) -> Any:
     """One number or sequence, under any of its names, or several numbers."""
     if keywords:
         return next(iter(keywords.values()))
     return given[0] if len(given) == 1 else given
 
 
-def hsplit(input: Any, *indices_or_sections: Any, **keywords: Any) -> Any:
+def hsplit(input: Tensor, *indices_or_sections: int | list[int], **keywords: object) -> Any:
     """Pieces along the second dimension (the first of a vector), as views."""
     need_tensor("hsplit", input)
     dim = 1 if len(input._shape) > 1 else 0
     return _split_along("hsplit", 1, input, _cuts(indices_or_sections, keywords), dim)
 
 
-def vsplit(input: Any, *indices_or_sections: Any, **keywords: Any) -> Any:
+def vsplit(input: Tensor, *indices_or_sections: int | list[int], **keywords: object) -> Any:
     """Pieces along the first dimension, as views."""
     return _split_along("vsplit", 2, input, _cuts(indices_or_sections, keywords), 0)
 
 
-def dsplit(input: Any, *indices_or_sections: Any, **keywords: Any) -> Any:
+def dsplit(input: Tensor, *indices_or_sections: int | list[int], **keywords: object) -> Any:
     """Pieces along the third dimension, as views."""
     return _split_along("dsplit", 3, input, _cuts(indices_or_sections, keywords), 2)
 
@@ -238,10 +266,10 @@ def dsplit(input: Any, *indices_or_sections: Any, **keywords: Any) -> Any:
 # -- a tensor becomes a view of itself ---------------------------------------------------------------------------------
 
 
-def _becoming(name: str, function: Any) -> Any:
+def _becoming(name: str, function: Callable[..., Tensor]) -> Any:
     """The in-place form of a view: the tensor shows its memory otherwise from now on."""
 
-    def become(input: Any, *arguments: Any, **keywords: Any) -> Any:
+    def become(input: object, *arguments: object, **keywords: object) -> Any:
         check_in_place(input)
         made = function(input, *arguments, **keywords)
         edge = edge_for(made) if made.requires_grad else None
@@ -268,7 +296,9 @@ as_strided_ = _becoming("as_strided", as_strided)
 _FORMATS = (contiguous_format, channels_last, channels_last_3d)
 
 
-def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
+def resize_as_(
+    input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None
+) -> Any:
     """`resize_` to the shape of another tensor, laid out as it is for preserve_format."""
     if memory_format is preserve_format:
         memory_format = next(
@@ -277,7 +307,7 @@ def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> A
     return input.resize_(the_template._shape, memory_format=memory_format)
 
 
-def __rdiv__(self: Any, other: Any) -> Any:
+def __rdiv__(self: Tensor, other: TensorLike) -> Any:
     """other / self."""
     return Tensor.__rtruediv__(self, other)
 

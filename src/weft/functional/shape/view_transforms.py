@@ -9,13 +9,14 @@ they are read (`seen_through`); what is written goes back through it (`write_thr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autograd.grad_fn_attributes import Written
 from weft.engine.dispatch.core_hooks import sparse_library
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import record_elementwise
 from weft.engine.frontend.resolve import edge_for, set_edge, value_of
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import handle_of_storage, logical_strides
 from weft.engine.frontend.views import view as record_view
 from weft.engine.ir import tape as tapes
@@ -32,6 +33,10 @@ from weft.ops.primitives import put, reshape, strided
 from weft.ops.row import named
 from weft.tensor.arguments import Shape, describe, need_tensor
 
+if TYPE_CHECKING:
+    from weft.engine.ir.primitive import Primitive
+
+
 _CONJ = TABLE["conj"]
 _REAL, _IMAG = (named(TABLE[part], "SelectBackward0") for part in ("real", "imag"))
 _AS_REAL, _AS_COMPLEX = TABLE["view_as_real"], TABLE["view_as_complex"]
@@ -40,7 +45,9 @@ _COPY_SLICES = named(TABLE["clone"], TABLE["put"].grad_name)
 _RESOLVE_NEG = named(TABLE["clone"], "ResolveNegBackward0")
 
 
-def _lens_view(row: Any, x: Any, shape: Shape, strides: Shape, offset: int, lens: int) -> Any:
+def _lens_view(
+    row: Primitive, x: Tensor, shape: Shape, strides: Shape, offset: int, lens: int
+) -> Any:
     made = record_view(row, x, None, shape, strides, offset)
     made.lens = lens
     return made
@@ -49,7 +56,7 @@ def _lens_view(row: Any, x: Any, shape: Shape, strides: Shape, offset: int, lens
 # -- the views -----------------------------------------------------------------------------------------------------
 
 
-def conj(input: Any) -> Any:
+def conj(input: Tensor) -> Any:
     """The complex conjugate, as a view of the same memory; the tensor itself where it is real."""
     if not need_tensor("conj", input)._dtype.is_complex:
         return input
@@ -57,24 +64,24 @@ def conj(input: Any) -> Any:
     return _lens_view(_CONJ, input, input._shape, strides, input.offset, input.lens ^ CONJUGATE)
 
 
-def conj_physical(input: Any, *, out: Any = None) -> Any:
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Any:
     """The complex conjugate, computed."""
     need_tensor("conj_physical", input)
     result = call("conj", input) if input._dtype.is_complex else input
     return result if out is None else write_out(out, result)
 
 
-def adjoint(input: Any) -> Any:
+def adjoint(input: Tensor) -> Any:
     """The conjugate transpose of the last two dimensions, as a view."""
     return _adjoint(input, "adjoint()")
 
 
-def _mH(input: Any) -> Any:
+def _mH(input: Tensor) -> Any:
     """The conjugate transpose of the last two dimensions, as a view (`.mH`)."""
     return _adjoint(input, "Tensor.mH")
 
 
-def _adjoint(input: Any, name: str) -> Any:
+def _adjoint(input: Tensor, name: str) -> Any:
     rank = len(input._shape)
     if rank == 1:
         raise ShapeError(
@@ -90,7 +97,7 @@ def _adjoint(input: Any, name: str) -> Any:
     return conj(input.mT)
 
 
-def hermitian(input: Any) -> Any:
+def hermitian(input: Tensor) -> Any:
     """The conjugate transpose of a matrix, as a view; one number's conjugate. Errors: ShapeError on other ranks."""
     rank = len(input._shape)
     if rank not in (0, 2):
@@ -106,7 +113,7 @@ def hermitian(input: Any) -> Any:
     return adjoint(input) if rank else conj(input)
 
 
-def _part(row: Any, input: Any, second: int) -> Any:
+def _part(row: Primitive, input: Tensor, second: int) -> Any:
     strides = tuple([2 * stride for stride in logical_strides(input)])
     lens = input.lens & ~(CONJUGATE | JOIN)
     if not input.lens & (JOIN | BITS):
@@ -116,12 +123,12 @@ def _part(row: Any, input: Any, second: int) -> Any:
     return _lens_view(row, input, input._shape, strides, 2 * input.offset + second, lens)
 
 
-def real(input: Any) -> Any:
+def real(input: Tensor) -> Any:
     """The real parts, as a view; the tensor itself where it is real."""
     return _part(_REAL, input, 0) if need_tensor("real", input)._dtype.is_complex else input
 
 
-def imag(input: Any) -> Any:
+def imag(input: Tensor) -> Any:
     """The imaginary parts, as a view. Errors: DTypeError on real tensors."""
     if not need_tensor("imag", input)._dtype.is_complex:
         raise DTypeError(
@@ -133,17 +140,17 @@ def imag(input: Any) -> Any:
     return _part(_IMAG, input, 1)
 
 
-def set_real(self: Any, new: Any) -> None:
+def set_real(self: Tensor, new: Tensor) -> None:
     """`z.real = new`: written into the tensor."""
     real(self).copy_(new)
 
 
-def set_imag(self: Any, new: Any) -> None:
+def set_imag(self: Tensor, new: object) -> None:
     """`z.imag = new`: written into the tensor."""
     imag(self).copy_(new)
 
 
-def view_as_real(input: Any) -> Any:
+def view_as_real(input: Tensor) -> Any:
     """Complex numbers as pairs of real ones in a last dimension of size 2, as a view.
 
     Errors: RuntimeError on real tensors and on conjugates that are not resolved.
@@ -171,7 +178,7 @@ def view_as_real(input: Any) -> Any:
     return _lens_view(_AS_REAL, input, (*input._shape, 2), strides, 2 * input.offset, lens)
 
 
-def view_as_complex(input: Any) -> Any:
+def view_as_complex(input: Tensor) -> Any:
     """Pairs of real numbers in the last dimension as complex ones, as a view.
 
     Errors: RuntimeError where the last dimension is not two neighbours in memory.
@@ -205,22 +212,22 @@ def view_as_complex(input: Any) -> Any:
 # -- the bits ------------------------------------------------------------------------------------------------------
 
 
-def is_conj(input: Any) -> bool:
+def is_conj(input: Tensor) -> bool:
     """Whether the tensor is a conjugate that is computed where it is read."""
     return bool(input.lens & CONJUGATE)
 
 
-def is_neg(input: Any) -> bool:
+def is_neg(input: Tensor) -> bool:
     """Whether the tensor is a negative that is computed where it is read: the imaginary part of a conjugate."""
     return bool(input.lens & NEGATE)
 
 
-def resolve_conj(input: Any) -> Any:
+def resolve_conj(input: Tensor) -> Any:
     """The tensor itself, or a copy without the conjugate bit."""
     return record_elementwise(_RESOLVE_CONJ, (input,), None) if is_conj(input) else input
 
 
-def resolve_neg(input: Any) -> Any:
+def resolve_neg(input: Tensor) -> Any:
     """The tensor itself, or a copy without the negative bit."""
     return record_elementwise(_RESOLVE_NEG, (input,), None) if is_neg(input) else input
 
@@ -228,18 +235,18 @@ def resolve_neg(input: Any) -> Any:
 # -- through the lens ----------------------------------------------------------------------------------------------
 
 
-def _flat_parts(whole: Any) -> Any:
+def _flat_parts(whole: Tensor) -> Any:
     """All numbers of complex memory: real, imaginary, real, ..."""
     return reshape(paired_parts(whole), (2 * whole.numel(),))
 
 
-def _joined(flat: Any) -> Any:
+def _joined(flat: Tensor) -> Any:
     """Pairs of neighbours of a flat tensor as complex numbers."""
     half = flat.numel() // 2
     return joined_parts(strided(flat, (half, 2), 0, (2, 1)))
 
 
-def _flat(whole: Any, tensor: Any) -> Any:
+def _flat(whole: Tensor, tensor: Tensor) -> Any:
     """The memory in the units of a tensor with a lens."""
     if tensor.lens & PARTS:
         return _flat_parts(whole)
@@ -249,13 +256,13 @@ def _flat(whole: Any, tensor: Any) -> Any:
     return _joined(flat) if tensor.lens & JOIN else flat
 
 
-def _bent(x: Any, lens: int) -> Any:
+def _bent(x: Tensor, lens: int) -> Any:
     """Conjugated and negated as a lens does; its own inverse."""
     x = call("conj", x) if lens & CONJUGATE else x
     return call("neg", x) if lens & NEGATE else x
 
 
-def seen_through(tensor: Any) -> Any:
+def seen_through(tensor: Tensor) -> Any:
     """The node of the value of a tensor with a lens."""
     if tensor.lens & SPARSE:
         return value_of(sparse_library().shown(tensor))
@@ -266,7 +273,7 @@ def seen_through(tensor: Any) -> Any:
     return value_of(_bent(shown, tensor.lens))
 
 
-def write_through_lens(tensor: Any, new: Any) -> None:
+def write_through_lens(tensor: Tensor, new: Tensor) -> None:
     """Give the region that a tensor with a lens shows a new value. Where a gradient is required, the base gets a new
     value as a whole, computed back through the steps that lead to the tensor."""
     if tensor.lens & SPARSE:
@@ -284,7 +291,7 @@ def write_through_lens(tensor: Any, new: Any) -> None:
     mutate(base, copied)
 
 
-def _write_memory(tensor: Any, new: Any) -> None:
+def _write_memory(tensor: Tensor, new: Tensor) -> None:
     """The value only."""
     whole = handle_of_storage(tensor)
     whole.counter = tensor.counter
@@ -300,7 +307,7 @@ def _write_memory(tensor: Any, new: Any) -> None:
     mutate(whole, reshape(written, whole._shape))
 
 
-def _back(x: Any, steps: tuple[Any, ...], new: Any) -> Any:
+def _back(x: Tensor, steps: tuple[Any, ...], new: Tensor) -> Any:
     """What a tensor has to be so that a chain of views of it shows `new`; other elements stay."""
     lenses = [number for number, step in enumerate(steps) if step[0].name in _THROUGH]
     views = steps[: lenses[0]] if lenses else steps
@@ -311,7 +318,7 @@ def _back(x: Any, steps: tuple[Any, ...], new: Any) -> Any:
     return put(x, new, *_place(x, views)) if views else new
 
 
-def _place(x: Any, views: tuple[Any, ...]) -> tuple[int, Shape]:
+def _place(x: Tensor, views: tuple[object, ...]) -> tuple[int, Shape]:
     """Offset and strides of a chain of strided views. Errors: MutationError."""
     found = region(x._shape, views)
     if found is None:
@@ -324,7 +331,7 @@ def _place(x: Any, views: tuple[Any, ...]) -> tuple[int, Shape]:
     return found
 
 
-def _seen(x: Any, views: tuple[Any, ...]) -> Any:
+def _seen(x: Tensor, views: tuple[Any, ...]) -> Any:
     """A chain of strided views of a tensor, as a value."""
     return strided(x, views[-1][2], *_place(x, views)) if views else x
 

@@ -10,6 +10,7 @@ strides can express the result, `reshape` copies and `view` raises. Rearrangemen
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import cython
@@ -96,7 +97,7 @@ def _wrong_count(input: Any, shape: Shape) -> ShapeError:
     )
 
 
-def view(input: Any, *shape: Any, dtype: Any = None) -> Any:
+def view(input: Any, *shape: int | Sequence[int], dtype: Any = None) -> Any:
     """Another shape over the same memory; or, with a dtype, its bytes as elements of that type, without a gradient.
 
     Errors: ShapeError where only a copy could do it; RuntimeError where a dtype does not fit sizes, strides or offset.
@@ -134,7 +135,7 @@ def view_or_none(input: Tensor, target: tuple[int, ...]) -> Any:
     return record_view(_VIEW, input, target, target, strides, input.offset)
 
 
-def reshape(input: Any, *shape: Any) -> Any:
+def reshape(input: Any, *shape: int | Sequence[int]) -> Any:
     """Another shape: a view where strides allow it, a copy elsewhere."""
     if not isinstance(input, Tensor):
         need_tensor("reshape", input)
@@ -256,7 +257,7 @@ def permuted(input: Tensor, order: tuple[int, ...], row: Any = _PERMUTE) -> Any:
     )
 
 
-def permute(input: Any, *dims: Any) -> Any:
+def permute(input: Any, *dims: int | Sequence[int]) -> Any:
     """The dimensions in another order."""
     need_tensor("permute", input)
     order = sizes(dims, "permute")
@@ -396,7 +397,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 # -- repetition without copies -------------------------------------------------------------------------------------
 
 
-def expand(input: Any, *size: Any, implicit: bool = False) -> Any:
+def expand(input: Any, *size: int | Sequence[int], implicit: bool = False) -> Any:
     """Dimensions of size 1 (and new leading ones) repeated without copying; -1 keeps a size. `implicit` changes
     nothing."""
     if not isinstance(input, Tensor):

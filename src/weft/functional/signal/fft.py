@@ -8,14 +8,16 @@ A transform is linear, and its transpose is another of the three: derivatives of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from weft._typing import Shape
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import contiguous_strides, is_contiguous
@@ -33,14 +35,14 @@ class FftC2C(Factored):
     """Complex to complex over axes, times a scale."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, axes: Any, forward: bool, scale: float) -> Any:
+    def forward(ctx: Any, x: Tensor, axes: Shape, forward: bool, scale: float) -> Any:
         """The sums of x exp(-+2 pi i jk / n)."""
         from scipy import fft
 
         function = fft.fftn if forward else fft.ifftn
         norm = "backward" if forward else "forward"
 
-        def transform(array: Any) -> Any:
+        def transform(array: np.ndarray) -> Any:
             return host.answering(function, array, axes=axes, norm=norm)
 
         made = _transformed(x, transform, x._shape, x._dtype, scale)
@@ -53,11 +55,11 @@ class FftR2C(Factored):
     """Real to the first half of complex, over the last of the axes (and complex over the others), times a scale."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, axes: Any, scale: float) -> Any:
+    def forward(ctx: Any, x: Tensor, axes: Shape, scale: float) -> Any:
         """The half whose index in the last axis is at most n / 2."""
         from scipy import fft
 
-        def transform(array: Any) -> Any:
+        def transform(array: np.ndarray) -> Any:
             return host.answering(fft.rfftn, array, axes=axes)
 
         size = x._shape[axes[-1]]
@@ -68,7 +70,7 @@ class FftR2C(Factored):
         return made
 
 
-def _from_half(g: Any, axes: Any, size: int, scale: float) -> Any:
+def _from_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
     """The transpose of real to complex: zeros for the other half, back, the real part."""
     whole = _sized(g, axes[-1], size)
     return call("real", FftC2C.apply(whole, axes, False, scale))
@@ -78,11 +80,11 @@ class FftC2R(Factored):
     """The first half of complex to real of a given size over the last of the axes, times a scale."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, axes: Any, size: int, scale: float) -> Any:
+    def forward(ctx: Any, x: Tensor, axes: Shape, size: int, scale: float) -> Any:
         """The inverse of FftR2C, but for the scale."""
         from scipy import fft
 
-        def transform(array: Any) -> Any:
+        def transform(array: object) -> Any:
             if len(axes) > 1:
                 array = host.answering(fft.ifftn, array, axes=axes[:-1], norm="forward")
             return host.answering(fft.irfft, array, n=size, axis=axes[-1], norm="forward")
@@ -94,7 +96,7 @@ class FftC2R(Factored):
         return made
 
 
-def _to_half(g: Any, axes: Any, size: int, scale: float) -> Any:
+def _to_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
     """The transpose of complex to real: what stands for two elements counts twice."""
     half = FftR2C.apply(g, axes, scale)
     last = axes[-1]
@@ -107,7 +109,7 @@ def _to_half(g: Any, axes: Any, size: int, scale: float) -> Any:
 
 
 def _transformed(
-    x: Any, transform: Callable[[Any], Any], shape: tuple[int, ...], dtype: DType, scale: float
+    x: object, transform: Callable[[Any], Any], shape: tuple[int, ...], dtype: DType, scale: float
 ) -> Any:
     """What a transform makes of the values of a tensor, times a scale; where there are none, its shape and type."""
     if is_on_meta(x):
@@ -119,7 +121,7 @@ def _transformed(
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
-def _scale(norm: Any, count: int, forward: bool) -> float:
+def _scale(norm: str | None, count: int, forward: bool) -> float:
     """What a transform is multiplied with."""
     if norm not in (None, "backward", "forward", "ortho"):
         raise ArgumentError(
@@ -133,7 +135,7 @@ def _scale(norm: Any, count: int, forward: bool) -> float:
     return 1 / count if (norm == "forward") == forward else 1.0
 
 
-def _sized(x: Any, axis: int, size: int) -> Any:
+def _sized(x: Tensor, axis: int, size: int) -> Any:
     """Cut or filled up with zeros along an axis."""
     have = x._shape[axis]
     if size < have:
@@ -145,7 +147,7 @@ def _sized(x: Any, axis: int, size: int) -> Any:
     return pad(x, tuple(widths), 0)
 
 
-def _numbers(name: str, input: Any, kind: str) -> Any:
+def _numbers(name: str, input: Tensor, kind: str) -> Any:
     """A tensor of the right kind: "real", "complex", or any number as complex."""
     need_tensor(name, input)
     x = input
@@ -180,7 +182,7 @@ def _need_points(n: int) -> None:
         )
 
 
-def _axis_and_size(x: Any, n: Any, dim: int, half: bool = False) -> tuple[int, int]:
+def _axis_and_size(x: Tensor, n: int | None, dim: int, half: bool = False) -> tuple[int, int]:
     """One axis and its size; `half` where the input holds half of it."""
     if not x._shape:
         wrap_dim(dim, 0)
@@ -197,7 +199,9 @@ def _axis_and_size(x: Any, n: Any, dim: int, half: bool = False) -> tuple[int, i
     return axis, size
 
 
-def _axes_and_sizes(x: Any, s: Any, dim: Any, half: bool = False) -> tuple[Any, list[int]]:
+def _axes_and_sizes(
+    x: Tensor, s: Shape | list[int] | None, dim: Shape | None, half: bool = False
+) -> tuple[Any, list[int]]:
     """Axes and their sizes; of the last one, the size of the real side."""
     rank = len(x._shape)
     s = None if s is None else [s] if isinstance(s, int) else list(s)
@@ -244,13 +248,15 @@ def _axes_and_sizes(x: Any, s: Any, dim: Any, half: bool = False) -> tuple[Any, 
     return axes, sizes
 
 
-def _all_sized(x: Any, axes: Any, sizes: Any) -> Any:
+def _all_sized(x: Tensor, axes: Shape, sizes: Sequence[int]) -> Any:
     for axis, size in zip(axes, sizes, strict=True):
         x = _sized(x, axis, size)
     return x
 
 
-def _given(out: Any, result: Any, axes: Any = (), order: Any = None) -> Any:
+def _given(
+    out: Tensor | None, result: Tensor, axes: Shape = (), order: list[int] | None = None
+) -> Any:
     """The result, its transformed axes last in memory (or all in an order); or `out` with its values."""
     if out is not None:
         return write_out(out, result)
@@ -269,24 +275,47 @@ def _given(out: Any, result: Any, axes: Any = (), order: Any = None) -> Any:
 # -- one dimension -----------------------------------------------------------------------------------------------------
 
 
-def _complex(name: str, input: Any, axes: Any, sizes: Any, norm: Any, forward: bool) -> Any:
+def _complex(
+    name: str, input: Tensor, axes: Shape, sizes: Sequence[int], norm: str | None, forward: bool
+) -> Any:
     x = _all_sized(_numbers(name, input, "complex"), axes, sizes)
     return FftC2C.apply(x, tuple(axes), forward, _scale(norm, math.prod(sizes), forward))
 
 
-def fft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+def fft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The discrete Fourier transform along a dimension."""
     axis, size = _axis_and_size(need_tensor("fft", input), n, dim)
     return _given(out, _complex("fft", input, (axis,), (size,), norm, True), (axis,))
 
 
-def ifft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+def ifft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The inverse transform along a dimension."""
     axis, size = _axis_and_size(need_tensor("ifft", input), n, dim)
     return _given(out, _complex("ifft", input, (axis,), (size,), norm, False), (axis,))
 
 
-def rfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+def rfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The first half of the transform of real numbers along a dimension."""
     x = _numbers("rfft", input, "real")
     axis, size = _axis_and_size(x, n, dim)
@@ -295,7 +324,14 @@ def rfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any
     )
 
 
-def irfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+def irfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The real inverse of `rfft`, of size n (even, unless given)."""
     x = _numbers("irfft", input, "complex")
     axis, size = _axis_and_size(x, n, dim, True)
@@ -303,7 +339,14 @@ def irfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: An
     return _given(out, FftC2R.apply(half, (axis,), size, _scale(norm, size, False)), (axis,))
 
 
-def hfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+def hfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The real transform of a Hermitian signal, of which half is given."""
     x = _numbers("hfft", input, "complex")
     axis, size = _axis_and_size(x, n, dim, True)
@@ -311,7 +354,14 @@ def hfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any
     return _given(out, FftC2R.apply(half, (axis,), size, _scale(norm, size, True)), (axis,))
 
 
-def ihfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: Any = None) -> Any:
+def ihfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The inverse of `hfft`: half of a Hermitian signal."""
     x = _numbers("ihfft", input, "real")
     axis, size = _axis_and_size(x, n, dim)
@@ -322,19 +372,33 @@ def ihfft(input: Any, n: Any = None, dim: int = -1, norm: Any = None, *, out: An
 # -- several dimensions ------------------------------------------------------------------------------------------------
 
 
-def fftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+def fftn(
+    input: Tensor,
+    s: Shape | None = None,
+    dim: Shape | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The transform over dimensions (all, unless given)."""
     axes, sizes = _axes_and_sizes(need_tensor("fftn", input), s, dim)
     return _given(out, _complex("fftn", input, axes, sizes, norm, True), axes)
 
 
-def ifftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+def ifftn(
+    input: Tensor,
+    s: Shape | None = None,
+    dim: Shape | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The inverse transform over dimensions (all, unless given)."""
     axes, sizes = _axes_and_sizes(need_tensor("ifftn", input), s, dim)
     return _given(out, _complex("ifftn", input, axes, sizes, norm, False), axes)
 
 
-def _need_axes(name: str, axes: Any) -> None:
+def _need_axes(name: str, axes: Shape) -> None:
     if not axes:
         raise ShapeError(
             f"{name} must transform at least one axis",
@@ -344,7 +408,14 @@ def _need_axes(name: str, axes: Any) -> None:
         )
 
 
-def rfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+def rfftn(
+    input: Tensor,
+    s: Shape | None = None,
+    dim: Shape | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The transform of real numbers over dimensions, of which the last is halved."""
     x = _numbers("rfftn", input, "real")
     axes, sizes = _axes_and_sizes(x, s, dim)
@@ -353,7 +424,14 @@ def rfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: 
     return _given(out, FftR2C.apply(x, axes, _scale(norm, math.prod(sizes), True)), axes)
 
 
-def irfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+def irfftn(
+    input: Tensor,
+    s: Shape | None = None,
+    dim: Shape | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The real inverse of `rfftn`."""
     x = _numbers("irfftn", input, "complex")
     axes, sizes = _axes_and_sizes(x, s, dim, True)
@@ -364,7 +442,14 @@ def irfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out:
     )
 
 
-def hfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+def hfftn(
+    input: Tensor,
+    s: Shape | None = None,
+    dim: Shape | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The real transform of a signal that is Hermitian in the last of the dimensions, of which half is given."""
     x = _numbers("hfftn", input, "complex")
     axes, sizes = _axes_and_sizes(x, s, dim, True)
@@ -376,7 +461,14 @@ def hfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: 
     return _given(out, FftC2R.apply(call("conj", x), axes[-1:], sizes[-1], scale), axes)
 
 
-def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out: Any = None) -> Any:
+def ihfftn(
+    input: Tensor,
+    s: Shape | None = None,
+    dim: Shape | None = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """The inverse of `hfftn`."""
     x = _numbers("ihfftn", input, "real")
     axes, sizes = _axes_and_sizes(x, s, dim)
@@ -390,9 +482,14 @@ def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: Any = None, *, out:
     return _given(out, half, axes, order)
 
 
-def _plane(function: Any) -> Any:
+def _plane(function: Callable[..., object]) -> Any:
     def planar(
-        input: Any, s: Any = None, dim: Any = (-2, -1), norm: Any = None, *, out: Any = None
+        input: Tensor,
+        s: Shape | None = None,
+        dim: Shape = (-2, -1),
+        norm: str | None = None,
+        *,
+        out: Tensor | None = None,
     ) -> Any:
         return function(input, s, dim, norm, out=out)
 
@@ -411,10 +508,10 @@ def fftfreq(
     n: int,
     d: float = 1.0,
     *,
-    out: Any = None,
-    dtype: Any = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
     requires_grad: bool = False,
-    **where: Any,
+    **where: object,
 ) -> Any:
     """The frequencies of a transform of n points at distance d."""
     made = host.from_numpy(np.fft.fftfreq(n, d), dtype or dtypes.get_default())
@@ -425,17 +522,17 @@ def rfftfreq(
     n: int,
     d: float = 1.0,
     *,
-    out: Any = None,
-    dtype: Any = None,
+    out: Tensor | None = None,
+    dtype: DType | None = None,
     requires_grad: bool = False,
-    **where: Any,
+    **where: object,
 ) -> Any:
     """The frequencies of the half that `rfft` gives."""
     made = host.from_numpy(np.fft.rfftfreq(n, d), dtype or dtypes.get_default())
     return _given(out, made.requires_grad_() if requires_grad else made)
 
 
-def _shifted(x: Any, dim: Any, half: Any) -> Any:
+def _shifted(x: Tensor, dim: int | Shape | None, half: Callable[..., object]) -> Any:
     rank = len(x._shape)
     axes = (
         tuple(range(rank))
@@ -445,12 +542,12 @@ def _shifted(x: Any, dim: Any, half: Any) -> Any:
     return roll(x, tuple(half(x._shape[a]) for a in axes), axes) if axes else call("clone", x)
 
 
-def fftshift(input: Any, dim: Any = None) -> Any:
+def fftshift(input: Tensor, dim: int | Shape | None = None) -> Any:
     """Frequency 0 moved to the middle."""
     return _shifted(need_tensor("fftshift", input), dim, lambda size: size // 2)
 
 
-def ifftshift(input: Any, dim: Any = None) -> Any:
+def ifftshift(input: Tensor, dim: int | Shape | None = None) -> Any:
     """The inverse of `fftshift`."""
     return _shifted(need_tensor("ifftshift", input), dim, lambda size: (size + 1) // 2)
 

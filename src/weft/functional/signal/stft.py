@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft.engine.api.api_function import publish
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.shape.view_transforms import view_as_complex, view_as_real
 from weft.functional.signal.fft import fft, ifft, irfft, rfft
@@ -21,7 +23,7 @@ from weft.tensor.creation import leaf
 # -- windows -----------------------------------------------------------------------------------------------------------
 
 
-def _window(name: str, length: int, dtype: Any, requires_grad: bool, values: Any) -> Any:
+def _window(name: str, length: int, dtype: DType | None, requires_grad: bool, values: Any) -> Any:
     """A leaf of the values of a window. Errors: as PyTorch's on lengths and types."""
     if length < 0:
         raise ArgumentError(
@@ -52,9 +54,9 @@ def hann_window(
     window_length: int,
     periodic: bool = True,
     *,
-    dtype: Any = None,
+    dtype: DType | None = None,
     requires_grad: bool = False,
-    **where: Any,
+    **where: object,
 ) -> Any:
     """sin^2."""
     return hamming_window(
@@ -68,9 +70,9 @@ def hamming_window(
     alpha: float = 0.54,
     beta: float = 0.46,
     *,
-    dtype: Any = None,
+    dtype: DType | None = None,
     requires_grad: bool = False,
-    **where: Any,
+    **where: object,
 ) -> Any:
     """alpha - beta cos."""
     return _window(
@@ -86,9 +88,9 @@ def blackman_window(
     window_length: int,
     periodic: bool = True,
     *,
-    dtype: Any = None,
+    dtype: DType | None = None,
     requires_grad: bool = False,
-    **where: Any,
+    **where: object,
 ) -> Any:
     """0.42 - 0.5 cos + 0.08 cos of twice the angle."""
     return _window(
@@ -104,9 +106,9 @@ def bartlett_window(
     window_length: int,
     periodic: bool = True,
     *,
-    dtype: Any = None,
+    dtype: DType | None = None,
     requires_grad: bool = False,
-    **where: Any,
+    **where: object,
 ) -> Any:
     """A triangle."""
     last = window_length if periodic else max(window_length - 1, 1)
@@ -132,9 +134,9 @@ def kaiser_window(
     periodic: bool = True,
     beta: float = 12.0,
     *,
-    dtype: Any = None,
+    dtype: DType | None = None,
     requires_grad: bool = False,
-    **where: Any,
+    **where: object,
 ) -> Any:
     """I_0(beta sqrt(1 - t^2)) / I_0(beta)."""
     count = window_length + 1 if periodic else window_length
@@ -150,7 +152,9 @@ def kaiser_window(
 # -- short-time transforms ---------------------------------------------------------------------------------------------
 
 
-def _frame_window(name: str, window: Any, win_length: int, n_fft: int, dtype: Any) -> Any:
+def _frame_window(
+    name: str, window: Tensor | None, win_length: int, n_fft: int, dtype: DType
+) -> Any:
     """A window of n_fft points, in the middle of zeros where it is shorter."""
     if not 0 < win_length <= n_fft:
         raise ArgumentError(
@@ -173,7 +177,7 @@ def _frame_window(name: str, window: Any, win_length: int, n_fft: int, dtype: An
     return window if win_length == n_fft else pad(window, ((left, n_fft - win_length - left),), 0)
 
 
-def _with_edges(x: Any, width: int, mode: str) -> Any:
+def _with_edges(x: Tensor, width: int, mode: str) -> Any:
     """Rows with `width` points more on both sides. Errors: ValueError on an unknown mode, or too few points."""
     kinds = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
     if mode == "constant":
@@ -190,11 +194,11 @@ def _with_edges(x: Any, width: int, mode: str) -> Any:
 
 
 def stft(
-    input: Any,
+    input: Tensor,
     n_fft: int,
     hop_length: int | None = None,
     win_length: int | None = None,
-    window: Any = None,
+    window: Tensor | None = None,
     center: bool = True,
     pad_mode: str = "reflect",
     normalized: bool = False,
@@ -249,11 +253,11 @@ def stft(
 
 
 def istft(
-    input: Any,
+    input: Tensor,
     n_fft: int,
     hop_length: int | None = None,
     win_length: int | None = None,
-    window: Any = None,
+    window: Tensor | None = None,
     center: bool = True,
     normalized: bool = False,
     onesided: bool | None = None,
@@ -303,7 +307,7 @@ def istft(
     return signal if len(input._shape) == 3 else signal.squeeze(0)
 
 
-def _overlapped(frames: Any, hop: int, total: int) -> Any:
+def _overlapped(frames: Tensor, hop: int, total: int) -> Any:
     """The sum of frames, each `hop` after the last. Shapes: (b, frames, n) -> (b, total)."""
     rows, count, size = frames._shape
     places = host.from_numpy((np.arange(count)[:, None] * hop + np.arange(size)).reshape(-1))

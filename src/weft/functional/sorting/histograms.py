@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ Histogram = result_type("histogram")
 Histogramdd = result_type("histogramdd")
 
 
-def _bounds(name: str, array: Any, low: Any, high: Any, room: float) -> tuple[float, float]:
+def _bounds(
+    name: str, array: np.ndarray, low: float, high: float, room: float
+) -> tuple[float, float]:
     """The outer edges: those of the values where both are equal."""
     if low == high and array.size:
         low, high = float(array.min()), float(array.max())
@@ -45,7 +48,9 @@ def _bounds(name: str, array: Any, low: Any, high: Any, room: float) -> tuple[fl
     return low, high
 
 
-def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Any:
+def histc(
+    input: Tensor, bins: int = 100, min: int = 0, max: int = 0, *, out: Tensor | None = None
+) -> Any:
     """How many elements lie in each of `bins` equal intervals from min to max (of the values where both are equal).
     Reads the values."""
     if need_tensor("histc", input)._dtype.category in (0, 3):
@@ -70,7 +75,7 @@ def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0, *, out: Any =
     return given(out, host.from_numpy(counts, input._dtype))
 
 
-def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
+def _edges(bins: Tensor | int, low: float, high: float, dtype: Any) -> Any:
     if isinstance(bins, Tensor):
         return host.to_numpy(bins)
     if bins < 1:
@@ -83,11 +88,11 @@ def _edges(bins: Any, low: float, high: float, dtype: Any) -> Any:
     return np.linspace(low, high, bins + 1).astype(dtype)
 
 
-def _ascends(edges: Any) -> bool:
+def _ascends(edges: np.ndarray) -> bool:
     return not (~(edges[1:] >= edges[:-1])).any()
 
 
-def _counts_of_any_order(points: Any, edges: Any, weights: Any) -> Any:
+def _counts_of_any_order(points: np.ndarray, edges: list[np.ndarray], weights: Any) -> Any:
     """Counts between edges out of order: as in PyTorch, points between the first edge and the last go where a binary
     search for the first larger edge ends."""
     inside = np.ones(len(points), bool)
@@ -101,7 +106,7 @@ def _counts_of_any_order(points: Any, edges: Any, weights: Any) -> Any:
     return counts
 
 
-def _first_larger(edges: Any, values: Any) -> Any:
+def _first_larger(edges: np.ndarray, values: np.ndarray) -> Any:
     """Where a binary search that halves the rest finds the first edge above each value."""
     first, rest = np.zeros(len(values), int), np.full(len(values), len(edges))
     while rest.any():
@@ -112,7 +117,9 @@ def _first_larger(edges: Any, values: Any) -> Any:
     return first
 
 
-def _in_bins(name: str, points: Any, bins: Any, ranges: Any, weight: Any, density: bool) -> Any:
+def _in_bins(
+    name: str, points: Any, bins: list[Tensor | int], ranges: Any, weight: Any, density: bool
+) -> Any:
     """(counts, edges) of points (n, d). Errors: ArgumentError on ranges that are not a pair for each dimension."""
     if ranges is not None and len(ranges) != 2 * len(bins):
         raise ArgumentError(
@@ -154,13 +161,13 @@ def _in_bins(name: str, points: Any, bins: Any, ranges: Any, weight: Any, densit
 
 
 def histogram(
-    input: Any,
-    bins: Any = 100,
+    input: Tensor,
+    bins: Tensor | int = 100,
     *,
-    range: Any = None,
-    weight: Any = None,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
     density: bool = False,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """(counts or densities, edges) over intervals: a number of equal ones, or between given edges. Reads the values."""
     need_tensor("histogram", input)
@@ -174,7 +181,12 @@ def histogram(
 
 
 def histogramdd(
-    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Sequence[float] | None = None,
+    weight: object = None,
+    density: bool = False,
 ) -> Any:
     """(counts or densities, edges per dimension) of points (..., d). Reads the values."""
     need_rank("histogramdd", need_tensor("histogramdd", input), 2)

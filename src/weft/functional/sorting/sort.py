@@ -48,7 +48,7 @@ from weft.tensor.arguments import (
 )
 
 
-def need_order(name: str, input: Any, message: str = "") -> Any:
+def need_order(name: str, input: Tensor, message: str = "") -> Any:
     """A tensor whose elements have an order. Errors: TypeError on others, RuntimeError on complex numbers."""
     if need_tensor(name, input)._dtype.is_complex:
         raise DTypeError(
@@ -60,7 +60,7 @@ def need_order(name: str, input: Any, message: str = "") -> Any:
     return input
 
 
-def _no_order_of_bools(message: str, input: Any) -> DTypeError:
+def _no_order_of_bools(message: str, input: Tensor) -> DTypeError:
     return DTypeError(
         message,
         expected="numbers",
@@ -69,13 +69,18 @@ def _no_order_of_bools(message: str, input: Any) -> DTypeError:
     )
 
 
-def _itself(name: str, input: Any) -> Any:
+def _itself(name: str, input: Tensor) -> Any:
     """What a function returns for the order of a number."""
     return TYPES[name]((call("clone", input), full((), 0, dtypes.int64)))
 
 
 def sort(
-    input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None
+    input: Tensor,
+    dim: int = -1,
+    descending: bool = False,
+    stable: bool = False,
+    *,
+    out: Tensor | None = None,
 ) -> Any:
     """(values, indices) in order along a dimension, equal elements in the order that they have."""
     need_order("sort", input, " Sort does not support complex dtypes on CPU")
@@ -92,7 +97,7 @@ def sort(
     )
 
 
-def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The indices that sort a dimension."""
     need_order("sort", input, " Sort does not support complex dtypes on CPU")
     axis = wrap_dim(dim, len(input._shape))
@@ -101,13 +106,19 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
     return keep_layout(order(input, axis, input._shape[axis], descending), input)
 
 
-def msort(input: Any) -> Any:
+def msort(input: Tensor) -> Any:
     """The values in order along the first dimension."""
     return sort(input, 0)[0]
 
 
 def topk(
-    input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
+    input: Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    *,
+    out: Tensor | None = None,
 ) -> Any:
     """(values, indices) of the k largest or smallest along a dimension, the first ones of a stable order."""
     need_order("topk", input, " topk does not support complex dtypes on CPU")
@@ -128,7 +139,7 @@ def topk(
     return TYPES["topk"]((gather(input, axis, indices), indices))
 
 
-def _nothing_along(name: str, input: Any, axis: int) -> DimensionError:
+def _nothing_along(name: str, input: Tensor, axis: int) -> DimensionError:
     return DimensionError(
         f"{name}(): Expected reduction dim {axis} to have non-zero size.",
         expected="at least one element along the dimension",
@@ -137,7 +148,7 @@ def _nothing_along(name: str, input: Any, axis: int) -> DimensionError:
     )
 
 
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """(value, index) of the k-th smallest along a dimension, k from 1; of equal elements the first one."""
     need_order("kthvalue", need_tensor("kthvalue", input, "input", 1))
     if input._dtype is dtypes.bool_:
@@ -162,12 +173,12 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     return picked("kthvalue", input, axis, where(found, first, place), keepdim)
 
 
-def _nth(input: Any, axis: int, number: int) -> Any:
+def _nth(input: Tensor, axis: int, number: int) -> Any:
     """The place of one element of the ascending order, numbered from 0, the axis kept."""
     return slice_axis(order(input, axis, number + 1), axis, number, 1)
 
 
-def _median_places(input: Any, axis: int) -> Any:
+def _median_places(input: Tensor, axis: int) -> Any:
     """The index of the lower median along an axis, which is kept; that of the first nan where there is one."""
     middle = _nth(input, axis, (input._shape[axis] - 1) // 2)
     if not input._dtype.is_floating_point:
@@ -176,7 +187,7 @@ def _median_places(input: Any, axis: int) -> Any:
     return where(call("isnan", gather(input, axis, first).detach()), first, middle)
 
 
-def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median: of all elements (ties share the gradient), or (values, indices) along a dimension."""
     need_tensor("median", input)
     if input._dtype.category in (0, 3):
@@ -206,12 +217,12 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _shared(input, reshape(gather(flat, 0, _median_places(flat, 0)), ()))
 
 
-def _shared(x: Any, middle: Any) -> Any:
+def _shared(x: Tensor, middle: Tensor) -> Any:
     """The value `middle`, with its gradient shared by the elements equal to it."""
     return record_gradient(TABLE["median"], (x,), (tuple(range(len(x._shape))), False), middle)
 
 
-def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """(values, indices) of the most frequent element along a dimension, the smallest of several, where it stands last;
     a nan equals nothing."""
     need_order("mode", need_tensor("mode", input, "input", 1))
@@ -224,7 +235,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 @Part
-def _ends_of_longest_runs(x: Any, axis: int) -> Any:
+def _ends_of_longest_runs(x: Tensor, axis: int) -> Any:
     """Where the last element of the longest run of equal elements stands, once they are sorted: the first such run."""
     size = x._shape[axis]
     places = order(x, axis, size)
@@ -240,7 +251,7 @@ def _ends_of_longest_runs(x: Any, axis: int) -> Any:
     return gather(places, axis, end)
 
 
-def _running(name: str, input: Any, dim: int, smallest: bool) -> Any:
+def _running(name: str, input: Tensor, dim: int, smallest: bool) -> Any:
     need_order(name, input)
     axis = wrap_dim(dim, len(input._shape))
     if not input._shape:
@@ -249,12 +260,12 @@ def _running(name: str, input: Any, dim: int, smallest: bool) -> Any:
     return TYPES[name]((gather(input, axis, indices), indices))
 
 
-def cummax(input: Any, dim: int) -> Any:
+def cummax(input: Tensor, dim: int) -> Any:
     """(values, indices) of the running maximum along a dimension, the last index of equal ones."""
     return _running("cummax", input, dim, False)
 
 
-def cummin(input: Any, dim: int) -> Any:
+def cummin(input: Tensor, dim: int) -> Any:
     """(values, indices) of the running minimum along a dimension, the last index of equal ones."""
     return _running("cummin", input, dim, True)
 
@@ -274,7 +285,7 @@ def _check_interpolation(interpolation: str) -> None:
         )
 
 
-def need_quantiles(input: Any) -> None:
+def need_quantiles(input: Tensor) -> None:
     """Errors: RuntimeError on a tensor that has no quantiles: of other than floats, or without elements."""
     if not need_tensor("quantile", input, "input", 1)._dtype.is_floating_point:
         raise DTypeError(
@@ -292,7 +303,7 @@ def need_quantiles(input: Any) -> None:
         )
 
 
-def _at_shares(ordered: Any, points: Any, q: Any, interpolation: str) -> Any:
+def _at_shares(ordered: Tensor, points: np.ndarray, q: Tensor | float, interpolation: str) -> Any:
     """What lies at some shares of ordered elements: nan where there is one. Shapes: (*, n), (k) -> (*, k)."""
     _check_interpolation(interpolation)
     axis = len(ordered._shape) - 1
@@ -315,8 +326,8 @@ def _at_shares(ordered: Any, points: Any, q: Any, interpolation: str) -> Any:
 
 
 def quantile(
-    input: Any,
-    q: Any,
+    input: Tensor,
+    q: Tensor | float,
     dim: int | None = None,
     keepdim: bool = False,
     *,

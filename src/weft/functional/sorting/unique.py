@@ -18,13 +18,13 @@ from weft.functional.support.variants import by_name
 from weft.tensor.arguments import describe, need_integer, need_rank, need_tensor, wrap_dim
 
 
-def _axis(name: str, input: Any, dim: Any) -> int:
+def _axis(name: str, input: Tensor, dim: int) -> int:
     """A dimension whose slices are compared. Errors: ShapeError, DimensionError."""
     need_rank(name, input, 1)
     return wrap_dim(dim, len(input._shape))
 
 
-def _need_lines(input: Any, dim: int) -> None:
+def _need_lines(input: Tensor, dim: int) -> None:
     """Errors: ShapeError where slices along a dimension have no elements to compare."""
     if 0 in (*input._shape[:dim], *input._shape[dim + 1 :]):
         raise ShapeError(
@@ -36,7 +36,7 @@ def _need_lines(input: Any, dim: int) -> None:
 
 
 def unique(
-    input: Any,
+    input: Tensor,
     sorted: bool = True,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -66,11 +66,11 @@ def unique(
 
 def _found(
     name: str,
-    input: Any,
+    input: Tensor,
     dim: int | None,
-    lines: Any,
-    inverse: Any,
-    counts: Any,
+    lines: np.ndarray,
+    inverse: np.ndarray | None,
+    counts: np.ndarray | None,
 ) -> Any:
     """The values, which were found as lines along the first dimension, and what else is wanted: what is not None. Their
     record has the `name` that PyTorch gives it."""
@@ -90,7 +90,7 @@ def _found(
 
 
 def unique_consecutive(
-    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """Runs of equal elements (or slices) as one each. Reads the values."""
     need_tensor("unique_consecutive", input)
@@ -128,13 +128,13 @@ def _side(side: str | None, right: bool) -> Literal["left", "right"]:
 
 
 def searchsorted(
-    sorted_sequence: Any,
-    input: Any,
+    sorted_sequence: Tensor,
+    input: Tensor,
     *,
     right: bool = False,
     side: str | None = None,
     out_int32: bool = False,
-    sorter: Any = None,
+    sorter: Tensor | None = None,
 ) -> Any:
     """Where values would be inserted into ascending sequences (the last dimension). Reads the values."""
     place = _side(side, right)
@@ -175,7 +175,9 @@ def searchsorted(
     return host.from_numpy(np.asarray(found, np.int32 if out_int32 else np.int64))
 
 
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(
+    input: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Any:
     """The bucket of each value between ascending boundaries. Reads the values."""
     if isinstance(boundaries, Tensor) and len(boundaries._shape) != 1:
         raise ShapeError(
@@ -187,7 +189,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     return searchsorted(boundaries, input, right=right, out_int32=out_int32)
 
 
-def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     """How often each non-negative integer occurs (or the sum of its weights). Reads the values."""
     need_tensor("bincount", input)
     array = host.to_numpy(input)
@@ -220,7 +222,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 
 def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+    elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False
 ) -> Any:
     """Whether each element is among others. Reads the values."""
     first = host.to_numpy(elements) if isinstance(elements, Tensor) else np.asarray(elements)

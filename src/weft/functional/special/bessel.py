@@ -37,7 +37,7 @@ _TEXTS = {
 
 
 def _function(name: str, row: str) -> Any:
-    def function(input: Any, *, out: Any = None) -> Any:
+    def function(input: Tensor, *, out: Tensor | None = None) -> Any:
         result = bessel.function_of(row, floating(f"special_{name}", input, halves=row[0] == "i"))
         return result if out is None else write_out(out, result)
 
@@ -45,7 +45,7 @@ def _function(name: str, row: str) -> Any:
 
 
 @composed_of_primitives
-def spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
+def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Any:
     """The spherical Bessel function of order 0, sin(x) / x. Shapes: as `input`."""
     x = floating("special_spherical_bessel_j0", input)
     regular = (x != 0) & (call("abs", x) != math.inf)
@@ -55,7 +55,7 @@ def spherical_bessel_j0(input: Any, *, out: Any = None) -> Any:
 
 
 @composed_of_primitives
-def zeta(input: Any, other: Any, *, out: Any = None) -> Any:
+def zeta(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """Hurwitz' zeta function: the sum of (other + k) ** -input over k >= 0.
 
     Shapes: broadcast. inf where `input` is 1 or `other` a whole number below 1, nan where `input` is below 1, and where

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,13 +22,17 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full
 from weft.tensor.arguments import need_tensor
 
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
+
+
 Step = Callable[[Any, int, Any, Any], Any]
 MOST_STEPS = (
     24  # degrees up to which polynomials of a tensor are recorded, which makes them one kernel
 )
 
 
-def _recorded(x: Any, n: int, first: Any, step: Step) -> Any:
+def _recorded(x: Tensor, n: int, first: Any, step: Step) -> Any:
     """P_n(x) of one degree."""
     if n < 1:
         return full(x._shape, int(n == 0), x._dtype)
@@ -38,7 +42,7 @@ def _recorded(x: Any, n: int, first: Any, step: Step) -> Any:
     return now
 
 
-def _climbed(x: Any, n: Any, first: Any, step: Step) -> Any:
+def _climbed(x: object, n: int | np.ndarray, first: Any, step: Step) -> Any:
     """P_n(x) from P_0 = 1, P_1 = first and P_k+1 = step(x, k, P_k, P_k-1); 0 for negative n."""
     x, n = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(n, np.float64))
     n = np.trunc(np.where(np.isfinite(n), n, -1)).astype(np.int64)
@@ -51,8 +55,8 @@ def _climbed(x: Any, n: Any, first: Any, step: Step) -> Any:
     return result
 
 
-def _polynomial(name: str, first: Any, step: Step, shifted: bool = False) -> Any:
-    def function(input: Any, n: Any, *, out: Any = None) -> Any:  # noqa: A002
+def _polynomial(name: str, first: Callable[..., Tensor], step: Step, shifted: bool = False) -> Any:
+    def function(input: Tensor, n: Tensor | int, *, out: Tensor | None = None) -> Any:  # noqa: A002
         tensors = [t for t in (input, n) if isinstance(t, Tensor)]
         if not tensors:
             need_tensor(name, input)
@@ -69,7 +73,9 @@ def _polynomial(name: str, first: Any, step: Step, shifted: bool = False) -> Any
     return named(function, name, f"The polynomials of {name.replace('_', ' ')} and degree n.")
 
 
-def _double(x: Any, k: int, now: Any, before: Any) -> Any:
+def _double(
+    x: Tensor | np.ndarray, k: int, now: Tensor | np.ndarray, before: Tensor | float | np.ndarray
+) -> Any:
     return 2 * x * now - before
 
 
@@ -102,7 +108,7 @@ for _name, (_first, _step) in _OTHERS.items():
 # -- of SciPy ----------------------------------------------------------------------------------------------------------
 
 
-def _of_scipy(name: str, input: Any) -> Any:  # noqa: A002
+def _of_scipy(name: str, input: Tensor) -> Any:  # noqa: A002
     from scipy import special
 
     with np.errstate(all="ignore"):
@@ -114,13 +120,13 @@ class SpecialErfcx(Factored):
     """exp(x^2) erfc(x)."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
+    def forward(ctx: FunctionCtx, x: Tensor) -> Any:
         """The value."""
         made = _of_scipy("erfcx", x)
         return keep(ctx, SpecialErfcx.pull, (made,), x)
 
     @staticmethod
-    def pull(saved: Any, g: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """2 x erfcx(x) - 2 / sqrt(pi)."""
         (x,) = saved
         return g * (2 * x * SpecialErfcx.apply(x) - 2 / math.sqrt(math.pi))
@@ -130,36 +136,36 @@ class SpecialLogNdtr(Factored):
     """The logarithm of the normal distribution function."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
+    def forward(ctx: FunctionCtx, x: Tensor) -> Any:
         """The value."""
         made = _of_scipy("log_ndtr", x)
         return keep(ctx, SpecialLogNdtr.pull, (made,), x)
 
     @staticmethod
-    def pull(saved: Any, g: Any) -> Any:
+    def pull(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """phi(x) / Phi(x), which is sqrt(2 / pi) / erfcx(-x / sqrt(2))."""
         (x,) = saved
         return g * math.sqrt(2 / math.pi) / SpecialErfcx.apply(x * -math.sqrt(0.5))
 
 
-def _floating(name: str, input: Any) -> Any:  # noqa: A002
+def _floating(name: str, input: Tensor) -> Any:  # noqa: A002
     need_tensor(name, input)
     return input if input._dtype.category > 1 else cast(input, dtypes.get_default())
 
 
-def erfcx(input: Any, *, out: Any = None) -> Any:  # noqa: A002
+def erfcx(input: Tensor, *, out: Tensor | None = None) -> Any:  # noqa: A002
     """exp(x^2) erfc(x), which does not overflow."""
     made = SpecialErfcx.apply(_floating("erfcx", input))
     return made if out is None else write_out(out, made)
 
 
-def log_ndtr(input: Any, *, out: Any = None) -> Any:  # noqa: A002
+def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Any:  # noqa: A002
     """The logarithm of the normal distribution function."""
     made = SpecialLogNdtr.apply(_floating("log_ndtr", input))
     return made if out is None else write_out(out, made)
 
 
-def airy_ai(x: Any, *, out: Any = None) -> Any:
+def airy_ai(x: Tensor, *, out: Tensor | None = None) -> Any:
     """The Airy function Ai."""
     made = _of_scipy("airy", call("clone", _floating("airy_ai", x)).detach())
     return made if out is None else write_out(out, made)

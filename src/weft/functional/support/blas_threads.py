@@ -62,10 +62,10 @@ def _leave() -> None:
                 each(former)
 
 
-def limited(function: Callable[..., Any]) -> Callable[..., Any]:
+def limited(function: Callable[..., object]) -> Callable[..., Any]:
     """A function of matrices, its first argument, that takes as many threads as these are worth."""
 
-    def within(matrix: Any, *rest: Any, **options: Any) -> Any:
+    def within(matrix: np.ndarray, *rest: object, **options: object) -> Any:
         rows = max(matrix.shape[-2:], default=0)
         if rows <= TINY:
             return function(matrix, *rest, **options)

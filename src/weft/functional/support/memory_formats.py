@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.strides import contiguous_strides
 from weft.tensor.layout import channels_last, channels_last_3d, format_strides, is_contiguous
 
 _FORMATS = {4: channels_last, 5: channels_last_3d}
 
 
-def _channels_form(tensor: Any) -> Any:
+def _channels_form(tensor: Tensor) -> Any:
     """The format of a tensor whose channels are last in memory, else None."""
     if tensor.strides is None:
         return None
@@ -23,12 +24,12 @@ def _channels_form(tensor: Any) -> Any:
     return form if form is not None and is_contiguous(tensor, form) else None
 
 
-def all_channels_last(tensors: Iterable[Any]) -> bool:
+def all_channels_last(tensors: Iterable[Tensor]) -> bool:
     """Whether the channels of all of them are last in memory."""
     return all(_channels_form(tensor) is not None for tensor in tensors)
 
 
-def like_channels(result: Any, *given: Any) -> Any:
+def like_channels(result: Tensor, *given: Tensor) -> Any:
     """The result, its channels last where those of one of the tensors are (a tensor in row-major order has no say)."""
     for tensor in given:
         form = _channels_form(tensor)
@@ -46,14 +47,14 @@ def stacked_channels(shape: tuple[int, ...], axis: int, count: int) -> tuple[int
     return (*strides[:axis], strides[axis] * shape[axis], *strides[axis:])
 
 
-def in_order(x: Any) -> Any:
+def in_order(x: Tensor) -> Any:
     """The same tensor, which nobody has seen yet, in row-major order in memory."""
     if x._cell is None:
         x.strides = None
     return x
 
 
-def columns_first(x: Any) -> Any:
+def columns_first(x: Tensor) -> Any:
     """The same tensor, which nobody has seen yet, with columns side by side in memory, as LAPACK leaves matrices."""
     *lead, rows, wide = x._shape
     if x._cell is None and x.numel() and rows > 1 and wide > 1:

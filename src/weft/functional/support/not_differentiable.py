@@ -7,12 +7,15 @@ In come a value that was computed without its inputs and these; out goes the val
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autograd.function import Function
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import NotDefinedError
 from weft.ops.primitives import full
+
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
 
 
 def no_derivative(name: str) -> NotDefinedError:
@@ -36,15 +39,15 @@ def _record(name: str, called: str) -> type[Function]:
         _ending = "Backward0"
 
         @staticmethod
-        def forward(ctx: Any, value: Any, *inputs: Any) -> Any:
+        def forward(ctx: FunctionCtx, value: Tensor, *inputs: Tensor) -> Any:
             return value.view_as(value)
 
         @staticmethod
-        def backward(ctx: Any, g: Any) -> Any:
+        def backward(ctx: FunctionCtx, g: Tensor) -> Any:
             raise no_derivative(name)
 
         @staticmethod
-        def jvp(ctx: Any, *moved: Any) -> Any:
+        def jvp(ctx: FunctionCtx, *moved: Any) -> Any:
             raise no_derivative(name)
 
     Underived.__name__ = Underived.__qualname__ = called
@@ -57,16 +60,16 @@ class Flat(Function):
     _ending = "Backward0"
 
     @staticmethod
-    def forward(ctx: Any, value: Any, *inputs: Any) -> Any:
+    def forward(ctx: Any, value: Tensor, *inputs: Tensor) -> Any:
         ctx.inputs = [(part._shape, part._dtype) for part in inputs]
         return value.view_as(value)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: Any, g: Tensor) -> Any:
         return (None, *(full(shape, 0, dtype) for shape, dtype in ctx.inputs))
 
     @staticmethod
-    def jvp(ctx: Any, *moved: Any) -> Any:
+    def jvp(ctx: FunctionCtx, *moved: Any) -> Any:
         return moved[0]
 
 

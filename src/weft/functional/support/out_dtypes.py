@@ -16,6 +16,7 @@ from weft.engine.api.api_function import defined_in
 from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError
 from weft.functional.support.variants import check_apart, check_out, given, tensors_in
 
@@ -27,28 +28,28 @@ class Rule(NamedTuple):
     words: str
 
 
-def _same(out: Any, result: Any, tensors: list[Tensor]) -> bool:
+def _same(out: DType, result: DType, tensors: list[Tensor]) -> bool:
     return out is result
 
 
-def _holding(out: Any, result: Any, tensors: list[Tensor]) -> bool:
+def _holding(out: DType, result: DType, tensors: list[Tensor]) -> bool:
     """A type that can hold the result: of its kind, or of a wider one."""
     return bool(out.category >= result.category)
 
 
-def _alike(out: Any, result: Any, tensors: list[Tensor]) -> bool:
+def _alike(out: DType, result: DType, tensors: list[Tensor]) -> bool:
     return bool(out.category == result.category)
 
 
-def _truth(out: Any, result: Any, tensors: list[Tensor]) -> bool:
+def _truth(out: DType, result: DType, tensors: list[Tensor]) -> bool:
     return out.name in ("bool", "uint8")
 
 
-def _same_or_of_complex(out: Any, result: Any, tensors: list[Tensor]) -> bool:
+def _same_or_of_complex(out: DType, result: DType, tensors: list[Tensor]) -> bool:
     return tensors[0]._dtype.category > result.category <= out.category
 
 
-def _same_or_of_numbers(out: Any, result: Any, tensors: list[Tensor]) -> bool:
+def _same_or_of_numbers(out: DType, result: DType, tensors: list[Tensor]) -> bool:
     return out is result or (any(not x._shape for x in tensors) and _holding(out, result, tensors))
 
 
@@ -177,13 +178,13 @@ _RULES = _rules()
 
 
 @cache
-def _rule_of(function: Any) -> Rule | None:
+def _rule_of(function: Callable[..., object]) -> Rule | None:
     """The rule of a function, by its name; all copies have that of what picks elements."""
     copies = defined_in(function) == _COPYING
     return _RULES.get(function.__name__, _COPIES if copies else None)
 
 
-def answer_out(function: Any, values: list[Any], keywords: dict[str, Any]) -> Any:
+def answer_out(function: Callable[..., Tensor], values: list[Any], keywords: dict[str, Any]) -> Any:
     """What a call returns that names `out`, or NotImplemented where the function writes it itself.
 
     Errors: RuntimeError where `out` lies in an operand's memory or has a type that PyTorch refuses."""
@@ -203,7 +204,7 @@ def answer_out(function: Any, values: list[Any], keywords: dict[str, Any]) -> An
     return given(out, result)
 
 
-def _asked_rule(name: str, out: Any, keywords: dict[str, Any]) -> Rule | None:
+def _asked_rule(name: str, out: Tensor | None, keywords: dict[str, object]) -> Rule | None:
     """The rule of a function that takes `dtype=`: what is computed in the type of `out` is, if none is asked for."""
     if not isinstance(out, Tensor):
         return None

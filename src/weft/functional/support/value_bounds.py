@@ -8,14 +8,17 @@ program looks, as for indices, so that nothing is read early. What the limits ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft._typing import Shape
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.recorder import cast, record
 from weft.engine.frontend.resolve import edge_for, value_of
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir import tape as tapes
@@ -27,6 +30,10 @@ from weft.ops.limits import LIMITS, limit_error, picking_row
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
 from weft.tensor.arguments import describe, untracked
+
+if TYPE_CHECKING:
+    from weft.engine.ir.primitive import Primitive
+
 
 _least, _most = partial(np.minimum.reduce, axis=None), partial(np.maximum.reduce, axis=None)
 _PICKS = {
@@ -40,7 +47,7 @@ _PICKS = {
 }
 
 
-def need_within(function: str, operand: str, tensor: Any) -> Any:
+def need_within(function: str, operand: str, tensor: Tensor) -> Any:
     """The tensor, or one that fails when it is computed. Errors: RuntimeError for an element outside the limits of the
     function's operand, or nan."""
     node, high = value_of(tensor), LIMITS[function].high
@@ -69,7 +76,9 @@ def _surely_fits(node: Any, high: float | None) -> bool:
     return bool(node.row.name == "sigmoid")
 
 
-def _checked(row: Any, tensor: Any, high: float | None) -> Any:
+def _checked(
+    row: Primitive | int | Shape | Sequence[int], tensor: Tensor, high: float | None
+) -> Any:
     """A handle with the tensor's gradient edge whose value is picked from the tensor by 0 where an element fits."""
     edge = edge_for(tensor) if tensor.requires_grad else None
     with untracked():

@@ -29,12 +29,12 @@ def named(function: Function, name: str, doc: str) -> Function:
     return function
 
 
-def write_out(out: Any, result: Any) -> Any:
+def write_out(out: Tensor, result: Tensor) -> Any:
     """Give `out` the value of a result (the `out=` argument). Errors: as `weft.tensor.leaves.give_out`."""
     return give_out(out, result)
 
 
-def given(out: Any, result: Any, converts: bool = False) -> Any:
+def given(out: object, result: object, converts: bool = False) -> Any:
     """A result, or what `out=` names with its values. See `give_all`."""
     return result if out is None else give_all(out, result, converts)
 
@@ -68,7 +68,7 @@ def give_all(out: Any, result: Any, converts: bool = False) -> Any:
     return made
 
 
-def check_apart(out: Any, arguments: tuple[Any, ...], made: Any = None) -> None:
+def check_apart(out: object, arguments: tuple[object, ...], made: object = None) -> None:
     """Errors: RuntimeError where `out` shows an element twice, or memory of what is read; `made` is the result, whose
     size it takes."""
     results: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)
@@ -93,7 +93,7 @@ def check_apart(out: Any, arguments: tuple[Any, ...], made: Any = None) -> None:
             raise _overlapping("an out= whose elements lie apart", "an expanded tensor")
 
 
-def _extent(x: Any) -> int:
+def _extent(x: Tensor) -> int:
     """How far a tensor reaches in its memory."""
     if x.strides is None:
         return prod(x._shape)
@@ -127,7 +127,7 @@ def check_types(out: Any, result: Any) -> None:
 def with_out(function: Function) -> Function:
     """The public function that takes `out=`, of one whose methods do not."""
 
-    def wrapper(*arguments: Any, out: Any = None, **keywords: Any) -> Any:
+    def wrapper(*arguments: object, out: Tensor | None = None, **keywords: object) -> Any:
         return given(out, function(*arguments, **keywords))
 
     made = named(wrapper, function.__name__, function.__doc__ or "")
@@ -136,7 +136,7 @@ def with_out(function: Function) -> Function:
     return made
 
 
-def check_overlap(written: Any, read: Any) -> None:
+def check_overlap(written: Tensor, read: Tensor) -> None:
     """Errors: RuntimeError where contiguous memory that is written is also, in part, that of another operand."""
     if written._cell is not read._cell or written.strides is not None or read.strides is not None:
         return
@@ -148,7 +148,7 @@ def check_overlap(written: Any, read: Any) -> None:
         )
 
 
-def _region(x: Any) -> tuple[int, int]:
+def _region(x: Tensor) -> tuple[int, int]:
     """Where a contiguous tensor begins in its memory, and how long it is, in bytes."""
     return x.offset * x._dtype.itemsize, prod(x._shape) * x._dtype.itemsize
 
@@ -179,7 +179,9 @@ _PLACES = {f"weft.functional.{module}" for module in _ONE_PASS.split()}
 _PLACES |= {"weft.random", "weft.nn.functional_activation"}
 
 
-def check_out(function: Any, arguments: Any, keywords: dict[str, Any]) -> None:
+def check_out(
+    function: Callable[..., object], arguments: list[Tensor | int], keywords: dict[str, object]
+) -> None:
     """Errors: RuntimeError where `out=` is memory that is also, in part, that of an operand, and PyTorch refuses it."""
     out, name = keywords["out"], function.__name__
     one_pass = defined_in(function) in _PLACES and name not in _SEVERAL_PASSES.split()
@@ -206,7 +208,7 @@ def make_in_place(function: Function, name: str = "") -> Function:
     """The in-place variant of a function: its result becomes the tensor's value."""
     name = name or function.__name__
 
-    def method(self: Any, *arguments: Any, **keywords: Any) -> Any:
+    def method(self: Tensor, *arguments: Tensor | float, **keywords: object) -> Any:
         if "out" in keywords:
             raise TypeError("got an unexpected keyword argument 'out'")
         for argument in arguments:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from weft.errors import ArgumentTypeError
 
@@ -26,7 +25,7 @@ class SDPBackend(enum.IntEnum):
 
 
 @contextmanager
-def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
+def sdpa_kernel(backends: list[SDPBackend] | str, set_priority: bool = False) -> Iterator[None]:
     """A context that changes nothing: attention has one implementation. Errors: TypeError on what is no backend."""
     chosen = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(chosen, list) or not all(isinstance(one, SDPBackend) for one in chosen):

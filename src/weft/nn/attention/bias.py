@@ -11,6 +11,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 
@@ -44,18 +45,22 @@ class CausalBias(Tensor):
         self.variant, self.seq_len_q, self.seq_len_kv = variant, seq_len_q, seq_len_kv
 
     @staticmethod
-    def __new__(cls: Any, variant: Any, seq_len_q: int, seq_len_kv: int) -> Any:
+    def __new__(cls: type, variant: object, seq_len_q: int, seq_len_kv: int) -> Any:
         late = variant == CausalVariant.LOWER_RIGHT
         mask = weft.ones(seq_len_q, seq_len_kv, dtype=weft.bool)
         return Tensor._make_subclass(cls, mask.tril(seq_len_kv - seq_len_q if late else 0))
 
-    def _materialize(self, device: Any = None) -> Tensor:
+    def _materialize(self, device: DeviceLike | None = None) -> Tensor:
         """The mask as a plain tensor."""
         return self.as_subclass(Tensor)  # type: ignore[no-any-return]
 
     @classmethod
     def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
     ) -> Any:
         """What a function makes of the mask; results are plain tensors."""
         kwargs = kwargs or {}
@@ -73,7 +78,7 @@ class CausalBias(Tensor):
         kind = isinstance(result, cls) and not hasattr(result, "variant")
         return result.as_subclass(Tensor) if kind else result
 
-    def __repr__(self, **options: Any) -> str:
+    def __repr__(self, **options: object) -> str:
         return self._materialize().__repr__()
 
 

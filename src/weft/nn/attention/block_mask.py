@@ -13,6 +13,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import DeviceLike, Shape
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ArgumentTypeError
 
@@ -23,7 +24,9 @@ _TABLES = (
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
-def of_indices(function: Any, sizes: tuple[int, ...], score: Tensor | None = None) -> Tensor:
+def of_indices(
+    function: Callable[..., Tensor], sizes: tuple[int, ...], score: Tensor | None = None
+) -> Tensor:
     """The function at all indices, after each score where there are scores. Shapes: sizes are
     (batches, heads, queries, keys), which the scores have, and the result."""
     if not callable(function):
@@ -47,7 +50,7 @@ def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) ->
     return weft.ones((), dtype=weft.bool)
 
 
-def _masks_of(mask_mods: tuple[Any, ...]) -> None:
+def _masks_of(mask_mods: tuple[Callable[..., object], ...]) -> None:
     """Errors: ArgumentTypeError."""
     if not all(callable(one) for one in mask_mods):
         raise ArgumentTypeError(
@@ -85,7 +88,12 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def create_mask(
-    mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
+    mod_fn: Callable[..., Tensor],
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """What a function of the indices says, as a tensor: (B or 1, H or 1, Q_LEN, KV_LEN). Errors: ArgumentTypeError."""
     return of_indices(mod_fn, (B or 1, H or 1, Q_LEN, KV_LEN)).to(weft.bool)
@@ -107,7 +115,7 @@ def _dense(counts: Tensor, columns: Tensor, width: int) -> Tensor:
     return empty.scatter(-1, places, weft.ones_like(columns))[..., :width]
 
 
-def _block_size(size: Any) -> tuple[int, int]:
+def _block_size(size: int | Shape) -> tuple[int, int]:
     """Errors: ArgumentError."""
     pair = (
         (size, size)
@@ -225,7 +233,7 @@ class BlockMask:
         area = self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - int(sum(part.sum() for part in self._parts())) * area / self.numel())
 
-    def to(self, device: Any) -> BlockMask:
+    def to(self, device: DeviceLike | None) -> BlockMask:
         """The mask itself: there is one device."""
         return self
 
@@ -238,12 +246,12 @@ class BlockMask:
 
 
 def create_block_mask(
-    mask_mod: Any,
+    mask_mod: Callable[..., Tensor],
     B: int | None,
     H: int | None,
     Q_LEN: int,
     KV_LEN: int,
-    device: Any = None,
+    device: DeviceLike | None = None,
     BLOCK_SIZE: int | tuple[int, int] = 128,
     _compile: bool = False,
     separate_full_blocks: bool = True,

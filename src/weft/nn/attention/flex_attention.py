@@ -47,7 +47,7 @@ class AuxOutput(NamedTuple):
     max_scores: Tensor | None = None
 
 
-def _check(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
+def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     """Errors: ArgumentTypeError, ArgumentError."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor):
@@ -85,7 +85,7 @@ def _check(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
         )
 
 
-def _allowed(block_mask: Any, query: Tensor, key: Tensor) -> Tensor | None:
+def _allowed(block_mask: object, query: Tensor, key: Tensor) -> Tensor | None:
     """Which scores take part: (batch or 1, heads or 1, queries, keys). Errors: ArgumentTypeError, ArgumentError."""
     if block_mask is None:
         return None

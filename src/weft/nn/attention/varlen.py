@@ -21,7 +21,7 @@ class AuxRequest(NamedTuple):
     lse: bool = False
 
 
-def _bounds(name: str, cumulative: Any, total: int) -> list[int]:
+def _bounds(name: str, cumulative: Tensor | list[int], total: int) -> list[int]:
     """Where sequences begin, and the end of the last. Errors: ArgumentTypeError, ArgumentError."""
     if (
         not isinstance(cumulative, Tensor)
@@ -45,7 +45,7 @@ def _bounds(name: str, cumulative: Any, total: int) -> list[int]:
     return bounds
 
 
-def _check(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
+def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     """Errors: ArgumentTypeError, ArgumentError."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor):

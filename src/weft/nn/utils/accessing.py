@@ -30,7 +30,7 @@ def set_tensor(module: Module, name: str, tensor: Tensor) -> None:
     swap_tensor(module, name, tensor, allow_missing=True)
 
 
-def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = False) -> Any:
+def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool = False) -> Any:
     """Put a tensor in the place of another, which is returned; the mark of what was missing takes it away again.
 
     Errors: TypeError for what is no tensor, AttributeError where there is none and none may be missing.
@@ -115,7 +115,7 @@ class NamedMemberAccessor:
             self.del_tensor(name)
 
     def swap_tensors_dict(
-        self, named_tensors: Mapping[str, Any], allow_missing: bool = False
+        self, named_tensors: Mapping[str, object], allow_missing: bool = False
     ) -> tuple[dict[str, Any], list[str]]:
         """Put tensors in the place of those at the paths of a dictionary; these, and the paths that had none. Where one
         is refused, all are as before."""

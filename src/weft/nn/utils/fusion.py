@@ -7,13 +7,16 @@ weight and bias have taken the running statistics in: gamma (W x + b - mean) / s
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ShapeError
 from weft.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from weft.nn.module import Module
 
 
 def fuse_conv_bn_weights(
@@ -54,12 +57,12 @@ def fuse_linear_bn_weights(
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 
-def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Any:
     """A convolution that gives what `bn(conv(x))` gives. Errors: ArgumentError in training mode."""
     return _fused("fuse_conv_bn_eval", conv, bn, transpose)
 
 
-def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+def fuse_linear_bn_eval(linear: Module, bn: Module) -> Any:
     """A linear layer that gives what `bn(linear(x))` gives. Errors: ArgumentError in training mode; ShapeError where
     the two have other numbers of features."""
     if linear.out_features != bn.num_features and bn.num_features != 1:
@@ -72,7 +75,7 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     return _fused("fuse_linear_bn_eval", linear, bn, False)
 
 
-def _fused(function: str, layer: Any, bn: Any, transpose: bool) -> Any:
+def _fused(function: str, layer: Module, bn: Module, transpose: bool) -> Any:
     """A copy of the layer with the normalisation in its weight and bias."""
     if layer.training or bn.training or bn.running_mean is None or bn.running_var is None:
         raise ArgumentError(

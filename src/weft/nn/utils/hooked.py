@@ -35,7 +35,7 @@ class WeightNorm:
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         return v * (g / norm_except_dim(v, 2, self.dim))  # type: ignore[no-any-return]
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple[Tensor, ...]) -> None:
         """Before a forward."""
         setattr(module, self.name, self.compute_weight(module))
 
@@ -68,7 +68,7 @@ class SpectralNorm:
                 v.copy_(new_v)
         return weight / (u.clone() * (matrix @ v.clone())).sum()  # type: ignore[no-any-return]
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple[Tensor, ...]) -> None:
         """Before a forward."""
         setattr(module, self.name, self.compute_weight(module, module.training))
 
@@ -77,7 +77,7 @@ def _hooks(module: Module) -> dict[int, Any]:
     return module._own_hooks().forward_pre
 
 
-def need_module(module: Any, name: Any) -> None:
+def need_module(module: Module, name: str) -> None:
     """Errors: ArgumentTypeError."""
     if not isinstance(module, Module) or not isinstance(name, str):
         raise ArgumentTypeError(
@@ -185,7 +185,7 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     return module
 
 
-def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
+def skip_init(module_cls: type[Module], *args: object, **kwargs: object) -> Module:
     """A module that is made like any other: initialising costs little here, so nothing is skipped."""
     if not isinstance(module_cls, type) or not issubclass(module_cls, Module):
         raise ArgumentTypeError(

@@ -10,7 +10,7 @@ from weft.nn.module import Module
 from weft.tensor.layout import MemoryFormat
 
 
-def _converted(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
+def _converted(module: object, kinds: tuple[type, ...], memory_format: object) -> Any:
     if not isinstance(module, Module):
         raise ArgumentTypeError(
             f"convert_conv_weight_memory_format: '{type(module).__name__}' is no module",
@@ -31,11 +31,11 @@ def _converted(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
     return module
 
 
-def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+def convert_conv2d_weight_memory_format(module: Module, memory_format: MemoryFormat) -> Any:
     """The module, whose 2-dimensional convolutions keep their weights in an order such as `channels_last`."""
     return _converted(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
-def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+def convert_conv3d_weight_memory_format(module: Module, memory_format: MemoryFormat) -> Any:
     """The module, whose 3-dimensional convolutions keep their weights in an order such as `channels_last_3d`."""
     return _converted(module, (Conv3d, ConvTranspose3d), memory_format)

@@ -5,8 +5,6 @@ Each registers itself on a parameter by `parametrize.register_parametrization`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import publish
@@ -190,7 +188,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     hooked.need_module(module, name)
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def rename(owner: Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    def rename(owner: Module, state: dict[str, object], prefix: str, *rest: object) -> None:
         olds = [f"{prefix}{name}_{part}" for part in "gv"]
         if all(old in state for old in olds):
             for number, old in enumerate(olds):

@@ -133,7 +133,7 @@ def cached() -> Iterator[None]:
             _cache.clear()
 
 
-def _read(module: Any, name: str) -> Tensor:
+def _read(module: Module, name: str) -> Tensor:
     if not _caching:
         return module.parametrizations[name]()  # type: ignore[no-any-return]
     key = (id(module), name)
@@ -146,7 +146,7 @@ def _make_class(module: Module) -> None:
     """A class of its own for a module, into which properties can be put."""
     plain = type(module)
 
-    def refuse(self: Any) -> Any:
+    def refuse(self: Tensor) -> Any:
         raise ShapeError(
             "Serialization of parametrized modules is only supported through state_dict().",
             expected="state_dict()",
@@ -154,7 +154,7 @@ def _make_class(module: Module) -> None:
             fix="save module.state_dict()",
         )
 
-    def copied(self: Any, memo: dict[int, Any]) -> Any:
+    def copied(self: Any, memo: dict[int, object]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
         made = self.__new__(type(self))
@@ -167,7 +167,7 @@ def _make_class(module: Module) -> None:
     module.__class__ = type(f"Parametrized{plain.__name__}", (plain,), own)
 
 
-def _make_class_again(module: Any, plain: type, names: list[str]) -> None:
+def _make_class_again(module: Module, plain: type, names: list[str]) -> None:
     module.__class__ = plain
     _make_class(module)
     for name in names:

@@ -6,15 +6,16 @@ In: what a part or its `right_inverse` gave. Out: nothing, or a ValueError that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import Shape
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.nn.module import Module
 
 
-def _refusal(text: str, expected: str, got: Any) -> ArgumentError:
+def _refusal(text: str, expected: str, got: Sequence[int] | str | DType | int) -> ArgumentError:
     return ArgumentError(
         text,
         expected=expected,
@@ -23,7 +24,7 @@ def _refusal(text: str, expected: str, got: Any) -> ArgumentError:
     )
 
 
-def one_tensor(what: str, value: Any) -> Tensor:
+def one_tensor(what: str, value: Tensor | tuple[Tensor, ...]) -> Tensor:
     """A tensor. Errors: ValueError on anything else."""
     if not isinstance(value, Tensor):
         text = f"{what} must return a tensor. Got {type(value).__name__}."
@@ -31,7 +32,7 @@ def one_tensor(what: str, value: Any) -> Tensor:
     return value
 
 
-def several(values: Any) -> Sequence[Tensor]:
+def several(values: object) -> Sequence[Tensor]:
     """A sequence of tensors from a `right_inverse`. Errors: ValueError on anything else."""
     text = "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
     if not isinstance(values, Sequence):
@@ -59,7 +60,7 @@ def same_dtype(text: str, old: Tensor, new: Tensor) -> None:
         )
 
 
-def registered(result: Any, shape: Any, dtype: Any) -> None:
+def registered(result: Tensor, shape: Shape, dtype: DType) -> None:
     """Errors: ValueError where a parametrized tensor has not the shape and type of the plain one."""
     one_tensor("A parametrization", result)
     text = "Registering a parametrization may not change the {0} of the tensor, unless the `unsafe` flag is enabled. "

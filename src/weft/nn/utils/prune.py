@@ -7,7 +7,6 @@ parameter has zeros in each forward. Methods that follow each other on one param
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import weft
 from weft import Tensor
@@ -18,7 +17,7 @@ from weft.nn.utils.gradients import parameters_to_vector
 from weft.nn.utils.pruning import BasePruningMethod, PruningContainer
 
 
-def _check_amount(amount: Any) -> None:
+def _check_amount(amount: float | str) -> None:
     """A number of elements, or a share. Errors: ArgumentTypeError, ArgumentError."""
     if not isinstance(amount, int | float):
         raise ArgumentTypeError(
@@ -48,7 +47,7 @@ def _count(amount: int | float, size: int) -> int:
     return amount if isinstance(amount, int) else round(amount * size)
 
 
-def _check_structured(t: Tensor, dim: Any) -> None:
+def _check_structured(t: Tensor, dim: int) -> None:
     """Errors: ArgumentError, DimensionError."""
     if t.dim() <= 1:
         raise ArgumentError(
@@ -139,7 +138,7 @@ class LnStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: int | float, n: Any, dim: int = -1) -> None:
+    def __init__(self, amount: int | float, n: float, dim: int = -1) -> None:
         _check_amount(amount)
         self.amount, self.n, self.dim = amount, n, dim
 
@@ -206,7 +205,7 @@ def ln_structured(
     module: Module,
     name: str,
     amount: int | float,
-    n: Any,
+    n: float,
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
@@ -219,7 +218,7 @@ def global_unstructured(
     parameters: Iterable[tuple[Module, str]],
     pruning_method: type[BasePruningMethod],
     importance_scores: dict[tuple[Module, str], Tensor] | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> None:
     """Prune several parameters as if they were one. Errors: ArgumentTypeError where the method is not unstructured."""
     if not isinstance(pruning_method, type) or not issubclass(pruning_method, BasePruningMethod):

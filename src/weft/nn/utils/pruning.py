@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import weft
 from weft import Tensor
+from weft._typing import Shape
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -30,7 +31,7 @@ def hooks_of(module: Module) -> list[tuple[int, Any]]:
     return [pair for pair in found if isinstance(pair[1], BasePruningMethod)]
 
 
-def need_parameter(module: Any, name: Any) -> None:
+def need_parameter(module: Module, name: str) -> None:
     """Errors: ArgumentTypeError, MissingError."""
     if not isinstance(module, Module) or not isinstance(name, str):
         raise ArgumentTypeError(
@@ -48,7 +49,7 @@ def need_parameter(module: Any, name: Any) -> None:
         )
 
 
-def _check_scores(scores: Any, shape: Any, what: str) -> None:
+def _check_scores(scores: object, shape: Shape, what: str) -> None:
     """Errors: AssertedError."""
     if not isinstance(scores, Tensor) or tuple(scores.shape) != tuple(shape):
         have = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
@@ -60,7 +61,7 @@ def _check_scores(scores: Any, shape: Any, what: str) -> None:
         )
 
 
-def check_dim(t: Tensor, dim: Any) -> None:
+def check_dim(t: Tensor, dim: int) -> None:
     """Errors: DimensionError."""
     if not isinstance(dim, int) or not -t.dim() <= dim < t.dim():
         raise DimensionError(
@@ -79,7 +80,7 @@ class BasePruningMethod(ABC):
     _tensor_name: str = ""
     PRUNING_TYPE: ClassVar[str]
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple[Tensor, ...]) -> None:
         """Before a forward."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
@@ -100,7 +101,7 @@ class BasePruningMethod(ABC):
         cls,
         module: Module,
         name: str,
-        *args: Any,
+        *args: object,
         importance_scores: Tensor | None = None,
         **kwargs: Any,
     ) -> BasePruningMethod:
@@ -156,7 +157,7 @@ class BasePruningMethod(ABC):
         setattr(module, name, original)
 
 
-def _joined(old: Any, method: BasePruningMethod) -> PruningContainer:
+def _joined(old: BasePruningMethod, method: BasePruningMethod) -> PruningContainer:
     container = (
         PruningContainer(*old) if isinstance(old, PruningContainer) else PruningContainer(old)
     )
@@ -212,7 +213,7 @@ class PruningContainer(BasePruningMethod):
         mask[kept] = part.to(mask.dtype)
         return mask
 
-    def _kept(self, method: Any, mask: Tensor) -> Any:
+    def _kept(self, method: BasePruningMethod, mask: Tensor) -> Any:
         """The elements or slices that the last method may take away, as an index."""
         if method.PRUNING_TYPE == "unstructured":
             return mask == 1

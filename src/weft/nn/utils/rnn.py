@@ -37,10 +37,10 @@ class PackedSequence(_Fields):
 
     def __new__(
         cls,
-        data: Any,
-        batch_sizes: Any = None,
-        sorted_indices: Any = None,
-        unsorted_indices: Any = None,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
         if batch_sizes is None and not isinstance(data, Tensor):
             data, batch_sizes = data  # the old form: one pair
@@ -51,7 +51,7 @@ class PackedSequence(_Fields):
     def _map(self, change: Callable[[Any], Any]) -> PackedSequence:
         return type(self)(change(self.data), *self[1:])
 
-    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def to(self, *args: object, **kwargs: object) -> PackedSequence:
         """The data in another type or on another device; itself where nothing changes."""
         data = self.data.to(*args, **kwargs)
         return self if data is self.data else type(self)(data, *self[1:])
@@ -106,7 +106,7 @@ class PackedSequence(_Fields):
         return self.to(weft.uint8)
 
 
-def invert_permutation(permutation: Any) -> Any:
+def invert_permutation(permutation: Tensor | None) -> Any:
     """The permutation that undoes another; None for None."""
     if permutation is None:
         return None
@@ -137,7 +137,7 @@ class Steps(NamedTuple):
         return cls(order, present.sum(1), order[rank], place)
 
 
-def _lengths(name: str, lengths: Any, count: int) -> np.ndarray:
+def _lengths(name: str, lengths: Tensor | list[int], count: int) -> np.ndarray:
     found = np.asarray(lengths.tolist() if isinstance(lengths, Tensor) else lengths)
     if found.ndim != 1 or len(found) != count:
         raise ShapeError(
@@ -150,7 +150,9 @@ def _lengths(name: str, lengths: Any, count: int) -> np.ndarray:
     return found.astype(np.int64)
 
 
-def _packed(entries: Any, index: np.ndarray, steps: Steps, enforce_sorted: bool) -> PackedSequence:
+def _packed(
+    entries: Tensor, index: np.ndarray, steps: Steps, enforce_sorted: bool
+) -> PackedSequence:
     """Entries gathered in packed order."""
     data = take(entries, 0, weft.from_numpy(index))
     sizes = weft.from_numpy(steps.sizes.astype(np.int64))
@@ -180,8 +182,8 @@ def _check(name: str, lengths: np.ndarray, enforce_sorted: bool) -> None:
 
 
 def pack_padded_sequence(
-    input: Any,  # noqa: A002
-    lengths: Any,
+    input: Tensor,  # noqa: A002
+    lengths: Tensor | list[int],
     batch_first: bool = False,
     enforce_sorted: bool = True,
 ) -> PackedSequence:
@@ -248,13 +250,13 @@ def pad_packed_sequence(
     return padded, weft.from_numpy(lengths.astype(np.int64))
 
 
-def _with_padding(entries: Any, places: np.ndarray, padding: Any) -> Any:
+def _with_padding(entries: Tensor, places: np.ndarray, padding: float) -> Any:
     """Entries at places; the number of all stands for padding."""
     edge = weft.full((1, *entries.shape[1:]), padding, dtype=entries.dtype)
     return take(weft.cat([entries, edge]), 0, weft.from_numpy(np.ascontiguousarray(places)))
 
 
-def _sequences(name: str, sequences: Any) -> list[Any]:
+def _sequences(name: str, sequences: object) -> list[Any]:
     if isinstance(sequences, Tensor):
         return list(sequences.unbind())
     if not isinstance(sequences, Iterable):
@@ -285,7 +287,7 @@ def _sequences(name: str, sequences: Any) -> list[Any]:
 
 
 def pad_sequence(
-    sequences: Any,
+    sequences: Tensor | list[Tensor],
     batch_first: bool = False,
     padding_value: float = 0.0,
     padding_side: str = "right",
@@ -311,14 +313,16 @@ def pad_sequence(
     return _with_padding(weft.cat(found), places if batch_first else places.T, padding_value)
 
 
-def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
+) -> list[Any]:
     """The sequences of a padded tensor. Shapes: (longest, n, *), (n) -> n of (length, *)."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     counts = _lengths("unpad_sequence", lengths, rows.shape[0])
     return [row[:count] for row, count in zip(rows.unbind(), counts.tolist(), strict=True)]
 
 
-def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
+def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Sequences, packed. Shapes: n of (length, *). Errors: as `pack_padded_sequence`."""
     found = _sequences("pack_sequence", sequences)
     lengths = np.array([len(one) for one in found], dtype=np.int64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 import inspect
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -133,9 +133,9 @@ class Proxy:
     def __torch_function__(
         cls,
         orig_method: Any,
-        types: Sequence[type],
-        args: tuple[Argument, ...] = (),
-        kwargs: dict[str, Argument] | None = None,
+        types: Any,
+        args: Any = (),
+        kwargs: Any = None,
     ) -> Any:
         """A call of a function of Weft with a proxy among its arguments."""
         kwargs = kwargs or {}
