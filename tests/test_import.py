@@ -171,6 +171,12 @@ def test_modules_that_tables_name_are_there() -> None:
     assert [module for module in sorted(named) if find_spec(module) is None] == []
 
 
+def test_a_module_of_operations_is_no_namespace_of_a_programs() -> None:
+    run(
+        "import weft; from weft.ops import bessel, bessel_coefficients; weft.i0(weft.ones(2)); bessel.function_of"
+    )
+
+
 def test_later_imports_once_and_keeps_names() -> None:
     module = later("weft.autograd.anomaly")
     assert "set_detect_anomaly" not in vars(module)

@@ -6,6 +6,7 @@
 one node until they are collected.
 """
 
+from importlib import import_module
 from typing import Any
 
 from weft.engine.dispatch.core_hooks import operator_namespace
@@ -48,6 +49,7 @@ __all__ = [
     "structure",
     "updates",
 ]
+_ON_FIRST_USE = ("bessel", "bessel_coefficients")
 
 
 def load_library(path: str) -> None:
@@ -56,6 +58,9 @@ def load_library(path: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
+    """A namespace of operations that a program has defined. `from weft.ops import bessel` asks here first."""
+    if name in _ON_FIRST_USE:
+        return import_module(f"weft.ops.{name}")
     found = None if name.startswith("__") else operator_namespace(name)
     if found is None:
         raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")
