@@ -12,7 +12,7 @@ GUARDED := tests/runtime/test_interpreter.py tests/test_random_index_programs.py
 	tests/codegen/test_loops.py tests/codegen/test_kernels_at_random.py tests/tensor/test_aliasing.py \
 	tests/tensor/test_empty_values.py
 
-.PHONY: build demo bench test lint types doctests semantics derivatives conformance sanitize guard fuzz wheels clean
+.PHONY: build demo bench test lint types doctests semantics derivatives conformance kernels sanitize guard fuzz wheels clean
 
 # What is not to be done costs less than a second.
 build: $(VENV)/.build-requires
@@ -48,6 +48,10 @@ derivatives: $(VENV)/.bench build
 
 conformance: $(VENV)/.bench build
 	$(BIN)/python tools/conformance $(ARGS)
+
+# Kernels that programs begin with, compiled for the levels of this family of processors (decision 104).
+kernels: build
+	$(BIN)/python tools/ship_kernels.py
 
 sanitize: $(VENV)/.dev build
 	$(BIN)/python tools/sanitize.py $(ARGS)

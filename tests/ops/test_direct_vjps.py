@@ -53,6 +53,7 @@ def test_a_rule_and_its_row_give_the_same_bits(row: Any, number: int, dtype: str
     by_rule = vjp_record(result.grad_fn, g, True)[number]
     by_row = vjp_record(result.grad_fn, g, False)[number]
     direct = direct_vjps.direct_vjps(row)[number]
+    assert direct is not None
     assert value_of(by_row).row is direct.row
     assert by_row.grad_fn is None
     assert bits(by_rule.detach()) == bits(by_row)

@@ -110,8 +110,9 @@ def _row_for(name: str, row: Primitive, steps: list[Step], sources: tuple[int, .
     if not steps:
         return DirectVjp(None, sources[:1])
     only = steps[0]
-    if len(steps) == 1 and all(isinstance(operand, int) for operand in only.operands):
-        return DirectVjp(only.row, tuple([sources[~operand] for operand in only.operands]))
+    numbers = [operand for operand in only.operands if isinstance(operand, int)]
+    if len(steps) == 1 and len(numbers) == len(only.operands):
+        return DirectVjp(only.row, tuple([sources[~number] for number in numbers]))
     names = ["g", *["result" if n < 0 else row.operands[n] for n in sources[1:]]]
     made = define(
         name,

@@ -169,8 +169,6 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
     kernels are still to be compiled, with others as a rule, and where too many nodes of the flush have to go through
     the passes."""
     overwrites: cython.int = memory_plan.BASES if may_overwrite(node) else memory_plan.NOTHING
-    if not is_rewritten(node):
-        return launch_single(flush, node, overwrites)
     form: Signature = signature([node], ALONE + overwrites)
     known: Template = executable_cache.lookup(form) if config.cache else None
     if known is not None and executable_cache.usable(known, form):
@@ -179,6 +177,8 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
         if outcome is None or outcome is False:
             return outcome is None
         raise outcome
+    if not is_rewritten(node):
+        return launch_single(flush, form, overwrites)
     if flush.missed >= flush.most_misses:
         return False
     flush.missed += 1
@@ -266,15 +266,15 @@ def schedule_alone(flush: Interpretation, form: Signature, overwrites: cython.in
 
 
 @cython.cfunc
-def launch_single(flush: Interpretation, node: Node, overwrites: cython.int) -> cython.bint:
+def launch_single(flush: Interpretation, form: Signature, overwrites: cython.int) -> cython.bint:
     """The same for a node that the passes leave as it is: without them, for sizes that may never come again."""
-    program: Program = program_of(node)
+    program: Program = program_of(form.nodes[0])
     try:
         memory: Plan = memory_plan.plan(program, overwrites)
         lowering: Lowering = lower.lower(program, memory)
         if waits_for_compiler(flush, lowering):
             return False
-        return not launch(None, None, program, memory, lowering, [node])
+        return not launch(form, None, program, memory, lowering, form.nodes)
     finally:
         program.release()
 

@@ -6,8 +6,8 @@ and of all that shapes its code, where a note under a key and the revision of wh
 saves writing it only to name it. A cold batch is linked as one library, which is unloaded when it is
 the least recently used and nobody holds it. Code may call nothing outside itself but a few C memory
 functions, so what is cached on disk cannot depend on this process. LLVM is loaded by the first
-kernel that has to be compiled: what is found on disk is linked without it where `linking` can. What
-the IR computes is left to codegen.
+kernel that has to be compiled: what is found on disk is linked without it where `linking` can. What was
+compiled with the package (`shipped_kernels`) is asked for first. What the IR computes is left to codegen.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from typing import Any, NamedTuple
 from weft.engine.capi.lru_table import LruTable
 from weft.engine.devices.cpu import linking
 from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
-from weft.engine.devices.cpu.llvm.target import processor
+from weft.engine.devices.cpu.llvm.target import host, processor
 from weft.engine.devices.cpu.object_files import undefined_symbols
+from weft.engine.devices.cpu.shipped_kernels import Archive, open_for
 from weft.errors import VerificationError
 
 # LLVM's code generator may call these on its own account.
@@ -66,6 +67,7 @@ class Counters:
     compilations: int = 0
     memory_hits: int = 0
     disk_hits: int = 0
+    shipped_hits: int = 0
     links: int = 0
     refused: int = 0
     build_seconds: float = 0.0
@@ -142,9 +144,11 @@ class Compiler:
         verify: bool = False,
     ) -> None:
         self.target = target or Target()
+        self._is_chosen = self.target != Target()
         self.counters = Counters()
         self.verify = verify
         self._disk = disk
+        self._archives: dict[str, Archive | None] = {}  # of shipped kernels, by revision
         self._libraries = LruTable(in_memory)
         self._lock = threading.RLock()
         self._batches = 0
@@ -177,7 +181,6 @@ class Compiler:
 
     def _load(self, requests: list[Request]) -> dict[str, Library]:
         """Object code for each request, linked together and remembered."""
-        self._identify()
         codes = [self._object_code(request) for request in requests]
         names = [name for request in requests for name in request.symbols]
         start = time.perf_counter()
@@ -192,8 +195,12 @@ class Compiler:
         return made
 
     def _object_code(self, request: Request) -> bytes:
-        """From disk, or compiled and stored there. Which entry belongs to a key is noted there too: then the IR need
-        not be written."""
+        """What was shipped, or from disk, or compiled and stored there. Which entry belongs to a key is noted there
+        too: then the IR need not be written."""
+        shipped = self._shipped_code(request)
+        if shipped is not None:
+            return shipped
+        self._identify()
         note = self._digest(f"{request.revision}\0{request.key}") if request.revision else ""
         name = (self.disk.load(note) or b"").decode() if note else ""
         code = self._stored(name) if name else None
@@ -209,6 +216,20 @@ class Compiler:
             self.disk.store(name, code)
         if note:
             self.disk.store(note, name.encode())
+        return code
+
+    def _shipped_code(self, request: Request) -> bytes | None:
+        """What was compiled for this kernel with the package: for the machine's own level alone, whose processor nobody
+        has to be asked for."""
+        if not request.revision or self._is_chosen:
+            return None
+        if request.revision not in self._archives:
+            self._archives[request.revision] = open_for(host().name, request.revision)
+        archive = self._archives[request.revision]
+        code = None if archive is None else archive.load(request.key)
+        if code is None or self._refuses(code):
+            return None
+        self.counters.shipped_hits += 1
         return code
 
     def _digest(self, text: str) -> str:

@@ -6,6 +6,7 @@ leaves to others. What may be linked is decided in `jit`, where it goes in `link
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,6 +19,8 @@ _SECTION = struct.Struct(
 _SYMBOL = struct.Struct("<IBBHQQ")  # name info other section value size
 _RELOCATION = struct.Struct("<QIIq")  # offset kind symbol addend
 _MACH_O, _MACH_O_SYMBOLS, _MACH_O_SECTION_BITS = b"\xcf\xfa\xed\xfe", 2, 0x0E
+_FAMILIES = {"x86_64": 62, "aarch64": 183}  # their numbers in ELF
+_MACH_O_FAMILIES = {"x86_64": 0x01000007, "arm64": 0x0100000C}
 _MACH_O_SYMBOL = struct.Struct("<IBBHQ")  # name type section other value
 
 
@@ -102,6 +105,14 @@ def _symbol(code: bytes, at: int, strings: int) -> Symbol:
 def _relocation(code: bytes, at: int, section: int) -> Relocation:
     offset, kind, symbol, addend = _RELOCATION.unpack_from(code, at)
     return Relocation(section, offset, kind, symbol, addend)
+
+
+def is_for_this_processor(code: bytes) -> bool:
+    """Whether an object says that it is for a processor of this machine's family."""
+    family = os.uname().machine
+    if code[:4] == _MACH_O:
+        return struct.unpack_from("<I", code, 4) == (_MACH_O_FAMILIES.get(family),)
+    return code[:4] == b"\x7fELF" and struct.unpack_from("<H", code, 18) == (_FAMILIES.get(family),)
 
 
 def undefined_symbols(code: bytes) -> set[str] | None:

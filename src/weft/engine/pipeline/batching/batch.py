@@ -78,7 +78,8 @@ def enabled():
 
 def group(nodes: list):
     """Put pending nodes (oldest first) that have not been considered into groups; whether any were formed. None where
-    the graph is too narrow for groups, as what is derived from it will be."""
+    the graph is too narrow for groups, or where of many nodes none have come together, as it will be with what is
+    derived from them."""
     if not config.batch:
         return False
     stacks: dict = {}
@@ -104,6 +105,8 @@ def group(nodes: list):
             node = members[position]
             if node.live == 0 and node.quotient is not None:
                 finish(node)  # computed with its quotient; nothing can ask for it by itself
+    if not groups and nodes and len(nodes) >= tuning_of(nodes[0]).narrow_nodes:
+        return None
     return len(groups) > 0
 
 
