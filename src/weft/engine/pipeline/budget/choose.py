@@ -9,6 +9,8 @@ end drops that are no longer needed are taken back. (Evicting at run time by cos
 (Kirisame et al., 2021), costs three times as much on a transformer: it drops neighbours, whose chains grow.)
 """
 
+import bisect
+
 import cython
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.weft.engine.pipeline.budget.schedule import Instance, Schedule
@@ -19,6 +21,7 @@ from weft.engine.pipeline.budget.schedule import spill_cost
 require(__name__, cython.compiled)
 
 MOST_ROUNDS = 1500
+ALMOST = 0.75  # of the best ratio of gain to cost
 MOST_STEPS_AGAIN = 48  # in front of one step, for one drop
 
 
@@ -35,15 +38,14 @@ class _Round:
     peak: cython.Py_ssize_t  # the action at which most is alive
     lives: dict  # slot -> instances
     holes: dict  # slot -> (action, action): the uses around the peak
-    best: object
-    best_gain: cython.double
+    offers: list
 
     def __init__(self, schedule: Schedule, bound: cython.longlong):
         self.schedule, self.graph, self.bound = schedule, schedule.graph, bound
         self.peak = schedule.alive.index(schedule.peak)
         self._note_excess()
         self.lives, self.holes = {}, {}
-        self.best, self.best_gain = None, 0
+        self.offers = []
         instance: Instance
         for instance in schedule.instances:
             self.lives.setdefault(instance.slot, []).append(instance)
@@ -118,52 +120,87 @@ class _Round:
     @cython.cfunc
     def last_use(self, slot: cython.Py_ssize_t, action: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The last action in front of another that uses a slot."""
-        found: cython.Py_ssize_t = -1
-        use: cython.Py_ssize_t
+        place: cython.Py_ssize_t
         instance: Instance
-        for instance in self.lives.get(slot, ()):
-            for use in instance.uses:
-                if use < action:
-                    found = use
-        return found
+        for instance in reversed(self.lives.get(slot, ())):
+            place = bisect.bisect_left(instance.uses, action)
+            if place > 0:
+                return instance.uses[place - 1]
+        return -1
 
     @cython.cfunc
-    def offer(self, gain: cython.double, cost: cython.double, drops: dict, old: dict, refused: set):
-        """Note drops if none so far gains as much for what it costs."""
-        if gain <= 0 or gain / cost <= self.best_gain:
+    def offer(
+        self, gain: cython.double, cost: cython.double, drops: dict, old: dict, refused: set
+    ) -> cython.void:
+        """Note drops that gain something, and are new."""
+        if gain <= 0:
             return
-        if frozenset(drops.items()) in refused or all(
-            [old.get(key) == value for key, value in drops.items()]
-        ):
+        if all([old.get(key) == value for key, value in drops.items()]):
             return
-        self.best, self.best_gain = drops, gain / cost
+        if frozenset(drops.items()) not in refused:
+            self.offers.append((-gain / cost, len(self.offers), drops))
+
+    @cython.cfunc
+    def best(self) -> list:
+        """The best offers that have no value in common, until what is over the bound at the peak is free. A worse one
+        than `ALMOST` the best waits for the next round, which knows what these change."""
+        chosen: list = []
+        taken: set = set()
+        left: cython.longlong = self.over[self.peak]
+        self.offers.sort()
+        for ratio, _, drops in self.offers:
+            slots: set = {slot for slot, _ in drops}
+            if chosen and (left <= 0 or ratio > ALMOST * self.offers[0][0]):
+                break
+            if slots & taken:
+                continue
+            chosen.append(drops)
+            for slot in slots:
+                taken.add(slot)
+                taken.update(self.graph.neighbours[slot])
+                left -= self.graph.sizes[slot]
+        return chosen
 
 
-def choose(graph, bound: int, spills: bool = False):
-    """The schedule that fits into so many bytes, and its drops; (None, None) where none was found."""
-    drops: dict = {}
+def choose(graph, bound: int, spills: bool = False, drops: dict | None = None):
+    """The schedule that fits into so many bytes, and its drops, those given among them; (None, None) where none was
+    found."""
+    drops = dict(drops or {})
     refused: set = set()
+    if graph.least > bound:
+        return None, None
     for _ in range(MOST_ROUNDS):
         schedule = Schedule(graph, drops)
         if schedule.peak <= bound:
             drops = _without_idle_ones(graph, drops, bound)
             return Schedule(graph, drops), drops
         found = _next_drops(schedule, bound, drops, refused, spills)
-        if found is None:
+        if not found:
             return None, None
-        tried = {**drops, **found}
-        if Schedule(graph, tried).valid:
-            drops = tried
-        else:
-            refused.add(frozenset(found.items()))
+        drops = _with(graph, drops, found, refused)
     return None, None
+
+
+@cython.cfunc
+def _with(graph, drops: dict, found: list, refused: set) -> dict:
+    """Drops and further ones, all or the first alone; one after which a step runs again that may not is refused."""
+    together: dict = dict(drops)
+    for more in found:
+        together.update(more)
+    if Schedule(graph, together).valid:
+        return together
+    first: dict = {**drops, **found[0]}
+    if Schedule(graph, first).valid:
+        return first
+    refused.add(frozenset(found[0].items()))
+    return drops
 
 
 @cython.cfunc
 def _next_drops(
     schedule: Schedule, bound: cython.longlong, drops: dict, refused: set, spills: cython.bint
-):
-    """What to drop next; None where nothing that is idle at the peak can be."""
+) -> list:
+    """What to drop next; empty where nothing that is idle at the peak can be."""
     state: _Round = _Round(schedule, bound)
     graph = schedule.graph
     looked_at: set = set()
@@ -183,7 +220,7 @@ def _next_drops(
             ]
             if len(together) > 1:
                 _offer(state, together, maker, drops, refused)
-    return state.best
+    return state.best()
 
 
 @cython.cfunc

@@ -28,7 +28,7 @@ require(__name__, cython.compiled)
 SPARE = 1 << 14  # bytes for status cells and numbers from outside
 TIGHT = 0.85  # of what is left under the budget: a plan that needs more is laid out in an arena
 NEXT_TARGET = 0.94  # of the one for which no schedule was found
-MOST_LAYOUTS = 8  # that are tried, each for a schedule with less memory than the one before
+MOST_LAYOUTS = 6  # that are tried, each for a schedule with less memory than the one before
 STEPS_OF_LEAST = 5  # halvings in looking for the least budget
 
 
@@ -96,13 +96,15 @@ def _fitted(graph, room, spills):
     """The cheapest layout found that fits into so much room; None where none does."""
     target = _largest_arena(room)
     bound = target
+    drops: dict = {}
     for _ in range(MOST_LAYOUTS):
-        if target <= 0:
+        if target - _tables(graph) < graph.least:
             return None
-        schedule, _ = choose(graph, target - _tables(graph), spills)
+        schedule, found = choose(graph, target - _tables(graph), spills, drops)
         if schedule is None:
             target = int(target * NEXT_TARGET)
             continue
+        drops = found
         layout = Layout(graph, schedule)
         if layout.arena <= bound:
             return layout
@@ -130,7 +132,7 @@ def _tables(graph):
 def _too_little(lowering: Lowering, graph, kept):
     """The error of a program that fits in no order."""
     unbounded = Schedule(graph, {}).peak
-    low, high = 0, 2 * unbounded + SPARE
+    low, high = graph.least + _tables(graph), 2 * unbounded + SPARE
     spills = spill_file.is_wanted()
     for _ in range(STEPS_OF_LEAST):
         middle = (low + high) // 2

@@ -47,6 +47,7 @@ class StepGraph:
         self.moving_writes = [
             [slot for slot in sorted(made) if moves[slot]] for made in self.writes
         ]
+        self._find_neighbours()
 
     def _read_pointers(self, plan: Plan):
         """What steps mention and do not store they read; of temporaries the first that mentions one makes it."""
@@ -63,6 +64,15 @@ class StepGraph:
             made |= new
             self.writes[step] |= new
             self.reads[step] = mentioned - self.writes[step]
+
+    def _find_neighbours(self):
+        """Of each slot those that its step reads; and the least bytes with which any step can run."""
+        self.neighbours = {}
+        self.least = 0
+        for read, made in zip(self.moving_reads, self.moving_writes, strict=True):
+            self.least = max(self.least, sum([self.sizes[slot] for slot in read + made]))
+            for slot in made:
+                self.neighbours.setdefault(slot, set()).update(read, made)
 
     def _find_makers(self):
         makers: list = [-1] * len(self.sizes)
