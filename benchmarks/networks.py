@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from benchmarks.libraries import fill, integers, normal
 from benchmarks.limits import Work
 from benchmarks.measure import Context, Job, Line, compare
-from benchmarks.training import train_job
+from benchmarks.training import train_job, unchanged
 
 LENGTHS = range(5, 61)
 RNN, SMALL_RNN = (128, 16, LENGTHS), (16, 4, range(5, 11))  # width, batch, lengths
@@ -151,9 +152,15 @@ def resnet_operations(batch: int, size: int, widths: tuple[int, ...]) -> float:
     return 6.0 * operations
 
 
-def resnet_step(lib: Any, batch: int, size: int, widths: tuple[int, ...]) -> Job:
-    """The same images at each step."""
-    model = fill(lib, resnet(lib, widths))
+def resnet_step(
+    lib: Any,
+    batch: int,
+    size: int,
+    widths: tuple[int, ...],
+    prepare: Callable[[Any, Any], Any] = unchanged,
+) -> Job:
+    """The same images at each step; `prepare` changes the model before."""
+    model = prepare(lib, fill(lib, resnet(lib, widths)))
     x, target = normal(lib, batch, 3, size, size), integers(lib, 10, batch)
     return train_job(lib, model, lambda: lib.nn.functional.cross_entropy(model(x), target))
 

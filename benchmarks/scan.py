@@ -110,7 +110,7 @@ def _peaks(context: Context, title: str, make: Callable[[Any], Job]) -> Line:
     for name, lib in context.libraries.items():
         job = make(lib)
         job.run()
-        _give_back(lib)
+        give_back(lib)
         before = resident("VmRSS")
         forget_peak()
         job.run()
@@ -118,7 +118,7 @@ def _peaks(context: Context, title: str, make: Callable[[Any], Job]) -> Line:
     return Line(f"peak of {title}", figures, "B", target=1.0)
 
 
-def _give_back(lib: Any) -> None:
+def give_back(lib: Any) -> None:
     """Memory that nobody uses, back to the system."""
     if lib.__name__ == "weft":
         from weft.engine.devices.cpu import pool

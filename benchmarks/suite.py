@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks import (
+    budget,
     contraction,
     derivatives,
     dynamic,
@@ -56,6 +57,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "exit": dynamic.exiting,
     "ragged": ragged.ragged,
     "novel": novel.novel,
+    "budget": budget.budget,
     "hook": derivatives.hook,
     "function": derivatives.function,
     "samples": derivatives.samples,

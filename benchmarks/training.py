@@ -105,9 +105,14 @@ def gpt_operations(size: GPTSize) -> float:
     return 6.0 * tokens * (weights + attention)
 
 
-def gpt_step(lib: Any, size: GPTSize) -> Job:
-    """Fresh characters at each step."""
-    model = fill(lib, gpt(lib, size))
+def unchanged(lib: Any, model: Any) -> Any:
+    """A model as it is."""
+    return model
+
+
+def gpt_step(lib: Any, size: GPTSize, prepare: Callable[[Any, Any], Any] = unchanged) -> Job:
+    """Fresh characters at each step; `prepare` changes the model before."""
+    model = prepare(lib, fill(lib, gpt(lib, size)))
     texts = [integers(lib, size.characters, size.batch, size.length + 1, seed=n) for n in range(4)]
     upcoming = cycle(texts)
 
@@ -134,11 +139,13 @@ def trees(context: Context) -> None:
     )
 
 
-def tree_step(lib: Any, data: Any, width: int) -> Job:
-    """The same per-tree code for both; batches come round after an epoch."""
+def tree_step(
+    lib: Any, data: Any, width: int, prepare: Callable[[Any, Any], Any] = unchanged
+) -> Job:
+    """The same per-tree code for both; batches come round after an epoch. `prepare` changes the model before."""
     numbers = {label: lib.tensor(n) for n, label in enumerate(data.vocabulary())}
     classes = {package: lib.tensor(n) for n, package in enumerate(data.packages)}
-    model = fill(lib, tree_lstm(lib, len(numbers), len(classes), width))
+    model = prepare(lib, fill(lib, tree_lstm(lib, len(numbers), len(classes), width)))
     examples = [(numbered(f.tree, numbers), classes[f.package]) for f in shuffled(data.train)]
     starts = cycle(range(0, len(examples) - TREES_PER_STEP, TREES_PER_STEP))
 

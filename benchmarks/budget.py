@@ -1,0 +1,164 @@
+"""Training steps under a memory budget: time and peak against the budget, beside PyTorch with checkpoints by hand.
+
+In: the models of the other workloads, deep enough that activations are most of their memory. Weft keeps a share of its
+own peak by itself, PyTorch recomputes every block (every tree) in `utils.checkpoint`, as one would write it. All ways
+take turns in one process; Weft's peak is what its pool has counted, PyTorch's what a step adds to resident memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+from benchmarks.measure import Context, Job, Line, check, settle
+from benchmarks.models import SMALL_GPT, GPTSize
+from benchmarks.networks import SMALL_RESNET, resnet_step
+from benchmarks.processes import forget_peak, resident
+from benchmarks.scan import give_back
+from benchmarks.training import gpt_step, tree_step
+
+SHARES = (0.5, 0.25)
+MOST_TURNS, SETTLE_SECONDS = 5, 0.5
+DEEP_GPT = GPTSize(layers=12, width=64, batch=16)
+DEEP_RESNET = (32, 32, (32, 32, 32, 64, 64, 64, 128, 128, 128))
+Prepare = Callable[[Any, Any], Any]
+
+
+def budget(context: Context) -> None:
+    """GPT, ResNet and Tree-LSTM in shares of Weft's own peak."""
+    from weft.demo.syntax_trees import load_functions
+
+    data = load_functions(limit=context.pick(None, 320))
+    resnet = context.pick(DEEP_RESNET, SMALL_RESNET)
+    gpt = context.pick(DEEP_GPT, SMALL_GPT)
+    batch, size, widths = resnet
+    curve(context, "GPT", partial(gpt_step, size=gpt), blocks_again)
+    curve(
+        context,
+        "ResNet",
+        partial(resnet_step, batch=batch, size=size, widths=widths),
+        children_again,
+    )
+    curve(context, "Tree-LSTM", partial(tree_step, data=data, width=context.pick(128, 32)), again)
+
+
+def again(lib: Any, module: Any) -> Any:
+    """A module whose values are computed again in the backward pass."""
+
+    class Again(lib.nn.Module):  # type: ignore[misc,name-defined]
+        """One checkpoint."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, *inputs: Any) -> Any:
+            return lib.utils.checkpoint.checkpoint(self.inner, *inputs, use_reentrant=False)
+
+    return Again()
+
+
+def blocks_again(lib: Any, model: Any) -> Any:
+    """A GPT with a checkpoint around each block."""
+    model.blocks = lib.nn.Sequential(*(again(lib, block) for block in model.blocks))
+    return model
+
+
+def children_again(lib: Any, model: Any) -> Any:
+    """A sequence with a checkpoint around each of its modules that has parameters."""
+    return lib.nn.Sequential(*(again(lib, one) if list(one.parameters()) else one for one in model))
+
+
+def curve(context: Context, title: str, make: Callable[..., Job], prepare: Prepare) -> None:
+    """Report the times of all ways, and their peaks."""
+    jobs = {name: make(lib) for name, lib in context.libraries.items()}
+    check(title, jobs)
+    ways: dict[str, tuple[Job, Any]] = {name: (job, None) for name, job in jobs.items()}
+    if "pytorch" in jobs:
+        by_hand = make(context.libraries["pytorch"], prepare=prepare)
+        ways["pytorch, checkpoints"] = (by_hand, None)
+    if "weft" in jobs:
+        settle(jobs["weft"], SETTLE_SECONDS)
+        whole = _peak_of("weft", jobs["weft"])
+        for share in SHARES:
+            ways[f"weft in {share:g}"] = (jobs["weft"], int(whole * share))
+    times, peaks = _measured(context, ways)
+    _report(context, title, times, peaks)
+
+
+def _measured(
+    context: Context, ways: dict[str, tuple[Job, Any]]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Median seconds and peak bytes of each way; a way that does not fit is left out."""
+    fitting = {name: way for name, way in ways.items() if _fits(*way)}
+    gc.collect()
+    times: dict[str, list[float]] = {name: [] for name in fitting}
+    peaks: dict[str, float] = {}
+    for _ in range(min(context.repeats, MOST_TURNS)):
+        for name, (job, bound) in fitting.items():
+            time.sleep(context.pause)
+            with _within(bound):
+                job.run()
+                start = time.perf_counter()
+                job.run()
+                times[name].append(time.perf_counter() - start)
+    for name, (job, bound) in fitting.items():
+        with _within(bound):
+            peaks[name] = _peak_of(name, job, context.libraries.get("pytorch"))
+    return {name: statistics.median(values) for name, values in times.items()}, peaks
+
+
+def _fits(job: Job, bound: int | None) -> bool:
+    """Run until nothing is new; whether that is possible."""
+    import weft
+
+    try:
+        with _within(bound):
+            settle(job, SETTLE_SECONDS)
+    except weft.OutOfMemoryError as error:
+        print(error.fix)
+        return False
+    return True
+
+
+def _within(bound: int | None) -> Any:
+    """A context in which a budget holds."""
+    import weft
+
+    return nullcontext() if bound is None else weft.memory_budget(bound)
+
+
+def _peak_of(name: str, job: Job, torch: Any = None) -> float:
+    """The most bytes of a step; of PyTorch beside its parameters."""
+    from weft.engine.devices.cpu import pool
+
+    gc.collect()
+    if name.startswith("weft"):
+        pool.reset_peak()
+        job.run()
+        return float(pool.stats()["peak"])
+    give_back(torch)
+    before = resident("VmRSS")
+    forget_peak()
+    job.run()
+    return float(max(resident("VmHWM") - before, 1))
+
+
+def _report(context: Context, title: str, times: dict[str, float], peaks: dict[str, float]) -> None:
+    """One line for each way, with its time beside the library's own without a bound."""
+    for name in times:
+        library = name.partition(",")[0].partition(" in ")[0]
+        share = peaks[name] / peaks[library]
+        note = f"{times[name] / times[library]:.2f} of its time without, {share:.2f} of its peak"
+        note += f" ({peaks[name] / 1e6:.1f} MB)"
+        if library == "weft" and "pytorch, checkpoints" in times:
+            note += f"; PyTorch with checkpoints {times['pytorch, checkpoints'] * 1e3:.1f} ms"
+        figures = {library: times[name]}
+        if library == "weft" and "pytorch" in times:
+            figures = {"pytorch": times["pytorch"], **figures}
+        context.report(Line(f"{title} step, {name}", figures, "s", note))
