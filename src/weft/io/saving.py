@@ -169,7 +169,7 @@ def _loaded(content: bytes, name: str, trusted: bool) -> Any:
 def _unpickled(content: bytes, name: str, trusted: bool) -> Any:
     """What a file of PyTorch's holds, or a pickle. Errors: PickledError where it asks for more than data;
     CheckpointError where it is damaged."""
-    from weft.io import safe_unpickler, torch_format
+    from weft.io import own_pickles, safe_unpickler, torch_format
     from weft.io.allowed_classes import by_name_in_files as allowed
 
     try:
@@ -179,7 +179,8 @@ def _unpickled(content: bytes, name: str, trusted: bool) -> Any:
             return torch_format.read_stream(content, allowed(), trusted)
         if not trusted:
             return safe_unpickler.read(
-                io.BytesIO(content), {**safe_unpickler.plain_globals(), **allowed()}
+                io.BytesIO(content),
+                {**safe_unpickler.plain_globals(), **own_pickles.own_globals(), **allowed()},
             )
         return pickle.loads(content)
     except safe_unpickler.Damaged as error:

@@ -23,6 +23,7 @@ from weft.tensor.memory import (
     copy_of_storage,
     handle_of,
     raw_array,
+    raw_dtype,
     region,
     tensor_of_array,
 )
@@ -126,9 +127,11 @@ def rebuild_on_meta(
 
 def reduce_storage(storage: Storage) -> tuple[Any, ...]:
     """What pickle stores of a storage: its elements once, however many tensors share it."""
-    return rebuild_storage, (raw_array(handle_of(storage)), storage.node.dtype.name)
+    return rebuild_storage, (raw_array(handle_of(storage)).tobytes(), storage.node.dtype.name)
 
 
-def rebuild_storage(array: np.ndarray, dtype: str) -> Storage:
-    """What unpickling calls."""
-    return storage_of(tensor_of_array(array, dtypes.by_name(dtype)))
+def rebuild_storage(elements: bytes | np.ndarray, dtype: str) -> Storage:
+    """What unpickling calls: with the bytes, or, of older pickles, an array."""
+    kind = dtypes.by_name(dtype)
+    array = np.frombuffer(elements, raw_dtype(kind)) if isinstance(elements, bytes) else elements
+    return storage_of(tensor_of_array(array, kind))

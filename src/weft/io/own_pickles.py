@@ -1,0 +1,70 @@
+"""What pickles of Weft's own name: tensors, parameters and their storages, made from checked parts.
+
+In: the arguments that a pickle gives. Out: what it described. Errors: Damaged for arguments that pickling never writes.
+`safe_unpickler` calls these where a file may run nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.engine.frontend.tensor import Storage, Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.io.safe_unpickler import Damaged, Known, region_within
+from weft.nn import parameter
+from weft.tensor import copying
+from weft.tensor.memory import handle_of
+
+
+def own_globals() -> dict[str, Known]:
+    """The globals of pickled tensors and parameters."""
+    return {
+        "weft.Tensor": Known(Tensor),
+        "weft.nn.parameter.Parameter": Known(parameter.Parameter),
+        "weft.nn.parameter._rebuild": Known(parameter._rebuild, _parameter),
+        "weft.tensor.copying.rebuild_storage": Known(copying.rebuild_storage, _storage),
+        "weft.tensor.copying.rebuild_tensor": Known(copying.rebuild_tensor, _tensor),
+    }
+
+
+def _storage(content: object, dtype: object) -> Storage:
+    """The memory of some bytes."""
+    known = {kind.name: kind for kind in dtypes.ALL}
+    if not isinstance(content, bytes) or not isinstance(dtype, str) or dtype not in known:
+        raise Damaged("a storage of something else than bytes")
+    if len(content) % known[dtype].itemsize:
+        raise Damaged(f"a storage of {len(content)} bytes of {dtype}")
+    if dtype == "bool":
+        content = bytes(map(bool, content))
+    return copying.rebuild_storage(content, dtype)
+
+
+def _tensor(
+    cls: object,
+    storage: object,
+    shape: Any,
+    strides: Any,
+    offset: Any,
+    requires_grad: object,
+    state: Any,
+) -> Tensor:
+    """A region of a storage."""
+    plain = type(shape) is type(strides) is tuple and type(state) is dict
+    if (
+        not (isinstance(cls, type) and issubclass(cls, Tensor) and isinstance(storage, Storage))
+        or not plain
+    ):
+        raise Damaged("a tensor without a storage")
+    region_within(handle_of(storage), shape, strides, offset)
+    return copying.rebuild_tensor(
+        cls, storage, shape, strides, offset, requires_grad is True, state
+    )
+
+
+def _parameter(cls: object, data: object, requires_grad: object) -> parameter.Parameter:
+    """A parameter."""
+    if not (
+        isinstance(cls, type) and issubclass(cls, parameter.Parameter) and isinstance(data, Tensor)
+    ):
+        raise Damaged("a parameter without a tensor")
+    return parameter._rebuild(cls, data, requires_grad is True)
