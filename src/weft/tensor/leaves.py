@@ -143,6 +143,12 @@ def inference_update() -> MutationError:
     )
 
 
+def need_writable(tensor: Tensor) -> None:
+    """Errors: MutationError for an inference tensor where gradients may be recorded."""
+    if tensor.inference and not tapes.tape().mode.inference:
+        raise inference_update()
+
+
 def check_saved(row: Primitive, tensors: Sequence[Tensor], edges: tuple[object, ...]) -> None:
     """Errors: RuntimeError where a derivative would keep a tensor that was made in inference mode."""
     last = len(row.residual_masks) - 1
@@ -394,6 +400,7 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
     made = cast(result, out._dtype)
     if out._shape == made._shape:
         return mutate(out, made)
+    need_writable(out)
     if 0 not in out._shape:
         warnings.warn(
             f"An output with one or more elements was resized since it had shape {list(out._shape)}, which does not "
@@ -455,6 +462,7 @@ def resize_(
             got=describe(self),
             fix="use .detach().resize_(...), or .reshape(...) for the same number of elements",
         )
+    need_writable(self)
     shape = arguments.sizes(sizes, "resize_")
     if min(shape, default=0) < 0 or prod(shape) > MOST_ELEMENTS:
         raise ShapeError(

@@ -217,3 +217,24 @@ def test_047_conversions_return_self(lib):
     with lib.no_grad():
         x.detach().zero_()
     assert x.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lib, x: x.resize_(3),
+        lambda lib, x: x.resize_as_(lib.ones(3)),
+        lambda lib, x: x.set_(lib.ones(3)),
+        lambda lib, x: x.transpose_(0, 1),
+        lambda lib, x: lib.add(lib.ones(2, 2), 1, out=x),
+        lambda lib, x: lib.add(lib.ones(3), 1, out=x),
+    ],
+    ids=["resize", "resize_as", "set", "transpose", "out", "out of another shape"],
+)
+@pytest.mark.filterwarnings("ignore:An output with one or more elements")
+def test_inference_tensors_keep_their_shape_outside(lib, change):
+    with lib.inference_mode():
+        x = lib.ones(2, 2)
+        change(lib, lib.ones(2, 2))
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        change(lib, x)

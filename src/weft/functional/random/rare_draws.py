@@ -26,7 +26,7 @@ from weft.functional.support import host
 from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 from weft.tensor.creation import read_size
-from weft.tensor.leaves import show_data
+from weft.tensor.leaves import need_writable, show_data
 from weft.tensor.modes import is_grad_enabled
 from weft.tensor.typed_storage import is_storage, shown_by
 
@@ -223,6 +223,7 @@ def set_(
             got=describe("self", self),
             fix="use .detach().set_(...), or do it within weft.no_grad()",
         )
+    need_writable(self)
     if source is None:
         source = host.from_numpy(np.zeros(0), self._dtype)
     if is_storage(source):
