@@ -25,6 +25,7 @@ import applications  # noqa: F401 - fills the table
 import further  # noqa: F401 - fills the table
 import libraries  # noqa: F401 - fills the table
 import numpy as np
+import specialties  # noqa: F401 - fills the table
 import trainers  # noqa: F401 - fills the table
 from table import FEW, MANY, PACKAGES, PROGRAMS, STEPS, TRAINED
 
