@@ -23,6 +23,18 @@ DIFFERENCES = {
     "`x.masked_scatter_(mask, source)` with too few values": (
         "raises where a value is read, if the mask is still to be computed at the call"
     ),
+    "`view.register_hook(f)`, and then a write to the view": (
+        "`f` is given the gradient of the value before the write; PyTorch forgets `f`"
+    ),
+    "`ctx.saved_tensors` in `jvp`": (
+        "also what `save_for_backward` was given; PyTorch has only what `save_for_forward` was"
+    ),
+    "`ctx.saved_tensors` under a checkpoint": (
+        "equal tensors, not the same objects: hooks of saves are given what a graph holds"
+    ),
+    "`tensor(storage)` without a type": (
+        "has the storage's type; PyTorch refuses all but the default type"
+    ),
     "`sum(out=)`, `amax(out=)` and other reductions into an expanded tensor": (
         "refused, as all writes to one; PyTorch adds up in the element that is shown more than once"
     ),

@@ -176,14 +176,17 @@ the reason where it is known.
 
 
 def write_page(path: Path) -> None:
-    """Write docs/compatibility.md from what is kept."""
+    """Write docs/compatibility.md from what is kept; a table stays as it is where only some of its entries are."""
     from importlib.metadata import version
 
     parts = [PAGE.format(version=version("torch").partition("+")[0])]
+    before = _sections(path)
     for database, heading in TITLES.items():
         found = kept(database)
-        if found:
-            count = len(import_module(f"conformance.{database}").entries())
+        count = len(import_module(f"conformance.{database}").entries())
+        if len(found) < count and heading in before:
+            parts.append(before[heading])
+        elif found:
             run = f"{len(found)} of {count} entries have been run, {whole(database)} with all their samples."
             left = sorted(name for name, entry in found.items() if not entry)
             if left:
@@ -192,6 +195,13 @@ def write_page(path: Path) -> None:
             parts.append(f"## {heading}\n\n{run}\n\n{shown}\n\n{_listed(found)}")
     parts.append(differences())
     path.write_text("\n".join(parts).rstrip() + "\n")
+
+
+def _sections(path: Path) -> dict[str, str]:
+    """The sections of the page as it is, by heading."""
+    whole = path.read_text() if path.exists() else ""
+    found = [f"## {part.rstrip()}\n" for part in whole.split("\n## ")[1:]]
+    return {part.partition("\n")[0].removeprefix("## "): part for part in found}
 
 
 def differences() -> str:
