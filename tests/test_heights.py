@@ -17,7 +17,7 @@ from properties import QUICK
 from weft.config import config
 from weft.debug import stages
 from weft.engine.ir.primitive import KIND_NAMES
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 from weft.testing.samples import points, samples
 
 
@@ -96,40 +96,40 @@ def taller(array: Any) -> Any:
     return np.concatenate([array, array[:1]])
 
 
-def call_numpy(row: Any, arrays: list[Any], params: Any) -> Any:
+def call_numpy(op: Any, arrays: list[Any], params: Any) -> Any:
     """The row's meaning; elementwise ones have no params."""
-    named = {} if KIND_NAMES[row.kind] == "elementwise" else {"params": params}
-    return row.numpy(*arrays, **named)
+    named = {} if KIND_NAMES[op.kind] == "elementwise" else {"params": params}
+    return op.numpy(*arrays, **named)
 
 
 OTHERS = ("random_bits", "cast")  # no function of their operands alone
-ROWWISE = [r for r in TABLE.values() if r.rowwise is not None and r.name not in OTHERS]
+ROWWISE = [r for r in OPS.values() if r.rowwise is not None and r.name not in OTHERS]
 
 
-@pytest.mark.parametrize("row", ROWWISE, ids=lambda row: row.name)
-def test_rows_of_rowwise_operations_know_no_other_rows(row: Any) -> None:
+@pytest.mark.parametrize("row", ROWWISE, ids=lambda op: op.name)
+def test_rows_of_rowwise_operations_know_no_other_rows(op: Any) -> None:
     """A row more at the end of every operand that has rows is a row more of the result, and changes no other."""
-    preferred = [t for t in ("float64", "complex64", "int64", "bool") if t in row.takes]
-    dtype = (*preferred, *row.takes)[0]
-    for sample in samples(row):
-        arrays = points(row, sample, dtype)
+    preferred = [t for t in ("float64", "complex64", "int64", "bool") if t in op.takes]
+    dtype = (*preferred, *op.takes)[0]
+    for sample in samples(op):
+        arrays = points(op, sample, dtype)
         shapes = [array.shape for array in arrays]
         with np.errstate(all="ignore"):
-            before = np.asarray(call_numpy(row, arrays, sample.params))
-        if before.ndim == 0 or 0 in before.shape or not row.rowwise(sample.params, shapes, 0):
+            before = np.asarray(call_numpy(op, arrays, sample.params))
+        if before.ndim == 0 or 0 in before.shape or not op.rowwise(sample.params, shapes, 0):
             continue
-        grown = [taller(a) if has_rows(row, i, a, before) else a for i, a in enumerate(arrays)]
+        grown = [taller(a) if has_rows(op, i, a, before) else a for i, a in enumerate(arrays)]
         with np.errstate(all="ignore"):
-            after = np.asarray(call_numpy(row, grown, sample.params))
+            after = np.asarray(call_numpy(op, grown, sample.params))
         np.testing.assert_array_equal(after, taller(before))
 
 
-def has_rows(row: Any, number: int, operand: Any, result: Any) -> bool:
+def has_rows(op: Any, number: int, operand: Any, result: Any) -> bool:
     """Whether an operand has a row for each row of the result."""
-    role = row.batch_operands[min(number, len(row.batch_operands) - 1)]
+    role = op.batch_operands[min(number, len(op.batch_operands) - 1)]
     if role != "b" or operand.ndim == 0 or len(operand) != len(result):
         return False
-    return KIND_NAMES[row.kind] != "elementwise" or operand.ndim == result.ndim
+    return KIND_NAMES[op.kind] != "elementwise" or operand.ndim == result.ndim
 
 
 # -- what is put together, and what fails -----------------------------------------------------------

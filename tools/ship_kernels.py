@@ -32,7 +32,7 @@ from weft.engine.devices.cpu.disk_cache import DiskCache  # noqa: E402
 from weft.engine.devices.cpu.llvm import target as targets  # noqa: E402
 from weft.engine.ir.primitive import ELEMENTWISE  # noqa: E402
 from weft.errors import WeftError  # noqa: E402
-from weft.ops import TABLE  # noqa: E402
+from weft.ops import OPS  # noqa: E402
 from weft.ops.primitives import elementwise as call  # noqa: E402
 
 
@@ -76,7 +76,7 @@ def operands(count: int, dtype: str) -> Iterator[list[Any]]:
 
 def run_table() -> None:
     """Every elementwise row."""
-    for row in list(TABLE.values()):
+    for row in list(OPS.values()):
         if row.kind != ELEMENTWISE or row.name in ("cast",):
             continue
         for dtype in TYPES:

@@ -39,7 +39,7 @@ try:
     from weft.engine.frontend.tensor import install_methods as _install_methods
     from weft.engine.ir import tape as _tapes
     from weft.functional.elementwise import binary as _binary
-    from weft.ops import TABLE as _TABLE
+    from weft.ops import OPS as _TABLE
     from weft.ops.direct_vjps import define_all as _define_direct_vjps
 except (
     ImportError,

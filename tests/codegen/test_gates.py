@@ -9,14 +9,14 @@ from kernel_launch import launch
 from weft.engine.devices.cpu.codegen.loop_kernel import lower
 from weft.engine.devices.cpu.elementwise import gated
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Store
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 COUNT = 203
 BACKWARD = ("sigmoid_mul_tanh_by_gate", "sigmoid_mul_tanh_by_other")
 
 
 def emitter_method(name: str):
-    return TABLE[name].lower
+    return OPS[name].lower
 
 
 def kernel(ops: tuple[str, ...], broadcast: tuple[int, ...] = ()) -> LoopKernel:
@@ -53,4 +53,4 @@ def test_together_they_are_what_they_are_alone(broadcast: tuple[int, ...]) -> No
 
 def test_every_method_has_a_row() -> None:
     for method in gated.METHODS:
-        assert TABLE[method.__name__].kind == TABLE["sigmoid"].kind
+        assert OPS[method.__name__].kind == OPS["sigmoid"].kind

@@ -119,7 +119,7 @@ def test_what_is_known_of_the_classes_changes_no_bit(shape: tuple[int, ...]) -> 
         x = random(*shape, dtype=weft.float32).requires_grad_()
         before = len(tape().pending())
         losses = functional.cross_entropy(x, classes, reduction="none")
-        names = [node.row.name for node in tape().pending()[before:]]
+        names = [node.op.name for node in tape().pending()[before:]]
         losses.sum().backward()
         return names, [losses.tolist(), x.grad.tolist()]
 

@@ -14,14 +14,14 @@ from weft.engine.frontend.recorder import TO_FLOAT
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import KIND_NAMES
 from weft.engine.pipeline import memory_plan
-from weft.ops import TABLE, direct_vjps
+from weft.ops import OPS, direct_vjps
 from weft.testing.recording import tensor_of
 from weft.testing.reference import meaning, round_bfloat16
 from weft.testing.samples import Sample, operand_type
 from weft.testing.tuned import unfused
 
 # What rows of rules compute is said by the rules: `test_direct_vjps` compares the two to the bit.
-ROWS = [row for row in TABLE.values() if row.name not in direct_vjps.OPERATIONS]
+ALL_OPS = [op for op in OPS.values() if op.name not in direct_vjps.OPERATIONS]
 # Rows that round where NumPy rounds, though they make floats of integers.
 _ROUNDED = ("div", "reciprocal", "sqrt")
 _ULPS = 2  # of elementary functions, as engine/devices/cpu/elementary promises
@@ -29,20 +29,20 @@ _COMPLEX_EPS = 32  # complex functions are compositions, relative to the size of
 _COMPOSED_EPS = 64  # composites on a few dozen elements
 _COMPOSED = tuple(
     name
-    for name in TABLE
+    for name in OPS
     if name.startswith(("attention", "sigmoid_mul", "normal_", "erfinv", "lgamma"))
 )
 _STEPWISE = ("blend", "add_product", "add_quotient")  # of several operations, each of which rounds
 _WIDER = {"float64": np.longdouble, "complex128": np.clongdouble, "complex64": np.complex128}
 
 
-def kind(row: Any) -> str:
-    return KIND_NAMES[row.kind]
+def kind(op: Any) -> str:
+    return KIND_NAMES[op.kind]
 
 
-def tensors_of(row: Any, sample: Sample, arrays: list[Any], dtype: str) -> list[Any]:
+def tensors_of(op: Any, sample: Sample, arrays: list[Any], dtype: str) -> list[Any]:
     """Operands in the sample's layout."""
-    types = [operand_type(row, i, domain, dtype) for i, domain in enumerate(sample.domains)]
+    types = [operand_type(op, i, domain, dtype) for i, domain in enumerate(sample.domains)]
     return [tensor_of(a, t, sample.layout) for a, t in zip(arrays, types, strict=True)]
 
 
@@ -78,39 +78,39 @@ class Bfloat16:
 # -- the oracle ----------------------------------------------------------------------------------------------------
 
 
-def is_approximate(row: Any, dtype: str) -> bool:
+def is_approximate(op: Any, dtype: str) -> bool:
     """Whether kernels approximate: elementary functions, complex functions, composites and macros."""
     category = dtypes.by_name(dtype).category
-    if kind(row) == "elementwise":
-        if category == 3 and row.name in ("mul", "square", "abs", "sgn", *_ROUNDED):
+    if kind(op) == "elementwise":
+        if category == 3 and op.name in ("mul", "square", "abs", "sgn", *_ROUNDED):
             return True
         return (
-            row.rule == TO_FLOAT
-            and row.name not in _ROUNDED
-            or row.name in _COMPOSED
-            or row.name in ("pow", "cube")
+            op.rule == TO_FLOAT
+            and op.name not in _ROUNDED
+            or op.name in _COMPOSED
+            or op.name in ("pow", "cube")
             and category > 1
         )
-    if category == 3 and row.name in ("prod", "cumprod"):
+    if category == 3 and op.name in ("prod", "cumprod"):
         return True
-    return kind(row) in ("composite", "macro") or row.name in _COMPOSED
+    return kind(op) in ("composite", "macro") or op.name in _COMPOSED
 
 
-def expected(row: Any, sample: Sample, arrays: list[Any], params: Any, dtype: str, out: Any) -> Any:
+def expected(op: Any, sample: Sample, arrays: list[Any], params: Any, dtype: str, out: Any) -> Any:
     """The NumPy meaning, computed wider than the kernel where that approximates, and rounded once."""
     arrays = laid(arrays, sample.layout)
-    if row.name == "nextafter" and dtype in ("float16", "bfloat16"):  # on the type's own grid
+    if op.name == "nextafter" and dtype in ("float16", "bfloat16"):  # on the type's own grid
         return _next_half(*np.broadcast_arrays(*arrays), dtype)
-    if row.rule == TO_FLOAT and dtypes.by_name(dtype).category < 2:
+    if op.rule == TO_FLOAT and dtypes.by_name(dtype).category < 2:
         arrays, dtype = [a.astype(np.float32) for a in arrays], "float32"
-    if is_approximate(row, dtype):
+    if is_approximate(op, dtype):
         arrays = [a.astype(_WIDER.get(dtype, np.float64)) for a in arrays]
-    elif row.name in _STEPWISE:
+    elif op.name in _STEPWISE:
         arrays = [Bfloat16(a) if dtype == "bfloat16" else a for a in arrays]
     elif dtype == "float16":
         arrays = [a.astype(np.float32) if a.dtype == np.float16 else a for a in arrays]
     with np.errstate(all="ignore"):
-        value = np.asarray(meaning(row, arrays, params, sample.shape, out.dtype))
+        value = np.asarray(meaning(op, arrays, params, sample.shape, out.dtype))
         if out.dtype.numpy is None:
             return round_bfloat16(value.astype(np.float32))
         return value.astype(out.dtype.numpy)
@@ -128,20 +128,20 @@ def _next_half(a: Any, b: Any, dtype: str) -> Any:
     return np.where(np.isnan(a) | np.isnan(b), np.float32(np.nan), np.where(a == b, b, moved))
 
 
-def difference(ours: Any, theirs: Any, row: Any, dtype: str) -> str:
+def difference(ours: Any, theirs: Any, op: Any, dtype: str) -> str:
     """What is wrong with a result: "" where it is what the row promises. Any nan is nan."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return f"{ours.dtype}{list(ours.shape)}, not {theirs.dtype}{list(theirs.shape)}"
     if ours.dtype.kind == "c":
         parts = [(ours.real, theirs.real), (ours.imag, theirs.imag)]
-        if not is_approximate(row, dtype):
+        if not is_approximate(op, dtype):
             return "".join(_bits(a, b, 0) for a, b in parts)
         return _near(ours, theirs, _COMPLEX_EPS * np.finfo(ours.dtype).eps)
-    if ours.dtype.kind != "f" or not is_approximate(row, dtype):
+    if ours.dtype.kind != "f" or not is_approximate(op, dtype):
         return _bits(ours, theirs, 0)
     if dtypes.by_name(dtype).category == 3:
         return _near(ours, theirs, _COMPLEX_EPS * np.finfo(ours.dtype).eps)
-    if kind(row) in ("composite", "macro") or row.name in _COMPOSED:
+    if kind(op) in ("composite", "macro") or op.name in _COMPOSED:
         eps = {"bfloat16": 2.0**-7, "float16": 2.0**-10}.get(dtype)  # one unit: bias is added after
         return _near(ours, theirs, eps or _COMPOSED_EPS * float(np.finfo(ours.dtype).eps))
     if dtype == "bfloat16":

@@ -11,15 +11,15 @@ import weft
 from weft.engine.backward.apply_vjp import vjp_record
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir import dtype as dtypes
-from weft.ops import TABLE, direct_vjps
+from weft.ops import OPS, direct_vjps
 from weft.ops.primitives import elementwise as call
 from weft.testing.recording import tensor_of
 
 RULES = [
     (row, number)
-    for row in TABLE.values()
+    for row in OPS.values()
     for number, direct in enumerate(direct_vjps.direct_vjps(row))
-    if direct is not None and direct.row is not None
+    if direct is not None and direct.op is not None
 ]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.0, 1e-3, 1e30, -1e-30, np.inf, -np.inf, np.nan]
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -54,7 +54,7 @@ def test_a_rule_and_its_row_give_the_same_bits(row: Any, number: int, dtype: str
     by_row = vjp_record(result.grad_fn, g, False)[number]
     direct = direct_vjps.direct_vjps(row)[number]
     assert direct is not None
-    assert value_of(by_row).row is direct.row
+    assert value_of(by_row).op is direct.op
     assert by_row.grad_fn is None
     assert bits(by_rule.detach()) == bits(by_row)
 
@@ -67,7 +67,7 @@ def test_a_walk_records_one_node_for_a_rule(name: str, count: int) -> None:
     y = call(name, x)
     start = weft.engine.ir.tape.last_sequence()
     y.backward(weft.ones(5))
-    made = [node.row.name for node in weft.engine.ir.tape.tape().since(start)]
+    made = [node.op.name for node in weft.engine.ir.tape.tape().since(start)]
     assert made.count(f"{name}_vjp_self") == count
     assert len(made) <= 2 + count  # the ones that arrive, and a view of them
 
@@ -100,4 +100,4 @@ def test_gradients_are_differentiated_again() -> None:
 
 
 def test_rows_say_why_they_have_no_derivative() -> None:
-    assert "the rule itself" in TABLE["tanh_vjp_self"].why
+    assert "the rule itself" in OPS["tanh_vjp_self"].why

@@ -17,20 +17,20 @@ from weft.testing.samples import directions
 def tangent(point: Point) -> Any:
     """The derivative of a row along the point's direction."""
     with forward_ad.dual_level():
-        tensors = tensors_of(point.row, point.sample, point.arrays, point.dtype)
+        tensors = tensors_of(point.op, point.sample, point.arrays, point.dtype)
         for number in point.which:
             move = tensor_of(point.directions[number], point.dtype)
             tensors[number] = forward_ad.make_dual(tensors[number], move)
-        result = apply(point.row, tensors, point._params(), point.sample.shape)
+        result = apply(point.op, tensors, point._params(), point.sample.shape)
         found = forward_ad.unpack_dual(result).tangent
         return array(weft.zeros_like(result) if found is None else found)
 
 
-@pytest.mark.parametrize(("row", "dtype"), INEXACT)
-def test_tangents_agree_with_differences(row: Any, dtype: str) -> None:
+@pytest.mark.parametrize(("op", "dtype"), INEXACT)
+def test_tangents_agree_with_differences(op: Any, dtype: str) -> None:
     pairs = []
-    for sample in smooth_samples(row)[:2]:
-        point = Point(row, sample, dtype)
+    for sample in smooth_samples(op)[:2]:
+        point = Point(op, sample, dtype)
         moves = slope(point.value, point.arrays, point.directions)[0]
         weight = directions([moves], [0], seed=1)[0]
         pairs.append((str(sample), inner(weight, tangent(point)), inner(weight, moves)))

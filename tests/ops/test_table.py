@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from table_harness import (
-    ROWS,
+    ALL_OPS,
     array,
     difference,
     expected,
@@ -24,31 +24,31 @@ from table_harness import (
 import weft
 from weft.debug import stages
 from weft.engine.ir import dtype as dtypes
-from weft.ops import TABLE
-from weft.ops.row import JVP_KINDS, define, not_differentiable
+from weft.ops import OPS
+from weft.ops.registry import JVP_KINDS, define, not_differentiable
 from weft.testing.recording import COMPOSITES, apply, tensor_of
 from weft.testing.reference import meaning
 from weft.testing.samples import directions, large, points, samples, special
 
-every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+every_op = pytest.mark.parametrize("op", ALL_OPS, ids=lambda op: op.name)
 
 
-@every_row
-def test_kernels_compute_the_numpy_meaning(row: Any) -> None:
+@every_op
+def test_kernels_compute_the_numpy_meaning(op: Any) -> None:
     """In every type that the row takes, and where special values meet; in two types at every shape and layout."""
     cases = []
-    for dtype in row.takes:
-        chosen = samples(row) if dtype in ("float32", row.takes[0]) else samples(row)[:1]
-        for sample in [*chosen, *special(row, dtype)]:
-            arrays = points(row, sample, dtype)
-            tensors = tensors_of(row, sample, arrays, dtype)
-            for params in dtypes.ALL if row.name == "cast" else [sample.params]:
-                result = apply(row, tensors, params, sample.shape)
+    for dtype in op.takes:
+        chosen = samples(op) if dtype in ("float32", op.takes[0]) else samples(op)[:1]
+        for sample in [*chosen, *special(op, dtype)]:
+            arrays = points(op, sample, dtype)
+            tensors = tensors_of(op, sample, arrays, dtype)
+            for params in dtypes.ALL if op.name == "cast" else [sample.params]:
+                result = apply(op, tensors, params, sample.shape)
                 cases.append((dtype, sample, arrays, params, result))
     wrong = []
     for dtype, sample, arrays, params, result in cases:
-        wanted = expected(row, sample, arrays, params, dtype, result)
-        problem = difference(array(result), wanted, row, dtype) or told_wrong(result)
+        wanted = expected(op, sample, arrays, params, dtype, result)
+        problem = difference(array(result), wanted, op, dtype) or told_wrong(result)
         if problem:
             wrong.append(f"{dtype} {sample} {params}: {problem}")
     assert not wrong, "\n".join(wrong)
@@ -72,10 +72,10 @@ def told_wrong(result: Any) -> str:
 # -- derivatives ---------------------------------------------------------------------------------------------------
 
 INEXACT = [
-    pytest.param(row, dtype, id=f"{row.name}-{dtype}")
-    for row in ROWS
+    pytest.param(op, dtype, id=f"{op.name}-{dtype}")
+    for op in ALL_OPS
     for dtype in ("float64", "complex128")
-    if row.differentiable and dtype in row.takes
+    if op.differentiable and dtype in op.takes
 ]
 STEPPED = ("trunc_divide", "remainder", "fmod")  # they jump where the quotient is whole
 TIED = ("maximum", "minimum")
@@ -83,15 +83,15 @@ TIED_WHERE_SCATTERED = ("scatter_maximum", "scatter_minimum")
 LIMIT = 2e-8  # of differences of order 4 with the step 2**-11, relative
 
 
-def smooth_samples(row: Any, dtype: str = "float64") -> list[Any]:
+def smooth_samples(op: Any, dtype: str = "float64") -> list[Any]:
     """Every shape and layout in float64, two in complex128."""
-    chosen = [s for s in samples(row) if not any(0 in shape for shape in s.shapes)]
+    chosen = [s for s in samples(op) if not any(0 in shape for shape in s.shapes)]
     return chosen if dtype == "float64" else [chosen[0], chosen[-1]]
 
 
-def differentiable_operands(row: Any, sample: Any) -> list[int]:
-    last = len(row.vjps) - 1
-    return [i for i in range(len(sample.shapes)) if row.vjps[min(i, last)] is not None]
+def differentiable_operands(op: Any, sample: Any) -> list[int]:
+    last = len(op.vjps) - 1
+    return [i for i in range(len(sample.shapes)) if op.vjps[min(i, last)] is not None]
 
 
 def held_at_jumps(arrays: list[Any], moves: list[Any]) -> list[Any]:
@@ -130,29 +130,29 @@ def _taking_part(near: Any, shape: tuple[int, ...]) -> Any:
 class Point:
     """A row at a point: tensors, its result, and directions to move in."""
 
-    def __init__(self, row: Any, sample: Any, dtype: str) -> None:
-        self.row, self.sample, self.dtype = row, sample, dtype
-        self.which = differentiable_operands(row, sample)
-        self.arrays = laid(points(row, sample, dtype, repeats=False), sample.layout)
+    def __init__(self, op: Any, sample: Any, dtype: str) -> None:
+        self.op, self.sample, self.dtype = op, sample, dtype
+        self.which = differentiable_operands(op, sample)
+        self.arrays = laid(points(op, sample, dtype, repeats=False), sample.layout)
         moves = directions(self.arrays, self.which)
-        if row.name in STEPPED:
+        if op.name in STEPPED:
             moves = held_at_jumps(self.arrays, moves)
-        if row.name in TIED:
+        if op.name in TIED:
             moves = held_at_ties(self.arrays, moves)
-        if row.name in TIED_WHERE_SCATTERED:
+        if op.name in TIED_WHERE_SCATTERED:
             moves = held_at_scattered_ties(self.arrays, moves, sample.params[0])
         self.directions = laid(moves, sample.layout)
 
     def at(self, arrays: list[Any]) -> tuple[list[Any], Any]:
         """The leaves, and the row applied to them."""
-        tensors = tensors_of(self.row, self.sample, arrays, self.dtype)
+        tensors = tensors_of(self.op, self.sample, arrays, self.dtype)
         leaves = [tensors[i].detach().requires_grad_() for i in self.which]
         for number, leaf in zip(self.which, leaves, strict=True):
             tensors[number] = leaf
-        return leaves, apply(self.row, tensors, self._params(), self.sample.shape)
+        return leaves, apply(self.op, tensors, self._params(), self.sample.shape)
 
     def _params(self) -> Any:
-        return dtypes.by_name(self.dtype) if self.row.name == "cast" else self.sample.params
+        return dtypes.by_name(self.dtype) if self.op.name == "cast" else self.sample.params
 
     def value(self, arrays: list[Any]) -> list[Any]:
         return [self.at(arrays)[1]]
@@ -181,12 +181,12 @@ def assert_equal_slopes(pairs: list[tuple[str, float, float]]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("row", "dtype"), INEXACT)
-def test_first_derivatives_agree_with_differences(row: Any, dtype: str) -> None:
+@pytest.mark.parametrize(("op", "dtype"), INEXACT)
+def test_first_derivatives_agree_with_differences(op: Any, dtype: str) -> None:
     """<u, J v> from the pulled cotangent, and from central differences."""
     pairs = []
-    for sample in smooth_samples(row, dtype):
-        point = Point(row, sample, dtype)
+    for sample in smooth_samples(op, dtype):
+        point = Point(op, sample, dtype)
         leaves, result = point.at(point.arrays)
         cotangent = directions([array(result)], [0], seed=1)[0]
         pulled = gradients(result, leaves, weft.from_numpy(cotangent))
@@ -198,12 +198,12 @@ def test_first_derivatives_agree_with_differences(row: Any, dtype: str) -> None:
     assert_equal_slopes(pairs)
 
 
-@pytest.mark.parametrize(("row", "dtype"), INEXACT)
-def test_second_derivatives_agree_with_differences(row: Any, dtype: str) -> None:
+@pytest.mark.parametrize(("op", "dtype"), INEXACT)
+def test_second_derivatives_agree_with_differences(op: Any, dtype: str) -> None:
     """The pulled cotangent as a function of point and cotangent, pulled again, and differences of it."""
     pairs = []
-    for sample in smooth_samples(row)[:2]:
-        point = Point(row, sample, dtype)
+    for sample in smooth_samples(op)[:2]:
+        point = Point(op, sample, dtype)
         cotangent = directions([array(point.value(point.arrays)[0])], [0], seed=1)[0]
         leaves, pulled = point.pulled(point.arrays, cotangent)
         weights = directions([array(g) for g in pulled], list(range(len(pulled))), seed=2)
@@ -228,31 +228,31 @@ def test_second_derivatives_agree_with_differences(row: Any, dtype: str) -> None
     assert_equal_slopes(pairs)
 
 
-@every_row
-def test_what_has_no_derivative_says_why_and_records_none(row: Any) -> None:
-    if row.differentiable:
-        assert any(row.vjps) and row.why == ""
+@every_op
+def test_what_has_no_derivative_says_why_and_records_none(op: Any) -> None:
+    if op.differentiable:
+        assert any(op.vjps) and op.why == ""
         return
-    assert row.why and not any(row.vjps)
-    if "float32" in row.takes:
-        sample = samples(row)[0]
-        tensors = tensors_of(row, sample, points(row, sample, "float32"), "float32")
+    assert op.why and not any(op.vjps)
+    if "float32" in op.takes:
+        sample = samples(op)[0]
+        tensors = tensors_of(op, sample, points(op, sample, "float32"), "float32")
         leaves = [t.requires_grad_() if t.dtype.is_floating_point else t for t in tensors]
-        assert not apply(row, leaves, sample.params, sample.shape).requires_grad
+        assert not apply(op, leaves, sample.params, sample.shape).requires_grad
 
 
 def pushed(point: Point) -> Any:
     """The derivative along the point's direction, as the row's `jvp_kind` says that it is made."""
-    row, arrays, moves = point.row, point.arrays, point.directions
-    if row.jvp_kind == "linear":
+    op, arrays, moves = point.op, point.arrays, point.directions
+    if op.jvp_kind == "linear":
         return array(
             point.value([a if v is None else v for a, v in zip(arrays, moves, strict=True)])[0]
         )
-    if row.jvp_kind == "multilinear":
+    if op.jvp_kind == "multilinear":
         terms = [[*arrays[:i], moves[i], *arrays[i + 1 :]] for i in point.which]
         return sum(array(point.value(term)[0]) for term in terms)
     leaves, result = point.at(arrays)
-    if row.jvp_kind == "diagonal":
+    if op.jvp_kind == "diagonal":
         seeds = [tensor_of(moves[i], point.dtype) for i in point.which]
         pairs = zip(leaves, seeds, strict=True)
         return sum(array(gradients(result, [leaf], seed)[0]) for leaf, seed in pairs)
@@ -263,15 +263,15 @@ def pushed(point: Point) -> Any:
     return array(weft.autograd.grad(pulled, seed, along)[0])
 
 
-@every_row
-def test_the_declared_push_is_the_derivative_along_a_direction(row: Any) -> None:
+@every_op
+def test_the_declared_push_is_the_derivative_along_a_direction(op: Any) -> None:
     """A diagonal row pushes as it pulls, a linear one by itself, a multilinear one by a term per operand, and every
     other by its pull, which is linear in the cotangent, pulled again."""
-    if not row.differentiable or "float64" not in row.takes:
+    if not op.differentiable or "float64" not in op.takes:
         return
-    for sample in smooth_samples(row)[:2]:
-        point = Point(row, sample, "float64")
-        if row.jvp_kind == "diagonal" and len(set(sample.shapes)) > 1:
+    for sample in smooth_samples(op)[:2]:
+        point = Point(op, sample, "float64")
+        if op.jvp_kind == "diagonal" and len(set(sample.shapes)) > 1:
             continue  # broadcasting is undone by the walk
         wanted = slope(point.value, point.arrays, point.directions)[0]
         np.testing.assert_allclose(
@@ -283,34 +283,34 @@ def test_the_declared_push_is_the_derivative_along_a_direction(row: Any) -> None
 
 
 def in_a_chain(
-    row: Any, sample: Any, dtype: str, seed: int, share: Any = None, keep: Any = None
+    op: Any, sample: Any, dtype: str, seed: int, share: Any = None, keep: Any = None
 ) -> Any:
     """The row between operations that may go into its kernel. `share` are operands of another example to use where
     the row batches over one shared value."""
-    tensors = tensors_of(row, sample, points(row, sample, dtype, seed), dtype)
+    tensors = tensors_of(op, sample, points(op, sample, dtype, seed), dtype)
     for number, tensor in enumerate(tensors):
-        if share is not None and role(row, number) != "b":
+        if share is not None and role(op, number) != "b":
             tensors[number] = share[number]
         elif sample.domains[number] != "index":
             tensors[number] = twice_negated(tensor)
-    result = apply(row, tensors, chain_params(row, sample), sample.shape)
+    result = apply(op, tensors, chain_params(op, sample), sample.shape)
     outcome = twice_negated(result)
     if keep is not None:
         keep.extend([*tensors, result])
     return tensors, outcome
 
 
-def role(row: Any, number: int) -> str:
-    return row.batch_operands[min(number, len(row.batch_operands) - 1)] if row.operands else "b"
+def role(op: Any, number: int) -> str:
+    return op.batch_operands[min(number, len(op.batch_operands) - 1)] if op.operands else "b"
 
 
-def chain_params(row: Any, sample: Any) -> Any:
-    return dtypes.float64 if row.name == "cast" else sample.params
+def chain_params(op: Any, sample: Any) -> Any:
+    return dtypes.float64 if op.name == "cast" else sample.params
 
 
-def chain_type(row: Any) -> str:
-    known = (d for d in ("float32", "int64", "bool", "complex64") if d in row.takes)
-    return next(known, row.takes[0])
+def chain_type(op: Any) -> str:
+    known = (d for d in ("float32", "int64", "bool", "complex64") if d in op.takes)
+    return next(known, op.takes[0])
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -323,23 +323,23 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@every_row
-def test_forward_values_are_the_same_bits_whatever_way_they_run(row: Any) -> None:
-    dtype = chain_type(row)
-    chosen = [s for s in samples(row) if 0 not in (n for shape in s.shapes for n in shape)]
-    for sample in [*chosen[:1], *large(row)]:
+@every_op
+def test_forward_values_are_the_same_bits_whatever_way_they_run(op: Any) -> None:
+    dtype = chain_type(op)
+    chosen = [s for s in samples(op) if 0 not in (n for shape in s.shapes for n in shape)]
+    for sample in [*chosen[:1], *large(op)]:
         with running():
-            wanted = array(in_a_chain(row, sample, dtype, 0)[1])
+            wanted = array(in_a_chain(op, sample, dtype, 0)[1])
         for name, way in WAYS.items():
             with running(**way):
-                assert_same_bits(array(in_a_chain(row, sample, dtype, 0)[1]), wanted, name)
+                assert_same_bits(array(in_a_chain(op, sample, dtype, 0)[1]), wanted, name)
         kept: list[Any] = []
-        outcome = in_a_chain(row, sample, dtype, 0, keep=kept)[1]
+        outcome = in_a_chain(op, sample, dtype, 0, keep=kept)[1]
         assert_same_bits(array(outcome), wanted, "handles kept")
         for tensor in kept:
             array(tensor)
         kept = []
-        outcome = in_a_chain(row, sample, dtype, 0, keep=kept)[1]
+        outcome = in_a_chain(op, sample, dtype, 0, keep=kept)[1]
         array(kept[-1])
         assert_same_bits(array(outcome), wanted, "read before")
 
@@ -349,52 +349,52 @@ def assert_same_bits(ours: Any, theirs: Any, name: str) -> None:
     assert ours.tobytes() == theirs.tobytes(), name
 
 
-@every_row
-def test_examples_in_a_batch_are_the_same_bits_as_alone(row: Any) -> None:
+@every_op
+def test_examples_in_a_batch_are_the_same_bits_as_alone(op: Any) -> None:
     """Eight examples recorded one after the other and run together, against each one alone."""
     examples = range(8)  # elementwise operations that read nothing batched need so many
-    dtype, grouped = chain_type(row), False
-    for sample in [s for s in samples(row) if 0 not in (n for x in s.shapes for n in x)][:3]:
-        share = shared_operands(row, sample, dtype)
+    dtype, grouped = chain_type(op), False
+    for sample in [s for s in samples(op) if 0 not in (n for x in s.shapes for n in x)][:3]:
+        share = shared_operands(op, sample, dtype)
         with running(batched=False):
-            alone = [array(in_a_chain(row, sample, dtype, seed, share)[1]) for seed in examples]
+            alone = [array(in_a_chain(op, sample, dtype, seed, share)[1]) for seed in examples]
         together: list[Any] = []
 
         def record(sample: Any = sample, share: Any = share, together: Any = together) -> Any:
-            together.extend(in_a_chain(row, sample, dtype, seed, share)[1] for seed in examples)
+            together.extend(in_a_chain(op, sample, dtype, seed, share)[1] for seed in examples)
             return together
 
         lines = stages(record)["batch"].splitlines()
-        grouped |= any(line.startswith(f"{row.name} x 8 ") for line in lines)
+        grouped |= any(line.startswith(f"{op.name} x 8 ") for line in lines)
         for one, other in zip(together, alone, strict=True):
             assert_same_bits(array(one), other, str(sample))
-    assert grouped == joins_batches(row)
+    assert grouped == joins_batches(op)
 
 
-def shared_operands(row: Any, sample: Any, dtype: str) -> Any:
-    share = tensors_of(row, sample, points(row, sample, dtype, 9), dtype)
+def shared_operands(op: Any, sample: Any, dtype: str) -> Any:
+    share = tensors_of(op, sample, points(op, sample, dtype, 9), dtype)
     weft.realize(*share)
     return share
 
 
-def joins_batches(row: Any) -> bool:
+def joins_batches(op: Any) -> bool:
     """Rows of one value, sources and gradient records have nothing to group."""
-    return row.batchable and kind(row) not in ("source", "composite")
+    return op.batchable and kind(op) not in ("source", "composite")
 
 
 # -- strides ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if kind(r) == "view"], ids=lambda row: row.name)
-def test_the_strides_of_a_view_lead_to_its_elements(row: Any) -> None:
+@pytest.mark.parametrize("op", [r for r in ALL_OPS if kind(r) == "view"], ids=lambda op: op.name)
+def test_the_strides_of_a_view_lead_to_its_elements(op: Any) -> None:
     """Offset and strides over the operand's memory, against the NumPy meaning."""
-    for sample in samples(row):
-        (x,) = points(row, sample, "int64")
+    for sample in samples(op):
+        (x,) = points(op, sample, "int64")
         x = np.arange(x.size).reshape(x.shape)
-        wanted = meaning(row, [x], sample.params, sample.shape, dtypes.int64)
+        wanted = meaning(op, [x], sample.params, sample.shape, dtypes.int64)
         steps = tuple(s // 8 for s in x.strides)
-        strides, offset = row.strides(sample.params, x.shape, steps, 0)
-        shape = sample.shape or row.shape(sample.params, x.shape)
+        strides, offset = op.strides(sample.params, x.shape, steps, 0)
+        shape = sample.shape or op.shape(sample.params, x.shape)
         assert tuple(shape) == wanted.shape
         places = sum(
             (
@@ -434,11 +434,11 @@ def test_a_row_with_a_hole_is_refused() -> None:
             define("a_row_of_a_test", **{**complete, hole: value})
     with pytest.raises(TypeError, match="defined twice"):
         define("sum", **complete)
-    assert "a_row_of_a_test" not in TABLE
+    assert "a_row_of_a_test" not in OPS
 
 
-def test_samples_cover_every_row_and_nothing_is_declared_in_vain() -> None:
-    for row in ROWS:
-        assert samples(row) and large(row) and row.takes, row.name
-        assert row.jvp_kind in JVP_KINDS and len(row.batch_operands) == len(row.operands)
-    assert set(COMPOSITES) == {row.name for row in ROWS if kind(row) == "composite"}
+def test_samples_cover_every_op_and_nothing_is_declared_in_vain() -> None:
+    for op in ALL_OPS:
+        assert samples(op) and large(op) and op.takes, op.name
+        assert op.jvp_kind in JVP_KINDS and len(op.batch_operands) == len(op.operands)
+    assert set(COMPOSITES) == {op.name for op in ALL_OPS if kind(op) == "composite"}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from spellings import PRIVATE, SPELLINGS
-from table_harness import ROWS, array, kind
+from table_harness import ALL_OPS, array, kind
 
 import weft
 from oracle import torch
@@ -19,8 +19,8 @@ from weft.engine.ir import dtype as dtypes
 from weft.testing.recording import tensor_of
 from weft.testing.samples import Sample, operand_type, points, samples, special
 
-PUBLIC = [row for row in ROWS if row.name in SPELLINGS]
-every_row = pytest.mark.parametrize("row", PUBLIC, ids=lambda row: row.name)
+PUBLIC = [op for op in ALL_OPS if op.name in SPELLINGS]
+every_op = pytest.mark.parametrize("op", PUBLIC, ids=lambda op: op.name)
 # PyTorch only stores the wide unsigned types; tests/array_api has them.
 TYPES = [t for t in dtypes.ALL if t.name not in ("uint16", "uint32", "uint64")]
 EPS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-6, "complex64": 2e-5}
@@ -34,8 +34,8 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def test_every_row_has_a_spelling_or_is_private() -> None:
-    assert {row.name for row in ROWS} == {*SPELLINGS, *PRIVATE}
+def test_every_op_has_a_spelling_or_is_private() -> None:
+    assert {op.name for op in ALL_OPS} == {*SPELLINGS, *PRIVATE}
 
 
 def torch_of(ours: Any) -> Any:
@@ -59,8 +59,8 @@ def theirs(tensor: Any) -> Any:
     return tensor.resolve_conj().numpy(force=True)
 
 
-def spell(lib: Any, row: Any, operands: list[Any], params: Any) -> Any:
-    return SPELLINGS[row.name](lib, *operands, params=params)
+def spell(lib: Any, op: Any, operands: list[Any], params: Any) -> Any:
+    return SPELLINGS[op.name](lib, *operands, params=params)
 
 
 # An integer by zero ends differently on each machine; NumPy, PyTorch and Weft agree elsewhere (see its own test).
@@ -68,20 +68,20 @@ DIVIDES = ("floor_divide", "remainder", "fmod", "trunc_divide", "pow")
 ONE_AXIS = ("prod", "argmax", "argmin", "max", "min")
 
 
-def cases(row: Any, dtype: str) -> list[Sample]:
+def cases(op: Any, dtype: str) -> list[Sample]:
     """What PyTorch can be asked: one dimension where it reduces one, no integer divided by zero."""
-    chosen = samples(row) if dtype == "float32" else samples(row)[:1]
-    if row.name in ("complex", "view_as_complex") and dtype == "float16":
+    chosen = samples(op) if dtype == "float32" else samples(op)[:1]
+    if op.name in ("complex", "view_as_complex") and dtype == "float16":
         return []  # there is no complex type of float16 parts
-    if row.name in ONE_AXIS:
+    if op.name in ONE_AXIS:
         chosen = [s for s in chosen if len(s.params[0]) == 1]
-    edges = special(row, dtype)
-    return chosen if row.name in DIVIDES and dtypes.by_name(dtype).category == 1 else chosen + edges
+    edges = special(op, dtype)
+    return chosen if op.name in DIVIDES and dtypes.by_name(dtype).category == 1 else chosen + edges
 
 
-def tensors(row: Any, sample: Sample, dtype: str) -> tuple[list[Any], list[Any]]:
-    arrays = points(row, sample, dtype)
-    kinds = [operand_type(row, i, domain, dtype) for i, domain in enumerate(sample.domains)]
+def tensors(op: Any, sample: Sample, dtype: str) -> tuple[list[Any], list[Any]]:
+    arrays = points(op, sample, dtype)
+    kinds = [operand_type(op, i, domain, dtype) for i, domain in enumerate(sample.domains)]
     ours = [tensor_of(a, k, sample.layout) for a, k in zip(arrays, kinds, strict=True)]
     return ours, [torch_of(t) for t in ours]
 
@@ -112,9 +112,9 @@ def unlike(ours: Any, other: Any, name: str) -> str:
     return f"{int(np.sum(wrong))} at {place}: {ours[place]!r}, PyTorch {other[place]!r}"
 
 
-def compared(row: Any, params: Any, arrays: list[Any], ours: Any, other: Any) -> tuple[Any, Any]:
+def compared(op: Any, params: Any, arrays: list[Any], ours: Any, other: Any) -> tuple[Any, Any]:
     """The values to compare: a float beyond the range of an integer type is saturated here, undefined there."""
-    if row.name in (
+    if op.name in (
         "fmod",
         "remainder",
     ):  # beyond 2**53 the quotient is no float: nan there, exact here
@@ -123,9 +123,9 @@ def compared(row: Any, params: Any, arrays: list[Any], ours: Any, other: Any) ->
                 np.isnan(other) & np.isfinite(arrays[0]) & (np.abs(arrays[0] / arrays[1]) > 2.0**53)
             )
         return np.where(lost, 0, ours), np.where(lost, 0, other)
-    if row.name == "gcd":  # of the least integer, whose size is none, PyTorch's has any sign
+    if op.name == "gcd":  # of the least integer, whose size is none, PyTorch's has any sign
         return np.abs(ours), np.abs(other)
-    if row.name != "cast" or params.category != 1 or arrays[0].dtype.kind in "biu":
+    if op.name != "cast" or params.category != 1 or arrays[0].dtype.kind in "biu":
         return ours, other
     info = np.iinfo(params.numpy)
     source = arrays[0].real.astype(np.float64)
@@ -133,20 +133,20 @@ def compared(row: Any, params: Any, arrays: list[Any], ours: Any, other: Any) ->
     return np.where(inside, ours, 0), np.where(inside, other, 0)
 
 
-def compare(row: Any, sample: Sample, dtype: str, params: Any) -> str:
+def compare(op: Any, sample: Sample, dtype: str, params: Any) -> str:
     """What differs between one call here and in PyTorch; both may refuse."""
-    mine, other = tensors(row, sample, dtype)
-    ours, problem = raised(lambda: spell(weft, row, mine, params))
+    mine, other = tensors(op, sample, dtype)
+    ours, problem = raised(lambda: spell(weft, op, mine, params))
     value, problem = raised(lambda: array(ours)) if problem is None else (None, problem)
-    wanted, refusal = raised(lambda: spell(torch, row, other, params))
+    wanted, refusal = raised(lambda: spell(torch, op, other, params))
     if problem is not None or refusal is not None:
         same = problem is not None and refusal is not None
         return "" if same else f"{problem!r:.150}, PyTorch {refusal!r:.150}"
     arrays = [array(t) for t in mine]
-    text = unlike(*compared(row, params, arrays, value, theirs(wanted)), name_of(ours.dtype))
+    text = unlike(*compared(op, params, arrays, value, theirs(wanted)), name_of(ours.dtype))
     if name_of(ours.dtype) != name_of(wanted.dtype):
         return f"{ours.dtype}, PyTorch {wanted.dtype}"
-    parts = row.name in ("real", "imag") and "complex" in dtype  # views of the parts there
+    parts = op.name in ("real", "imag") and "complex" in dtype  # views of the parts there
     if not text and 0 not in wanted.shape and not parts:
         triples = zip(ours.stride(), wanted.stride(), wanted.shape, strict=True)
         if any(a != b and size > 1 for a, b, size in triples):
@@ -154,14 +154,14 @@ def compare(row: Any, sample: Sample, dtype: str, params: Any) -> str:
     return text
 
 
-@every_row
-def test_values_types_and_strides(row: Any) -> None:
+@every_op
+def test_values_types_and_strides(op: Any) -> None:
     """In every type, also those that are refused, at every layout, and where special values meet."""
     wrong = []
     for dtype in TYPES:
-        for sample in cases(row, dtype.name):
-            for params in TYPES if row.name == "cast" else [sample.params]:
-                text = compare(row, sample, dtype.name, params)
+        for sample in cases(op, dtype.name):
+            for params in TYPES if op.name == "cast" else [sample.params]:
+                text = compare(op, sample, dtype.name, params)
                 if text:
                     wrong.append(f"{dtype.name} {sample} {params}: {text}")
     assert not wrong, "\n".join(wrong)
@@ -207,17 +207,17 @@ KINKED = [
 ]
 
 
-@pytest.mark.parametrize("row", KINKED, ids=lambda row: row.name)
-def test_gradients_at_special_values(row: Any) -> None:
+@pytest.mark.parametrize("op", KINKED, ids=lambda op: op.name)
+def test_gradients_at_special_values(op: Any) -> None:
     """0, -0, infinities, nan, denormals, and all pairs of them, which tie."""
-    (sample,) = special(row, "float64")
-    arrays = points(row, sample, "float64")
-    if row.name in ("fmod", "remainder"):  # see `compared`
+    (sample,) = special(op, "float64")
+    arrays = points(op, sample, "float64")
+    if op.name in ("fmod", "remainder"):  # see `compared`
         arrays = [np.where(np.abs(a) < 1e300, a, 3.5) for a in arrays]
-    if row.name == "mantissa":  # PyTorch's power of two is a float32 there
+    if op.name == "mantissa":  # PyTorch's power of two is a float32 there
         arrays = [np.where(np.abs(a) < 1e-38, a * 0, a) for a in arrays]
-    params = dtypes.float32 if row.name == "cast" else None
-    assert_gradients_agree(lambda lib, *xs: spell(lib, row, list(xs), params), arrays)
+    params = dtypes.float32 if op.name == "cast" else None
+    assert_gradients_agree(lambda lib, *xs: spell(lib, op, list(xs), params), arrays)
 
 
 def line(*values: float) -> Any:
@@ -382,15 +382,15 @@ HALF_COMPLEX = ("float16[2], complex64[]", "float16[2], complex128[]", "float16[
 LEFT_OUT = {name: ("bool[2], True",) for name in ("pow", "clamp_min", "clamp_max")}
 
 
-@pytest.mark.parametrize("row", BINARY, ids=lambda row: row.name)
-def test_the_type_of_a_result_is_that_of_pytorch(row: Any) -> None:
+@pytest.mark.parametrize("op", BINARY, ids=lambda op: op.name)
+def test_the_type_of_a_result_is_that_of_pytorch(op: Any) -> None:
     """Nothing runs here: types are known at the call, and so is what is refused."""
     wrong = []
     for name, make in COMBINATIONS:
-        if name in LEFT_OUT.get(row.name, ()) or name in HALF_COMPLEX:
+        if name in LEFT_OUT.get(op.name, ()) or name in HALF_COMPLEX:
             continue
-        ours, problem = raised(lambda make=make: spell(weft, row, list(make(weft)), None))
-        wanted, refusal = raised(lambda make=make: spell(torch, row, list(make(torch)), None))
+        ours, problem = raised(lambda make=make: spell(weft, op, list(make(weft)), None))
+        wanted, refusal = raised(lambda make=make: spell(torch, op, list(make(torch)), None))
         if "must be Tensor" in str(refusal):
             continue  # a number is taken here where PyTorch wants a tensor
         if (problem is None) != (refusal is None):

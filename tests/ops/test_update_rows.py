@@ -11,7 +11,7 @@ import pytest
 import weft
 from weft.engine.devices.cpu.elementwise import optimizer_steps
 from weft.ops.primitives import elementwise
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 # Row -> the operations one by one.
 STEPS: dict[str, Callable[..., Any]] = {
@@ -23,7 +23,7 @@ DTYPES = (weft.float32, weft.float64, weft.bfloat16, weft.float16)
 
 
 def operands(name: str, dtype: Any, last: Any) -> list[Any]:
-    count = len(TABLE[name].operands)
+    count = len(OPS[name].operands)
     return [*[weft.randn(3, 37, dtype=weft.float64).to(dtype) for _ in range(count - 1)], last]
 
 
@@ -53,4 +53,4 @@ def test_a_number_that_float16_has_not(name: str) -> None:
 
 def test_every_method_has_a_row() -> None:
     assert {method.__name__ for method in optimizer_steps.METHODS} == set(STEPS)
-    assert all(TABLE[name].kind == TABLE["mul"].kind for name in STEPS)
+    assert all(OPS[name].kind == OPS["mul"].kind for name in STEPS)

@@ -16,7 +16,7 @@ from weft.engine.ir.tape import finish, tape
 from weft.engine.pipeline import driver
 from weft.engine.pipeline.record_text import verify
 from weft.errors import VerificationError
-from weft.ops import TABLE
+from weft.ops import OPS
 
 X = weft.ones(3, 4)
 W = weft.ones(4, 2, requires_grad=True)
@@ -25,7 +25,7 @@ W = weft.ones(4, 2, requires_grad=True)
 def node(name: str, *operands: Any, params: Any = None, shape: Any, dtype: Any, edges: Any) -> Any:
     """A node that nobody has checked, and that will not run."""
     made = make_node(
-        TABLE[name], tuple(map(value_of, operands)), params, shape, dtypes.by_name(dtype), edges
+        OPS[name], tuple(map(value_of, operands)), params, shape, dtypes.by_name(dtype), edges
     )
     finish(made)
     return made
@@ -50,7 +50,7 @@ def without_residuals() -> Any:
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a shape that operands do not broadcast to": (
         lambda: plain("add", X, X, shape=(4, 4)),
-        r"shape \(3, 4\), as its row says",
+        r"shape \(3, 4\), as its op says",
     ),
     "a shape that a product does not have": (
         lambda: plain("matmul", X, W, shape=(4, 2)),

@@ -76,8 +76,8 @@ def test_what_is_computed_first_does_not_read_a_reduction_of_its_kernel() -> Non
     """Values of all elements that read the largest of their row, put in front of the kernel that finds it."""
     program, result = fused(lambda x: x + x.amax(1, keepdim=True))
     (kernel,) = program.kernels
-    late = [node for node in kernel.nodes if node.row.name == "add"]
-    assert kernel.nodes[0].row.name == "amax" and len(late) == 1
+    late = [node for node in kernel.nodes if node.op.name == "add"]
+    assert kernel.nodes[0].op.name == "amax" and len(late) == 1
     kernel.nodes = late + [node for node in kernel.nodes if node not in late]
     with pytest.raises(VerificationError, match="before it reads it"):
         form_kernels.verify(program)

@@ -12,7 +12,7 @@ import weft
 from weft.engine.ir.tape import tape
 from weft.engine.runtime import executable_cache
 from weft.ops.macro import macro
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 WIDTH = 3
 MACROS = {"lstm_memory": (4, 1), "lstm_output": (4, 1), "gru": (3, 3, 1)}
@@ -28,7 +28,7 @@ def operands(name: str, rows: int | None = None, seed: int = 0, **options: Any) 
 
 
 def primitives(name: str, *given: Any) -> Any:
-    return TABLE[name].lower(*given, None)
+    return OPS[name].lower(*given, None)
 
 
 @every_macro
@@ -36,7 +36,7 @@ def test_a_macro_is_one_node(name: str) -> None:
     given = operands(name)
     before = len(tape().pending())
     result = macro(name, *given)
-    assert [node.row.name for node in tape().pending()[before:]] == [name]
+    assert [node.op.name for node in tape().pending()[before:]] == [name]
     assert result.shape == given[-1].shape
 
 

@@ -25,7 +25,7 @@ def test_a_node_is_one_operation_with_its_inputs_and_the_users_line() -> None:
     weft.realize(a, b)
     y = a + b  # the line that the node names
     node = value_of(y)
-    assert node.row.name == "add"
+    assert node.op.name == "add"
     assert node.inputs == (value_of(a), value_of(b))
     assert (node.shape, node.dtype) == ((2, 3), weft.float32)
     assert node.where.startswith("test_recording.py:")

@@ -117,7 +117,7 @@ def test_a_walk_over_rounds_keeps_gates_apart(name: str) -> None:
     losses = weft.map(stepping(cell), sequences())
     total = weft.stack(losses).sum()
     total.backward()
-    records = [node for node in tape().pending() if node.row.name == "gather_rows"]
+    records = [node for node in tape().pending() if node.op.name == "gather_rows"]
     assert len(records) <= 3 * ROUNDS
 
 

@@ -82,8 +82,8 @@ def test_another_spec_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     weft.realize(STRUCTURES["one operation"](), STRUCTURES["another operation"]())
     program, result = selected(STRUCTURES["one operation"])
     other, also = selected(STRUCTURES["another operation"])
-    (kernel,) = [k for k in program.kernels if k.nodes[0].row.name == "add"]
-    (wrong,) = [k for k in other.kernels if k.nodes[0].row.name == "sub"]
+    (kernel,) = [k for k in program.kernels if k.nodes[0].op.name == "add"]
+    (wrong,) = [k for k in other.kernels if k.nodes[0].op.name == "sub"]
     monkeypatch.setattr(prepared_spec(kernel), "key_text", prepared_spec(wrong).key_text)
     with pytest.raises(VerificationError, match="with its own kernel"):
         tiering.verify(program)

@@ -93,7 +93,7 @@ def test_what_is_appended_behind_a_gang_is_a_launch_of_its_own() -> None:
 
 
 def gangs_of(function: object) -> list[str]:
-    return stages(function)["gang"].splitlines()
+    return stages(function)["group"].splitlines()
 
 
 def test_independent_kernels_of_one_code_join() -> None:

@@ -64,7 +64,7 @@ class Level:
     def follow(self, node: Node | _Composite, inputs: tuple[Node, ...], tracked: bool) -> None:
         """Give a new node its tangent, with a history of its own where gradients are on."""
         tangents = [self.tangents.get(source) for source in inputs]
-        if any(tangent is not None for tangent in tangents) and node.row.differentiable:
+        if any(tangent is not None for tangent in tangents) and node.op.differentiable:
             target = node if node.result is None else node.result
             if target.dtype.category >= 2:
                 self.tangents[target] = transposed(node, inputs, tangents, tracked)
@@ -91,7 +91,7 @@ def _follow_at(levels: Sequence[Level], node: Node | _Composite) -> None:
 class _Composite(NamedTuple):
     """A composite whose gradient nobody records, as far as its tangent needs it."""
 
-    row: Any
+    op: Any
     inputs: tuple[Any, ...]
     params: Any
     result: Any
@@ -101,11 +101,11 @@ class _Composite(NamedTuple):
 
 
 def follow_composite(
-    row: Primitive, tensors: tuple[Tensor, ...], params: tuple[float | Shape, ...], result: Tensor
+    op: Primitive, tensors: tuple[Tensor, ...], params: tuple[float | Shape, ...], result: Tensor
 ) -> None:
     """Give the result of a composite the tangent of its own rule, in place of that of its parts."""
     inputs = tuple(value_of(tensor) for tensor in tensors)
-    node = _Composite(row, inputs, params, value_of(result), result._shape, result.dtype)
+    node = _Composite(op, inputs, params, value_of(result), result._shape, result.dtype)
     Level.follow_all(node)
 
 
@@ -142,7 +142,7 @@ def transposed(
     shape = tuple(node.shape)
     with transposing():
         wanted = tuple(tangents)
-        pulled = vjp_for(node.row, seed, node.params, shapes, shape, saved, result, wanted)
+        pulled = vjp_for(node.op, seed, node.params, shapes, shape, saved, result, wanted)
     parts = [
         None if part is None else cast(part, source.dtype)
         for part, source in zip(pulled, inputs, strict=True)

@@ -22,10 +22,10 @@ from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from weft.engine.ir.node import RESULT_BIT, Node
-from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.split_specs import Joint
 from weft.errors import ArgumentTypeError, GradientError
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 saving = later("weft.engine.backward.saved_tensor_hooks")
 discovery = later("weft.engine.backward.reachability")
@@ -45,7 +45,7 @@ def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
     """Where the cotangents of the inputs go: (record or None, number of its output), one per input that the operation
     has a derivative for: an index or a condition is none."""
     edges = self.edges or ()
-    vjps = self.row.vjps if isinstance(self, Node) else ()
+    vjps = self.op.vjps if isinstance(self, Node) else ()
     if len(vjps) == len(edges):
         edges = [e for e, vjp in zip(edges, vjps, strict=True) if vjp is not None or e is not None]
     if (
@@ -88,7 +88,7 @@ class SeveralOutputs(GradientFunction):
     def __init__(self, record: Any) -> None:
         discovery.note_joint()
         self._name, self.edges, self.where = record.name(), record.edges, record.where
-        self._row, self._shapes = record.row, record.payload
+        self._row, self._shapes = record.op, record.payload
         self._pieces = [
             Output(region.params, region.shape, record.dtype) for region in record.info.cut.regions
         ]
@@ -202,7 +202,7 @@ def call(self: Any, *gradients: Tensor) -> Any:
         )
     create = tapes.tape().mode.grad
     if isinstance(self, Node):
-        if self.released and self.saved:
+        if self.released and self.residual_mask:
             raise discovery.freed(self)
         parts = rules.vjp_record(self, gradients[0], create)
     else:
@@ -215,7 +215,7 @@ def call(self: Any, *gradients: Tensor) -> Any:
 
 def _bit(node: Node, name: str) -> int:
     """The number of a saved value in a node's mask. Errors: AttributeError where the node does not save it."""
-    operands = node.row.operands
+    operands = node.op.operands
     index = RESULT_BIT if name == "result" else operands.index(name) if name in operands else -1
     if index < 0 or not node.saved >> index & 1:
         raise AttributeError(f"{node.name()} saves no {name!r}")
@@ -237,7 +237,7 @@ def saved_value(node: Any, index: int) -> Any:
     if index == RESULT_BIT:
         return wrap_node(forms.saved_result(node), node)
     saved = forms.saved_input(node, index)
-    if saved.row is SCALAR_ROW:
+    if saved.op is SCALAR_OP:
         return saved.params
     if isinstance(edge, AccumulateGrad) and value_of(edge.variable) is saved:
         return edge.variable
@@ -298,7 +298,7 @@ def install() -> None:
     }
     members = {**common, "next_functions": property(next_functions)}
     saved: dict[str, Any] = {}
-    for name in sorted({"result"} | {name for row in TABLE.values() for name in row.operands}):
+    for name in sorted({"result"} | {name for op in OPS.values() for name in op.operands}):
         saved[f"_saved_{name}"], saved[f"_raw_saved_{name}"] = _saved(name)
     add_to_type(Node, {**members, **saved})
     add_to_type(GradientFunction, members)

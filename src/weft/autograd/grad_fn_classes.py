@@ -55,8 +55,8 @@ def _class_of(name: str) -> type:
 def _questions(self: Any) -> list[str]:
     """What can be asked of a record: also for each value that it saves."""
     saved = []
-    for place, name in (*enumerate(self.row.operands), (RESULT_BIT, "result")):
-        if self.saved >> place & 1:
+    for place, name in (*enumerate(self.op.operands), (RESULT_BIT, "result")):
+        if self.residual_mask >> place & 1:
             saved += [f"_saved_{name}", f"_raw_saved_{name}"]
     return sorted({*QUESTIONS, *saved, *dir(object)})
 

@@ -24,7 +24,7 @@ from weft.engine.ir.grad_edges import AccumulateGrad
 from weft.engine.ir.node import DONE_STATE as DONE
 from weft.engine.ir.node import PENDING_STATE as PENDING
 from weft.engine.ir.node import Node
-from weft.engine.ir.primitive import COMPOSITE, SCALAR_ROW, SOURCE, VALUE_ROW
+from weft.engine.ir.primitive import COMPOSITE, SCALAR_OP, SOURCE, VALUE_OP
 from weft.engine.pipeline.batching import batched_residuals
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Values:
     def _find_inputs(self, node: Node) -> tuple[Any, ...]:
         if node in self.snapshot.inputs:
             return tuple(self.snapshot.inputs[node])
-        if node.inputs is not None and (node.state == PENDING or node.row.kind == COMPOSITE):
+        if node.inputs is not None and (node.state == PENDING or node.op.kind == COMPOSITE):
             return tuple(node.inputs)
         if node.edges is None:
             owner = self.owners.get(node)
@@ -135,7 +135,7 @@ class Values:
                 waiting.extend((source, False) for source in self.inputs_of(node))
 
     def _value_sources(self, node: Node) -> tuple[Any, ...]:
-        if node.row.kind == COMPOSITE:
+        if node.op.kind == COMPOSITE:
             return () if node.result is None else (node.result,)
         return () if self.is_whole(node) else self.inputs_of(node)
 
@@ -145,7 +145,7 @@ class Values:
 
     def _copy(self, node: Node, sources: tuple[Node | None, ...]) -> Any:
         """A node with the same value, which stays; None where it cannot be had."""
-        if node.row is SCALAR_ROW or (node.state == DONE and node.buffer is not None):
+        if node.op is SCALAR_OP or (node.state == DONE and node.buffer is not None):
             return node
         kept = self.snapshot.memory.get(node)
         if kept is not None:
@@ -153,11 +153,11 @@ class Values:
             again.strides = kept[2]
             return again
         copies = [self._copies.get(source) for source in sources]
-        if not copies and node.row.kind != SOURCE or None in copies:
+        if not copies and node.op.kind != SOURCE or None in copies:
             return None
-        if node.row.kind == COMPOSITE:
+        if node.op.kind == COMPOSITE:
             return copies[0]
-        made = make_node(node.row, tuple(copies), node.params, node.shape, node.dtype)
+        made = make_node(node.op, tuple(copies), node.params, node.shape, node.dtype)
         made.payload = node.payload
         self._handles.append(wrap_node(made))
         return made
@@ -234,7 +234,7 @@ class Search:
             sources = [source for source in self.values.inputs_of(node) if source is not None]
             below = any(s in tainted or self._is_bad(s, which) for s in sources)
             bad = self._is_bad(node, which)
-            if bad and not below and node.row not in (VALUE_ROW, SCALAR_ROW):
+            if bad and not below and node.op not in (VALUE_OP, SCALAR_OP):
                 return node
             if bad or below:
                 tainted.add(node)
@@ -272,7 +272,7 @@ def describe_operand(values: Values, node: Node, name: str) -> Operand | None:
 
 def name_of(record: FunctionNode | Node) -> str:
     """What a record is called: its gradient name, or the row's."""
-    return record.name() if not isinstance(record, Node) or record.edges else record.row.name
+    return record.name() if not isinstance(record, Node) or record.edges else record.op.name
 
 
 def records_below(roots: list[Node]) -> dict[Any, Any]:
@@ -369,24 +369,24 @@ class Diagnosis:
     def _report(
         self, search: Search, fault: Node, record: FunctionNode | Node, phase: str
     ) -> Anomaly:
-        row = fault.row
+        op = fault.op
         if self.values.is_whole(fault):
-            row = self.values.owners[fault].row
-        names = row.operands
+            op = self.values.owners[fault].op
+        names = op.operands
         operands = []
         for index, source in enumerate(self.values.inputs_of(fault)):
             name = names[index] if index < len(names) else names[-1] if names else "input"
             found = None if source is None else describe_operand(self.values, source, name)
             if found is not None:
                 operands.append(found)
-        if not operands and fault.row in (VALUE_ROW, SCALAR_ROW):
+        if not operands and fault.op in (VALUE_OP, SCALAR_OP):
             operands = [o for o in [describe_operand(self.values, fault, "value")] if o is not None]
         path = path_to(self.roots, record) or search.chain(fault)
         shown = record
-        if fault.row in (VALUE_ROW, SCALAR_ROW):
+        if fault.op in (VALUE_OP, SCALAR_OP):
             shown = search.users.get(fault) or record
         return Anomaly(
-            operation="value" if fault.row in (VALUE_ROW, SCALAR_ROW) else row.name,
+            operation="value" if fault.op in (VALUE_OP, SCALAR_OP) else op.name,
             record=name_of(shown),
             where=shown.where,
             phase=phase,

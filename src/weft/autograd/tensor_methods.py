@@ -24,7 +24,7 @@ from weft.engine.frontend.resolve import edge_for
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad
 from weft.errors import GradientError
-from weft.ops.row import named
+from weft.ops.registry import named
 
 require(__name__, cython.compiled)
 

@@ -136,7 +136,7 @@ def _labels(entry: Entry, is_result: bool) -> tuple[tuple[str, str, str], str]:
     ]
     title = entry.operation + (f" ({', '.join(numbers)})" if numbers else "")
     kind = "result" if is_result else entry.kind
-    if kind == "operation" and entry.record.row.strides is not None:
+    if kind == "operation" and entry.record.op.strides is not None:
         kind = "view"
     return (title, entry.type or entry.gradient, entry.where), kind
 

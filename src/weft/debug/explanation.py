@@ -357,8 +357,8 @@ def _batch_of(
             continue
         root = _below_views(node)
         roots = (root,)
-        joined = root.row.name == "cat" and id(root) not in numbers  # rows of different heights
-        if root.row.kind != ROWS and not joined:
+        joined = root.op.name == "cat" and id(root) not in numbers  # rows of different heights
+        if root.op.kind != ROWS and not joined:
             operands.append(Operand(IN_PLACE))
         elif id(root) in gathered:
             operands.append(Operand(AGAIN))
@@ -375,7 +375,7 @@ def _batch_of(
 
 
 def _below_views(node: Node) -> Any:
-    while node.row.kind == VIEW and node.inputs:
+    while node.op.kind == VIEW and node.inputs:
         node = node.inputs[0]
     return node
 

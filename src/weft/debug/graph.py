@@ -15,7 +15,7 @@ from weft.engine.frontend.resolve import edge_for, value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.grad_edges import AccumulateGrad, OutputEdge
 from weft.engine.ir.node import Node
-from weft.engine.ir.primitive import SCALAR_ROW, VALUE_ROW
+from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
 from weft.errors import describe_position
 
 DONE = 1
@@ -78,7 +78,7 @@ def _record_of(edge: object) -> Any:
 
 
 def _is_plain(node: Node) -> bool:
-    return node.row is VALUE_ROW or node.row is SCALAR_ROW
+    return node.op is VALUE_OP or node.op is SCALAR_OP
 
 
 def _pairs(record: Any) -> Iterator[tuple[Any, Any]]:
@@ -102,15 +102,15 @@ def _pairs(record: Any) -> Iterator[tuple[Any, Any]]:
 
 def _is_value_of(leaf: Tensor, node: Node) -> bool:
     """Whether a node is what a leaf holds, or an earlier value of it that has been computed."""
-    return node.row is VALUE_ROW or (not leaf.recipe and value_of(leaf) is node)
+    return node.op is VALUE_OP or (not leaf.recipe and value_of(leaf) is node)
 
 
 def _is_region_of(value: Any, view: Any) -> bool:
     """Whether a strided region is the value that a view's gradient record speaks of."""
-    if value.row.name != "strided" or view.inputs is not None or view.shape != value.shape:
+    if value.op.name != "strided" or view.inputs is not None or view.shape != value.shape:
         return False
     source = view
-    while isinstance(source, Node) and source.inputs is None and source.row.strides is not None:
+    while isinstance(source, Node) and source.inputs is None and source.op.strides is not None:
         source = _record_of(source.edges[0]) if source.edges else None
     if value.inputs is None:
         return True
@@ -124,7 +124,7 @@ def _neighbours(record: Node) -> list[Any]:
     found = [part for pair in _pairs(record) for part in pair if part is not None]
     if isinstance(record, Node) and record.result is not None:
         found.append(record.result)
-    return [part for part in found if not (isinstance(part, Node) and part.row is SCALAR_ROW)]
+    return [part for part in found if not (isinstance(part, Node) and part.op is SCALAR_OP)]
 
 
 def _entry_of(record: Node, labels: dict[int, str]) -> Entry:
@@ -137,7 +137,7 @@ def _entry_of(record: Node, labels: dict[int, str]) -> Entry:
     if not isinstance(record, Node):
         return Entry(record, "function", record.name(), gradient=record.name())
     kind = "value" if _is_plain(record) else "operation"
-    name = repr(record.params) if record.row is SCALAR_ROW else record.row.name
+    name = repr(record.params) if record.op is SCALAR_OP else record.op.name
     where = "" if kind == "value" else describe_position(record.code, record.offset_in_code)
     # A gradient-only record (of a view, a composite) has no value of its own that could be pending.
     state = (
@@ -146,7 +146,7 @@ def _entry_of(record: Node, labels: dict[int, str]) -> Entry:
         else "pending"
     )
     params = "" if record.params is None or kind == "value" else repr(record.params)
-    gradient = record.row.grad_name if record.edges is not None else ""
+    gradient = record.op.grad_name if record.edges is not None else ""
     return Entry(
         record, kind, name, record.dtype.name, record.shape, gradient, where, state, params=params
     )
@@ -163,7 +163,7 @@ def _connect(entry: Entry, entries: dict[int, Entry]) -> None:
         below = None if edge is None else entries[id(edge)]
         if value is None:
             entry.operands.append(below)
-        elif value.row is SCALAR_ROW:
+        elif value.op is SCALAR_OP:
             entry.operands.append(value.params)
         else:
             entry.operands.append(entries[id(value)])

@@ -47,14 +47,14 @@ from weft.func.structure import (
     tangents_of_linearized,
 )
 from weft.func.tree import leaves, map_leaves, need_function, rebuild
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import full as constant
 
 require(__name__, cython.compiled)
 
 MISSING = object()
 
-_clone_row = cython.declare(Primitive, TABLE["clone"])
+_clone_op = cython.declare(Primitive, OPS["clone"])
 
 
 @cython.cclass
@@ -155,7 +155,7 @@ def _alias(leaf: Any) -> Any:
         return own.clone()
     node = value(leaf)
     edges = (edge_for(leaf),)
-    record = new_node(_clone_row, None, None, node.shape, node.numel, node.dtype, edges)
+    record = new_node(_clone_op, None, None, node.shape, node.numel, node.dtype, edges)
     record.payload, record.considered = (node.shape,), True  # joins no batch of records
     finish(record)
     return wrap(node, record)

@@ -19,7 +19,7 @@ from weft.engine.pipeline import driver
 from weft.errors import GradientError
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.tree import leaves, rebuild
-from weft.ops import TABLE
+from weft.ops import OPS
 
 
 class VmapInfo(NamedTuple):
@@ -102,7 +102,7 @@ class Mapping:
                 continue
             whole = leaf if dim == 0 else leaf.movedim(dim, 0)
             with weft.no_grad():
-                one = record(TABLE["select"], (whole,), (0, 0), tuple(whole.shape)[1:], whole.dtype)
+                one = record(OPS["select"], (whole,), (0, 0), tuple(whole.shape)[1:], whole.dtype)
             self.lifting.connect(one, whole)
             ones.append(one)
             wholes.append(whole)

@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_row, value_row
+from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_op, value_op
 from cython.cimports.weft.engine.ir.tape import finish
 
 from weft._build.compiled import require
@@ -41,7 +41,7 @@ from weft.ops.primitives import (
     take_put,
     transpose,
 )
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -51,16 +51,16 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _contract = cython.declare(cython.int, CONTRACT)
 _composite = cython.declare(cython.int, COMPOSITE)
 _macro = cython.declare(cython.int, MACRO)
-_view_row = cython.declare(Primitive, TABLE["view"])
-_expand_row = cython.declare(Primitive, TABLE["expand"])
+_view_op = cython.declare(Primitive, OPS["view"])
+_expand_op = cython.declare(Primitive, OPS["expand"])
 # Rows are told by their codes: one row may stand under several names.
-_linear_code = cython.declare(cython.int, TABLE["linear"].code)
-_bias_code = cython.declare(cython.int, TABLE["linear_bias"].code)
-_matmul_code = cython.declare(cython.int, TABLE["matmul"].code)
-_take_code = cython.declare(cython.int, TABLE["take"].code)
-_add_code = cython.declare(cython.int, TABLE["take_add"].code)
-_put_code = cython.declare(cython.int, TABLE["take_put"].code)
-_sum_code = cython.declare(cython.int, TABLE["sum"].code)
+_linear_code = cython.declare(cython.int, OPS["linear"].code)
+_bias_code = cython.declare(cython.int, OPS["linear_bias"].code)
+_matmul_code = cython.declare(cython.int, OPS["matmul"].code)
+_take_code = cython.declare(cython.int, OPS["take"].code)
+_add_code = cython.declare(cython.int, OPS["take_add"].code)
+_put_code = cython.declare(cython.int, OPS["take_put"].code)
+_sum_code = cython.declare(cython.int, OPS["sum"].code)
 
 
 class Unliftable(Exception):  # noqa: N818 - says which way to go, not that something is wrong
@@ -190,7 +190,7 @@ class Lifting:
             raise Unliftable("a node of a batch")
         if node in self.tracked and (node.released or _is_observed(node)):
             raise Unliftable("a gradient record that is released or observed")
-        known: cython.bint = node.row is value_row or node.row is scalar_row
+        known: cython.bint = node.op is value_op or node.op is scalar_op
         if node.state != _pending and not known:
             raise Unliftable("a value that has been read")
 
@@ -213,10 +213,10 @@ class Lifting:
         tracked: cython.bint = node in self.tracked
         if not self.depends(node, tracked):
             return
-        if not tracked and node.row.kind == _elementwise and node.row.batch is None:
+        if not tracked and node.op.kind == _elementwise and node.op.batch is None:
             self.values[node] = self.by_element(node)
             return
-        if node.inputs is None or node.row.kind == _composite:
+        if node.inputs is None or node.op.kind == _composite:
             self.lift_record(node)
             return
         operands: list = []
@@ -249,12 +249,12 @@ class Lifting:
             missing: cython.Py_ssize_t = rank - len(source.shape)
             if missing > 0:
                 shape: Shape = (self.count, *(1,) * missing, *source.shape)
-                whole = _viewed(_view_row, whole, None, shape, shape)[0]
+                whole = _viewed(_view_op, whole, None, shape, shape)[0]
             operands.append(whole)
         numel: cython.longlong = self.count * node.numel
         whole_shape: Shape = (self.count, *node.shape)
         return new_node(
-            node.row, tuple(operands), node.params, whole_shape, numel, node.dtype, None
+            node.op, tuple(operands), node.params, whole_shape, numel, node.dtype, None
         )
 
     @cython.cfunc
@@ -275,54 +275,54 @@ class Lifting:
     def repeated(self, source: Node, edge):
         """A value that is the same for all examples, with a batch dimension."""
         shape: Shape = source.shape
-        one, behind = _viewed(_view_row, source, edge, (1, *shape), (1, *shape))
+        one, behind = _viewed(_view_op, source, edge, (1, *shape), (1, *shape))
         many: Shape = (self.count, *shape)
-        return _viewed(_expand_row, one, behind, many, many)
+        return _viewed(_expand_op, one, behind, many, many)
 
     @cython.cfunc
     def record(
         self, node: Node, operands: list, behind: list, flags: list, tracked: cython.bint
     ) -> Node:
         """The same operation on the batch."""
-        row: Primitive = node.row
+        op: Primitive = node.op
         shapes: Shape = tuple([cython.cast(Node, source).shape for source in node.inputs])
-        if row.code in (_linear_code, _bias_code) and flags[1:] != [False] * (len(flags) - 1):
+        if op.code in (_linear_code, _bias_code) and flags[1:] != [False] * (len(flags) - 1):
             return self.linear(node, operands, behind, flags)
-        if row.code in (_take_code, _add_code, _put_code) and flags != [False, True]:
+        if op.code in (_take_code, _add_code, _put_code) and flags != [False, True]:
             return self.indexed(node, operands, behind, flags)
         shapes = self.align(node, operands, behind, flags, shapes)
-        if row.code == _matmul_code and shapes[0][len(shapes[0]) - 1] == 1:
+        if op.code == _matmul_code and shapes[0][len(shapes[0]) - 1] == 1:
             return _outer(operands, behind)
-        if row.code == _sum_code and _adds_nothing(node):
+        if op.code == _sum_code and _adds_nothing(node):
             return _unsummed(operands[0], behind[0], (self.count, *node.shape))
         params = node.params
-        if row.batch is not None:
-            params = row.batch(params, shapes, tuple(flags), self.count)
-        if row.kind != _elementwise and (
-            row.batch is None or (params is None and node.params is not None)
+        if op.batch is not None:
+            params = op.batch(params, shapes, tuple(flags), self.count)
+        if op.kind != _elementwise and (
+            op.batch is None or (params is None and node.params is not None)
         ):
-            raise Unliftable(f"{row.name} over all examples")
+            raise Unliftable(f"{op.name} over all examples")
         shape: Shape = (self.count, *node.shape)
-        return _recorded(row, operands, behind, params, shape, node, tracked)
+        return _recorded(op, operands, behind, params, shape, node, tracked)
 
     @cython.cfunc
     def align(self, node: Node, operands: list, behind: list, flags: list, shapes: Shape) -> Shape:
         """Bring the operands into the shapes that the batch rule expects, the batch dimension in front; their shapes
         at one example."""
-        row: Primitive = node.row
-        aligned: cython.bint = row.kind in (_elementwise, _contract, _macro)
+        op: Primitive = node.op
+        aligned: cython.bint = op.kind in (_elementwise, _contract, _macro)
         rank: cython.Py_ssize_t = len(node.shape)
         index: cython.Py_ssize_t
         for index in range(len(operands)):
             missing: cython.Py_ssize_t = rank - len(shapes[index])
             if not flags[index]:
-                if not aligned and row.code != _take_code:
+                if not aligned and op.code != _take_code:
                     operands[index], behind[index] = self.repeated(operands[index], behind[index])
                     flags[index] = True
-            elif missing > 0 and (aligned or row.code == _expand_row.code):
+            elif missing > 0 and (aligned or op.code == _expand_op.code):
                 shape: Shape = (self.count, *(1,) * missing, *shapes[index])
                 operands[index], behind[index] = _viewed(
-                    _view_row, operands[index], behind[index], shape, shape
+                    _view_op, operands[index], behind[index], shape, shape
                 )
                 if not aligned:
                     shapes = (shape[1:],)
@@ -333,7 +333,7 @@ class Lifting:
         """A gradient record without a value of its own: a view, a region written, a composite."""
         if node not in self.tracked:
             return
-        row: Primitive = node.row
+        op: Primitive = node.op
         shapes: Shape = node.payload if node.payload is not None else (node.shape,)
         edges: list = []
         inputs: list = []
@@ -350,21 +350,21 @@ class Lifting:
                 inputs.append(self.operand(node.inputs[index], None, True)[0])
         flags = (True,) * len(edges)
         params = node.params
-        if row.batch is not None:
-            params = row.batch(params, shapes, flags, self.count)
-        known: cython.bint = row.batch is not None or row.kind == _elementwise
+        if op.batch is not None:
+            params = op.batch(params, shapes, flags, self.count)
+        known: cython.bint = op.batch is not None or op.kind == _elementwise
         if not known or (params is None and node.params is not None):
-            raise Unliftable(f"the gradient of {row.name} over all examples")
+            raise Unliftable(f"the gradient of {op.name} over all examples")
         shape: Shape = (self.count, *node.shape)
         sources = tuple(inputs) if node.inputs is not None else None
         whole: Node = new_node(
-            row, sources, params, shape, count_elements(shape), node.dtype, tuple(edges)
+            op, sources, params, shape, count_elements(shape), node.dtype, tuple(edges)
         )
         whole.payload = tuple([(self.count, *part) for part in shapes])
         if node.result is not None:
             whole.result = self.operand(node.result, None, True)[0]
             whole.result.live += 1
-        whole.considered = row.kind == _elementwise
+        whole.considered = op.kind == _elementwise
         finish(whole)
         self.edges[node] = whole
 
@@ -410,7 +410,7 @@ class Lifting:
         if keep:
             if not writes:
                 return value(take(tensors[0], axis, shared))
-            function = take_add if node.row.code == _add_code else take_put
+            function = take_add if node.op.code == _add_code else take_put
             return value(function(tensors[0], axis, shared, tensors[2]))
         before: Shape = table.shape[: axis - 1]
         after: Shape = table.shape[axis:]
@@ -421,7 +421,7 @@ class Lifting:
         places = expand(places, flat)
         if not writes:
             return value(reshape(gather(tensors[0], axis, places), (self.count, *node.shape)))
-        store = scatter_add if node.row.code == _add_code else scatter
+        store = scatter_add if node.op.code == _add_code else scatter
         return value(store(tensors[0], axis, places, reshape(tensors[2], flat)))
 
 
@@ -441,8 +441,8 @@ def _outer(operands: list, behind: list) -> Node:
     """A product over a dimension of size 1, as elements: what it costs is writing the result. Adding 0 makes what a
     matrix product makes of a negative zero."""
     column: Tensor = wrap(operands[0], behind[0])
-    row: Tensor = wrap(operands[1], behind[1])
-    return value(column * row + 0)
+    op: Tensor = wrap(operands[1], behind[1])
+    return value(column * op + 0)
 
 
 @cython.cfunc
@@ -459,12 +459,12 @@ def _unsummed(source: Node, edge, shape: Shape) -> Node:
 
 
 @cython.cfunc
-def _viewed(row: Primitive, source: Node, edge, params, shape: Shape):
+def _viewed(op: Primitive, source: Node, edge, params, shape: Shape):
     """A view of a value, and its gradient record where there is an edge."""
     if source.shape == shape:
         return source, edge
     edges = None if edge is None else (edge,)
-    node: Node = new_node(row, (source,), params, shape, count_elements(shape), source.dtype, edges)
+    node: Node = new_node(op, (source,), params, shape, count_elements(shape), source.dtype, edges)
     if edge is None:
         return node, None
     node.payload = (source.shape,)
@@ -473,7 +473,7 @@ def _viewed(row: Primitive, source: Node, edge, params, shape: Shape):
 
 @cython.cfunc
 def _recorded(
-    row: Primitive,
+    op: Primitive,
     operands: list,
     behind: list,
     params,
@@ -483,7 +483,7 @@ def _recorded(
 ) -> Node:
     """A node of the dtype of another."""
     node: Node = new_node(
-        row,
+        op,
         tuple(operands),
         params,
         shape,

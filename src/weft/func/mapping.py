@@ -29,7 +29,7 @@ from weft.func.functions import Mapping
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.randomness import Randomness
 from weft.func.tree import leaves, need_function, rebuild
-from weft.ops import TABLE
+from weft.ops import OPS
 
 require(__name__, cython.compiled)
 
@@ -348,7 +348,7 @@ def _mapped(mapped: _Map, chance: Randomness, out_dims: Any, strict: bool) -> An
 def _first(lifting: Any, value: Any, dim: int) -> Any:
     """The first example of an argument, as a value of its own."""
     whole = value if dim == 0 else value.movedim(dim, 0)
-    one = record(TABLE["select"], (whole,), (0, 0), tuple(whole.shape)[1:], whole.dtype)
+    one = record(OPS["select"], (whole,), (0, 0), tuple(whole.shape)[1:], whole.dtype)
     lifting.stand_in(one, whole)
     return one
 

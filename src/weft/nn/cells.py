@@ -19,13 +19,13 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.ops.macro import macro
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_GRU = cython.declare(Primitive, TABLE["gru"])
-_MEMORY = cython.declare(Primitive, TABLE["lstm_memory"])
-_OUTPUT = cython.declare(Primitive, TABLE["lstm_output"])
+_GRU = cython.declare(Primitive, OPS["gru"])
+_MEMORY = cython.declare(Primitive, OPS["lstm_memory"])
+_OUTPUT = cython.declare(Primitive, OPS["lstm_output"])
 
 # A cell maps (what the input gives, what the hidden state gives, state) to the new state; its first part is the output.
 State = tuple[Any, ...]
@@ -58,13 +58,13 @@ def gru_cell(of_input: Any, of_hidden: Any, state: State) -> State:
 
 
 @cython.cfunc
-def _macro(row: Primitive, operands: tuple[Any, ...], like: Tensor) -> Any:
+def _macro(op: Primitive, operands: tuple[Any, ...], like: Tensor) -> Any:
     """A macro whose result has the shape of one of its operands."""
     for operand in operands:
         x: Tensor = operand
         if x._dtype is not like._dtype or x.strides is not None:
-            return macro(row.name, *operands)
-    return record(row, operands, None, like._shape, like._dtype)
+            return macro(op.name, *operands)
+    return record(op, operands, None, like._shape, like._dtype)
 
 
 # The cell of every mode, and how many gates it has.

@@ -31,11 +31,11 @@ from weft.functional.reductions.softmax import log_softmax, softmax
 from weft.functional.shape.rearrange import keep_layout
 from weft.functional.support.index_bounds import check_index
 from weft.functional.support.variants import write_out
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.composite import gelu_value
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, slice_axis, where
-from weft.ops.row import named
+from weft.ops.registry import named
 from weft.tensor.arguments import (
     describe,
     need_floating,
@@ -49,7 +49,7 @@ from weft.tensor.arguments import (
 require(__name__, cython.compiled)
 
 bags = later("weft.nn.functional_bag")
-_EMBEDDING = cython.declare(Primitive, named(TABLE["take"], "EmbeddingBackward0"))
+_EMBEDDING = cython.declare(Primitive, named(OPS["take"], "EmbeddingBackward0"))
 _int64 = cython.declare(DType, dtypes.int64)
 _last_index = cython.declare(tuple, ())  # shapes of the last lookup, and of its result
 _last_table = cython.declare(tuple, ())
@@ -104,7 +104,7 @@ def gelu(input: Any, approximate: str = "none", *, out: Any = None) -> Any:
         )
     with untracked():
         result = gelu_value(x, approximate)
-    return cast(record_gradient(TABLE["gelu"], (x,), approximate, result), input._dtype)
+    return cast(record_gradient(OPS["gelu"], (x,), approximate, result), input._dtype)
 
 
 def silu(input: Any, inplace: bool = False) -> Any:

@@ -34,18 +34,18 @@ from weft.nn.class_targets import (
     target_classes,
 )
 from weft.nn.functional_loss import reduced, reduction_of
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import gather, reshape, take, where
-from weft.ops.row import named
+from weft.ops.registry import named
 from weft.tensor.arguments import describe, need_tensor, untracked, widen
 
 require(__name__, cython.compiled)
 
 _int64 = cython.declare(DType, dtypes.int64)
 _LAST = cython.declare(tuple, (-1,))  # the dimension of the classes, from the end
-_LOSS = cython.declare(Primitive, named(TABLE["cross_entropy"], "NllLossBackward0"))
-_PICKED, _CROSS_ENTROPY = TABLE["picked_log_softmax"], TABLE["cross_entropy"]
+_LOSS = cython.declare(Primitive, named(OPS["cross_entropy"], "NllLossBackward0"))
+_PICKED, _CROSS_ENTROPY = OPS["picked_log_softmax"], OPS["cross_entropy"]
 
 
 def nll_loss(

@@ -28,7 +28,7 @@ from weft.functional.special.special import xlogy
 from weft.functional.support.value_bounds import need_within
 from weft.functional.support.variants import write_out
 from weft.nn.functional_activation import logsigmoid
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, where
 from weft.tensor.arguments import describe, need_floating, need_tensor, untracked, widen
@@ -94,7 +94,7 @@ def binary_cross_entropy(
         first = call("clamp_min", call("log", x), -100)
         second = call("clamp_min", call("log1p", -x), -100)
         losses = (y - 1) * second - y * first
-    losses = record_gradient(TABLE["binary_cross_entropy"], (x, y), None, losses)
+    losses = record_gradient(OPS["binary_cross_entropy"], (x, y), None, losses)
     if weight is not None:
         losses = losses * weight
     return cast(reduced(losses, reduction), input._dtype)

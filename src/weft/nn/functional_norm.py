@@ -20,7 +20,7 @@ from weft.engine.frontend.recorder import cast, record_gradient
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.reductions.sums_and_extrema import count_of, reduce_over
 from weft.functional.support.memory_formats import in_order, like_channels
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.composite import inverse_deviation
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape
@@ -37,7 +37,7 @@ from weft.tensor.arguments import (
 
 require(__name__, cython.compiled)
 
-_STANDARDIZE = TABLE["standardize"]
+_STANDARDIZE = OPS["standardize"]
 
 
 def standardize(x: Any, axes: Shape, eps: float) -> Any:
@@ -115,7 +115,7 @@ def rms_norm(
         eps = {"float64": 2.220446049250313e-16, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(
             input._dtype.name, 1.1920928955078125e-07
         )
-    square = reduce_over(TABLE["sum"], call("square", x), axes, True, x._dtype) / count_of(
+    square = reduce_over(OPS["sum"], call("square", x), axes, True, x._dtype) / count_of(
         x._shape, axes
     )
     return cast(_affine(x * call("rsqrt", square + eps), weight, None, shape), input._dtype)
@@ -199,8 +199,8 @@ def _move_statistics(
     x: Any, axes: Shape, count: int, running_mean: Any, running_var: Any, momentum: float
 ) -> None:
     with untracked():
-        middle = reduce_over(TABLE["sum"], x, axes, True, x._dtype) / count
-        squares = reduce_over(TABLE["sum"], call("square", x - middle), axes, True, x._dtype)
+        middle = reduce_over(OPS["sum"], x, axes, True, x._dtype) / count
+        squares = reduce_over(OPS["sum"], call("square", x - middle), axes, True, x._dtype)
         flat = reshape(middle, (x._shape[1],))
         spread = reshape(squares / (count - 1), flat._shape)  # the sum is that of `standardize`
         in_place(
@@ -271,13 +271,13 @@ def instance_norm(
     if running_mean is not None and input._shape[0]:
         with untracked():
             count = count_of(input._shape, axes)
-            middle = reduce_over(TABLE["sum"], input, axes, True, input._dtype) / count
+            middle = reduce_over(OPS["sum"], input, axes, True, input._dtype) / count
             spread = reduce_over(
-                TABLE["sum"], call("square", input - middle), axes, True, input._dtype
+                OPS["sum"], call("square", input - middle), axes, True, input._dtype
             ) / (count - 1)
             for running, value in ((running_mean, middle), (running_var, spread)):
                 new = reduce_over(
-                    TABLE["sum"], reshape(value, input._shape[:2]), (0,), False, value._dtype
+                    OPS["sum"], reshape(value, input._shape[:2]), (0,), False, value._dtype
                 )
                 in_place(running, running * (1 - momentum) + new * (momentum / input._shape[0]))
     return in_order(cast(result, input._dtype))

@@ -29,7 +29,7 @@ from weft.functional.support.variants import write_out
 from weft.nn.functional_windows import Windows, windows_of
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis, where
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 from weft.tensor.arguments import (
     TYPE_NAMES,
     Shape,
@@ -111,7 +111,7 @@ def _largest_of_tiles(tiles: Tensor, axes: Shape) -> tuple[Any, Any]:
         else:
             values, places = _walk(tiles, axes)
             values = reshape(values, _without(tiles._shape, axes))
-    return record_gradient(TABLE["max"], (tiles, places), (axes, False), values), places
+    return record_gradient(OPS["max"], (tiles, places), (axes, False), values), places
 
 
 def _largest(views: Tensor, axes: Shape) -> Any:
@@ -173,7 +173,7 @@ def _totals(views: Tensor, axes: Shape) -> Any:
         first, *rest = _parts(views, axes)
         total = sum(rest, first)
         total = reshape(total, _without(views._shape, axes))
-    return record_gradient(TABLE["sum"], (views,), (axes, False), total)
+    return record_gradient(OPS["sum"], (views,), (axes, False), total)
 
 
 def elements_of(shape: Shape) -> int:

@@ -28,10 +28,10 @@ from weft.ops import (
     structure,
     updates,
 )
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 __all__ = [
-    "TABLE",
+    "OPS",
     "analysis",
     "attention",
     "bits",

@@ -21,10 +21,10 @@ import numpy as np
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import TO_FLOAT, cast
 from weft.engine.ir import dtype as dtypes
-from weft.ops.composite import composite_row
+from weft.ops.composite import define_custom_vjp
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
-from weft.ops.row import elementwise_row
+from weft.ops.registry import define_elementwise
 
 require(__name__, cython.compiled)
 
@@ -66,11 +66,11 @@ def _scipy(name: str) -> Any:
     return reference
 
 
-def _analytic(name: str, numpy: str, vjp: Any, takes: str = "float") -> None:
-    composite_row(
+def _analytic(name: str, scipy_name: str, vjp: Any, takes: str = "float") -> None:
+    define_custom_vjp(
         name,
         "self",
-        _scipy(numpy),
+        _scipy(scipy_name),
         {"self": vjp},
         lambda p, shapes, flags, n: p,
         [((3, 4), None)],
@@ -78,11 +78,11 @@ def _analytic(name: str, numpy: str, vjp: Any, takes: str = "float") -> None:
     )
 
 
-def _kernel(name: str, numpy: str, vjp: Any) -> None:
+def _kernel(name: str, scipy_name: str, vjp: Any) -> None:
     """A row whose value is an elementary function of kernels."""
-    reference = _scipy(numpy)
+    reference = _scipy(scipy_name)
     samples = "unit" if name == "erfinv" else "positive"
-    elementwise_row(
+    define_elementwise(
         name, "self", lambda x: reference(x, None), samples, {"self": vjp}, TO_FLOAT, takes="float"
     )
 

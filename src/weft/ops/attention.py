@@ -36,7 +36,7 @@ from weft.ops.primitives import (
     transpose,
     where,
 )
-from weft.ops.row import TABLE, define, not_differentiable
+from weft.ops.registry import OPS, define, not_differentiable
 
 require(__name__, cython.compiled)
 
@@ -84,13 +84,13 @@ def attend(query: Any, key: Any, value: Any, mask: Any, params: Params) -> Any:
     mode = tape().mode
     grad, mode.grad = mode.grad, False
     try:
-        row = TABLE[f"{name}_forward"]
+        op = OPS[f"{name}_forward"]
         shapes = result_shapes(query._shape, value._shape)
-        packed = record(row, operands, params, packed_shape(shapes), query._dtype)
+        packed = record(op, operands, params, packed_shape(shapes), query._dtype)
         result, stats = _part(packed, shapes, 0, params[2]), _part(packed, shapes, 1, PLAIN)
     finally:
         mode.grad = grad
-    return record_gradient(TABLE[name], (*operands, stats), params, result)
+    return record_gradient(OPS[name], (*operands, stats), params, result)
 
 
 # -- derivatives ----------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _gradient(number: int, g: Any, operands: tuple[Any, ...], out: Any, stats: A
     shapes = gradient_shapes(query, key, value)
     inputs = (g, *operands[:3], out, stats, *operands[3:])
     shape = (*g._shape[:-4], *packed_shape(shapes))
-    packed = record(TABLE[name], inputs, at.params, shape, g._dtype)
+    packed = record(OPS[name], inputs, at.params, shape, g._dtype)
     return _part(packed, shapes, number, at.params[2])
 
 
@@ -228,7 +228,7 @@ _SAMPLES: list[tuple[Shape, Shape, Shape, Shape, Params]] = [
 ]
 
 
-def _kernel_row(name: str, operands: str, shape: Any, numpy: Any, samples: Any) -> None:
+def _kernel_op(name: str, operands: str, shape: Any, numpy: Any, samples: Any) -> None:
     define(
         name,
         kind="contract",
@@ -246,14 +246,14 @@ for _masked in (False, True):
     _name = "attention_masked" if _masked else "attention"
     _mask = " mask" if _masked else ""
     _samples = [(q, k, v, *([m] if _masked else []), p) for q, k, v, m, p in _SAMPLES]
-    _kernel_row(
+    _kernel_op(
         f"{_name}_forward",
         f"query key value{_mask}",
         lambda p, q, k, v, *mask: packed_shape(result_shapes(q, v)),
         _forward_numpy,
         _samples,
     )
-    _kernel_row(
+    _kernel_op(
         f"{_name}_backward",
         f"cotangent query key value out stats{_mask}",
         lambda p, g, q, k, v, *rest: packed_shape(gradient_shapes(q, k, v)),

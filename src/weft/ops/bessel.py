@@ -16,10 +16,10 @@ from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.tape import tape
 from weft.ops import bessel_coefficients as tables
-from weft.ops.composite import composite_row
+from weft.ops.composite import define_custom_vjp
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 _TERMS = 20  # of Hurwitz' series before the asymptotic one
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
@@ -196,7 +196,7 @@ def _untracked(value: Any, *operands: Any) -> Any:
 def function_of(name: str, x: Any) -> Any:
     """One of VALUES with its gradient record, in the type of x."""
     result = _untracked(VALUES[name], x)
-    return record_gradient(TABLE[name], (x,), None, result)
+    return record_gradient(OPS[name], (x,), None, result)
 
 
 def _over(value: Any, x: Any, at_zero: float) -> Any:
@@ -247,7 +247,7 @@ def _scipy(name: str) -> Any:
 def _define(name: str) -> None:
     prefix = "" if name == "i0" else "Special"
     words = "".join(part.capitalize() for part in name.split("_"))
-    composite_row(
+    define_custom_vjp(
         name,
         "self",
         _scipy(name),
@@ -268,7 +268,7 @@ def _slope_by_s(s: Any, q: Any) -> Any:
     return cast(slope, s._dtype)
 
 
-composite_row(
+define_custom_vjp(
     "zeta",
     "self other",
     _scipy("zeta"),
@@ -285,4 +285,4 @@ composite_row(
 
 def zeta(s: Any, q: Any) -> Any:
     """Hurwitz' zeta function of two tensors of one type and shape, with its gradient record."""
-    return record_gradient(TABLE["zeta"], (s, q), None, _untracked(zeta_value, s, q))
+    return record_gradient(OPS["zeta"], (s, q), None, _untracked(zeta_value, s, q))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.ir import dtype as dtypes
-from weft.ops.row import elementwise_row, not_differentiable
+from weft.ops.registry import define_elementwise, not_differentiable
 
 _WHY = not_differentiable("bits are no function that has a derivative")
 INTEGER_OF = {
@@ -36,7 +36,7 @@ def _of_bits_numpy(name: str) -> Any:
 
 
 def _define(name: str, numpy: Any, samples: str, takes: str, result: Any) -> None:
-    elementwise_row(
+    define_elementwise(
         name,
         "self",
         numpy,

@@ -27,12 +27,12 @@ from weft.ops.primitives import (
     where,
 )
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import define, every_row
+from weft.ops.registry import define, every_row
 
 require(__name__, cython.compiled)
 
 
-def composite_row(
+def define_custom_vjp(
     name: str,
     operands: str,
     numpy: Any,
@@ -45,7 +45,7 @@ def composite_row(
     shape: Any = lambda p, *shapes: shapes[0],
     rowwise: Any = None,
 ) -> None:
-    """Define a row whose value is composed; the parameters are those of `weft.ops.row.define`."""
+    """Define a row whose value is composed; the parameters are those of `weft.ops.registry.define`."""
     define(
         name,
         kind="composite",
@@ -83,7 +83,7 @@ def _vjp_softmax(g: Any, result: Any, at: Any) -> Any:
     return weighted - result * _over(weighted, at.params[0])
 
 
-composite_row(
+define_custom_vjp(
     "softmax",
     "self",
     _softmax_numpy,
@@ -92,7 +92,7 @@ composite_row(
     [((3, 4), (1,))],
     rowwise=_off_rows,
 )
-composite_row(
+define_custom_vjp(
     "log_softmax",
     "self",
     lambda x, params: np.log(_softmax_numpy(x, params)),
@@ -152,7 +152,7 @@ def _picked_numpy(x: Any, index: Any, params: tuple[int]) -> Any:
     return np.take_along_axis(logs, index.astype(np.int64), params[0])
 
 
-composite_row(
+define_custom_vjp(
     "picked_log_softmax",
     "self index",
     _picked_numpy,
@@ -163,7 +163,7 @@ composite_row(
     grad_name="LogSoftmaxBackward0",
     rowwise=_off_rows,
 )
-composite_row(
+define_custom_vjp(
     "norm",
     "self",
     lambda x, params: np.sqrt(np.sum(np.abs(x) ** 2, params[0], keepdims=True)),
@@ -175,7 +175,7 @@ composite_row(
 )
 
 
-composite_row(
+define_custom_vjp(
     "power_norm",
     "self",
     lambda x, params: np.sum(np.abs(x) ** params[0], params[1], keepdims=True) ** (1 / params[0]),
@@ -199,7 +199,7 @@ def _vjp_distances(g: Any, mine: Any, others: Any, result: Any) -> Any:
     return mine * total - matmul(weights, others)
 
 
-composite_row(
+define_custom_vjp(
     "cdist",
     "self other",
     lambda x, y, params: np.sqrt(np.sum((x[..., :, None, :] - y[..., None, :, :]) ** 2, -1)),
@@ -246,7 +246,7 @@ def _vjp_standardize(g: Any, self: Any, result: Any, at: Any) -> Any:
     return scale * (g - _mean(g, axes) - result * _mean(g * result, axes))
 
 
-composite_row(
+define_custom_vjp(
     "standardize",
     "self",
     _standardize_numpy,
@@ -266,7 +266,7 @@ def _vjp_mean(g: Any, at: Any) -> Any:
     return unreduce(g / count, at)
 
 
-composite_row(
+define_custom_vjp(
     "mean",
     "self",
     lambda x, params: np.mean(x, params[0], keepdims=params[1]),
@@ -276,7 +276,7 @@ composite_row(
     "float complex",
     rowwise=_off_rows,
 )
-composite_row(
+define_custom_vjp(
     "clamp",
     "self",
     lambda x, params: np.minimum(np.maximum(x, params[0]), params[1]),
@@ -287,7 +287,7 @@ composite_row(
     "ClampBackward1",
     rowwise=every_row,
 )
-composite_row(
+define_custom_vjp(
     "clamp_between",
     "self min max",
     lambda x, low, high, params: np.minimum(np.maximum(x, low), high),
@@ -316,7 +316,7 @@ def _vjp_first(g: Any, index: Any, at: Any) -> Any:
 
 _function: Any
 for _name, _function in (("max", np.max), ("min", np.min)):
-    composite_row(
+    define_custom_vjp(
         _name,
         "self index",
         lambda x, params, f=_function: f(x, params[0], keepdims=params[1]),
@@ -346,7 +346,7 @@ for _name, _function, _grad_name in (
     ("min_all", np.min, "MinBackward1"),
     ("median", _median_numpy, "MedianBackward0"),
 ):
-    composite_row(
+    define_custom_vjp(
         _name,
         "self",
         lambda x, params, f=_function: f(x, params[0], keepdims=params[1]),
@@ -357,7 +357,7 @@ for _name, _function, _grad_name in (
         _grad_name,
         rowwise=_off_rows,
     )
-composite_row(
+define_custom_vjp(
     "hypot",
     "self other",
     lambda x, y, params: np.hypot(x, y),
@@ -385,7 +385,7 @@ def paired_parts(x: Any) -> Any:
     return concat(tuple(parts), len(x._shape))
 
 
-composite_row(
+define_custom_vjp(
     "view_as_real",
     "self",
     lambda x, params: np.stack([np.real(x), np.imag(x)], -1),
@@ -397,7 +397,7 @@ composite_row(
     shape=lambda p, shape: (*shape, 2),
     rowwise=every_row,
 )
-composite_row(
+define_custom_vjp(
     "view_as_complex",
     "self",
     lambda x, params: x[..., 0] + 1j * x[..., 1],
@@ -444,7 +444,7 @@ def _gelu_numpy(x: Any, params: str) -> Any:
     return x * 0.5 * (np.tanh((x + _CUBE * x**3) * _SQRT_2_OVER_PI) + 1)
 
 
-composite_row(
+define_custom_vjp(
     "gelu",
     "self",
     _gelu_numpy,
@@ -464,7 +464,7 @@ def _binary_cross_entropy_numpy(x: Any, target: Any, params: None) -> Any:
         )
 
 
-composite_row(
+define_custom_vjp(
     "binary_cross_entropy",
     "self target",
     _binary_cross_entropy_numpy,

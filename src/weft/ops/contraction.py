@@ -14,7 +14,7 @@ from weft._build.compiled import require
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError
 from weft.ops.primitives import conj, linear, matmul, reduce, reshape, transpose
-from weft.ops.row import define
+from weft.ops.registry import define
 
 require(__name__, cython.compiled)
 

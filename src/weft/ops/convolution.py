@@ -32,7 +32,7 @@ from weft.ops.primitives import (
     transpose,
 )
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import TABLE, define
+from weft.ops.registry import OPS, define
 
 Shape = tuple[int, ...]
 ROW_BYTES = 32768  # of what may be a row of a batch
@@ -90,10 +90,10 @@ def spread(x: Any, stride: Shape) -> Any:
 
 def windows(x: Any, kernel: Shape, stride: Shape, dilation: Shape) -> Any:
     """(N, C, *in) -> (N, C, *positions, *kernel)."""
-    row = TABLE["unfold"]
+    op = OPS["unfold"]
     for number, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
         params = (2 + number, gap * (size - 1) + 1, step)
-        x = record(row, (x,), params, row.shape(params, x._shape), x._dtype)
+        x = record(op, (x,), params, op.shape(params, x._shape), x._dtype)
         if gap > 1:
             x = slice_axis(x, len(x._shape) - 1, 0, size, gap)
     return x
@@ -176,8 +176,8 @@ def convolve(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
     finally:
         mode.grad = True
     if bias is None:
-        return record_gradient(TABLE["convolution"], (x, weight), tuple(geometry), result)
-    return record_gradient(TABLE["convolution_bias"], (x, weight, bias), tuple(geometry), result)
+        return record_gradient(OPS["convolution"], (x, weight), tuple(geometry), result)
+    return record_gradient(OPS["convolution_bias"], (x, weight, bias), tuple(geometry), result)
 
 
 def transposed(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:

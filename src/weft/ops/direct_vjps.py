@@ -22,11 +22,11 @@ from weft.engine.ir.node import Node
 from weft.engine.ir.primitive import (
     ARRIVING_COTANGENT,
     ELEMENTWISE,
-    SCALAR_ROW,
+    SCALAR_OP,
     DirectVjp,
     Primitive,
 )
-from weft.ops.row import TABLE, Rule, define, not_differentiable
+from weft.ops.registry import OPS, Rule, define, not_differentiable
 
 MOST_OPERATIONS = 12  # of a rule that is one row
 MOST_SOURCES = 4  # that it reads
@@ -42,13 +42,13 @@ class Step:
     """One operation of a rule: a row, the dtype of its result, and its operands: the numbers of earlier steps, of what
     the rule reads (`~number`), and Python numbers with their types."""
 
-    def __init__(self, row: Primitive, dtype: Any, operands: list[int | tuple[Any, Any]]) -> None:
-        self.row, self.dtype, self.operands = row, dtype, operands
+    def __init__(self, op: Primitive, dtype: Any, operands: list[int | tuple[Any, Any]]) -> None:
+        self.op, self.dtype, self.operands = op, dtype, operands
 
 
-def direct_vjps(row: Primitive) -> tuple[DirectVjp | None, ...]:
+def direct_vjps(op: Primitive) -> tuple[DirectVjp | None, ...]:
     """For each operand of a row its rule as a row; None where the rule is more than that."""
-    return tuple([None if rule is None else _OF_RULE.get(rule) for rule in row.vjps])
+    return tuple([None if rule is None else _OF_RULE.get(rule) for rule in op.vjps])
 
 
 def define_all() -> None:
@@ -57,27 +57,27 @@ def define_all() -> None:
     grad, mode.grad = mode.grad, False
     try:
         with tapes.intact():
-            for row in list(TABLE.values()):
-                if row.differentiable and row.kind == ELEMENTWISE and _is_of_floats(row):
-                    _define_of(row)
+            for op in list(OPS.values()):
+                if op.differentiable and op.kind == ELEMENTWISE and _is_of_floats(op):
+                    _define_of(op)
     finally:
         mode.grad = grad
 
 
-def _is_of_floats(row: Primitive) -> bool:
+def _is_of_floats(op: Primitive) -> bool:
     """Whether a row makes floats of nothing but floats."""
-    made = dtypes.float32 if row.dtype is None else row.dtype(None, dtypes.float32)
-    return "float32" in row.takes and "boolean" not in row.samples and made is dtypes.float32
+    made = dtypes.float32 if op.dtype is None else op.dtype(None, dtypes.float32)
+    return "float32" in op.takes and "boolean" not in op.samples and made is dtypes.float32
 
 
-def _define_of(row: Primitive) -> None:
-    for name, rule, saves in zip(row.operands, row.vjps, row.residuals, strict=True):
+def _define_of(op: Primitive) -> None:
+    for name, rule, saves in zip(op.operands, op.vjps, op.residuals, strict=True):
         if rule is None or rule in _OF_RULE or _AT in saves:
             continue
         found = _read(rule, saves)
         if found is not None:
             _OF_RULE[rule] = _row_for(
-                f"{row.name}_vjp_{name}", row, found, (ARRIVING_COTANGENT, *saves)
+                f"{op.name}_vjp_{name}", op, found, (ARRIVING_COTANGENT, *saves)
             )
 
 
@@ -93,38 +93,38 @@ def _read(rule: Rule, saves: tuple[int, ...]) -> list[Step] | None:
         if node in known:
             waiting.pop()
             continue
-        if node.row.kind != ELEMENTWISE or node.params is not None or node.shape != (2,):
+        if node.op.kind != ELEMENTWISE or node.params is not None or node.shape != (2,):
             return None
-        missing = [i for i in node.inputs if i.row is not SCALAR_ROW and i not in known]
+        missing = [i for i in node.inputs if i.op is not SCALAR_OP and i not in known]
         if missing:
             waiting += missing
             continue
         operands: list[Any] = [known.get(i, (i.params, i.dtype)) for i in node.inputs]
         known[node] = len(steps)
-        steps.append(Step(node.row, node.dtype, operands))
+        steps.append(Step(node.op, node.dtype, operands))
     return steps if len(steps) <= MOST_OPERATIONS and len(sources) <= MOST_SOURCES else None
 
 
-def _row_for(name: str, row: Primitive, steps: list[Step], sources: tuple[int, ...]) -> DirectVjp:
+def _row_for(name: str, op: Primitive, steps: list[Step], sources: tuple[int, ...]) -> DirectVjp:
     """The row that computes what a rule records, and what it reads: one that there is, or a new one."""
     if not steps:
         return DirectVjp(None, sources[:1])
     only = steps[0]
     numbers = [operand for operand in only.operands if isinstance(operand, int)]
     if len(steps) == 1 and len(numbers) == len(only.operands):
-        return DirectVjp(only.row, tuple([sources[~number] for number in numbers]))
-    names = ["g", *["result" if n < 0 else row.operands[n] for n in sources[1:]]]
+        return DirectVjp(only.op, tuple([sources[~number] for number in numbers]))
+    names = ["g", *["result" if n < 0 else op.operands[n] for n in sources[1:]]]
     made = define(
         name,
         kind="elementwise",
         operands=" ".join(names),
         numpy=_numpy_of(steps),
         vjp=_DIFFERENTIATED_ELSEWHERE,
-        samples=["real", *["positive" if n < 0 else row.samples[n] for n in sources[1:]]],
+        samples=["real", *["positive" if n < 0 else op.samples[n] for n in sources[1:]]],
         lower=_lowering_of(steps),
         takes="float",
     )
-    OPERATIONS[name] = tuple(step.row.name for step in steps)
+    OPERATIONS[name] = tuple(step.op.name for step in steps)
     return DirectVjp(made, sources)
 
 
@@ -154,7 +154,7 @@ def _numpy_of(steps: list[Step]) -> Rule:
 
     def numpy(*given: Any) -> Any:
         return _evaluated(
-            steps, given, lambda step, operands: step.row.numpy(*operands), lambda number, _: number
+            steps, given, lambda step, operands: step.op.numpy(*operands), lambda number, _: number
         )
 
     return numpy
@@ -170,7 +170,7 @@ def _lowering_of(steps: list[Step]) -> Rule:
         return _evaluated(
             steps,
             given,
-            lambda step, operands: step.row.lower(emitter, name_of(step.dtype), *operands),
+            lambda step, operands: step.op.lower(emitter, name_of(step.dtype), *operands),
             lambda number, found: emitter.constant(number, name_of(found)),
         )
 

@@ -34,14 +34,14 @@ from weft.engine.ir import tape as tapes
 from weft.errors import DTypeError
 from weft.ops.primitives import conj, where
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import (
+from weft.ops.registry import (
     EVERY_TYPE,
-    TABLE,
+    OPS,
     Rule,
     define,
     not_differentiable,
 )
-from weft.ops.row import elementwise_row as _row
+from weft.ops.registry import define_elementwise as _row
 
 REAL_TYPES = "bool integer float"
 INDEX_VALUES = not_differentiable(
@@ -147,7 +147,7 @@ def tied(value: Any, source: Any, name: str = "tied") -> Any:
     PyTorch, not that of an input that was never used. Only where slopes are differentiated again."""
     if not source.requires_grad or not tapes.tape().mode.grad:
         return value
-    return record_gradient(TABLE[name], (value, source), None, wrap_node(value_of(value)))
+    return record_gradient(OPS[name], (value, source), None, wrap_node(value_of(value)))
 
 
 define(

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import Rule, elementwise_row
+from weft.ops.registry import Rule, define_elementwise
 
 
-def _gate_row(name: str, operands: str, numpy: Rule, vjp: dict[str, Rule]) -> None:
+def _gate_op(name: str, operands: str, numpy: Rule, vjp: dict[str, Rule]) -> None:
     samples = "real " * len(operands.split())
-    elementwise_row(name, operands, numpy, samples, vjp, takes="float")
+    define_elementwise(name, operands, numpy, samples, vjp, takes="float")
 
 
 def _sigmoid_numpy(x: Any) -> Any:
@@ -41,7 +41,7 @@ def _flatness(x: Any) -> Any:
     return 1 - call("square", call("tanh", x))
 
 
-_gate_row(
+_gate_op(
     "sigmoid_mul",
     "gate other",
     lambda gate, other: _sigmoid_numpy(gate) * other,
@@ -50,7 +50,7 @@ _gate_row(
         "other": lambda g, gate: call("sigmoid_mul", gate, g),
     },
 )
-_gate_row(
+_gate_op(
     "sigmoid_mul_tanh",
     "gate other",
     lambda gate, other: _sigmoid_numpy(gate) * np.tanh(other),
@@ -59,7 +59,7 @@ _gate_row(
         "other": lambda g, gate, other: call("sigmoid_mul_tanh_by_other", g, gate, other),
     },
 )
-_gate_row(
+_gate_op(
     "sigmoid_mul_by_gate",
     "factor gate other",
     lambda factor, gate, other: factor * other * _slope_numpy(gate),
@@ -69,7 +69,7 @@ _gate_row(
         "other": lambda g, factor, gate: call("sigmoid_mul_by_gate", g, gate, factor),
     },
 )
-_gate_row(
+_gate_op(
     "sigmoid_mul_tanh_by_gate",
     "factor gate other",
     lambda factor, gate, other: factor * np.tanh(other) * _slope_numpy(gate),
@@ -81,7 +81,7 @@ _gate_row(
         ),
     },
 )
-_gate_row(
+_gate_op(
     "sigmoid_mul_tanh_by_other",
     "factor gate other",
     lambda factor, gate, other: factor * _sigmoid_numpy(gate) * (1 - np.square(np.tanh(other))),

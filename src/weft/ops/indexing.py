@@ -32,7 +32,7 @@ from weft.ops.primitives import (
     where,
 )
 from weft.ops.primitives import scatter as scatter_store
-from weft.ops.row import define
+from weft.ops.registry import define
 
 require(__name__, cython.compiled)
 
@@ -67,9 +67,9 @@ _SPELLINGS = {
 }
 
 
-def public_name(row: Any) -> tuple[str, bool]:
+def public_name(op: Any) -> tuple[str, bool]:
     """What users call an indexing row, and whether its negative positions count from the end."""
-    words = re.sub("([A-Z])", r"_\1", row.grad_name.removesuffix("Backward0"))
+    words = re.sub("([A-Z])", r"_\1", op.grad_name.removesuffix("Backward0"))
     name = words.lower().lstrip("_")
     return _SPELLINGS.get(name, (name, False))
 

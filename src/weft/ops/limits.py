@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from weft.errors import ArgumentError
-from weft.ops.row import TABLE, named
+from weft.ops.registry import OPS, named
 
 
 class Limit(NamedTuple):
@@ -44,13 +44,13 @@ LIMITS = {
 }
 
 
-def picking_row(function: str, operand: str) -> Any:
+def picking_op(function: str, operand: str) -> Any:
     """The row that picks what fits of an operand of a function."""
     words = f"{operand}_of_{function}".title().replace("_", "")
-    return named(TABLE["gather"], f"{words}Backward0")
+    return named(OPS["gather"], f"{words}Backward0")
 
 
-def limit_error_of_row(name: str, got: str, where: Any) -> ArgumentError | None:
+def limit_error_of_op(name: str, got: str, where: Any) -> ArgumentError | None:
     """The error of an operand outside its limits, by the name of its picking row as users would call it; None where a
     name is that of another row."""
     operand, _, function = name.partition("_of_")

@@ -18,7 +18,7 @@ from weft.engine.frontend.resolve import value_of
 from weft.engine.ir.index_range import trust
 from weft.engine.ir.strides import broadcast_shapes
 from weft.ops.composite import less_one_at
-from weft.ops.macro import macro_row
+from weft.ops.macro import define_macro
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, gather, iota, reduce, reshape, where
 
@@ -50,7 +50,7 @@ def _logsumexp_numpy(x: Any, params: tuple[int, ...]) -> Any:
     return np.log(np.sum(np.exp(x - top), params, keepdims=True)) + top
 
 
-macro_row(
+define_macro(
     "logsumexp",
     "self",
     _logsumexp_numpy,
@@ -126,7 +126,7 @@ def _cross_entropy_numpy(x: Any, index: Any, params: tuple[int]) -> Any:
     return -np.take_along_axis(logs, places, axis).squeeze(axis)
 
 
-macro_row(
+define_macro(
     "cross_entropy",
     "self index",
     _cross_entropy_numpy,

@@ -19,12 +19,12 @@ from weft.engine.frontend.recorder import record
 from weft.engine.ir.strides import contiguous_strides
 from weft.ops.primitives import concat, embed, slice_axis
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import TABLE, define
+from weft.ops.registry import OPS, define
 
 require(__name__, cython.compiled)
 
 
-def macro_row(
+def define_macro(
     name: str,
     operands: str,
     numpy: Any,
@@ -35,7 +35,7 @@ def macro_row(
     takes: str = "float",
     rowwise: Any = None,
 ) -> None:
-    """Define a macro; the parameters are those of `weft.ops.row.define`."""
+    """Define a macro; the parameters are those of `weft.ops.registry.define`."""
     define(
         name,
         kind="macro",
@@ -54,12 +54,12 @@ def macro_row(
 
 def macro(name: str, *operands: Any) -> Any:
     """Record a macro on tensors of one type; of several, the primitives, which convert."""
-    row = TABLE[name]
+    op = OPS[name]
     dtype = operands[0]._dtype
     if any([x._dtype is not dtype or x.strides is not None for x in operands]):
-        return row.lower(*operands, None)
-    shape = row.shape(None, *[x._shape for x in operands])
-    return record(row, operands, None, shape, dtype)
+        return op.lower(*operands, None)
+    shape = op.shape(None, *[x._shape for x in operands])
+    return record(op, operands, None, shape, dtype)
 
 
 # -- cells of recurrent layers -----------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def _among_gates(parts: tuple[Any, ...], first: int, count: int) -> Any:
     return embed(joined, shape, first * width, contiguous_strides(shape))
 
 
-macro_row(
+define_macro(
     "lstm_memory",
     "gates memory",
     _memory_numpy,
@@ -131,7 +131,7 @@ def _vjp_shown(g: Any, gates: Any, memory: Any) -> Any:
     return _among_gates((by_gate,), 3, 4)
 
 
-macro_row(
+define_macro(
     "lstm_output",
     "gates memory",
     lambda gates, memory, params: _sigmoid_numpy(np.split(gates, 4, -1)[3]) * np.tanh(memory),
@@ -178,7 +178,7 @@ def _vjp_gru(g: Any, of_input: Any, of_hidden: Any, hidden: Any, through: bool) 
     return concat(parts, len(parts[0]._shape) - 1)
 
 
-macro_row(
+define_macro(
     "gru",
     "of_input of_hidden hidden",
     _gru_numpy,

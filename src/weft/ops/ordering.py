@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.ir import dtype as dtypes
-from weft.ops.row import define, not_differentiable
+from weft.ops.registry import define, not_differentiable
 
 _WHY = not_differentiable("the result is an index")
 _ORDERED = "bool integer float"

@@ -23,7 +23,7 @@ from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import contiguous_strides
 from weft.errors import ShapeError
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -32,12 +32,12 @@ Shape = tuple
 
 def elementwise(name: str, *operands: Any):
     """Record an elementwise row by name on tensors and Python numbers (at least one tensor)."""
-    return record_elementwise(TABLE[name], operands, None)
+    return record_elementwise(OPS[name], operands, None)
 
 
 def conj(x: Tensor) -> Any:
     """The complex conjugate; the operand itself where it is real."""
-    return record_elementwise(TABLE["conj"], (x,), None) if x._dtype.category == 3 else x
+    return record_elementwise(OPS["conj"], (x,), None) if x._dtype.category == 3 else x
 
 
 def scalar(value: Any, dtype: DType):
@@ -102,14 +102,14 @@ def _need_region(
 @cython.cfunc
 def _call(name, tensors: tuple, params, dtype=None):
     """Record a row whose shape rule has to be asked."""
-    row: Primitive = TABLE[name]
+    op: Primitive = OPS[name]
     shapes: list = []
     for tensor in tensors:
         shapes.append(cython.cast(Tensor, tensor)._shape)
-    shape: tuple = row.shape(params, *shapes)
+    shape: tuple = op.shape(params, *shapes)
     if dtype is None:
         dtype = cython.cast(Tensor, tensors[0])._dtype
-    return record(row, tensors, params, shape, dtype)
+    return record(op, tensors, params, shape, dtype)
 
 
 def reduce(name: str, x: Tensor, axes: Shape, keepdim: bool = False, dtype: DType | None = None):
@@ -118,7 +118,7 @@ def reduce(name: str, x: Tensor, axes: Shape, keepdim: bool = False, dtype: DTyp
         return x
     shape: tuple = _without(x._shape, axes, keepdim)
     params = (tuple(axes), bool(keepdim))
-    return record(TABLE[name], (x,), params, shape, x._dtype if dtype is None else dtype)
+    return record(OPS[name], (x,), params, shape, x._dtype if dtype is None else dtype)
 
 
 @cython.cfunc
@@ -156,7 +156,7 @@ def reshape(x: Tensor, shape: Shape):
         return x
     if count_elements(x._shape) != count_elements(shape):
         raise misfit("view", f"has another number of elements than {list(shape)}", x._shape)
-    return record(TABLE["view"], (x,), shape, shape, x._dtype)
+    return record(OPS["view"], (x,), shape, shape, x._dtype)
 
 
 def permute(x: Tensor, order: Shape):
@@ -170,7 +170,7 @@ def permute(x: Tensor, order: Shape):
         moved.append(x._shape[axis])
         if axis != position:
             still = False
-    return x if still else record(TABLE["permute"], (x,), order, tuple(moved), x._dtype)
+    return x if still else record(OPS["permute"], (x,), order, tuple(moved), x._dtype)
 
 
 def transpose(x: Tensor):
@@ -190,7 +190,7 @@ def expand(x: Tensor, shape: Shape):
     for axis in range(len(x._shape)):
         if x._shape[axis] != 1 and x._shape[axis] != shape[lead + axis]:
             raise misfit("expand", f"does not expand to {list(shape)}", x._shape)
-    return record(TABLE["expand"], (x,), shape, shape, x._dtype)
+    return record(OPS["expand"], (x,), shape, shape, x._dtype)
 
 
 def unreduce(g: Tensor, at: Any):
@@ -206,13 +206,13 @@ def unreduce(g: Tensor, at: Any):
 def strided(x: Tensor, shape: Shape, offset: int, strides: Shape):
     """A strided region of `x` in row-major order."""
     _need_region("strided", x._shape, shape, offset, strides)
-    return record(TABLE["strided"], (x,), (offset, strides), shape, x.dtype)
+    return record(OPS["strided"], (x,), (offset, strides), shape, x.dtype)
 
 
 def put(base: Tensor, new: Tensor, offset: int, strides: Shape):
     """`base` with the strided region replaced by `new`: the inverse of every view row."""
     _need_region("put", base._shape, new._shape, offset, strides)
-    return record(TABLE["put"], (base, new), (offset, strides), base._shape, base._dtype)
+    return record(OPS["put"], (base, new), (offset, strides), base._shape, base._dtype)
 
 
 def embed(g: Tensor, shape: Shape, offset: int, strides: Shape):
@@ -236,7 +236,7 @@ def slice_axis(x: Tensor, axis: int, start: int, length: int, step: int = 1):
     if length > 0 and not (start >= 0 and 0 <= start + (length - 1) * step < x._shape[axis]):
         raise misfit("slice", f"has no {length} elements from {start} along {axis}", x._shape)
     params = (axis, start, length, step)
-    return record(TABLE["slice"], (x,), params, resized(x._shape, axis, length), x._dtype)
+    return record(OPS["slice"], (x,), params, resized(x._shape, axis, length), x._dtype)
 
 
 @cython.ccall
@@ -261,7 +261,7 @@ def concat(tensors: tuple[Tensor, ...], axis: int):
         size += cython.cast(cython.longlong, other[axis])
         if other[:axis] != first._shape[:axis] or other[axis + 1 :] != first._shape[axis + 1 :]:
             raise misfit("cat", f"does not fit {list(first._shape)} along {axis}", other)
-    return record(TABLE["cat"], tensors, (axis,), resized(first._shape, axis, size), first._dtype)
+    return record(OPS["cat"], tensors, (axis,), resized(first._shape, axis, size), first._dtype)
 
 
 def pad(x: Tensor, widths: tuple[tuple[int, int], ...], value: Any = 0):
@@ -305,13 +305,13 @@ def take_add(base: Tensor, axis: int, index: Tensor, source: Tensor):
 
 def take_put(base: Tensor, axis: int, index: Tensor, source: Tensor):
     """`base` with slices along an axis replaced by those of source; the last of repeated indices stays."""
-    return write_slices(TABLE["take_put"], base, axis, index, source)
+    return write_slices(OPS["take_put"], base, axis, index, source)
 
 
-def write_slices(row: Primitive, base: Tensor, axis: int, index: Tensor, source: Tensor):
+def write_slices(op: Primitive, base: Tensor, axis: int, index: Tensor, source: Tensor):
     """`take_put` under the name of a row that is called otherwise."""
-    shape: tuple = row.shape((axis,), base._shape, index._shape, source._shape)
-    return record(row, (base, index, source), (axis,), shape, base._dtype)
+    shape: tuple = op.shape((axis,), base._shape, index._shape, source._shape)
+    return record(op, (base, index, source), (axis,), shape, base._dtype)
 
 
 def resample(x: Tensor, axis: int, index: Tensor, weights: Tensor):
@@ -336,7 +336,7 @@ def linear(x: Tensor, weight: Tensor):
 
 def iota(shape: Shape, skip: int = 0):
     """The row-major position of each element within the dimensions after the first `skip`, as int64."""
-    return record(TABLE["iota"], (), (shape, skip), shape, dtypes.int64)
+    return record(OPS["iota"], (), (shape, skip), shape, dtypes.int64)
 
 
 def cumulate(name: str, x: Tensor, axis: int):
@@ -356,4 +356,4 @@ def running_place(x: Tensor, axis: int, smallest: bool):
 
 def where(condition: Any, a: Any, b: Any):
     """a where the condition holds, else b."""
-    return record_elementwise(TABLE["where"], (condition, a, b), None)
+    return record_elementwise(OPS["where"], (condition, a, b), None)

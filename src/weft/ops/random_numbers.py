@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.ir import dtype as dtypes
-from weft.ops.row import elementwise_row, not_differentiable
+from weft.ops.registry import define_elementwise, not_differentiable
 
 _WHY = not_differentiable("random numbers depend on the generator, not on a tensor")
 MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits of a uniform number
@@ -121,7 +121,7 @@ def _normal(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any) -
 
 def _define(name: str, operands: str, numpy: Any, lower: Any, result: Any) -> None:
     samples = "counter " * len(operands.split())
-    elementwise_row(
+    define_elementwise(
         name,
         operands,
         numpy,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops.primitives import misfit, resample, resample_transposed
-from weft.ops.row import define
+from weft.ops.registry import define
 
 Shape = tuple[int, ...]
 

@@ -45,7 +45,7 @@ from weft.ops.primitives import (
     take_add,
     unreduce,
 )
-from weft.ops.row import define, not_differentiable
+from weft.ops.registry import define, not_differentiable
 
 require(__name__, cython.compiled)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import elementwise_row
+from weft.ops.registry import define_elementwise
 
-elementwise_row(
+define_elementwise(
     "blend",
     "mean value share",
     lambda mean, value, share: mean + (value - mean) * share,
@@ -25,7 +25,7 @@ elementwise_row(
     },
     takes="float",
 )
-elementwise_row(
+define_elementwise(
     "add_product",
     "total one other factor",
     lambda total, one, other, factor: total + one * factor * other,
@@ -44,7 +44,7 @@ def _vjp_below(g: Any, above: Any, below: Any, factor: Any) -> Any:
     return call("neg", g * factor * above / (below * below))
 
 
-elementwise_row(
+define_elementwise(
     "add_quotient",
     "total above below factor",
     lambda total, above, below, factor: total + above / below * factor,

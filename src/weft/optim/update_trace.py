@@ -144,7 +144,7 @@ class UpdateRecorder(Recorder):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def accepts(self, node: Node) -> cython.bint:
-        if node.row.kind != _elementwise or node.params is not None or node.edges is not None:
+        if node.op.kind != _elementwise or node.params is not None or node.edges is not None:
             return False
         return not node.risky and node.shape == self.shape and Recorder.accepts(self, node)
 

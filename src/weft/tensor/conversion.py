@@ -13,7 +13,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, DeviceError
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.tensor.arguments import TYPE_NAMES
 from weft.tensor.creation import like_strides, read_dtype
 from weft.tensor.device import on_meta
@@ -25,7 +25,7 @@ BY_TYPE_NAME = {name: dtypes.by_name(dtype) for dtype, name in TYPE_NAMES.items(
 
 def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:  # noqa: A002
     """A copy, with a gradient that flows back. The layout is kept where it is dense, unless a format is named."""
-    made: Tensor = record_elementwise(TABLE["clone"], (input,), None)
+    made: Tensor = record_elementwise(OPS["clone"], (input,), None)
     made.strides = like_strides(input, memory_format)
     return made
 

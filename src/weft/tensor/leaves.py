@@ -44,7 +44,7 @@ from weft.errors import (
     NotDefinedError,
     ShapeError,
 )
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import concat, full, reshape
 from weft.tensor import arguments
 from weft.tensor.determinism import unwritten
@@ -149,13 +149,13 @@ def need_writable(tensor: Tensor) -> None:
         raise inference_update()
 
 
-def check_saved(row: Primitive, tensors: Sequence[Tensor], edges: tuple[object, ...]) -> None:
+def check_saved(op: Primitive, tensors: Sequence[Tensor], edges: tuple[object, ...]) -> None:
     """Errors: RuntimeError where a derivative would keep a tensor that was made in inference mode."""
-    last = len(row.residual_masks) - 1
+    last = len(op.residual_masks) - 1
     mask = 0
     for index, edge in enumerate(edges):
         if edge is not None:
-            mask |= row.residual_masks[min(index, last)]
+            mask |= op.residual_masks[min(index, last)]
     for index, tensor in enumerate(tensors):
         if mask >> index & 1 and tensor is not None and tensor.inference:
             raise GradientError(
@@ -163,7 +163,7 @@ def check_saved(row: Primitive, tensors: Sequence[Tensor], edges: tuple[object, 
                 "in computation tracked by autograd. To work around this, you can make a clone to get a normal tensor "
                 "and use it in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`.",
                 expected="normal tensors where the derivative needs their values",
-                got=f"argument {index} of {row.name}, made in inference mode",
+                got=f"argument {index} of {op.name}, made in inference mode",
                 fix="clone it",
             )
 
@@ -484,7 +484,7 @@ def resize_(
             shown, start = concat((reshape(self.detach(), (have,)), more), 0), 0
         else:
             _grow(self, need)
-    replace_value(self, view(TABLE["strided"], shown, (start, steps), shape, steps, start))
+    replace_value(self, view(OPS["strided"], shown, (start, steps), shape, steps, start))
     _count_write(self)
     return self
 

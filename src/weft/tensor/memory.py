@@ -27,7 +27,7 @@ from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.runtime.numpy_views import window_over
 from weft.errors import OutOfMemoryError, user_line
-from weft.ops import TABLE, primitives
+from weft.ops import OPS, primitives
 
 if TYPE_CHECKING:
     from weft.engine.ir.node import Node
@@ -156,7 +156,7 @@ def region(whole: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
     """An untracked handle of a strided region of another tensor's storage."""
     if shape == whole._shape and offset == 0 and tuple(strides) == contiguous_strides(shape):
         return alias_of(whole)
-    return alias_of(view(TABLE["strided"], whole, (offset, strides), shape, tuple(strides), offset))
+    return alias_of(view(OPS["strided"], whole, (offset, strides), shape, tuple(strides), offset))
 
 
 # -- memory of others ----------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def settle(storage: Storage) -> None:
     the value."""
     pipeline.require(storage.node)
     pipeline.alone(_move_home if _has_home(storage) else _find_home, storage)
-    storage.node.bound = 0  # whoever has the address can write any index
+    storage.node.max_index = 0  # whoever has the address can write any index
 
 
 def _has_home(storage: Storage) -> bool:

@@ -10,7 +10,7 @@ from weft.engine.frontend.meta import is_on_meta, no_data_here
 from weft.engine.frontend.recorder import record_elementwise
 from weft.engine.frontend.resolve import edge_for, set_edge
 from weft.engine.frontend.tensor import Tensor
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import without_memory
 from weft.tensor.modes import is_grad_enabled
 
@@ -26,5 +26,5 @@ def moved(tensor: Tensor, to_meta: bool) -> Tensor:
         raise no_data_here()
     made = without_memory(tensor._shape, tensor._dtype, tensor.strides)
     if tensor.requires_grad and is_grad_enabled():
-        set_edge(made, edge_for(record_elementwise(TABLE["clone"], (tensor,), None)))
+        set_edge(made, edge_for(record_elementwise(OPS["clone"], (tensor,), None)))
     return made

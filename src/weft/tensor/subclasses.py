@@ -17,11 +17,11 @@ from weft.engine.dispatch.torch_function import answering_of, ask, disabled, is_
 from weft.engine.frontend import views
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError
-from weft.ops import TABLE
-from weft.ops.row import named
+from weft.ops import OPS
+from weft.ops.registry import named
 from weft.tensor.arguments import need_tensor
 
-_ALIAS = named(TABLE["view"], "AliasBackward0")
+_ALIAS = named(OPS["view"], "AliasBackward0")
 _new = Tensor.__new__  # a handle of nothing
 _PLAIN = frozenset(
     [
@@ -40,13 +40,13 @@ _PLAIN = frozenset(
         "_dtype",
         "strides",
         "base",
-        "recipe",
+        "view_chain",
         "hooks",
         "counter",
         "offset",
-        "seen",
+        "version_seen",
         "creation",
-        "lens",
+        "view_transform",
         "leaf_grad",
         "retains",
         "inference",

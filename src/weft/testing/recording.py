@@ -88,24 +88,24 @@ def _median(x: Tensor, axes: Shape, keepdim: bool) -> Any:
     return weft.median(x) if len(axes) == x.ndim else weft.median(x, axes[0], keepdim).values
 
 
-def apply(row: Primitive, tensors: list[Tensor], params: Any = None, shape: Any = None) -> Any:
+def apply(op: Primitive, tensors: list[Tensor], params: Any = None, shape: Any = None) -> Any:
     """Record a row. `shape` is the result's where the row leaves it free."""
-    kind = KIND_NAMES[row.kind]
-    if row.name == "cast":
+    kind = KIND_NAMES[op.kind]
+    if op.name == "cast":
         return cast(tensors[0], params)
     if kind == "elementwise":
-        return record_elementwise(row, tuple(tensors), params)
+        return record_elementwise(op, tuple(tensors), params)
     if kind == "composite":
-        return COMPOSITES[row.name](*tensors, params=params)
+        return COMPOSITES[op.name](*tensors, params=params)
     if kind == "rows":
         sources = tuple(value_of(tensor) for tensor in tensors)
         numbers, rows, offsets = params
         return wrap_node(gather_rows(sources, numbers, rows, offsets, shape, tensors[0].dtype))
     if kind == "source":
-        return record(row, (), params, row.shape(params), row.dtype(params))
+        return record(op, (), params, op.shape(params), op.dtype(params))
     shapes = [tuple(tensor.shape) for tensor in tensors]
-    result = row.shape(params, *shapes) if shape is None else shape
-    return record(row, tuple(tensors), params, result, _RESULTS.get(row.name, tensors[0].dtype))
+    result = op.shape(params, *shapes) if shape is None else shape
+    return record(op, tuple(tensors), params, result, _RESULTS.get(op.name, tensors[0].dtype))
 
 
 def tensor_of(array: np.ndarray, dtype: str, layout: str = "row-major") -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from weft._typing import Shape
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
-from weft.engine.ir.primitive import KIND_NAMES, SCALAR_ROW
+from weft.engine.ir.primitive import KIND_NAMES, SCALAR_OP
 
 if TYPE_CHECKING:
     from weft.engine.ir.node import Node
@@ -46,7 +46,7 @@ def _as_dtype(values: Array, dtype: Any) -> Array:
 
 def _read(node: Node) -> Array:
     """The value of a node that is done: its number, or its elements in the buffer."""
-    if node.row is SCALAR_ROW:
+    if node.op is SCALAR_OP:
         return _as_dtype(np.array(node.params), node.dtype)
     kind = np.dtype(np.uint16) if node.dtype.numpy is None else node.dtype.numpy
     if node.numel == 0:
@@ -59,27 +59,27 @@ def _read(node: Node) -> Array:
 
 
 def _apply(node: Node, values: list[Array]) -> Array:
-    row = node.row
-    if row.kind == 1:
+    op = node.op
+    if op.kind == 1:
         values = [v.astype(np.float32) if v.dtype == np.float16 else v for v in values]
-    if row.name == "gather_rows":
-        return meaning(row, values, node.payload, node.shape, node.dtype)
-    return meaning(row, values, node.params, node.shape, node.dtype)
+    if op.name == "gather_rows":
+        return meaning(op, values, node.payload, node.shape, node.dtype)
+    return meaning(op, values, node.params, node.shape, node.dtype)
 
 
-def meaning(row: Any, values: list[Array], params: object, shape: Shape, dtype: Any) -> Array:
+def meaning(op: Any, values: list[Array], params: object, shape: Shape, dtype: Any) -> Array:
     """What a row computes, by its NumPy record, in the precision of `values`. `shape` and `dtype` are the result's,
     where the row leaves them free."""
     with np.errstate(all="ignore"):
-        if row.name == "cast":
+        if op.name == "cast":
             return _cast(values[0], dtype)
-        if row.name == "gather_rows":
-            return row.numpy(*values, payload=params, shape=shape)
-        if row.name == "strided":
-            return row.numpy(values[0], shape, params)
-        if KIND_NAMES[row.kind] == "elementwise":
-            return row.numpy(*values)
-        return row.numpy(*values, params=params)
+        if op.name == "gather_rows":
+            return op.numpy(*values, payload=params, shape=shape)
+        if op.name == "strided":
+            return op.numpy(values[0], shape, params)
+        if KIND_NAMES[op.kind] == "elementwise":
+            return op.numpy(*values)
+        return op.numpy(*values, params=params)
 
 
 def _cast(values: Array, dtype: DType) -> Array:
@@ -104,7 +104,7 @@ def evaluate(node: Any) -> Array:
         if id(top) in known:
             stack.pop()
             continue
-        if top.state == _DONE or top.row.name in ("scalar", "value"):
+        if top.state == _DONE or top.op.name in ("scalar", "value"):
             known[id(top)] = _read(top)
             continue
         waiting = [child for child in top.inputs if id(child) not in known]

@@ -92,30 +92,30 @@ class Sample:
         return f"{list(self.shapes)} {self.params} {self.layout}"
 
 
-def samples(row: Primitive) -> list[Sample]:
+def samples(op: Primitive) -> list[Sample]:
     """The samples of a row. Errors: LookupError where it declares none."""
-    if not row.samples:
-        raise LookupError(f"op {row.name!r} declares no samples")
-    if KIND_NAMES[row.kind] == "elementwise":
-        return _elementwise(row)
-    declared = [_declared(row, entry) for entry in row.samples]
+    if not op.samples:
+        raise LookupError(f"op {op.name!r} declares no samples")
+    if KIND_NAMES[op.kind] == "elementwise":
+        return _elementwise(op)
+    declared = [_declared(op, entry) for entry in op.samples]
     return declared + [_with_layout(s, "transposed") for s in declared if _transposes(s)]
 
 
-def _elementwise(row: Primitive) -> list[Sample]:
-    unknown = set(row.samples) - set(DOMAINS)
-    if unknown or len(row.samples) != len(row.operands):
-        raise LookupError(f"op {row.name!r} declares no domain for an operand: {row.samples}")
-    domains = tuple(row.samples)
+def _elementwise(op: Primitive) -> list[Sample]:
+    unknown = set(op.samples) - set(DOMAINS)
+    if unknown or len(op.samples) != len(op.operands):
+        raise LookupError(f"op {op.name!r} declares no domain for an operand: {op.samples}")
+    domains = tuple(op.samples)
     plain = [Sample(shapes, domains) for shapes in _SHAPES[len(domains)]]
     return plain + [_with_layout(plain[0], layout) for layout in LAYOUTS[1:]]
 
 
-def _declared(row: Primitive, entry: tuple[Any, ...]) -> Sample:
-    shape = entry[-1] if row.name in _TOP_SHAPE else None
+def _declared(op: Primitive, entry: tuple[Any, ...]) -> Sample:
+    shape = entry[-1] if op.name in _TOP_SHAPE else None
     *shapes, params = entry[:-1] if shape is not None else entry
-    operands = [row.operands[min(i, len(row.operands) - 1)] for i in range(len(shapes))]
-    domains = tuple("index" if name == "index" else _domain(row) for name in operands)
+    operands = [op.operands[min(i, len(op.operands) - 1)] for i in range(len(shapes))]
+    domains = tuple("index" if name == "index" else _domain(op) for name in operands)
     return Sample(tuple(shapes), domains, params, shape)
 
 
@@ -136,8 +136,8 @@ _DOMAINS = {
 }
 
 
-def _domain(row: Primitive) -> str:
-    return _DOMAINS.get(row.name, "real")
+def _domain(op: Primitive) -> str:
+    return _DOMAINS.get(op.name, "real")
 
 
 def _transposes(sample: Sample) -> bool:
@@ -152,18 +152,18 @@ def _with_layout(sample: Sample, layout: str) -> Sample:
 
 
 def points(
-    row: Primitive, sample: Sample, dtype: str, seed: int = 0, repeats: bool = True
+    op: Primitive, sample: Sample, dtype: str, seed: int = 0, repeats: bool = True
 ) -> list[Array]:
     """One array per operand: what the row's operands hold in a type. `repeats` lets indices occur twice."""
-    source = np.random.default_rng([seed, *row.name.encode()])
-    short = KIND_NAMES[row.kind] not in ("elementwise", "composite")
+    source = np.random.default_rng([seed, *op.name.encode()])
+    short = KIND_NAMES[op.kind] not in ("elementwise", "composite")
     arrays: list[Array] = []
     for number, (shape, domain) in enumerate(zip(sample.shapes, sample.domains, strict=True)):
-        kind = operand_type(row, number, domain, dtype)
+        kind = operand_type(op, number, domain, dtype)
         if domain == "special":
             arrays.append(np.resize(special_values(kind), shape))
         elif domain == "index":
-            arrays.append(_indices(row, sample, arrays[0].shape, shape, source, repeats))
+            arrays.append(_indices(op, sample, arrays[0].shape, shape, source, repeats))
         elif domain == "factor" or domain == "boolean":
             arrays.append(_chosen(domain, shape, kind, source))
         else:
@@ -171,11 +171,11 @@ def points(
     return arrays
 
 
-def operand_type(row: Primitive, number: int, domain: str, dtype: str) -> str:
+def operand_type(op: Primitive, number: int, domain: str, dtype: str) -> str:
     """The type of an operand where the row computes in `dtype`."""
     if domain == "index":
         return "int64"
-    return "bool" if row.rule == SELECT and number == 0 else dtype
+    return "bool" if op.rule == SELECT and number == 0 else dtype
 
 
 def special_values(dtype: str) -> Array:
@@ -189,15 +189,15 @@ def special_values(dtype: str) -> Array:
     return rounded([*_ANY_FLOAT, *_EDGES[dtype]], dtype)
 
 
-def special(row: Any, dtype: str) -> list[Sample]:
+def special(op: Any, dtype: str) -> list[Sample]:
     """A sample of an elementwise row where every pair of special values meets."""
-    if KIND_NAMES[row.kind] != "elementwise" or dtypes.by_name(dtype).category == 3:
+    if KIND_NAMES[op.kind] != "elementwise" or dtypes.by_name(dtype).category == 3:
         return []
-    if "counter" in row.samples:
+    if "counter" in op.samples:
         return []
     count = len(special_values(dtype))
     apart: tuple[Shape, ...] = ((count,), (count, 1), (2, 1, 1), (2, 1, 1, 1))
-    shapes = apart[: len(row.operands)][::-1]
+    shapes = apart[: len(op.operands)][::-1]
     return [Sample(shapes, ("special",) * len(shapes))]
 
 
@@ -246,15 +246,15 @@ def _reals(domain: str, shape: Shape, source: Any, number: int, short: bool) -> 
 
 
 def _indices(
-    row: Primitive, sample: Sample, base: Shape, shape: Shape, source: Any, repeats: bool
+    op: Primitive, sample: Sample, base: Shape, shape: Shape, source: Any, repeats: bool
 ) -> Array:
     axis = sample.params[0]
-    if row.name.startswith("resample"):  # a tap may point outside
+    if op.name.startswith("resample"):  # a tap may point outside
         return source.integers(-1, sample.params[1] + 1, shape)
     size = base[axis]
     if repeats or 0 in shape:
         return source.integers(0, max(size, 1), shape)
-    if row.name.startswith("take"):  # every slice is addressed by its own index
+    if op.name.startswith("take"):  # every slice is addressed by its own index
         count = int(np.prod(shape, dtype=np.int64))
         return source.permutation(max(size, count))[:count].reshape(shape) % size
     if len(shape) < len(base):  # one of each line
@@ -350,22 +350,22 @@ _LARGE: dict[str, tuple[Any, ...]] = {
 }
 
 
-def large(row: Any) -> list[Sample]:
+def large(op: Any) -> list[Sample]:
     """Samples big enough that threads share the work."""
-    kind = KIND_NAMES[row.kind]
+    kind = KIND_NAMES[op.kind]
     if kind == "elementwise":
-        return [Sample((_GRID,) * len(row.operands), tuple(row.samples))]
-    if kind == "reduce" or row.name in ("max", "min", "max_all", "min_all", "median"):
+        return [Sample((_GRID,) * len(op.operands), tuple(op.samples))]
+    if kind == "reduce" or op.name in ("max", "min", "max_all", "min_all", "median"):
         choices = [((1,), False), ((0,), False), ((0, 1), True)]
-        return [_declared(row, (_GRID, params)) for params in choices]
-    if row.name == "order":
-        return [_declared(row, (_GRID, params)) for params in ((0, 300, True), (1, 9, False))]
-    if row.name == "running_place":
-        return [_declared(row, (_GRID, params)) for params in ((0, True), (1, False))]
-    if kind == "scan" and len(row.operands) == 1 or row.name in ("softmax", "log_softmax"):
-        return [_declared(row, (_GRID, (axis,))) for axis in (0, 1)]
-    function_of_elements = (*((_GRID,) * len(row.operands)), None)
-    return [_declared(row, _LARGE.get(row.name, function_of_elements))]
+        return [_declared(op, (_GRID, params)) for params in choices]
+    if op.name == "order":
+        return [_declared(op, (_GRID, params)) for params in ((0, 300, True), (1, 9, False))]
+    if op.name == "running_place":
+        return [_declared(op, (_GRID, params)) for params in ((0, True), (1, False))]
+    if kind == "scan" and len(op.operands) == 1 or op.name in ("softmax", "log_softmax"):
+        return [_declared(op, (_GRID, (axis,))) for axis in (0, 1)]
+    function_of_elements = (*((_GRID,) * len(op.operands)), None)
+    return [_declared(op, _LARGE.get(op.name, function_of_elements))]
 
 
 __all__ = [

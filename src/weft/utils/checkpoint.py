@@ -24,7 +24,7 @@ from weft.engine.frontend.resolve import edge_for, value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import tape as tapes
-from weft.engine.ir.primitive import COMPOSITE, SCALAR_ROW, VIEW
+from weft.engine.ir.primitive import COMPOSITE, SCALAR_OP, VIEW
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError
 from weft.utils.checkpoint_extras import (
     DefaultDeviceType,
@@ -128,7 +128,7 @@ class _Selective:
     def ask(self, node: Node) -> None:
         """Called for each operation when it is recorded; a view is what it shows. Errors: TypeError on an answer that
         is none."""
-        if node.row.kind in (VIEW, COMPOSITE):
+        if node.op.kind in (VIEW, COMPOSITE):
             if node.inputs:
                 self.keeps[node] = self.keeps.get(node.inputs[0], False)
             return
@@ -137,11 +137,11 @@ class _Selective:
         try:
             with weft.no_grad():
                 operands = [
-                    source.params if source.row is SCALAR_ROW else wrap_node(source)
+                    source.params if source.op is SCALAR_OP else wrap_node(source)
                     for source in node.inputs or ()
                 ]
                 context = SelectiveCheckpointContext(is_recompute=False, op_output=wrap_node(node))
-                answer = self.policy(context, node.row.name, *operands)
+                answer = self.policy(context, node.op.name, *operands)
         finally:
             mode.extra = inside
         if not isinstance(answer, (bool, CheckpointPolicy)):

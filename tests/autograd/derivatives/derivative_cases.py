@@ -15,13 +15,13 @@ import numpy as np
 import weft
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import KIND_NAMES
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.testing.recording import apply, tensor_of
 from weft.testing.samples import operand_type, points, samples
 
-ROWS = [row for row in TABLE.values() if row.differentiable]
+ALL_OPS = [op for op in OPS.values() if op.differentiable]
 DTYPES = ("float64", "complex128")
-ROW_TYPES = [(row, dtype) for row in ROWS for dtype in DTYPES if dtype in row.takes]
+OP_TYPES = [(op, dtype) for op in ALL_OPS for dtype in DTYPES if dtype in op.takes]
 
 
 class Case(NamedTuple):
@@ -37,32 +37,32 @@ class Case(NamedTuple):
         return [t.requires_grad_() for t in made] if requires_grad else made
 
 
-def cases(row: Any, dtype: str, count: int = 2, seed: int = 0) -> list[Case]:
+def cases(op: Any, dtype: str, count: int = 2, seed: int = 0) -> list[Case]:
     """The row at its first samples that are not empty: the shapes and params that it declares."""
-    chosen = [s for s in samples(row) if not any(0 in shape for shape in s.shapes)]
+    chosen = [s for s in samples(op) if not any(0 in shape for shape in s.shapes)]
     plain = [s for s in chosen if s.layout == "row-major"]
-    return [_case(row, sample, dtype, seed) for sample in plain[:count]]
+    return [_case(op, sample, dtype, seed) for sample in plain[:count]]
 
 
-def _case(row: Any, sample: Any, dtype: str, seed: int) -> Case:
-    last = len(row.vjps) - 1
-    which = [i for i in range(len(sample.shapes)) if row.vjps[min(i, last)] is not None]
-    arrays = points(row, sample, dtype, seed, repeats=False)
-    types = [operand_type(row, i, domain, dtype) for i, domain in enumerate(sample.domains)]
-    params = dtypes.by_name(dtype) if row.name == "cast" else sample.params
+def _case(op: Any, sample: Any, dtype: str, seed: int) -> Case:
+    last = len(op.vjps) - 1
+    which = [i for i in range(len(sample.shapes)) if op.vjps[min(i, last)] is not None]
+    arrays = points(op, sample, dtype, seed, repeats=False)
+    types = [operand_type(op, i, domain, dtype) for i, domain in enumerate(sample.domains)]
+    params = dtypes.by_name(dtype) if op.name == "cast" else sample.params
     fixed = [tensor_of(array, kind) for array, kind in zip(arrays, types, strict=True)]
 
     def function(*tensors: Any) -> Any:
         operands = list(fixed)
         for number, tensor in zip(which, tensors, strict=True):
             operands[number] = tensor
-        return apply(row, operands, params, sample.shape)
+        return apply(op, operands, params, sample.shape)
 
     return Case(function, [np.ascontiguousarray(arrays[i]) for i in which], str(sample))
 
 
-def kind(row: Any) -> str:
-    return KIND_NAMES[row.kind]
+def kind(op: Any) -> str:
+    return KIND_NAMES[op.kind]
 
 
 def cotangent(case: Case, seed: int = 1) -> Any:

@@ -11,34 +11,34 @@ from typing import Any
 
 import numpy as np
 import pytest
-from derivative_cases import ROW_TYPES, Case, cases, cotangent, drawn
+from derivative_cases import OP_TYPES, Case, cases, cotangent, drawn
 
 import weft
 from weft.autograd import forward_ad, gradcheck, gradgradcheck
 from weft.config import config
 
-every_row = pytest.mark.parametrize(
-    ("row", "dtype"),
-    [pytest.param(row, dtype, id=f"{row.name}-{dtype}") for row, dtype in ROW_TYPES],
+every_op = pytest.mark.parametrize(
+    ("op", "dtype"),
+    [pytest.param(op, dtype, id=f"{op.name}-{dtype}") for op, dtype in OP_TYPES],
 )
 STEP = {"eps": 1e-5, "atol": 1e-7, "rtol": 1e-6}
 
 
-@every_row
-def test_first_order(row: Any, dtype: str) -> None:
-    for case in cases(row, dtype):
+@every_op
+def test_first_order(op: Any, dtype: str) -> None:
+    for case in cases(op, dtype):
         assert gradcheck(case.function, case.tensors(), **STEP)
 
 
-@every_row
-def test_second_order(row: Any, dtype: str) -> None:
-    for case in cases(row, dtype, 1):
+@every_op
+def test_second_order(op: Any, dtype: str) -> None:
+    for case in cases(op, dtype, 1):
         assert gradgradcheck(case.function, case.tensors(), **STEP)
 
 
-@every_row
-def test_forward_mode(row: Any, dtype: str) -> None:
-    for case in cases(row, dtype):
+@every_op
+def test_forward_mode(op: Any, dtype: str) -> None:
+    for case in cases(op, dtype):
         options: dict[str, Any] = {"check_forward_ad": True, "check_backward_ad": False}
         assert gradcheck(case.function, case.tensors(), **options, **STEP)
 
@@ -46,10 +46,10 @@ def test_forward_mode(row: Any, dtype: str) -> None:
 # -- forward over reverse --------------------------------------------------------------------------------------------
 
 
-@every_row
-def test_forward_over_reverse(row: Any, dtype: str) -> None:
+@every_op
+def test_forward_over_reverse(op: Any, dtype: str) -> None:
     """The derivative of the gradient of <u, f> along v is the gradient of <u, df(v)>."""
-    for case in cases(row, dtype):
+    for case in cases(op, dtype):
         u = cotangent(case)
         moves = [drawn(array, 2 + i) for i, array in enumerate(case.arrays)]
         over_reverse, over_forward = (
@@ -59,7 +59,7 @@ def test_forward_over_reverse(row: Any, dtype: str) -> None:
         for one, other in zip(over_reverse, over_forward, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11, err_msg=case.name)
     options = dict.fromkeys(("check_rev_over_rev", "check_undefined_grad"), False)
-    first = cases(row, dtype, 1)[0]
+    first = cases(op, dtype, 1)[0]
     assert gradgradcheck(
         first.function, first.tensors(), check_fwd_over_rev=True, **options, **STEP
     )
@@ -103,10 +103,10 @@ def reverse_over_forward(case: Case, u: Any, moves: list[Any]) -> list[Any]:
 EXAMPLES = 3
 
 
-@every_row
-def test_vmap(row: Any, dtype: str) -> None:
+@every_op
+def test_vmap(op: Any, dtype: str) -> None:
     """Value, cotangents and tangent of each example, mapped over all arguments, and over each one alone."""
-    points = [cases(row, dtype, seed=seed) for seed in range(EXAMPLES)]
+    points = [cases(op, dtype, seed=seed) for seed in range(EXAMPLES)]
     for one, *others in zip(*points, strict=True):
         many = [one.arrays, *(other.arrays for other in others)]
         for mapped in [range(len(one.arrays)), *([i] for i in range(len(one.arrays)))]:

@@ -104,7 +104,7 @@ class Public:
         record = RECORDS.get(name) if _may_record(function) else None
         self.vectorcall = _enter if record is None else _enter_naming
         self.record = record
-        self.rows = {}
+        self.named_ops = {}
         self.spellings = None
         self.function = function
         self.unary = getattr(function, "unary", None)
@@ -295,12 +295,12 @@ def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cyt
     node: Node = tensor.edge
     if node.seq <= before or node.state != PENDING or node.quotient is not None:
         return
-    row = public.rows.get(node.row)
-    if row is None:
-        kept: cython.bint = node.row.name == "strided"
-        row = node.row if kept else core_hooks.named(node.row, public.record)
-        public.rows[node.row] = row
-    node.row = row
+    op = public.named_ops.get(node.op)
+    if op is None:
+        kept: cython.bint = node.op.name == "strided"
+        op = node.op if kept else core_hooks.named(node.op, public.record)
+        public.named_ops[node.op] = op
+    node.op = op
 
 
 @cython.cfunc

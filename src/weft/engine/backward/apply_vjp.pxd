@@ -14,4 +14,4 @@ cdef class At:
     cdef readonly tuple shape
 
 cdef list vjp_single(Node node, object g, bint create)
-cdef list vjp_rules(Primitive row, object g, At at, list inputs, object result, tuple edges)
+cdef list vjp_rules(Primitive op, object g, At at, list inputs, object result, tuple edges)

@@ -71,7 +71,7 @@ def vjp_single(node: Node, g, create: cython.bint) -> list:
     if mask >> RESULT_SHIFT & 1:
         result = saved_tensor(node, RESULT_SHIFT, node if create else None)
     at: At = At(node.params, shapes, node.shape)
-    return vjp_rules(node.row, g, at, inputs, result, node.edges)
+    return vjp_rules(node.op, g, at, inputs, result, node.edges)
 
 
 def vjp_record(node: Node, g, create: cython.bint) -> list:
@@ -87,7 +87,7 @@ def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
         if again is not None:
             return again
     if index == RESULT_SHIFT:
-        if node.quotient is None and node.row.kind != _composite:
+        if node.quotient is None and node.op.kind != _composite:
             return wrap(node, edge)
         return wrap(batched_residuals.saved_result(node), edge)
     if node.quotient is None:
@@ -96,41 +96,41 @@ def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
 
 
 @cython.cfunc
-def vjp_rules(row: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
+def vjp_rules(op: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
     """Apply a row's derivative rules to an arriving cotangent, for the inputs that have an edge; sums undo
     broadcasting."""
-    if row.kind == _macro:
-        return _vjp_macro(row, g, at, inputs, result, edges)
-    return _apply_rules(row, g, at, inputs, result, edges)
+    if op.kind == _macro:
+        return _vjp_macro(op, g, at, inputs, result, edges)
+    return _apply_rules(op, g, at, inputs, result, edges)
 
 
 @cython.cfunc
-def _vjp_macro(row: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
+def _vjp_macro(op: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
     """The rules of a macro compute again what it is made of: kept out of batches, equal primitives are found there."""
     newest: cython.longlong = last_sequence()
-    parts: list = _apply_rules(row, g, at, inputs, result, edges)
+    parts: list = _apply_rules(op, g, at, inputs, result, edges)
     leave_alone(newest)
     return parts
 
 
 @cython.cfunc
-def _apply_rules(row: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
+def _apply_rules(op: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
     count: cython.Py_ssize_t = len(edges)
-    if len(row.operands) == 1 and count != 1 or row.name == "cat":
+    if len(op.operands) == 1 and count != 1 or op.name == "cat":
         return [
             None if edge is None else part
-            for part, edge in zip(row.vjps[0](g, at), edges, strict=True)
+            for part, edge in zip(op.vjps[0](g, at), edges, strict=True)
         ]
     parts: list = [None] * count
     direct: cython.bint = not current_tape().mode.grad
     index: cython.Py_ssize_t
     for index in range(count):
-        rule = row.vjps[index]
+        rule = op.vjps[index]
         if edges[index] is None or rule is None:
             continue
-        part = vjp_direct_of(row, index, g, at.shape, inputs, result) if direct else None
+        part = vjp_direct_of(op, index, g, at.shape, inputs, result) if direct else None
         if part is None:
-            part = _apply_rule(rule, g, row.residuals[index], at, inputs, result)
+            part = _apply_rule(rule, g, op.residuals[index], at, inputs, result)
         if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
             part = sum_to(part, at.shapes[index])
         parts[index] = part
@@ -156,7 +156,7 @@ def _apply_rule(rule, g, saves: tuple, at: At, inputs: list, result):
 
 
 def vjp_for(
-    row: Primitive, g, params, shapes: tuple, shape: tuple, inputs: list, result, wanted: tuple
+    op: Primitive, g, params, shapes: tuple, shape: tuple, inputs: list, result, wanted: tuple
 ):
     """`vjp_rules` for interpreted callers, for the inputs that are wanted (not None)."""
-    return vjp_rules(row, g, At(params, shapes, shape), inputs, result, wanted)
+    return vjp_rules(op, g, At(params, shapes, shape), inputs, result, wanted)

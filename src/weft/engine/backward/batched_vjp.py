@@ -21,14 +21,14 @@ from cython.cimports.weft.engine.pipeline.batching.segment_gather import gather
 from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.engine.ir.primitive import SCALAR_OP, VIEW
 from weft.engine.pipeline.batching.operand_packing import row_of
 from weft.ops.primitives import full, reshape, slice_axis
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_cat_row, _put_row = TABLE["cat"], TABLE["put"]
+_cat_op, _put_op = OPS["cat"], OPS["put"]
 
 
 @cython.final
@@ -79,7 +79,7 @@ class Group:
             number = self.members.items[row]
             if number >= 0:
                 self.members.items[rows.count] = number
-                self.known[number].place = cython.cast(cython.int, rows.count)
+                self.known[number].member = cython.cast(cython.int, rows.count)
                 self.left += self.known[number].consumers
                 push(rows, row)
         every: cython.bint = rows.count == self.members.count
@@ -242,7 +242,7 @@ class Group:
         zeros: Node = value(part).inputs[0]
         params: tuple = (first.params[0], contiguous_strides(shape))
         block: Node = new_node(
-            _put_row, (zeros, gathered), params, shape, count_elements(shape), first.dtype, None
+            _put_op, (zeros, gathered), params, shape, count_elements(shape), first.dtype, None
         )
         return wrap(block, None)
 
@@ -410,10 +410,10 @@ def join_blocks(parts: list, shape: tuple) -> list:
     axis: tuple = (len(shape) - 1,)
     inputs: list = []
     for _, _, block in blocks:
-        joined: cython.bint = block.row.code == _cat_row.code and block.params == axis
+        joined: cython.bint = block.op.code == _cat_op.code and block.params == axis
         inputs.extend(block.inputs if joined and block.state == PENDING else (block,))
     whole: Node = new_node(
-        _cat_row, tuple(inputs), axis, shape, count_elements(shape), part._dtype, None
+        _cat_op, tuple(inputs), axis, shape, count_elements(shape), part._dtype, None
     )
     return [wrap(whole, None)]
 
@@ -422,16 +422,16 @@ def join_blocks(parts: list, shape: tuple) -> list:
 def is_zero(node: Node) -> cython.bint:
     """Whether a value is zeros, or a view of the number."""
     while (
-        node.row.kind == VIEW and node.inputs
+        node.op.kind == VIEW and node.inputs
     ):  # a view that is computed has let go of its operand
         node = node.inputs[0]
-    return node.row is SCALAR_ROW and node.params == 0
+    return node.op is SCALAR_OP and node.params == 0
 
 
 @cython.cfunc
 def _is_block(node: Node, shape: tuple) -> cython.bint:
     """Whether a value is a piece of the last dimension, in zeros."""
-    if node.row.code != _put_row.code or node.state != PENDING or node.shape != shape:
+    if node.op.code != _put_op.code or node.state != PENDING or node.shape != shape:
         return False
     if node.quotient is not None:
         return False

@@ -35,9 +35,9 @@ def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     for part in parts:
         node = value_of(part)
         free = node.state == PENDING_STATE and node.quotient is None
-        fits = _FITS.get(node.row.name) if free else None
+        fits = _FITS.get(node.op.name) if free else None
         if fits is not None and fits(node, shape):
-            kinds[node.row.name].append(_Operation(part, node))
+            kinds[node.op.name].append(_Operation(part, node))
         else:
             others.append(part)
     for name, alike in kinds.items():
@@ -150,7 +150,7 @@ def _join_products(alike: list[Any], shape: tuple[int, ...]) -> list[Any]:
 
 def _turned_from(node: Any) -> Any:
     """What a pending matrix is the transpose of; None where it is not recorded as one."""
-    turned = node.row.name == "permute" and node.params == (1, 0)
+    turned = node.op.name == "permute" and node.params == (1, 0)
     free = node.state == PENDING_STATE and node.quotient is None
     return wrap_node(node.inputs[0]) if turned and free else None
 

@@ -32,11 +32,11 @@ _SPREAD = cython.declare(cython.uint, 0x9E3779B1)
 
 @cython.cfunc
 @cython.inline
-def _rules(row: Primitive) -> tuple:
+def _rules(op: Primitive) -> tuple:
     """The rules of a row as rows, for each operand; None where the row is of a kind that has none."""
-    if row.direct is None and row.kind == _elementwise:
-        row.direct = direct_vjps(row)
-    return row.direct
+    if op.direct is None and op.kind == _elementwise:
+        op.direct = direct_vjps(op)
+    return op.direct
 
 
 @cython.cfunc
@@ -54,7 +54,7 @@ def _fits(g: Tensor, dtype: DType, shape: tuple) -> cython.bint:
 def vjp_direct(node: Node, g, shapes: tuple) -> list:
     """The cotangents of one node's inputs, of these shapes; None where the rule of one that has an edge is more than a
     row."""
-    rules: tuple = _rules(node.row)
+    rules: tuple = _rules(node.op)
     edges: tuple = node.edges
     index: cython.Py_ssize_t
     if rules is None or not _fits(g, node.dtype, node.shape):
@@ -66,7 +66,7 @@ def vjp_direct(node: Node, g, shapes: tuple) -> list:
     for index in range(len(edges)):
         if edges[index] is not None:
             rule: DirectVjp = rules[index]
-            part: Tensor = g if rule.row is None else _vjp_of(rule, node, index, g)
+            part: Tensor = g if rule.op is None else _vjp_of(rule, node, index, g)
             if part is None:
                 return None
             parts[index] = part if part._shape is shapes[index] else sum_to(part, shapes[index])
@@ -90,20 +90,20 @@ def _vjp_of(rule: DirectVjp, node: Node, index: cython.Py_ssize_t, g: Tensor) ->
         if source.dtype is not node.dtype:
             return None
         sources[place] = source
-    return _recorded(rule.row, node.row, index, sources, node.shape, node.numel)
+    return _recorded(rule.op, node.op, index, sources, node.shape, node.numel)
 
 
 @cython.cfunc
 def vjp_direct_of(
-    row: Primitive, index: cython.Py_ssize_t, g, shape: tuple, inputs: list, result
+    op: Primitive, index: cython.Py_ssize_t, g, shape: tuple, inputs: list, result
 ) -> object:
     """The cotangent of one input of a value of this shape, from tensors; None where the rule is more than a row."""
-    rules: tuple = _rules(row)
+    rules: tuple = _rules(op)
     arriving: Tensor = g
     if rules is None or rules[index] is None or not _fits(arriving, arriving._dtype, shape):
         return None
     rule: DirectVjp = rules[index]
-    if rule.row is None:
+    if rule.op is None:
         return g
     sources: list = [None] * rule.count
     place: cython.Py_ssize_t
@@ -115,13 +115,13 @@ def vjp_direct_of(
         if source._dtype is not arriving._dtype or source.strides is not None:
             return None
         sources[place] = value(source)
-    return _recorded(rule.row, row, index, sources, shape, count_elements(shape))
+    return _recorded(rule.op, op, index, sources, shape, count_elements(shape))
 
 
 @cython.cfunc
 def _recorded(
     made: Primitive,
-    row: Primitive,
+    op: Primitive,
     index: cython.Py_ssize_t,
     sources: list,
     shape: tuple,
@@ -141,7 +141,7 @@ def _recorded(
         inputs = tuple(sources)
     node: Node = append(current_tape(), made, inputs, None, shape, numel, first.dtype, None)
     if node.offset_in_code >= 0:
-        way: cython.uint = cython.cast(cython.uint, row.code * 8 + index + 1) * _SPREAD
+        way: cython.uint = cython.cast(cython.uint, op.code * 8 + index + 1) * _SPREAD
         node.offset_in_code ^= cython.cast(cython.int, way >> (WAY_SHIFT + 1) << WAY_SHIFT)
     part: Tensor = wrap(node, None)
     check_budget()

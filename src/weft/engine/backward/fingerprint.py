@@ -14,7 +14,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, RESULT_SHIFT, Node
-from cython.cimports.weft.engine.ir.primitive import scalar_row
+from cython.cimports.weft.engine.ir.primitive import scalar_op
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.replay.fingerprint import (
     Fingerprint,
@@ -93,7 +93,7 @@ class Outline(Discovery):
         reserve(key, len(node.shape) + 3)
         put(
             key,
-            cython.cast(cython.longlong, node.row.code)
+            cython.cast(cython.longlong, node.op.code)
             | cython.cast(cython.longlong, node.dtype.code) << 20
             | cython.cast(cython.longlong, node.params is not None) << 29
             | cython.cast(cython.longlong, node.payload is not None) << 30
@@ -120,7 +120,7 @@ class Outline(Discovery):
             for index in range(len(node.inputs)):
                 if is_saved(node.saved, index):
                     self.describe_value(node.inputs[index])
-        if node.row.kind == _composite and node.saved >> RESULT_SHIFT & 1:
+        if node.op.kind == _composite and node.saved >> RESULT_SHIFT & 1:
             if node.result is None:
                 return False
             self.describe_value(node.result)
@@ -138,7 +138,7 @@ class Outline(Discovery):
             self.outside += 1
             put(
                 key,
-                node.dtype.code | cython.cast(cython.longlong, node.row is scalar_row) << 8,
+                node.dtype.code | cython.cast(cython.longlong, node.op is scalar_op) << 8,
             )
             put_sizes(key, node.shape)
         put(key, node.count)
@@ -177,7 +177,7 @@ class Outline(Discovery):
             node: Node = value(tensor)
             self.cotangents.append(node)
             put(key, self.number_of(edge))
-            if node.row is scalar_row and type(node.params) is int and node.params == 1:
+            if node.op is scalar_op and type(node.params) is int and node.params == 1:
                 put(key, _ONE | node.dtype.code)
             elif node.state == DONE and node.buffer is not None:
                 self.describe_value(node)

@@ -3,8 +3,8 @@
 
 Where values are read in between, equal operations ran in a batch for each round, as `weft.map` has it; the walk comes
 after all of them. In come groups of executed members; out go what makes two of them equal (`likeness`), one group of
-all their members (`union`), and what a rule needs of it (`form_of_union`). Saved values are copied together, so batches
-that are large already stay apart.
+all their members (`union`), and what a rule needs of it (`form_of_union`). Saved values are copied
+together, so batches that are large already stay apart.
 """
 
 import cython
@@ -35,12 +35,12 @@ def likeness(group: Group):
         quotient.state != DONE
         or quotient.numel * quotient.dtype.itemsize > _MOST_BYTES
         or quotient.payload is None
-        or first.row.kind == COMPOSITE
+        or first.op.kind == COMPOSITE
         or group.ragged
     ):
         return None
     flags: tuple = quotient.info[0]
-    parts: list = [first.row.code, first.params, first.shape, first.dtype.code, first.saved, flags]
+    parts: list = [first.op.code, first.params, first.shape, first.dtype.code, first.saved, flags]
     # Recorded at the same place: what one step of a program does in two places would be gathered from both.
     parts.append((id(first.code), first.offset_in_code))
     index: cython.Py_ssize_t
@@ -98,7 +98,7 @@ def form_of_union(group: Group) -> Form:
     """What the rule needs for all members, saved values copied together."""
     first: Node = group.at(0)
     quotient: Node = group.quotient
-    row: Primitive = first.row
+    op: Primitive = first.op
     flags: tuple = quotient.info[0]
     count: cython.Py_ssize_t = group.members.count
     inputs: list = [None] * len(flags)
@@ -113,9 +113,9 @@ def form_of_union(group: Group) -> Form:
             )
     result = _saved(group, -1) if first.saved >> RESULT_SHIFT & 1 else None
     params = first.params
-    if row.batch is not None:
+    if op.batch is not None:
         own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
-        params = row.batch(first.params, own, flags, count)
+        params = op.batch(first.params, own, flags, count)
     return Form(params, tuple(shapes), (count, *quotient.shape[1:]), inputs, result, flags)
 
 

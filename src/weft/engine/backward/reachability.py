@@ -21,11 +21,11 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
 from weft._build.compiled import require
 from weft.engine.ir.primitive import COMPOSITE
 from weft.errors import GradientError
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_add_row = cython.declare(Primitive, TABLE["add"])
+_add_op = cython.declare(Primitive, OPS["add"])
 ALONE = 2  # so many observed records are pulled one by one, and none with others
 
 SECOND_TIME = (
@@ -41,7 +41,7 @@ def freed(node: Node):
     return GradientError(
         SECOND_TIME,
         expected="a graph that still has its saved values",
-        got=f"{node.row.grad_name}, recorded at {node.where}",
+        got=f"{node.op.grad_name}, recorded at {node.where}",
         fix="pass retain_graph=True to the first backward",
     )
 
@@ -56,7 +56,7 @@ def give_up(node: Node) -> cython.int:
         drop_inputs(node)
         node.quotient = None
         note_idle(node)
-    if node.row.kind == COMPOSITE:
+    if node.op.kind == COMPOSITE:
         node.inputs = None
         node.result = None
         node.quotient = None
@@ -367,7 +367,7 @@ class Discovery:
 @cython.exceptval(check=False)
 def is_sum(node: Node) -> cython.bint:
     """Whether a node is a batch's row that begins with other sums, and nobody sees its gradients by themselves."""
-    if node.row is not _add_row or node.quotient is None or node.observers is not None:
+    if node.op is not _add_op or node.quotient is None or node.observers is not None:
         return False
     edge = node.edges[0]
     return isinstance(edge, Node) and goes_on(cython.cast(Node, edge))

@@ -23,12 +23,12 @@ from weft._build.compiled import require
 from weft.engine.backward import merge_batches
 from weft.engine.ir.view_transform import SPARSE
 from weft.engine.pipeline.batching import batched_residuals
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_add_row = cython.declare(Primitive, TABLE["add"])
-_stack_row = cython.declare(Primitive, TABLE["stack"])
+_add_op = cython.declare(Primitive, OPS["add"])
+_stack_op = cython.declare(Primitive, OPS["stack"])
 _sparse = cython.declare(cython.int, SPARSE)
 
 
@@ -189,7 +189,7 @@ class Settling(Discovery):
         number: cython.int = self.known[target].group
         if number >= 0:
             group: Group = self.groups[number]
-            return group.add(self.known[target].place, _as_dense(tensor), row)
+            return group.add(self.known[target].member, _as_dense(tensor), row)
         current = cython.cast(object, self.known[target].record)
         if not isinstance(current, AccumulateGrad):
             tensor = _as_dense(tensor)
@@ -246,7 +246,7 @@ class Settling(Discovery):
     def takes_rows(self, node: Node, create: cython.bint, watched) -> cython.bint:
         """Whether the operands of a node are the rows of its value, whose cotangents need no nodes of their own."""
         return (
-            node.row.code == _stack_row.code
+            node.op.code == _stack_op.code
             and node.params[0] == 0
             and node.observers is None
             and not create
@@ -267,7 +267,7 @@ class Settling(Discovery):
         """Whether members of a batch are sums of more than two rows."""
         first: Node = group.at(0)
         place: cython.Py_ssize_t
-        if first.row is not _add_row:
+        if first.op is not _add_op:
             return False
         for place in range(group.members.count):
             if self.operands(group.members.items[place]) > 2:
@@ -351,10 +351,10 @@ class Settling(Discovery):
     @cython.cfunc
     def settle_below(self, number: cython.int) -> cython.void:
         """A record is done: one consumer less for each that its edges lead to."""
-        place: cython.Py_ssize_t
-        for place in range(self.known[number].first, self.known[number + 1].first):
-            if self.targets.items[place] >= 0:
-                self.settle(self.targets.items[place])
+        edge: cython.Py_ssize_t
+        for edge in range(self.known[number].first, self.known[number + 1].first):
+            if self.targets.items[edge] >= 0:
+                self.release_if_done(self.targets.items[edge])
 
     @cython.cfunc
     def ready(self, current) -> cython.void:

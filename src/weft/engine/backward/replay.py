@@ -89,7 +89,7 @@ def _may_replay(tape: Tape) -> cython.bint:
 def _look(tape: Tape, roots: list) -> cython.longlong:
     """What walks that may be equal have in common at first sight: a graph is described only where they have."""
     edge = cython.cast(tuple, roots[0])[0]
-    code: cython.longlong = cython.cast(Node, edge).row.code if isinstance(edge, Node) else -1
+    code: cython.longlong = cython.cast(Node, edge).op.code if isinstance(edge, Node) else -1
     look: cython.ulonglong = mix(len(roots), code)
     look = mix(mix(look, tape.count), tape.pending_bytes)
     return cython.cast(cython.longlong, look >> 1)

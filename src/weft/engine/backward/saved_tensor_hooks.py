@@ -18,7 +18,7 @@ from weft.engine.frontend.views import alias_of
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad
 from weft.engine.ir.node import RESULT_BIT
-from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.residuals import give_up_save
 from weft.engine.pipeline.batching import batched_residuals
 from weft.errors import ArgumentTypeError, GradientError, MutationError
@@ -83,7 +83,7 @@ def pack_one(node: Any, index: int, pair: Pair) -> None:
         saved = batched_residuals.saved_result(node)
     else:
         saved = batched_residuals.saved_input(node, index)
-        if saved.row is SCALAR_ROW:
+        if saved.op is SCALAR_OP:
             return
     tensor = wrap_node(saved)
     packed = apply_pack(tensor, pair)

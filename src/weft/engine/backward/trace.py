@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import scalar_row
+from cython.cimports.weft.engine.ir.primitive import scalar_op
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.replay.cache import Cache
@@ -195,7 +195,7 @@ class WalkRecorder(Recorder):
         if number is not None:
             return number
         code = self.places.get(source)
-        if code is None and source.row is scalar_row:
+        if code is None and source.op is scalar_op:
             code = _code(NUMBER, 0, len(trace.constants))
             trace.constants.append(wrap(source, None))
         if code is None:
@@ -221,7 +221,7 @@ class WalkRecorder(Recorder):
                 self.leaves[record] = number
                 continue
             node = cython.cast(Node, record)
-            if node.row.kind != _composite:
+            if node.op.kind != _composite:
                 places.setdefault(node, _code(RECORD, 0, number))
             elif node.result is not None:
                 places.setdefault(node.result, _code(RESULT, 0, number))

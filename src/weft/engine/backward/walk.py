@@ -309,7 +309,7 @@ class Walk(Settling):
         if g is not None:
             start: object = self.place()
             parts = vjp_rules(
-                first.row,
+                first.op,
                 g,
                 At(form.params, form.shapes, form.shape),
                 form.inputs,
@@ -367,7 +367,7 @@ class Walk(Settling):
             return
         count: cython.Py_ssize_t = group.members.count
         quotient: Node = group.quotient
-        plain: cython.bint = group.at(0).row.kind != COMPOSITE
+        plain: cython.bint = group.at(0).op.kind != COMPOSITE
         place: cython.Py_ssize_t
         flagged: cython.Py_ssize_t = 0
         for place in range(count):
@@ -481,7 +481,7 @@ def _may_join(parts: list) -> cython.bint:
     """Whether there are two contributions of a kind that `combine_accumulations` brings together."""
     count: cython.int = 0
     for part in parts:
-        kind: cython.int = value(part).row.kind
+        kind: cython.int = value(part).op.kind
         count += kind in (_region, _contract, _reduce)
     return count > 1
 

@@ -1,29 +1,29 @@
 from weft.engine.ir.primitive cimport Primitive
 
 # Primitives that operators record.
-cdef Primitive abs_row
-cdef Primitive add_row
-cdef Primitive bitwise_and_row
-cdef Primitive bitwise_left_shift_row
-cdef Primitive bitwise_or_row
-cdef Primitive bitwise_right_shift_row
-cdef Primitive bitwise_xor_row
-cdef Primitive cast_row
-cdef Primitive div_row
-cdef Primitive eq_row
-cdef Primitive floor_divide_row
-cdef Primitive ge_row
-cdef Primitive gt_row
-cdef Primitive le_row
-cdef Primitive lt_row
-cdef Primitive mul_row
-cdef Primitive ne_row
-cdef Primitive permute_row
-cdef Primitive put_row
-cdef Primitive remainder_row
-cdef Primitive rsub_row
-cdef Primitive strided_row
-cdef Primitive sub_row
+cdef Primitive abs_op
+cdef Primitive add_op
+cdef Primitive bitwise_and_op
+cdef Primitive bitwise_left_shift_op
+cdef Primitive bitwise_or_op
+cdef Primitive bitwise_right_shift_op
+cdef Primitive bitwise_xor_op
+cdef Primitive cast_op
+cdef Primitive div_op
+cdef Primitive eq_op
+cdef Primitive floor_divide_op
+cdef Primitive ge_op
+cdef Primitive gt_op
+cdef Primitive le_op
+cdef Primitive lt_op
+cdef Primitive mul_op
+cdef Primitive ne_op
+cdef Primitive permute_op
+cdef Primitive put_op
+cdef Primitive remainder_op
+cdef Primitive rsub_op
+cdef Primitive strided_op
+cdef Primitive sub_op
 
 # Values and functions of higher layers. A name that is not here does not compile.
 cdef object device

@@ -13,33 +13,33 @@ require(__name__, cython.compiled)
 
 def bind_primitives(table, floor_divide, rsub):
     """Called once: primitives of the op table, and two that operators have to themselves."""
-    global abs_row, add_row, bitwise_and_row, bitwise_left_shift_row, bitwise_or_row
-    global bitwise_right_shift_row, bitwise_xor_row, cast_row, div_row, eq_row, floor_divide_row
-    global ge_row, gt_row, le_row, lt_row, mul_row, ne_row, permute_row, put_row, remainder_row
-    global rsub_row, strided_row, sub_row
-    abs_row = table["abs"]
-    add_row = table["add"]
-    bitwise_and_row = table["bitwise_and"]
-    bitwise_left_shift_row = table["bitwise_left_shift"]
-    bitwise_or_row = table["bitwise_or"]
-    bitwise_right_shift_row = table["bitwise_right_shift"]
-    bitwise_xor_row = table["bitwise_xor"]
-    cast_row = table["cast"]
-    div_row = table["div"]
-    eq_row = table["eq"]
-    floor_divide_row = floor_divide
-    ge_row = table["ge"]
-    gt_row = table["gt"]
-    le_row = table["le"]
-    lt_row = table["lt"]
-    mul_row = table["mul"]
-    ne_row = table["ne"]
-    permute_row = table["permute"]
-    put_row = table["put"]
-    remainder_row = table["remainder"]
-    rsub_row = rsub
-    strided_row = table["strided"]
-    sub_row = table["sub"]
+    global abs_op, add_op, bitwise_and_op, bitwise_left_shift_op, bitwise_or_op
+    global bitwise_right_shift_op, bitwise_xor_op, cast_op, div_op, eq_op, floor_divide_op
+    global ge_op, gt_op, le_op, lt_op, mul_op, ne_op, permute_op, put_op, remainder_op
+    global rsub_op, strided_op, sub_op
+    abs_op = table["abs"]
+    add_op = table["add"]
+    bitwise_and_op = table["bitwise_and"]
+    bitwise_left_shift_op = table["bitwise_left_shift"]
+    bitwise_or_op = table["bitwise_or"]
+    bitwise_right_shift_op = table["bitwise_right_shift"]
+    bitwise_xor_op = table["bitwise_xor"]
+    cast_op = table["cast"]
+    div_op = table["div"]
+    eq_op = table["eq"]
+    floor_divide_op = floor_divide
+    ge_op = table["ge"]
+    gt_op = table["gt"]
+    le_op = table["le"]
+    lt_op = table["lt"]
+    mul_op = table["mul"]
+    ne_op = table["ne"]
+    permute_op = table["permute"]
+    put_op = table["put"]
+    remainder_op = table["remainder"]
+    rsub_op = rsub
+    strided_op = table["strided"]
+    sub_op = table["sub"]
 
 
 def bind(functions):

@@ -7,7 +7,7 @@ Nothing that was recorded changes: the old value stays with whoever reads or sav
 
 import cython
 from cython.cimports.weft.engine.dispatch import core_hooks
-from cython.cimports.weft.engine.dispatch.core_hooks import put_row
+from cython.cimports.weft.engine.dispatch.core_hooks import put_op
 from cython.cimports.weft.engine.frontend.meta import check_write, is_meta
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.frontend.recorder import cast, check_budget
@@ -180,7 +180,7 @@ def _put_region(tensor: Tensor, storage: Storage, new: Node) -> cython.void:
     root: Node = storage.node
     params = (tensor.offset, logical_strides(tensor))
     replace_node(
-        storage, new_node(put_row, (root, new), params, root.shape, root.numel, root.dtype, None)
+        storage, new_node(put_op, (root, new), params, root.shape, root.numel, root.dtype, None)
     )
 
 
@@ -247,7 +247,7 @@ def _move_edges(tensor: Tensor, new: Tensor, region) -> cython.void:
     edge = edge_of(new)
     if tensor.base is not None or edge is None:
         node: Node = new_node(
-            put_row,
+            put_op,
             None,
             region,
             base._shape,

@@ -28,12 +28,12 @@ cdef inline void hide(tuple part) noexcept:
     if part is not None and tracked(<void*>part):
         PyObject_GC_UnTrack(<void*>part)
 
-cdef Node new_node(Primitive row, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
-cdef Node append(Tape tape, Primitive row, tuple inputs, object params, tuple shape, long long numel,
+cdef Node new_node(Primitive op, tuple inputs, object params, tuple shape, long long numel, DType dtype, tuple edges)
+cdef Node append(Tape tape, Primitive op, tuple inputs, object params, tuple shape, long long numel,
                  DType dtype, tuple edges)
-cdef Node append_again(Tape tape, Primitive row, tuple inputs, object params, tuple shape, long long numel,
+cdef Node append_again(Tape tape, Primitive op, tuple inputs, object params, tuple shape, long long numel,
                        DType dtype, object code, int place)
-cdef Node new_record(Primitive row, object params, tuple shape, long long numel, DType dtype, tuple edges,
+cdef Node new_record(Primitive op, object params, tuple shape, long long numel, DType dtype, tuple edges,
                      tuple payload, Node beside)
 cdef void show_records(Node record, Node root)
 cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)

@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.free_list import keep, reuse, revive, take, zero
 from cython.cimports.weft.engine.ir.index_range import within
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, Node
-from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_row, value_row
+from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_op, value_op
 from cython.cimports.weft.engine.ir.residuals import acquire_saves, release_saves
 from cython.cimports.weft.engine.ir.tape import (
     Tape,
@@ -146,7 +146,7 @@ keep_in_order(cython.address(_dead_nodes))
 
 @cython.cfunc
 @cython.inline
-def _blank(row: Primitive, shape: tuple, numel: cython.longlong, dtype: DType) -> Node:
+def _blank(op: Primitive, shape: tuple, numel: cython.longlong, dtype: DType) -> Node:
     global _live
     node: Node
     if _dead_nodes.count > 0:
@@ -156,7 +156,7 @@ def _blank(row: Primitive, shape: tuple, numel: cython.longlong, dtype: DType) -
         node = Node.__new__(Node)
     _live += 1
     node.seq = next_sequence()
-    node.row = row
+    node.op = op
     node.shape = shape
     node.numel = numel
     node.dtype = dtype
@@ -178,7 +178,7 @@ def _place(node: Node) -> cython.void:
 
 @cython.cfunc
 def new_node(
-    row: Primitive,
+    op: Primitive,
     inputs: tuple,
     params,
     shape: tuple,
@@ -187,13 +187,13 @@ def new_node(
     edges: tuple,
 ) -> Node:
     """Append one operation to the calling thread's tape."""
-    return append(current_tape(), row, inputs, params, shape, numel, dtype, edges)
+    return append(current_tape(), op, inputs, params, shape, numel, dtype, edges)
 
 
 @cython.cfunc
 def append(
     tape: Tape,
-    row: Primitive,
+    op: Primitive,
     inputs: tuple,
     params,
     shape: tuple,
@@ -202,7 +202,7 @@ def append(
     edges: tuple,
 ) -> Node:
     """`new_node` for callers that have the tape of the calling thread at hand."""
-    node: Node = _blank(row, shape, numel, dtype)
+    node: Node = _blank(op, shape, numel, dtype)
     hide(shape)
     node.inputs = inputs
     hide(inputs)
@@ -216,16 +216,16 @@ def append(
         acquire_saves(node, edges)
     _place(node)
     link(tape, node)
-    if _danger or row.kind == INDEX or row.kind == SCATTER:
+    if _danger or op.kind == INDEX or op.kind == SCATTER:
         _judge(tape, node)
-    if ambient > 0 and row.kind != COMPOSITE and tape.running is None:
+    if ambient > 0 and op.kind != COMPOSITE and tape.running is None:
         packer(node)
     return node
 
 
 @cython.cfunc
 def new_record(
-    row: Primitive,
+    op: Primitive,
     params,
     shape: tuple,
     numel: cython.longlong,
@@ -236,7 +236,7 @@ def new_record(
 ) -> Node:
     """A gradient record without value inputs, so that it holds no memory, and on no tape. `payload` are the shapes of
     the inputs; `beside` is a record that the same call has made, or None."""
-    node: Node = _blank(row, shape, numel, dtype)
+    node: Node = _blank(op, shape, numel, dtype)
     hide(shape)
     node.params = params
     if isinstance(params, tuple):
@@ -249,7 +249,7 @@ def new_record(
         _place(node)
     else:
         node.offset_in_code, node.code = beside.offset_in_code, beside.code
-    if ambient > 0 and row.kind != COMPOSITE and current_tape().running is None:
+    if ambient > 0 and op.kind != COMPOSITE and current_tape().running is None:
         packer(node)
     return node
 
@@ -257,7 +257,7 @@ def new_record(
 @cython.cfunc
 def append_again(
     tape: Tape,
-    row: Primitive,
+    op: Primitive,
     inputs: tuple,
     params,
     shape: tuple,
@@ -268,7 +268,7 @@ def append_again(
 ) -> Node:
     """Append an operation without gradient edges that has been recorded like this before. The caller has looked for
     the user's code and place, and knows that nobody watches what is recorded."""
-    node: Node = _blank(row, shape, numel, dtype)
+    node: Node = _blank(op, shape, numel, dtype)
     node.inputs = inputs
     hide(inputs)
     if params is not None:
@@ -277,7 +277,7 @@ def append_again(
     if node.code is not code:
         node.code = code
     link(tape, node)
-    if _danger or row.kind == INDEX or row.kind == SCATTER:
+    if _danger or op.kind == INDEX or op.kind == SCATTER:
         _judge(tape, node)
     return node
 
@@ -297,7 +297,7 @@ def _judge(tape: Tape, node: Node) -> cython.int:
         if is_meta(source):
             _leave_without_data(node)
             return 0
-    if node.row.kind == INDEX or node.row.kind == SCATTER:
+    if node.op.kind == INDEX or node.op.kind == SCATTER:
         source = node.inputs[0]
         if not 0 <= node.params[0] < len(source.shape):
             raise _no_such_dimension(node)
@@ -328,7 +328,7 @@ def make_meta(dtype: DType, shape: tuple):
     """A node on the device meta: a shape and a dtype, without memory."""
     global _danger
     _danger = True  # from now on new nodes are looked at
-    node: Node = _blank(value_row, shape, count_elements(shape), dtype)
+    node: Node = _blank(value_op, shape, count_elements(shape), dtype)
     node.state = FAILED
     node.error = no_data
     return node
@@ -337,7 +337,7 @@ def make_meta(dtype: DType, shape: tuple):
 def _no_such_dimension(node: Node) -> DimensionError:
     rank: int = len(node.inputs[0].shape)
     return DimensionError(
-        f"{node.row.name}: Dimension out of range (expected to be in range of [{-max(rank, 1)}, {max(rank, 1) - 1}], "
+        f"{node.op.name}: Dimension out of range (expected to be in range of [{-max(rank, 1)}, {max(rank, 1) - 1}], "
         f"but got {node.params[0]})",
         expected=f"a dimension of a tensor of shape {list(node.inputs[0].shape)}",
         got=f"dim={node.params[0]}",
@@ -369,7 +369,7 @@ def show_records(record: Node, root: Node) -> cython.void:
 @cython.cfunc
 def new_value(dtype: DType, shape: tuple, buffer, offset: cython.longlong) -> Node:
     """A node that is done from the start: contiguous elements of a buffer."""
-    node: Node = _blank(value_row, shape, count_elements(shape), dtype)
+    node: Node = _blank(value_op, shape, count_elements(shape), dtype)
     node.state = DONE
     node.buffer = buffer
     node.offset = offset
@@ -390,7 +390,7 @@ def new_scalar(value, dtype: DType) -> Node:
             value = representable(value, dtype)
     elif type(value) is not bool:
         value = representable(value, dtype)
-    node: Node = _blank(scalar_row, (), 1, dtype)
+    node: Node = _blank(scalar_op, (), 1, dtype)
     node.state = DONE
     node.params = value
     return node
@@ -427,9 +427,9 @@ def representable(value, dtype: DType):
     return value
 
 
-def make_node(row: Primitive, inputs: tuple | None, params, shape: tuple, dtype: DType, edges=None):
+def make_node(op: Primitive, inputs: tuple | None, params, shape: tuple, dtype: DType, edges=None):
     """`new_node` for interpreted callers (schedule, tests)."""
-    return new_node(row, inputs, params, shape, count_elements(shape), dtype, edges)
+    return new_node(op, inputs, params, shape, count_elements(shape), dtype, edges)
 
 
 def make_value(dtype: DType, shape: tuple, buffer, offset: int):

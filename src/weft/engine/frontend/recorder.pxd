@@ -15,11 +15,11 @@ cdef enum:
     RULE_SELECT = 5
 
 cdef int check_budget() except -1
-cdef Tensor record_unary(Primitive row, Tensor x, object params)
-cdef object binary(Primitive row, object a, object b)
+cdef Tensor record_unary(Primitive op, Tensor x, object params)
+cdef object binary(Primitive op, object a, object b)
 cpdef cast(Tensor tensor, DType dtype)
-cpdef record(Primitive row, tuple tensors, object params, tuple shape, DType dtype)
-cpdef record_elementwise(Primitive row, tuple operands, object params)
+cpdef record(Primitive op, tuple tensors, object params, tuple shape, DType dtype)
+cpdef record_elementwise(Primitive op, tuple operands, object params)
 
 cdef DType _bool
 cdef long long _budget_nodes

@@ -7,7 +7,7 @@ decided here; what an op means is left to the op table, running to the pipeline.
 
 import cython
 from cython.cimports.weft.engine.dispatch import core_hooks
-from cython.cimports.weft.engine.dispatch.core_hooks import cast_row
+from cython.cimports.weft.engine.dispatch.core_hooks import cast_op
 from cython.cimports.weft.engine.frontend.node_factory import (
     append,
     count_elements,
@@ -122,7 +122,7 @@ def _same_shape(one: tuple, other: tuple) -> cython.bint:
 
 
 @cython.cfunc
-def binary(row: Primitive, a, b):
+def binary(op: Primitive, a, b):
     """Record an elementwise row on two operands, of which at least one is a tensor."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         x: Tensor = cython.cast(Tensor, a)
@@ -133,40 +133,40 @@ def binary(row: Primitive, a, b):
             and y.strides is None
             and 0 < x._dtype.category < 3
             and (
-                row.rule == RULE_PROMOTE
-                or row.rule == RULE_COMPARE
-                or (row.rule == RULE_TO_FLOAT and x._dtype.category >= 2)
+                op.rule == RULE_PROMOTE
+                or op.rule == RULE_COMPARE
+                or (op.rule == RULE_TO_FLOAT and x._dtype.category >= 2)
             )
         ):
             if _same_shape(x._shape, y._shape) or x._shape == y._shape:
-                return _record_pair(row, x, y, None)
-            return _record_pair(row, x, y, common_shape(x._shape, y._shape, row.name))
-        return record_elementwise(row, (a, b), None)
+                return _record_pair(op, x, y, None)
+            return _record_pair(op, x, y, common_shape(x._shape, y._shape, op.name))
+        return record_elementwise(op, (a, b), None)
     if isinstance(a, Tensor):
-        if (type(b) is float or type(b) is int) and _keeps_type(row, cython.cast(Tensor, a)):
-            return _record_scalar(row, cython.cast(Tensor, a), b, False)
-    elif (type(a) is float or type(a) is int) and _keeps_type(row, cython.cast(Tensor, b)):
-        return _record_scalar(row, cython.cast(Tensor, b), a, True)
+        if (type(b) is float or type(b) is int) and _keeps_type(op, cython.cast(Tensor, a)):
+            return _record_scalar(op, cython.cast(Tensor, a), b, False)
+    elif (type(a) is float or type(a) is int) and _keeps_type(op, cython.cast(Tensor, b)):
+        return _record_scalar(op, cython.cast(Tensor, b), a, True)
     if not _is_operand(a) or not _is_operand(b):
         pair = core_hooks.with_arrays(a, b)
         if pair is None:
-            return core_hooks.ask_operand(row.name, a, b)
-        return record_elementwise(row, pair, None)
-    return record_elementwise(row, (a, b), None)
+            return core_hooks.ask_operand(op.name, a, b)
+        return record_elementwise(op, pair, None)
+    return record_elementwise(op, (a, b), None)
 
 
 @cython.cfunc
 @cython.inline
-def need_type(row: Primitive, dtype: DType) -> cython.bint:
+def need_type(op: Primitive, dtype: DType) -> cython.bint:
     """Errors: DTypeError where a row has no kernel for an operand type."""
-    return True if row.types >> dtype.code & 1 else _refuse_type(row, dtype)
+    return True if op.types >> dtype.code & 1 else _refuse_type(op, dtype)
 
 
 @cython.cfunc
-def _refuse_type(row: Primitive, dtype: DType) -> cython.bint:
+def _refuse_type(op: Primitive, dtype: DType) -> cython.bint:
     raise DTypeError(
-        f"\"{row.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
-        expected=f"one of {', '.join(row.takes)}",
+        f"\"{op.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+        expected=f"one of {', '.join(op.takes)}",
         got=dtype.name,
         fix="convert the operand first, or take .abs() or .real of complex numbers",
     )
@@ -174,15 +174,15 @@ def _refuse_type(row: Primitive, dtype: DType) -> cython.bint:
 
 @cython.cfunc
 @cython.inline
-def _keeps_type(row: Primitive, x: Tensor) -> cython.bint:
+def _keeps_type(op: Primitive, x: Tensor) -> cython.bint:
     """Whether a real Python number leaves the operand's type as it is."""
     return (
         x._dtype.category >= 2
         and x.strides is None
         and (
-            row.rule == RULE_PROMOTE
-            or row.rule == RULE_TO_FLOAT
-            or (row.rule == RULE_COMPARE and x._dtype.category == 2)
+            op.rule == RULE_PROMOTE
+            or op.rule == RULE_TO_FLOAT
+            or (op.rule == RULE_COMPARE and x._dtype.category == 2)
         )
     )
 
@@ -208,14 +208,14 @@ def _outside(number, dtype: DType) -> cython.bint:
 
 
 @cython.cfunc
-def _record_wide(row: Primitive, operands: tuple):
+def _record_wide(op: Primitive, operands: tuple):
     """A row on a float16 and a number outside its range, in float32 as PyTorch computes it: the result is what has to
     fit. Loss scales and counts of elements are such numbers."""
     wide: list = [
         cast(operand, dtypes.float32) if isinstance(operand, Tensor) else operand
         for operand in operands
     ]
-    result: Tensor = record_elementwise(row, tuple(wide), None)
+    result: Tensor = record_elementwise(op, tuple(wide), None)
     if result._dtype is dtypes.float32:
         result = cast(result, dtypes.float16)
     layouts: list = [(x._shape, x.strides) for x in operands if isinstance(x, Tensor)]
@@ -224,19 +224,19 @@ def _record_wide(row: Primitive, operands: tuple):
 
 
 @cython.cfunc
-def _record_scalar(row: Primitive, x: Tensor, number, swapped: cython.bint) -> Tensor:
+def _record_scalar(op: Primitive, x: Tensor, number, swapped: cython.bint) -> Tensor:
     if _outside(number, x._dtype):
-        return _record_wide(row, (number, x) if swapped else (x, number))
-    need_type(row, x._dtype)
+        return _record_wide(op, (number, x) if swapped else (x, number))
+    need_type(op, x._dtype)
     a: Node = value(x)
     b: Node = new_scalar(number, x._dtype)
     edges: tuple = None
     tape: Tape = current_tape()
-    if tape.mode.grad and row.differentiable and row.rule != RULE_COMPARE and needs_grad(x):
+    if tape.mode.grad and op.differentiable and op.rule != RULE_COMPARE and needs_grad(x):
         edges = two(None, edge_of(x)) if swapped else two(edge_of(x), None)
-    dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
+    dtype: DType = _bool if op.rule == RULE_COMPARE else a.dtype
     node: Node = append(
-        tape, row, two(b, a) if swapped else two(a, b), None, a.shape, a.numel, dtype, edges
+        tape, op, two(b, a) if swapped else two(a, b), None, a.shape, a.numel, dtype, edges
     )
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
@@ -244,32 +244,32 @@ def _record_scalar(row: Primitive, x: Tensor, number, swapped: cython.bint) -> T
 
 
 @cython.cfunc
-def _record_pair(row: Primitive, x: Tensor, y: Tensor, shape: tuple | None) -> Tensor:
+def _record_pair(op: Primitive, x: Tensor, y: Tensor, shape: tuple | None) -> Tensor:
     """A row on two tensors of one dtype; `shape` is what they broadcast to, None where they have it."""
-    need_type(row, x._dtype)
+    need_type(op, x._dtype)
     a: Node = value(x)
     b: Node = value(y)
     edges: tuple = None
     tape: Tape = current_tape()
     if (
         tape.mode.grad
-        and row.differentiable
-        and row.rule != RULE_COMPARE
+        and op.differentiable
+        and op.rule != RULE_COMPARE
         and x._dtype.category >= 2
         and (needs_grad(x) or needs_grad(y))
     ):
         edges = two(edge_of(x), edge_of(y))
         if _inference_used:
-            core_hooks.check_saved(row, (x, y), edges)
-    dtype: DType = _bool if row.rule == RULE_COMPARE else a.dtype
+            core_hooks.check_saved(op, (x, y), edges)
+    dtype: DType = _bool if op.rule == RULE_COMPARE else a.dtype
     inputs: tuple = edges
     if edges is None or edges[0] is not a or edges[1] is not b:
         inputs = two(a, b)
     node: Node
     if shape is None:
-        node = append(tape, row, inputs, None, a.shape, a.numel, dtype, edges)
+        node = append(tape, op, inputs, None, a.shape, a.numel, dtype, edges)
     else:
-        node = append(tape, row, inputs, None, shape, count_elements(shape), dtype, edges)
+        node = append(tape, op, inputs, None, shape, count_elements(shape), dtype, edges)
         if edges is not None:
             node.payload = shapes_of(inputs)
     result: Tensor = wrap(node, node if edges is not None else None)
@@ -285,34 +285,34 @@ def _is_operand(other) -> cython.bint:
 
 
 @cython.ccall
-def record_elementwise(row: Primitive, operands: tuple, params):
+def record_elementwise(op: Primitive, operands: tuple, params):
     """Record an elementwise row: promote, cast, broadcast. `operands` are tensors and Python numbers."""
-    if len(operands) == 1 and row.dtype is None and isinstance(operands[0], Tensor):
+    if len(operands) == 1 and op.dtype is None and isinstance(operands[0], Tensor):
         x: Tensor = cython.cast(Tensor, operands[0])
         if x.strides is None and (
-            row.rule == RULE_PROMOTE or (row.rule == RULE_TO_FLOAT and x._dtype.category >= 2)
+            op.rule == RULE_PROMOTE or (op.rule == RULE_TO_FLOAT and x._dtype.category >= 2)
         ):
-            return record_unary(row, x, params)
-    dtype: DType = _compute_dtype(row, operands)
-    if _is_float16(dtype) and params is None and row.rule != RULE_SELECT:
+            return record_unary(op, x, params)
+    dtype: DType = _compute_dtype(op, operands)
+    if _is_float16(dtype) and params is None and op.rule != RULE_SELECT:
         for operand in operands:
             if _outside(operand, dtype):
-                return _record_wide(row, operands)
-    return _record_operands(row, operands, params, dtype)
+                return _record_wide(op, operands)
+    return _record_operands(op, operands, params, dtype)
 
 
 @cython.cfunc
-def record_unary(row: Primitive, x: Tensor, params) -> Tensor:
-    need_type(row, x._dtype)
+def record_unary(op: Primitive, x: Tensor, params) -> Tensor:
+    need_type(op, x._dtype)
     a: Node = value(x)
     edges: tuple = None
     tape: Tape = current_tape()
-    if tape.mode.grad and row.differentiable and a.dtype.category >= 2 and needs_grad(x):
+    if tape.mode.grad and op.differentiable and a.dtype.category >= 2 and needs_grad(x):
         edges = one(edge_of(x))
     inputs: tuple = edges
     if edges is None or edges[0] is not a:
         inputs = one(a)
-    node: Node = append(tape, row, inputs, params, a.shape, a.numel, a.dtype, edges)
+    node: Node = append(tape, op, inputs, params, a.shape, a.numel, a.dtype, edges)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result
@@ -340,17 +340,17 @@ def _shared_dtype(operands: tuple, first: cython.Py_ssize_t):
 
 
 @cython.cfunc
-def _compute_dtype(row: Primitive, operands: tuple):
-    dtype: DType = _shared_dtype(operands, 1 if row.rule == RULE_SELECT else 0)
+def _compute_dtype(op: Primitive, operands: tuple):
+    dtype: DType = _shared_dtype(operands, 1 if op.rule == RULE_SELECT else 0)
     if dtype is None:
-        dtype = _joined_dtype(row, operands)
-    if row.rule == RULE_TO_FLOAT and dtype.category < 2:
+        dtype = _joined_dtype(op, operands)
+    if op.rule == RULE_TO_FLOAT and dtype.category < 2:
         return dtypes.get_default()
-    if row.rule == RULE_LOGICAL:
+    if op.rule == RULE_LOGICAL:
         return dtypes.bool_
-    if row.rule == RULE_INTEGRAL and dtype.category > 1:
+    if op.rule == RULE_INTEGRAL and dtype.category > 1:
         raise DTypeError(
-            f"\"{row.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+            f"\"{op.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
             expected="integer or boolean tensors",
             got=dtype.name,
             fix="convert with .long() or .bool() first",
@@ -359,9 +359,9 @@ def _compute_dtype(row: Primitive, operands: tuple):
 
 
 @cython.cfunc
-def _joined_dtype(row: Primitive, operands: tuple):
+def _joined_dtype(op: Primitive, operands: tuple):
     pairs: list = []
-    first: cython.Py_ssize_t = 1 if row.rule == RULE_SELECT else 0
+    first: cython.Py_ssize_t = 1 if op.rule == RULE_SELECT else 0
     index: cython.Py_ssize_t
     for index in range(first, len(operands)):
         operand = operands[index]
@@ -378,14 +378,14 @@ def _joined_dtype(row: Primitive, operands: tuple):
 
 
 @cython.cfunc
-def _record_operands(row: Primitive, operands: tuple, params, dtype: DType):
+def _record_operands(op: Primitive, operands: tuple, params, dtype: DType):
     count: cython.Py_ssize_t = len(operands)
     nodes: list = [None] * count
     tensors: list = [None] * count
     layouts: list = []
     tape: Tape = current_tape()
     grad: cython.bint = False
-    tracked: cython.bint = tape.mode.grad and row.differentiable
+    tracked: cython.bint = tape.mode.grad and op.differentiable
     index: cython.Py_ssize_t
     shape: tuple = None
     same: cython.bint = True
@@ -394,7 +394,7 @@ def _record_operands(row: Primitive, operands: tuple, params, dtype: DType):
         operand = operands[index]
         if isinstance(operand, Tensor):
             tensor: Tensor = cython.cast(Tensor, operand)
-            if tensor._dtype is not dtype and not (row.rule == RULE_SELECT and index == 0):
+            if tensor._dtype is not dtype and not (op.rule == RULE_SELECT and index == 0):
                 tensor = cast(tensor, dtype)
             tensors[index] = tensor
             node: Node = value(tensor)
@@ -413,21 +413,21 @@ def _record_operands(row: Primitive, operands: tuple, params, dtype: DType):
             if shape is not None and shape != ():
                 same = same and True
     if not same:
-        shape = broadcast_shapes([layout[0] for layout in layouts], row.name)
+        shape = broadcast_shapes([layout[0] for layout in layouts], op.name)
     elif shape is None:
         shape = ()
     result_dtype: DType = (
-        dtypes.bool_ if row.rule == RULE_COMPARE or row.rule == RULE_LOGICAL else dtype
+        dtypes.bool_ if op.rule == RULE_COMPARE or op.rule == RULE_LOGICAL else dtype
     )
-    if row.dtype is not None:
-        result_dtype = row.dtype(params, dtype)
-    need_type(row, dtype)
+    if op.dtype is not None:
+        result_dtype = op.dtype(params, dtype)
+    need_type(op, dtype)
     edges: tuple = None
     if grad and result_dtype.category >= 2:
         edges = _edges(tensors)
         if _inference_used:
-            core_hooks.check_saved(row, tensors, edges)
-    node = new_node(row, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
+            core_hooks.check_saved(op, tensors, edges)
+    node = new_node(op, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
     if edges is not None and not same:
         node.payload = shapes_of(node.inputs)
     result: Tensor = wrap(node, node if edges is not None else None)
@@ -475,28 +475,28 @@ def cast(tensor: Tensor, dtype: DType):
     """Record a conversion; the tensor itself where the type is already right."""
     if tensor._dtype is dtype:
         return tensor
-    result: Tensor = record(cast_row, (tensor,), (tensor._dtype,), tensor._shape, dtype)
+    result: Tensor = record(cast_op, (tensor,), (tensor._dtype,), tensor._shape, dtype)
     result.strides = kept_strides(tensor._shape, tensor.strides)
     return result
 
 
 @cython.ccall
-def record(row: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
+def record(op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
     """Record one node of any row on tensors, with shape and dtype already decided."""
     if tensors:
-        need_type(row, cython.cast(Tensor, tensors[0])._dtype)
+        need_type(op, cython.cast(Tensor, tensors[0])._dtype)
     tape: Tape = current_tape()
     nodes: tuple = _values(tensors)
     grad: cython.bint = False
-    if tape.mode.grad and row.differentiable and dtype.category >= 2:
+    if tape.mode.grad and op.differentiable and dtype.category >= 2:
         for item in tensors:
             if needs_grad(cython.cast(Tensor, item)):
                 grad = True
                 break
     edges: tuple = _edges(tensors) if grad else None
     if edges is not None and _inference_used:
-        core_hooks.check_saved(row, tensors, edges)
-    node: Node = append(tape, row, nodes, params, shape, count_elements(shape), dtype, edges)
+        core_hooks.check_saved(op, tensors, edges)
+    node: Node = append(tape, op, nodes, params, shape, count_elements(shape), dtype, edges)
     if edges is not None:
         node.payload = shapes_of(nodes)
     result: Tensor = wrap(node, node if edges is not None else None)
@@ -505,11 +505,11 @@ def record(row: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
 
 
 @cython.ccall
-def record_gradient(row: Primitive, tensors: tuple, params, result: Tensor):
+def record_gradient(op: Primitive, tensors: tuple, params, result: Tensor):
     """Put one gradient record of a composite row behind an already computed, untracked result."""
     tape: Tape = current_tape()
     if ambient > 0 and tape.mode.duals is not None:
-        core_hooks.follow_composite(row, tensors, params, result)
+        core_hooks.follow_composite(op, tensors, params, result)
     if not tape.mode.grad or result._dtype.category < 2:
         return result
     grad: cython.bint = False
@@ -521,9 +521,9 @@ def record_gradient(row: Primitive, tensors: tuple, params, result: Tensor):
     nodes: list = [value(cython.cast(Tensor, item)) for item in tensors]
     edges: tuple = _edges(tensors)
     if _inference_used:
-        core_hooks.check_saved(row, tensors, edges)
+        core_hooks.check_saved(op, tensors, edges)
     node: Node = new_node(
-        row,
+        op,
         tuple(nodes),
         params,
         result._shape,

@@ -10,8 +10,8 @@ cdef enum:
 cdef Node stored(Tensor tensor)
 cdef int regenerate(Tensor tensor) except -1
 cdef object function_of(object edge)
-cdef DType viewed_dtype(Primitive row, DType dtype)
-cdef object view_edge(Primitive row, object params, tuple shape, tuple target, DType dtype, object edge)
+cdef DType viewed_dtype(Primitive op, DType dtype)
+cdef object view_edge(Primitive op, object params, tuple shape, tuple target, DType dtype, object edge)
 
 # The node of a tensor's current value, in its logical shape.
 cdef inline Node value(Tensor tensor):

@@ -7,7 +7,7 @@ its base's where that has been mutated since.
 
 import cython
 from cython.cimports.weft.engine.dispatch import core_hooks
-from cython.cimports.weft.engine.dispatch.core_hooks import strided_row
+from cython.cimports.weft.engine.dispatch.core_hooks import strided_op
 from cython.cimports.weft.engine.frontend.node_factory import (
     count_elements,
     new_node,
@@ -60,7 +60,7 @@ def stored(tensor: Tensor) -> Node:
     if strides is None:
         strides = contiguous_strides(tensor._shape)
     return new_node(
-        strided_row,
+        strided_op,
         (storage.node,),
         (tensor.offset, strides),
         tensor._shape,
@@ -97,8 +97,8 @@ def _is_step(node: Node, step: tuple) -> cython.bint:
     """Whether a record is that of one step of a view, and can have a value."""
     return (
         node.state == PENDING
-        and node.row.kind == view_kind
-        and node.row is step[0]
+        and node.op.kind == view_kind
+        and node.op is step[0]
         and node.params is step[1]
         and (node.inputs is not None or not node.considered)
     )
@@ -127,8 +127,8 @@ def rename_record(tensor: Tensor, name: str):
     that the schedule knows by their row keep theirs."""
     if tensor.base is None and isinstance(tensor.edge, Node):
         node: Node = tensor.edge
-        if node.state == PENDING and node.quotient is None and node.row.name != "strided":
-            node.row = core_hooks.named(node.row, name)
+        if node.state == PENDING and node.quotient is None and node.op.name != "strided":
+            node.op = core_hooks.named(node.op, name)
     return tensor
 
 
@@ -165,9 +165,9 @@ def regenerate(tensor: Tensor) -> cython.int:
     first: cython.Py_ssize_t = 0 if base.recipe is None else len(base.recipe)
     index: cython.Py_ssize_t
     for index in range(first, len(tensor.recipe)):
-        row, params, target = tensor.recipe[index]
-        dtype = viewed_dtype(row, dtype)
-        edge = view_edge(row, params, shape, target, dtype, edge)
+        op, params, target = tensor.recipe[index]
+        dtype = viewed_dtype(op, dtype)
+        edge = view_edge(op, params, shape, target, dtype, edge)
         shape = target
     tensor.edge = edge
     if tensor.retains:
@@ -176,12 +176,12 @@ def regenerate(tensor: Tensor) -> cython.int:
 
 
 @cython.cfunc
-def viewed_dtype(row: Primitive, dtype: DType) -> DType:
+def viewed_dtype(op: Primitive, dtype: DType) -> DType:
     """The dtype of a view: another one where it shows parts of complex numbers, or numbers made of parts."""
-    return dtype if row.dtype is None else row.dtype(None, dtype)
+    return dtype if op.dtype is None else op.dtype(None, dtype)
 
 
 @cython.cfunc
-def view_edge(row: Primitive, params, shape: tuple, target: tuple, dtype: DType, edge):
+def view_edge(op: Primitive, params, shape: tuple, target: tuple, dtype: DType, edge):
     """The gradient record of a view: no value inputs, so that it holds no memory."""
-    return new_record(row, params, target, count_elements(target), dtype, one(edge), (shape,), None)
+    return new_record(op, params, target, count_elements(target), dtype, one(edge), (shape,), None)

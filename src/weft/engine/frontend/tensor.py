@@ -12,25 +12,25 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.dispatch.core_hooks import (
-    abs_row,
-    add_row,
-    bitwise_and_row,
-    bitwise_left_shift_row,
-    bitwise_or_row,
-    bitwise_right_shift_row,
-    bitwise_xor_row,
-    div_row,
-    eq_row,
-    floor_divide_row,
-    ge_row,
-    gt_row,
-    le_row,
-    lt_row,
-    mul_row,
-    ne_row,
-    remainder_row,
-    rsub_row,
-    sub_row,
+    abs_op,
+    add_op,
+    bitwise_and_op,
+    bitwise_left_shift_op,
+    bitwise_or_op,
+    bitwise_right_shift_op,
+    bitwise_xor_op,
+    div_op,
+    eq_op,
+    floor_divide_op,
+    ge_op,
+    gt_op,
+    le_op,
+    lt_op,
+    mul_op,
+    ne_op,
+    remainder_op,
+    rsub_op,
+    sub_op,
 )
 from cython.cimports.weft.engine.dispatch.torch_function import answers, answers_within
 from cython.cimports.weft.engine.frontend.inplace import in_place
@@ -131,10 +131,10 @@ def _asked(name: str, tensor: Tensor, other):
 
 @cython.cfunc
 @cython.inline
-def _updated(name: str, row: Primitive, tensor: Tensor, other):
+def _updated(name: str, op: Primitive, tensor: Tensor, other):
     """The tensor with the value of a binary operation, or what the other operand's type answers instead."""
     made = _asked(name, tensor, other)
-    return in_place(tensor, binary(row, tensor, other)) if made is NotImplemented else made
+    return in_place(tensor, binary(op, tensor, other)) if made is NotImplemented else made
 
 
 @cython.cclass
@@ -237,52 +237,52 @@ class Tensor:
     # -- operators -------------------------------------------------------------------------------------------------
 
     def __add__(self, other):
-        return binary(add_row, self, other)
+        return binary(add_op, self, other)
 
     def __radd__(self, other):
-        return binary(add_row, other, self)
+        return binary(add_op, other, self)
 
     def __sub__(self, other):
         if self._dtype.category == 0 or _is_bool(other):
             core_hooks.check_subtraction(self, other)
-        return binary(sub_row, self, other)
+        return binary(sub_op, self, other)
 
     def __rsub__(self, other):
         if self._dtype.category == 0 or _is_bool(other):
             core_hooks.check_subtraction(other, self)
-        return binary(rsub_row, other, self)
+        return binary(rsub_op, other, self)
 
     def __mul__(self, other):
-        return binary(mul_row, self, other)
+        return binary(mul_op, self, other)
 
     def __rmul__(self, other):
-        return binary(mul_row, other, self)
+        return binary(mul_op, other, self)
 
     def __truediv__(self, other):
-        return binary(div_row, self, other)
+        return binary(div_op, self, other)
 
     def __rtruediv__(self, other):
-        return binary(div_row, other, self)
+        return binary(div_op, other, self)
 
     def __floordiv__(self, other):
         if self._dtype.category < 2:
             core_hooks.check_divisor(self, other)
-        return binary(floor_divide_row, self, other)
+        return binary(floor_divide_op, self, other)
 
     def __rfloordiv__(self, other):
         if self._dtype.category < 2:
             core_hooks.check_divisor(other, self)
-        return binary(floor_divide_row, other, self)
+        return binary(floor_divide_op, other, self)
 
     def __mod__(self, other):
         if self._dtype.category < 2:
             core_hooks.check_divisor(self, other)
-        return binary(remainder_row, self, other)
+        return binary(remainder_op, self, other)
 
     def __rmod__(self, other):
         if self._dtype.category < 2:
             core_hooks.check_divisor(other, self)
-        return binary(remainder_row, other, self)
+        return binary(remainder_op, other, self)
 
     def __pow__(self, other, modulo):
         made = core_hooks.pow(self, other)
@@ -301,34 +301,34 @@ class Tensor:
         return core_hooks.ask_operand("matmul", other, self) if made is NotImplemented else made
 
     def __and__(self, other):
-        return binary(bitwise_and_row, self, other)
+        return binary(bitwise_and_op, self, other)
 
     def __rand__(self, other):
-        return binary(bitwise_and_row, other, self)
+        return binary(bitwise_and_op, other, self)
 
     def __or__(self, other):
-        return binary(bitwise_or_row, self, other)
+        return binary(bitwise_or_op, self, other)
 
     def __ror__(self, other):
-        return binary(bitwise_or_row, other, self)
+        return binary(bitwise_or_op, other, self)
 
     def __xor__(self, other):
-        return binary(bitwise_xor_row, self, other)
+        return binary(bitwise_xor_op, self, other)
 
     def __rxor__(self, other):
-        return binary(bitwise_xor_row, other, self)
+        return binary(bitwise_xor_op, other, self)
 
     def __lshift__(self, other):
-        return binary(bitwise_left_shift_row, self, other)
+        return binary(bitwise_left_shift_op, self, other)
 
     def __rshift__(self, other):
-        return binary(bitwise_right_shift_row, self, other)
+        return binary(bitwise_right_shift_op, self, other)
 
     def __rlshift__(self, other):
-        return binary(bitwise_left_shift_row, other, self)
+        return binary(bitwise_left_shift_op, other, self)
 
     def __rrshift__(self, other):
-        return binary(bitwise_right_shift_row, other, self)
+        return binary(bitwise_right_shift_op, other, self)
 
     def __neg__(self):
         return core_hooks.neg(self)
@@ -337,31 +337,31 @@ class Tensor:
         return self
 
     def __abs__(self):
-        return record_elementwise(abs_row, (self,), None)
+        return record_elementwise(abs_op, (self,), None)
 
     def __invert__(self):
         return core_hooks.invert(self)
 
     def __eq__(self, other):
-        return binary(eq_row, self, other)
+        return binary(eq_op, self, other)
 
     def __ne__(self, other):
-        return binary(ne_row, self, other)
+        return binary(ne_op, self, other)
 
     def __lt__(self, other):
-        return binary(lt_row, self, other)
+        return binary(lt_op, self, other)
 
     def __le__(self, other):
-        return binary(le_row, self, other)
+        return binary(le_op, self, other)
 
     def __gt__(self, other):
-        return binary(gt_row, self, other)
+        return binary(gt_op, self, other)
 
     def __ge__(self, other):
-        return binary(ge_row, self, other)
+        return binary(ge_op, self, other)
 
     def __iadd__(self, other):
-        return _updated("__iadd__", add_row, self, other)
+        return _updated("__iadd__", add_op, self, other)
 
     def __isub__(self, other):
         made = _asked("__isub__", self, other)
@@ -369,13 +369,13 @@ class Tensor:
             return made
         if self._dtype.category == 0 or _is_bool(other):
             core_hooks.check_subtraction(self, other)
-        return in_place(self, binary(sub_row, self, other))
+        return in_place(self, binary(sub_op, self, other))
 
     def __imul__(self, other):
-        return _updated("__imul__", mul_row, self, other)
+        return _updated("__imul__", mul_op, self, other)
 
     def __itruediv__(self, other):
-        return _updated("__itruediv__", div_row, self, other)
+        return _updated("__itruediv__", div_op, self, other)
 
     def __ifloordiv__(self, other):
         made = _asked("__ifloordiv__", self, other)
@@ -383,7 +383,7 @@ class Tensor:
             return made
         if self._dtype.category < 2:
             core_hooks.check_divisor(self, other)
-        return in_place(self, binary(floor_divide_row, self, other))
+        return in_place(self, binary(floor_divide_op, self, other))
 
     def __imod__(self, other):
         made = _asked("__imod__", self, other)
@@ -391,7 +391,7 @@ class Tensor:
             return made
         if self._dtype.category < 2:
             core_hooks.check_divisor(self, other)
-        return in_place(self, binary(remainder_row, self, other))
+        return in_place(self, binary(remainder_op, self, other))
 
     def __ipow__(self, other):
         made = _asked("__ipow__", self, other)
@@ -400,19 +400,19 @@ class Tensor:
         return in_place(self, core_hooks.pow(self, other))
 
     def __iand__(self, other):
-        return _updated("__iand__", bitwise_and_row, self, other)
+        return _updated("__iand__", bitwise_and_op, self, other)
 
     def __ior__(self, other):
-        return _updated("__ior__", bitwise_or_row, self, other)
+        return _updated("__ior__", bitwise_or_op, self, other)
 
     def __ilshift__(self, other):
-        return _updated("__ilshift__", bitwise_left_shift_row, self, other)
+        return _updated("__ilshift__", bitwise_left_shift_op, self, other)
 
     def __irshift__(self, other):
-        return _updated("__irshift__", bitwise_right_shift_row, self, other)
+        return _updated("__irshift__", bitwise_right_shift_op, self, other)
 
     def __ixor__(self, other):
-        return _updated("__ixor__", bitwise_xor_row, self, other)
+        return _updated("__ixor__", bitwise_xor_op, self, other)
 
     # -- special methods whose meaning lies above ------------------------------------------------------------------
 

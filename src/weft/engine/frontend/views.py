@@ -8,7 +8,7 @@ view's edge is a gradient record; writing through one is left to `inplace`.
 import cython
 from cython.cimports.cpython.tuple import PyTuple_New
 from cython.cimports.weft.engine.dispatch import core_hooks
-from cython.cimports.weft.engine.dispatch.core_hooks import permute_row
+from cython.cimports.weft.engine.dispatch.core_hooks import permute_op
 from cython.cimports.weft.engine.frontend.node_factory import new_node, new_record
 from cython.cimports.weft.engine.frontend.resolve import (
     edge_of,
@@ -62,7 +62,7 @@ def share(tensor: Tensor) -> Storage:
         if order is None:
             raise NoMemoryOrderError
         shape = tuple([tensor._shape[axis] for axis in order])
-        node = new_node(permute_row, (node,), order, shape, node.numel, node.dtype, None)
+        node = new_node(permute_op, (node,), order, shape, node.numel, node.dtype, None)
         if ambient > 0:
             core_hooks.follow_moved(node)
     replace_node(storage, node)
@@ -104,7 +104,7 @@ def _show_region(tensor: Tensor, other: Tensor) -> cython.void:
 
 @cython.ccall
 def view(
-    row: Primitive, tensor: Tensor, params, shape: tuple, strides: tuple, offset: cython.longlong
+    op: Primitive, tensor: Tensor, params, shape: tuple, strides: tuple, offset: cython.longlong
 ):
     """A view of a tensor: `strides` and `offset` are of its storage's memory."""
     storage: Storage = share(tensor)
@@ -112,25 +112,25 @@ def view(
     watch(result)
     result.storage = storage
     result._shape = shape
-    result._dtype = viewed_dtype(row, tensor._dtype)
+    result._dtype = viewed_dtype(op, tensor._dtype)
     result.strides = None if is_contiguous(shape, strides) else strides
     result.offset = offset
     result.lens = tensor.lens
-    result.recipe = tensor.recipe + ((row, params, shape),)
+    result.recipe = tensor.recipe + ((op, params, shape),)
     result.counter = tensor.counter
     result.inference = tensor.inference
     mode: Mode = current_tape().mode
     result.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
     result.creation = kind_of_view(tensor, mode)
     if mode.grad and needs_grad(tensor):
-        result.edge = view_edge(row, params, tensor._shape, shape, result._dtype, edge_of(tensor))
+        result.edge = view_edge(op, params, tensor._shape, shape, result._dtype, edge_of(tensor))
     result.seen = storage.version
     return result
 
 
 def retyped(
     tensor: Tensor,
-    row: Primitive,
+    op: Primitive,
     dtype: DType,
     shape: tuple,
     strides: tuple,
@@ -138,7 +138,7 @@ def retyped(
     lens: cython.int,
 ):
     """An untracked handle of the same memory as elements of another type, which `strides` and `offset` count; for
-    autograd no view of the tensor, but one more name of its storage. `row` is its recipe."""
+    autograd no view of the tensor, but one more name of its storage. `op` is its recipe."""
     result: Tensor = blank()
     _show_region(result, tensor)
     watch(result)
@@ -147,7 +147,7 @@ def retyped(
     result.strides = None if is_contiguous(shape, strides) else strides
     result.offset = offset
     result.lens = lens
-    result.recipe = ((row, None, shape),)
+    result.recipe = ((op, None, shape),)
     result.counter = tensor.counter
     result.inference = tensor.inference
     return result
@@ -161,7 +161,7 @@ def parts_of(tensor: Tensor, cut: Cut) -> tuple:
     grad: cython.bint = mode.grad
     edges: object = edge_of(tensor) if grad and needs_grad(tensor) else None
     joint: Joint = None if edges is None else new_joint(cut)
-    dtype: DType = viewed_dtype(cut.row, tensor._dtype)
+    dtype: DType = viewed_dtype(cut.op, tensor._dtype)
     count: cython.Py_ssize_t = len(cut.regions)
     parts: tuple = PyTuple_New(count)
     number: cython.Py_ssize_t
@@ -185,7 +185,7 @@ def parts_of(tensor: Tensor, cut: Cut) -> tuple:
             part.creation = KIND_MULTIPLE_OUTPUTS + (number << PART_SHIFT)
         if joint is not None:
             record = new_record(
-                cut.row,
+                cut.op,
                 region.params,
                 region.shape,
                 region.numel,

@@ -13,7 +13,7 @@ import cython
 from cython.cimports.weft.engine.frontend.tensor import Former, Storage, Tensor, replace_node
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import scalar_row
+from cython.cimports.weft.engine.ir.primitive import scalar_op
 from cython.cimports.weft.engine.ir.tape import Tape, current_tape
 
 from weft._build.compiled import require
@@ -101,7 +101,7 @@ def _last_good(former: Former) -> cython.bint:
         entry = former.entries.pop()
         node = entry[0]
         there: cython.bint = node.state == PENDING or node.buffer is not None or node.numel == 0
-        if (node.state != FAILED and there) or node.row is scalar_row:
+        if (node.state != FAILED and there) or node.op is scalar_op:
             former.entries = [entry]
             former.kept = wrap(node, None)
             return True

@@ -8,5 +8,5 @@ cdef class DType:
     cdef readonly bint is_complex
     cdef readonly bint is_signed
 
-cdef list TABLE
+cdef list OPS
 cpdef DType promote(DType a, DType b)

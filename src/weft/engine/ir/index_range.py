@@ -11,7 +11,7 @@ from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_Release
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.weft.engine.ir.elements import dense_elements
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import scalar_row
+from cython.cimports.weft.engine.ir.primitive import scalar_op
 from cython.cimports.weft.engine.ir.tape import view_kind
 
 from weft._build.compiled import require
@@ -41,15 +41,15 @@ def _bound(node: Node, steps: cython.int) -> cython.longlong:
     source: Node
     while steps > 0 and node.bound == 0 and node.state == PENDING and node.inputs:
         source = node.inputs[0]
-        if node.row.name == "argmax" or node.row.name == "argmin":
+        if node.op.name == "argmax" or node.op.name == "argmin":
             return source.numel // node.numel if node.numel > 0 else 0
-        if node.row.name == "where":
+        if node.op.name == "where":
             return _larger(_bound(node.inputs[1], steps // 2), _bound(node.inputs[2], steps // 2))
         if not _keeps_elements(node, source):
             return 0
         node = source
         steps -= 1
-    if node.state == PENDING and node.row.name == "iota":
+    if node.state == PENDING and node.op.name == "iota":
         return node.numel
     if (
         node.bound == 0
@@ -72,9 +72,9 @@ def _larger(one: cython.longlong, other: cython.longlong) -> cython.longlong:
 @cython.exceptval(check=False)
 def _keeps_elements(node: Node, source: Node) -> cython.bint:
     """Whether a node has no other elements than its operand: a view, or a conversion to int64."""
-    if node.row.kind == view_kind:
+    if node.op.kind == view_kind:
         return node.dtype is source.dtype
-    return node.row.name == "cast" and source.dtype.category == 1 and node.dtype.itemsize == 8
+    return node.op.name == "cast" and source.dtype.category == 1 and node.dtype.itemsize == 8
 
 
 @cython.cfunc
@@ -90,7 +90,7 @@ def scan(
     view: Py_buffer
     if node.dtype.category != 1 or count == 0:
         return False
-    if node.row is scalar_row:
+    if node.op is scalar_op:
         low[0] = high[0] = node.params
         return True
     if node.dtype.itemsize < 4:

@@ -10,7 +10,7 @@ cdef enum:
 cdef class Node:
     # A graph does not fit the nearest caches, and a node is four lines of 64 bytes (its header lies before the first). What
     # decides how it runs comes first; what it is asked for as the operand of another stands in that line alone.
-    cdef readonly Primitive row
+    cdef readonly Primitive op
     cdef public tuple inputs
     cdef public tuple edges
     cdef readonly tuple shape

@@ -37,7 +37,7 @@ class Node:
 
     def name(self):
         """The name of the gradient node, as `MulBackward0`."""
-        return self.row.grad_name
+        return self.op.grad_name
 
     @property
     def where(self):
@@ -47,6 +47,6 @@ class Node:
         return describe_position(self.code, self.offset_in_code)
 
     def __repr__(self):
-        if self.row.grad_name and self.edges is not None:
-            return f"<{self.row.grad_name.rpartition('::')[2]} object at {id(self):#x}>"
-        return f"<node {self.seq} {self.row.name} {self.dtype.name}{list(self.shape)}>"
+        if self.op.grad_name and self.edges is not None:
+            return f"<{self.op.grad_name.rpartition('::')[2]} object at {id(self):#x}>"
+        return f"<node {self.seq} {self.op.name} {self.dtype.name}{list(self.shape)}>"

@@ -35,10 +35,10 @@ cdef class Primitive:
 
 cdef class DirectVjp:
     # A derivative rule that is one row (None: the cotangent as it arrives), and what that reads.
-    cdef readonly Primitive row
+    cdef readonly Primitive op
     cdef readonly tuple sources
     cdef int count
     cdef int[SOURCES] numbers
 
-cdef Primitive value_row
-cdef Primitive scalar_row
+cdef Primitive value_op
+cdef Primitive scalar_op

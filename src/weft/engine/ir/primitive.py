@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The records of the op table as the recorder and the schedule read them. `weft.ops.row` builds and checks them."""
+"""The records of the op table, as the recorder and the pipeline read them; `weft.ops.registry` makes them."""
 
 import cython
 from cython.cimports.weft.engine.ir.primitive import ARRIVING, MASKS
@@ -30,7 +30,7 @@ KIND_NAMES = (
 
 @cython.cclass
 class Primitive:
-    """One complete record of the op table; `weft.ops.table` builds and checks them."""
+    """One complete record of the op table; `weft.ops.registry` builds and checks them."""
 
     def __init__(self, **fields):
         self.name = fields["name"]
@@ -74,8 +74,8 @@ class DirectVjp:
     """A derivative rule that is one elementwise row on what it reads: `ARRIVING_COTANGENT` for the cotangent, -1 for
     the result, operands by number. Without a row it gives the cotangent as it arrives."""
 
-    def __init__(self, row: Primitive | None, sources: tuple):
-        self.row = row
+    def __init__(self, op: Primitive | None, sources: tuple):
+        self.op = op
         self.sources = sources
         self.count = len(sources)
         index: cython.int
@@ -83,7 +83,7 @@ class DirectVjp:
             self.numbers[index] = sources[index]
 
 
-def _bare_row(name):
+def _bare_op(name):
     return Primitive(
         name=name,
         grad_name="",
@@ -112,7 +112,7 @@ def _bare_row(name):
     )
 
 
-VALUE_ROW = _bare_row("value")
-SCALAR_ROW = _bare_row("scalar")
-value_row = VALUE_ROW
-scalar_row = SCALAR_ROW
+VALUE_OP = _bare_op("value")
+SCALAR_OP = _bare_op("scalar")
+value_op = VALUE_OP
+scalar_op = SCALAR_OP

@@ -16,8 +16,8 @@ HOST: int
 COMPOSITE: int
 ARRIVING_COTANGENT: int
 KIND_NAMES: tuple[str, ...]
-VALUE_ROW: Primitive
-SCALAR_ROW: Primitive
+VALUE_OP: Primitive
+SCALAR_OP: Primitive
 
 class DirectVjp:
     row: Primitive | None

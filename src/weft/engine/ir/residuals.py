@@ -28,13 +28,13 @@ def acquire_saves(node: Node, edges: tuple) -> cython.void:
     `saved` has a bit for each input kept, and RESULT_BIT."""
     if node.holds or node.inputs is None:
         return
-    row: Primitive = node.row
+    op: Primitive = node.op
     mask: cython.longlong = 0
     index: cython.Py_ssize_t
-    last: cython.Py_ssize_t = row.mask_count - 1
+    last: cython.Py_ssize_t = op.mask_count - 1
     for index in range(len(edges)):
         if edges[index] is not None:
-            mask |= row.masks[index if index < last else last]
+            mask |= op.masks[index if index < last else last]
     node.saved = mask
     node.holds = True
     if mask == 0:
@@ -42,7 +42,7 @@ def acquire_saves(node: Node, edges: tuple) -> cython.void:
     for index in range(len(node.inputs)):
         if is_saved(mask, index):
             cython.cast(Node, node.inputs[index]).live += 1
-    if mask >> RESULT_SHIFT & 1 and row.kind != COMPOSITE:
+    if mask >> RESULT_SHIFT & 1 and op.kind != COMPOSITE:
         node.live += 1
 
 
@@ -67,7 +67,7 @@ def release_saves(node: Node) -> cython.void:
         for index in range(len(node.inputs)):
             if is_saved(mask, index):
                 cython.cast(Node, node.inputs[index]).live -= 1
-    if node.row.kind == COMPOSITE:
+    if node.op.kind == COMPOSITE:
         if node.result is not None:
             node.result.live -= 1
     elif mask >> RESULT_SHIFT & 1:
@@ -80,7 +80,7 @@ def give_up_save(node: Node, index: cython.Py_ssize_t):
         return
     if index < RESULT_SHIFT:
         cython.cast(Node, node.inputs[index]).live -= 1
-    elif node.row.kind == COMPOSITE:
+    elif node.op.kind == COMPOSITE:
         node.result.live -= 1
         node.result = None
     else:

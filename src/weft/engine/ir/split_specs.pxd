@@ -13,7 +13,7 @@ cdef class Region:
     cdef long long numel
 
 cdef class Cut:
-    cdef Primitive row
+    cdef Primitive op
     cdef tuple shape
     cdef Py_ssize_t axis
     cdef object key
@@ -24,8 +24,8 @@ cdef class Joint:
     cdef readonly Cut cut
     cdef public object seen
 
-cdef Region new_region(Primitive row, object params, tuple shape, tuple strides, long long start)
-cdef Cut new_cut(Primitive row, tuple shape, Py_ssize_t axis, object key, list regions)
-cdef Cut known_cut(Primitive row, tuple shape, Py_ssize_t axis, object key)
+cdef Region new_region(Primitive op, object params, tuple shape, tuple strides, long long start)
+cdef Cut new_cut(Primitive op, tuple shape, Py_ssize_t axis, object key, list regions)
+cdef Cut known_cut(Primitive op, tuple shape, Py_ssize_t axis, object key)
 cdef void keep_cut(Cut cut)
 cdef Joint new_joint(Cut cut)

@@ -50,14 +50,14 @@ class Joint:
 
 @cython.cfunc
 def new_region(
-    row: Primitive, params, shape: tuple, strides: tuple, start: cython.longlong
+    op: Primitive, params, shape: tuple, strides: tuple, start: cython.longlong
 ) -> Region:
     """The region that a row with these params shows; `strides` and `start` are of the storage's memory."""
     region: Region = Region.__new__(Region)
     region.params = params
     region.shape = shape
     region.strides = None if is_contiguous(shape, strides) else strides
-    region.steps = ((row, params, shape),)
+    region.steps = ((op, params, shape),)
     region.start = start
     region.numel = 1
     size: cython.longlong
@@ -67,10 +67,10 @@ def new_region(
 
 
 @cython.cfunc
-def new_cut(row: Primitive, shape: tuple, axis: cython.Py_ssize_t, key, regions: list) -> Cut:
+def new_cut(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key, regions: list) -> Cut:
     """A cut of a tensor of a shape along an axis; `key` is what the user asked for."""
     cut: Cut = Cut.__new__(Cut)
-    cut.row, cut.shape, cut.axis, cut.key = row, shape, axis, key
+    cut.op, cut.shape, cut.axis, cut.key = op, shape, axis, key
     cut.payload = (shape,)
     cut.regions = tuple(regions)
     return cut
@@ -79,22 +79,22 @@ def new_cut(row: Primitive, shape: tuple, axis: cython.Py_ssize_t, key, regions:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(-1)
-def _place(row: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> cython.Py_ssize_t:
+def _place(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> cython.Py_ssize_t:
     """Where a cut would be remembered; a few do well for a program."""
     size: cython.longlong = shape[axis]
-    number: cython.size_t = cython.cast(cython.size_t, row.code) * 7
+    number: cython.size_t = cython.cast(cython.size_t, op.code) * 7
     number += 5 * (cython.cast(cython.size_t, size) + cython.cast(cython.size_t, size) // ROOM)
     number += cython.cast(cython.size_t, axis) + 3 * cython.cast(cython.size_t, hash(key))
     return cython.cast(cython.Py_ssize_t, number % ROOM)
 
 
 @cython.cfunc
-def known_cut(row: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> Cut:
+def known_cut(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> Cut:
     """The cut that was made before of a tensor of this shape; or None."""
-    cut: Cut = _known[_place(row, shape, axis, key)]
+    cut: Cut = _known[_place(op, shape, axis, key)]
     if (
         cut is None
-        or cut.row is not row
+        or cut.op is not op
         or cut.axis != axis
         or (cut.shape is not shape and cut.shape != shape)
         or (cut.key is not key and cut.key != key)
@@ -107,7 +107,7 @@ def known_cut(row: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> Cut
 def keep_cut(cut: Cut) -> cython.void:
     """Remember a cut, in place of another."""
     if len(cut.regions) <= MOST_PARTS:
-        _known[_place(cut.row, cut.shape, cut.axis, cut.key)] = cut
+        _known[_place(cut.op, cut.shape, cut.axis, cut.key)] = cut
 
 
 @cython.cfunc

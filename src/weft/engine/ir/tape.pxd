@@ -58,7 +58,7 @@ cdef inline int link(Tape tape, Node node) except -1:
     node.tape = <void*>tape
     tape.filled += 1
     tape.count += 1
-    if node.row.kind != view_kind:
+    if node.op.kind != view_kind:
         tape.pending_bytes += node.numel * node.dtype.itemsize
     return 0
 
@@ -71,6 +71,6 @@ cdef inline void unlink(Node node) noexcept:
         tape.filled -= 1
     if tape.count == 0:
         tape.filled = 0
-    if node.row.kind != view_kind:
+    if node.op.kind != view_kind:
         tape.pending_bytes -= node.numel * node.dtype.itemsize
     node.tape = NULL

@@ -30,7 +30,7 @@ from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.write_rollback import put_back_after, settle
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.node import FAILED_STATE as FAILED
-from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.residuals import free_idle
 from weft.engine.ir.tape import other_tapes, rejoin
 from weft.engine.pipeline.batching import batch, membership
@@ -220,7 +220,7 @@ def require(node: Node) -> cython.void:
     if node.state == FAILED:
         put_back_after(node.error)
         raise node.error.again()
-    if node.buffer is None and node.row is not SCALAR_ROW:
+    if node.buffer is None and node.op is not SCALAR_OP:
         raise released(node)
 
 

@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.devices.cpu.pool import _budget, room_left
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.tape import Tape
-from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, Signature, signature
+from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, FlushFingerprint, fingerprint_of
 from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from cython.cimports.weft.engine.pipeline.program_ir import Program
@@ -65,7 +65,7 @@ def execute(tape: Tape) -> cython.void:
     """All stages after recording. A known program skips the search for batches, or at least the scheduling; one that
     has never come before is interpreted where that takes less time."""
     pending: list[Any] = tape.pending()
-    form: Signature = signature(pending, config.batch)
+    form: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not form.live or run_known(form):
         return
     if not batch.group(pending):
@@ -74,7 +74,7 @@ def execute(tape: Tape) -> cython.void:
             schedule(pending, form, None, again)
         return
     pending = tape.pending()
-    batched: Signature = signature(pending, config.batch)
+    batched: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not run_known(batched):
         schedule(pending, batched, None if form.tracked else form, comes_again(batched))
 
@@ -104,14 +104,14 @@ def is_interpreted(
     if every:
         flush.most_misses = len(pending)
     if config.cache:
-        worth_storing(form)
+        worth_storing(fingerprint)
     ran: cython.bint = interpret(flush)
     interpreter.note_misses(pending, flush.missed)
     if ran:
         _tally.flushes += 1
     else:
         pending = sorted(tape.pending(), key=sequence)
-        schedule(pending, signature(pending, False), None, False)
+        schedule(pending, fingerprint_of(pending, False), None, False)
     return True
 
 
@@ -157,7 +157,7 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
 @cython.inline
 def called(node: Node) -> cython.bint:
     """Run a node by calling its kernel; False where there is none to call."""
-    if not (call_put(node) if node.row.kind == _region else call_loop(node)):
+    if not (call_put(node) if node.op.kind == _region else call_loop(node)):
         return False
     count(1, 1, 1)
     return True
@@ -169,7 +169,7 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
     kernels are still to be compiled, with others as a rule, and where too many nodes of the flush have to go through
     the passes."""
     overwrites: cython.int = memory_plan.BASES if may_overwrite(node) else memory_plan.NOTHING
-    form: Signature = signature([node], ALONE + overwrites)
+    form: FlushFingerprint = fingerprint_of([node], ALONE + overwrites)
     known: Template = executable_cache.lookup(form) if config.cache else None
     if known is not None and executable_cache.usable(known, form):
         count(known.kernels, known.launches, 1)
@@ -194,7 +194,7 @@ def execute_alone(tape: Tape, wanted: Node) -> cython.void:
         if not together:
             membership.ungroup(tape.pending())
         needed = membership.needed_by(wanted, tape)
-        form: Signature = signature(needed, False)
+        form: FlushFingerprint = fingerprint_of(needed, False)
         try:
             if not run_known(form):
                 schedule(needed, form, None, comes_again(form), wanted)
@@ -230,7 +230,7 @@ def schedule(
     again: cython.bint,
     wanted: Node | None = None,
 ) -> cython.void:
-    """The passes that a new program goes through, and its run. It is stored under `bare`, its signature before batches
+    """The passes that a new program goes through, and its run. It is stored under `bare`, its key before batches
     were formed, where it can: where no derivative will ask for the batches. It is for `wanted`, or for everything live;
     `again` is whether it has come before."""
     one: Any = passes.Compilation(pending, again)
@@ -248,7 +248,7 @@ def schedule(
             if wanted is None
             else membership.needed_by(wanted, tape)
         )
-        form = signature(alone, False)
+        fingerprint = fingerprint_of(alone, False)
         schedule(alone, form, None, comes_again(form), wanted)
 
 
@@ -312,23 +312,23 @@ def count(
 
 @cython.cfunc
 def launch(
-    form: Signature | None,
+    fingerprint: FlushFingerprint | None,
     bare: Signature | None,
     program: Program,
     memory: Plan,
     lowering: Lowering,
     pending: list[Any],
 ) -> cython.bint:
-    """Compile, reserve memory, run, commit; store the program under its signature, where it has one. An interrupt
+    """Compile, reserve memory, run, commit; store the program under its fingerprint, where it has one. An interrupt
     leaves what has not run pending, inputs intact (of a program under a budget, everything). Where an index check
     failed, nothing is handed over at first: says that everything is to run again, the examples of batches alone, and
     with what explains the failure or is to be gone back to kept; of a node alone, that its flush is."""
     run: Run = prepared(lowering)
     executable = run.executable()
     count(horizontal_fusion.count(program), len(lowering.launches), len(program.order))
-    if form is not None and bare is not None and (not has_come(bare) or storable_as(bare, memory)):
-        form = bare
-    storable = form is not None and config.cache and not program.provisional and worth_storing(form)
+    if fingerprint is not None and bare is not None and (not has_come(bare) or storable_as(bare, memory)):
+        fingerprint = bare
+    storable = fingerprint is not None and config.cache and not program.provisional and worth_storing(fingerprint)
     done = executable.run(run.addresses)
     launches: list[Any] = lowering.launches
     complete: cython.bint = done >= len(launches)
@@ -347,7 +347,7 @@ def launch(
     commits = decide(program, poisoned, finished, gone)
     try:
         if storable and complete and not failed:
-            store(form, program, memory, lowering, run, executable, commits, gone)
+            store(fingerprint, program, memory, lowering, run, executable, commits, gone)
     finally:  # `repr` handles signals, and what has been overwritten cannot be computed again
         commit(commits, gone, run)
     raised = executable.interrupt if raised is None else raised

@@ -20,7 +20,7 @@ cdef class Signature:
     cdef readonly bint tracked
     cdef readonly int variant
 
-cpdef Signature signature(list nodes, int variant=*)
+cpdef FlushFingerprint fingerprint_of(list nodes, int variant=*)
 
 cdef long long _stamp
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Signatures: recognising a program that has run before.
 
-In come the pending nodes; out goes a Signature: a fingerprint of their structure, sizes, liveness, wiring and outside
+In come the pending nodes; out goes a key: the fingerprint of their structure, sizes, liveness, wiring and outside
 layouts, with the memory budget that their program is planned for, and the values from outside in order of first use.
 Numbers in the program are run-time arguments and no part of it, but which of them are equal is. Nodes that have not
 been considered for a batch are told from those that have, so that a program without batches is recognised before
@@ -26,7 +26,7 @@ from cython.cimports.weft.engine.replay.fingerprint import (
 )
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import ROWS, SCALAR_ROW
+from weft.engine.ir.primitive import ROWS, SCALAR_OP
 
 require(__name__, cython.compiled)
 
@@ -36,7 +36,7 @@ _others = {}
 _OUTSIDE = cython.declare(cython.longlong, 1 << 31)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 _ROWS = cython.declare(cython.int, ROWS)
-_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_scalar_op = cython.declare(Primitive, SCALAR_OP)
 
 
 @cython.final
@@ -67,8 +67,8 @@ def _put_numbers(key: Fingerprint, numbers: tuple) -> cython.int:
 
 
 @cython.ccall
-def signature(nodes: list, variant: cython.int = 1) -> Signature:
-    """The signature of pending nodes (oldest first); `variant` is how they are to run: with batches formed of them (1),
+def fingerprint_of(nodes: list, variant: cython.int = 1) -> Signature:
+    """The key of pending nodes (oldest first); `variant` is how they are to run: with batches formed of them (1),
     as they are (0), or as one of those ways to run a node alone (`interpreter`). Members of batches that they read, and
     that are not on the tape, are appended to the list."""
     result: Signature = Signature(nodes)
@@ -105,7 +105,7 @@ def _describe(result: Signature, node: Node) -> cython.int:
         result.tracked = True
     put(
         key,
-        cython.cast(cython.longlong, node.row.code)
+        cython.cast(cython.longlong, node.op.code)
         | cython.cast(cython.longlong, node.dtype.code) << 20
         | cython.cast(cython.longlong, node.live > 0) << 28
         | cython.cast(cython.longlong, node.considered) << 29
@@ -123,7 +123,7 @@ def _describe(result: Signature, node: Node) -> cython.int:
     _put_numbers(key, node.shape)
     if node.params is not None:
         put_part(key, node.params)
-    if node.row.kind == _ROWS:
+    if node.op.kind == _ROWS:
         put(key, cython.cast(Terms, node.payload).numbers.count)
         put_object(key, node.payload)
     return 0
@@ -136,7 +136,7 @@ def _describe_outside(key: Fingerprint, node: Node) -> cython.int:
     put(
         key,
         cython.cast(cython.longlong, node.dtype.code)
-        | cython.cast(cython.longlong, node.row is _scalar_row) << 8
+        | cython.cast(cython.longlong, node.op is _scalar_op) << 8
         | cython.cast(cython.longlong, node.strides is not None) << 9,
     )
     _put_numbers(key, node.shape)
@@ -152,7 +152,7 @@ def _describe_outside(key: Fingerprint, node: Node) -> cython.int:
 @cython.inline
 def _link(result: Signature, source: Node) -> cython.longlong:
     """How an input is named: a pending node by its position, a value from outside by its order of first use. The name
-    stands in `index` under the stamp of this signature; `mark` belongs to the walk that may be going on."""
+    stands in `index` under the stamp of this key; `mark` belongs to the walk that may be going on."""
     if source.index >> 32 != _stamp:
         _name(result, source)
     return source.index & _LOW
@@ -167,7 +167,7 @@ def _name(result: Signature, source: Node):
         result.nodes.append(source)
         return
     link: cython.longlong = _stamp << 32 | _OUTSIDE + len(result.external) + 1
-    if source.row is _scalar_row:
+    if source.op is _scalar_op:
         link = _number_link(source, link)
     source.index = link
     if link & _LOW > _OUTSIDE + len(result.external):

@@ -85,7 +85,7 @@ def _key_of(program: Program, kernel: Kernel):
         return None if kernel.prepared is None else prepared_spec(kernel)
     node: Node = kernel.nodes[0]
     if kernel.kind == _contract or _cannot_fail(program, kernel, node):
-        return node.row.code, node.dtype.code
+        return node.op.code, node.dtype.code
     return None
 
 
@@ -141,7 +141,7 @@ def verify(program: Program):
         floor = _floor(program, kernel, len(program.kernels))
         if kernel.position < last or kernel.position <= floor:
             raise VerificationError(
-                "gang",
+                "group",
                 expected=f"{kernel!r} behind position {max(last - 1, floor)}",
                 got=f"position {kernel.position}",
             )
@@ -155,7 +155,7 @@ def text(program: Program):
         sizes.setdefault(kernel.position, []).append(kernel)
     return "\n".join(
         [
-            f"k{position} x {len(members)}: {' '.join([node.row.name for node in members[0].nodes])}"
+            f"k{position} x {len(members)}: {' '.join([node.op.name for node in members[0].nodes])}"
             for position, members in sizes.items()
             if len(members) > 1
         ]

@@ -122,7 +122,7 @@ class Lowering:
         """The slot that a stored node is written to."""
         return value_of(self.plan, node).slot
 
-    def place_of(self, node: Node):
+    def region_of(self, node: Node):
         """(slot, byte offset, strides) of a value."""
         place: Place = place_of(self.program, node)
         slot, offset = self.pointer(place, place.root.dtype.itemsize)

@@ -192,7 +192,7 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     """Whether a `put` or a scatter may write into its base's own memory: last reader, whole row-major value, unseen
     elsewhere. A scatter into a value from outside only where a copy is dear: programs that could fail and have nothing
     to go back to are not kept."""
-    if not _reuse or (kernel.kind == REGION and node.row.name != "put"):
+    if not _reuse or (kernel.kind == REGION and node.op.name != "put"):
         return False
     if result.overwrites == NOTHING:
         return False
@@ -223,7 +223,7 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
 @cython.cfunc
 def _may_meet(program: Program, node: Node, number: cython.Py_ssize_t) -> cython.bint:
     """Whether what is read of a value may be written over before: only a part that is apart from the region cannot."""
-    if node.row.kind != REGION:
+    if node.op.kind != REGION:
         return True
     place: Place = operand(program, node, number)
     start: cython.longlong = node.params[0]
@@ -234,7 +234,7 @@ def _may_meet(program: Program, node: Node, number: cython.Py_ssize_t) -> cython
 def _adds_in_parts(program: Program, node: Node) -> cython.bint:
     """Whether a signal may be answered in the middle of a scatter that adds: done again, it would add twice."""
     source: Node = node.inputs[2]
-    if node.row.name not in ("scatter_add", "take_add"):
+    if node.op.name not in ("scatter_add", "take_add"):
         return False
     return len(node.shape) > 3 or source.numel > program.device.tuning.copies.scattered_at_once
 
@@ -345,6 +345,6 @@ def text(program: Program, result: Plan):
         for node in kernel.stores:
             mark = " kept" if node in result.kept else ""
             lines.append(
-                f"k{kernel.position} {node.row.name}{list(node.shape)} -> slot {result.slot_of(node)}{mark}"
+                f"k{kernel.position} {node.op.name}{list(node.shape)} -> slot {result.slot_of(node)}{mark}"
             )
     return "\n".join(lines)

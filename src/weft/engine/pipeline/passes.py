@@ -150,14 +150,14 @@ PASSES = (
     _fusion("clones", clones.make_twins),
     Pass(
         "tiering",
-        "select",
+        "tier",
         _select,
         lambda one: tiering.verify(one.program, one.whole),
         _on_program(tiering.text),
     ),
     Pass(
         "horizontal_fusion",
-        "gang",
+        "group",
         _on_program(horizontal_fusion.gang),
         _on_program(horizontal_fusion.verify),
         _on_program(horizontal_fusion.text),

@@ -92,7 +92,7 @@ class Kernel:
         self.first_indirect = 1 << 30
 
     def __repr__(self):
-        names = " ".join(node.row.name for node in self.nodes)
+        names = " ".join(node.op.name for node in self.nodes)
         return f"<kernel {self.position} {list(self.shape)} {names}>"
 
 
@@ -103,8 +103,8 @@ class Program:
     """What one flush computes: nodes in order, where each lies, values, kernels in order; and the primitives' value
     that each macro stands for. `external` are values that exist, in order of first use; `kept` are those to be
     computed that a live node is, or is a view of, `viewed` those that exist already. `twins` compute values again, as
-    `rematerialization` says, `again` has their places, and those of `make_twins`, by the nodes whose values they are;
-    None where there are none.
+    `rematerialization` says; `again` has their memrefs, and those of `make_twins`, by the nodes whose values
+    they are. Both are None where there are none.
 
     A node that has a place has a number, which stands in `Node.index` until another signature or program is made. The
     passes up to `fold_views` know of numbers and order alone."""

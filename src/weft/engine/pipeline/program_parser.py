@@ -23,7 +23,7 @@ from weft.engine.pipeline.fusion.def_use import mark_uses
 from weft.engine.pipeline.program_ir import Kernel, Program
 from weft.engine.pipeline.program_text import UNPLACED, dtype_of_numbers
 from weft.errors import ArgumentError
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 _KIND = r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]"
 _MARKS = r"(?P<live> live)?(?P<kept> kept)?(?P<risky> may fail)?(?P<twin> twin)?(?: again ?(?P<again>%\d+)?)?"
@@ -109,7 +109,7 @@ class _Parser:
 
     def row(self, match: re.Match[str]) -> None:
         quotient = self.named[match["of"]]
-        node = self.new_node(match, TABLE["view"], (quotient,), None)
+        node = self.new_node(match, OPS["view"], (quotient,), None)
         axis = int(match["axis"] or 0)
         node.quotient, node.qrow = quotient, int(match["row"])
         quotient.info = ((), quotient.shape[axis], axis)
@@ -117,14 +117,14 @@ class _Parser:
 
     def node(self, match: re.Match[str]) -> None:
         words, params = _split(match["rest"])
-        row = TABLE.get(match["op"])
-        if row is None or (row.kind in (INDEX, SCATTER) and len(words) < 2):
+        op = OPS.get(match["op"])
+        if op is None or (op.kind in (INDEX, SCATTER) and len(words) < 2):
             raise _misread(match[0])
         dtype, _ = _kind(match)
         named = [self.named.get(word.partition("[")[0]) for word in words]
         expected = dtype_of_numbers(named, dtype)
         operands = [self.operand(word, expected) for word in words]
-        node = self.new_node(match, row, tuple(operands), params)
+        node = self.new_node(match, op, tuple(operands), params)
         program = self.program
         program.order.append(node)
         if not self.placed:
@@ -160,7 +160,7 @@ class _Parser:
             return root
         if (root, rest) not in self.views:
             offset, shape, strides = map(_items, rest[:-1].split(";"))
-            view = make_node(TABLE["strided"], (root,), (offset[0], strides), shape, root.dtype)
+            view = make_node(OPS["strided"], (root,), (offset[0], strides), shape, root.dtype)
             finish(view)
             self.program.set_place(view, self.program.place(root).within(*offset, strides, shape))
             self.views[root, rest] = view
@@ -178,15 +178,15 @@ class _Parser:
 
     def kernel(self, match: re.Match[str]) -> None:
         nodes = [self.named[name] for name in match["nodes"].split()]
-        kind = nodes[0].row.kind
+        kind = nodes[0].op.kind
         kernel = Kernel(ELEMENTWISE if kind in (REDUCE, SOURCE) else kind, _items(match["shape"]))
         kernel.nodes = nodes
         kernel.staged = match["staged"] is not None
         if match["axes"] is not None:
             kernel.axes = _items(match["axes"])
-            over = [n for n in nodes if n.row.kind == REDUCE and n.params[0] == kernel.axes]
+            over = [n for n in nodes if n.op.kind == REDUCE and n.params[0] == kernel.axes]
             kernel.reduced_shape = over[0].shape
-            small = [n for n in nodes if n.row.kind != REDUCE and n.shape != kernel.shape]
+            small = [n for n in nodes if n.op.kind != REDUCE and n.shape != kernel.shape]
             kernel.extra = set(small) or None
         self.program.add_kernel(kernel)
         self.positions.append(int(match["position"]))

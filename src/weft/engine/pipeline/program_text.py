@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.engine.ir.node import PENDING_STATE as PENDING
-from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.pipeline.program_ir import Program
 
@@ -45,7 +45,7 @@ class _Printer:
         self.program = program
         self.placed = not program.places or program.places[-1] is not None
         outside = program.external if self.placed else program.placed
-        values = [n for n in outside if n.state != PENDING and n.row is not SCALAR_ROW]
+        values = [n for n in outside if n.state != PENDING and n.op is not SCALAR_OP]
         self.outside = {node: f"${number}" for number, node in enumerate(values)}
         self.names = {node: f"%{number}" for number, node in enumerate(self.nodes())}
         self.held = {self.computed(node) for node in program.placed if node.live > 0}
@@ -108,7 +108,7 @@ class _Printer:
             return f"{self.names[node]} = {row} : {_kind(node)}{marks}"
         params = "" if node.params is None else f" {node.params!r}"
         operands = ", ".join(self.operands(node))
-        return f"{self.names[node]} = {node.row.name}({operands}){params} : {_kind(node)}{marks}"
+        return f"{self.names[node]} = {node.op.name}({operands}){params} : {_kind(node)}{marks}"
 
     def operands(self, node: Any) -> list[str]:
         expected = dtype_of_numbers(node.inputs, node.dtype)
@@ -119,7 +119,7 @@ class _Printer:
         return [self.value(place.root, expected) + self.region(place) for place in places]
 
     def value(self, node: Any, expected: Any) -> str:
-        if node.row is SCALAR_ROW:
+        if node.op is SCALAR_OP:
             number = repr(node.params)
             return number if node.dtype is expected else f"{node.dtype.name}({number})"
         return self.names.get(node) or self.outside[node]
@@ -153,6 +153,6 @@ def _items(values: tuple[Any, ...]) -> str:
 def dtype_of_numbers(operands: Any, dtype: Any) -> Any:
     """The dtype that a number has among operands of a result where nothing is said of it."""
     for source in reversed(operands):
-        if source is not None and source.row is not SCALAR_ROW:
+        if source is not None and source.op is not SCALAR_OP:
             return source.dtype
     return dtype

@@ -16,7 +16,7 @@ from weft.engine.ir import primitive as kinds
 from weft.engine.ir.grad_edges import AccumulateGrad, OutputEdge
 from weft.engine.ir.node import PENDING_STATE as PENDING
 from weft.engine.ir.node import RESULT_BIT, Node
-from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import VerificationError
 
@@ -31,7 +31,7 @@ def text(nodes: list[Any]) -> str:
         operands = ", ".join(_operand(source, names) for source in node.inputs or ())
         params = "" if node.params is None else f" {node.params!r}"
         edges = "" if node.edges is None else " | " + ", ".join(_edge(e, names) for e in node.edges)
-        lines.append(f"{names[node]} = {node.row.name}({operands}){params} : {_kind(node)}{edges}")
+        lines.append(f"{names[node]} = {node.op.name}({operands}){params} : {_kind(node)}{edges}")
     return "\n".join(lines)
 
 
@@ -40,7 +40,7 @@ def _kind(node: Any) -> str:
 
 
 def _operand(node: Any, names: dict[Any, str]) -> str:
-    if node.row is SCALAR_ROW:
+    if node.op is SCALAR_OP:
         return repr(node.params)
     return names.get(node) or f"value {_kind(node)}"
 
@@ -82,37 +82,37 @@ def _wrong(node: Any, expected: str, got: Any) -> VerificationError:
 def _expect(node: Any, field: str, expected: Any) -> None:
     got = getattr(node, field)
     if expected is not None and got != expected:
-        raise _wrong(node, f"{field} {expected!r}, as its row says", got)
+        raise _wrong(node, f"{field} {expected!r}, as its op says", got)
 
 
 def _shape(node: Any) -> Any:
     """The shape that a row makes of its operands' shapes; None where it leaves that free."""
-    row, shapes = node.row, [source.shape for source in node.inputs]
-    if row.kind == kinds.ROWS or (len(shapes) == 1 and shapes[0] == node.shape):
+    op, shapes = node.op, [source.shape for source in node.inputs]
+    if op.kind == kinds.ROWS or (len(shapes) == 1 and shapes[0] == node.shape):
         return None  # rows that a batch has brought together are all parts of a joint already
-    if row.shape is None:
-        return broadcast_shapes(shapes, row.name) if shapes else None
-    expected = row.shape(node.params, *shapes)
-    if row.name.startswith("attention") and node.shape[-len(expected) :] == expected:
+    if op.shape is None:
+        return broadcast_shapes(shapes, op.name) if shapes else None
+    expected = op.shape(node.params, *shapes)
+    if op.name.startswith("attention") and node.shape[-len(expected) :] == expected:
         return None  # its rule asks the query alone, which the examples of a batch may share
     return expected
 
 
 def _dtype(node: Any) -> Any:
     """The dtype that a row makes of its operands' dtypes; None where whoever records it chooses."""
-    row, given = node.row, [source.dtype for source in node.inputs]
-    if row.kind in OF_FIRST:
+    op, given = node.op, [source.dtype for source in node.inputs]
+    if op.kind in OF_FIRST:
         return given[0]
-    if row.kind != kinds.ELEMENTWISE or row.name == "cast" or not given:
+    if op.kind != kinds.ELEMENTWISE or op.name == "cast" or not given:
         return None
-    if row.rule in (COMPARE, LOGICAL):
+    if op.rule in (COMPARE, LOGICAL):
         return dtypes.bool_
-    return given[-1] if row.dtype is None else row.dtype(node.params, given[-1])
+    return given[-1] if op.dtype is None else op.dtype(node.params, given[-1])
 
 
 def _verify_edges(node: Any) -> None:
     """One gradient edge for each input, or none; it leads to something of the input's shape."""
-    if not node.row.differentiable:
+    if not node.op.differentiable:
         raise _wrong(node, "no gradient edges, since it has no derivative", node.edges)
     if len(node.edges) != len(node.inputs):
         raise _wrong(node, f"{len(node.inputs)} gradient edges, one for each input", node.edges)
@@ -135,7 +135,7 @@ def _verify_residuals(node: Any) -> None:
     """What the derivatives of its edges need is kept: as many bits as there are such inputs, each held."""
     if not node.holds:
         return
-    masks = node.row.residual_masks
+    masks = node.op.residual_masks
     needed = 0
     for number, edge in enumerate(node.edges):
         if edge is not None:

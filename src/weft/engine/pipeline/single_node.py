@@ -17,9 +17,9 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 )
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import ELEMENTWISE, MACRO, REDUCE, SCALAR_ROW, SOURCE, VIEW
+from weft.engine.ir.primitive import ELEMENTWISE, MACRO, REDUCE, SCALAR_OP, SOURCE, VIEW
 from weft.engine.pipeline.lowering.row_kernel import prepare
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -27,23 +27,23 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _macro = cython.declare(cython.int, MACRO)
 _reduce = cython.declare(cython.int, REDUCE)
 _view = cython.declare(cython.int, VIEW)
-_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_scalar_op = cython.declare(Primitive, SCALAR_OP)
 _source = cython.declare(cython.int, SOURCE)
-_add_row = cython.declare(Primitive, TABLE["add"])
-_cat_row = cython.declare(Primitive, TABLE["cat"])
-_stack_row = cython.declare(Primitive, TABLE["stack"])
-_strided_row = cython.declare(Primitive, TABLE["strided"])
+_add_op = cython.declare(Primitive, OPS["add"])
+_cat_op = cython.declare(Primitive, OPS["cat"])
+_stack_op = cython.declare(Primitive, OPS["stack"])
+_strided_op = cython.declare(Primitive, OPS["strided"])
 
 
 @cython.cfunc
 def is_rewritten(node: Node) -> cython.bint:
     """Whether the passes put something else in the place of a node: other nodes, or a part of its operand."""
-    code: cython.int = node.row.code
-    if node.row.kind == _view:
-        return code == _strided_row.code or cython.cast(Node, node.inputs[0]).row is _scalar_row
-    if node.row.kind == _macro or code == _stack_row.code:
+    code: cython.int = node.op.code
+    if node.op.kind == _view:
+        return code == _strided_op.code or cython.cast(Node, node.inputs[0]).op is _scalar_op
+    if node.op.kind == _macro or code == _stack_op.code:
         return True
-    return len(node.inputs) == 1 and (code == _cat_row.code or code == _add_row.code)
+    return len(node.inputs) == 1 and (code == _cat_op.code or code == _add_op.code)
 
 
 @cython.cfunc
@@ -78,14 +78,14 @@ def program_of(node: Node) -> Program:
 def kernel_of(node: Node) -> Kernel:
     """The kernel of one node, which stores it."""
     kernel: Kernel
-    if node.row.kind == _reduce:
+    if node.op.kind == _reduce:
         kernel = Kernel(_elementwise, cython.cast(Node, node.inputs[0]).shape)
         kernel.axes = node.params[0]
         kernel.reduced_shape = node.shape
-    elif node.row.kind == _source:
+    elif node.op.kind == _source:
         kernel = Kernel(_elementwise, node.shape)
     else:
-        kernel = Kernel(node.row.kind, node.shape)
+        kernel = Kernel(node.op.kind, node.shape)
     kernel.nodes.append(node)
     kernel.stores.append(node)
     kernel.open = False

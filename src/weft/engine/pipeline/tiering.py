@@ -97,7 +97,7 @@ def _take_apart(program: Program, novel: list) -> cython.void:
 @cython.cfunc
 def _single(node: Node) -> Kernel:
     """A kernel of one node."""
-    if node.row.kind != REDUCE:
+    if node.op.kind != REDUCE:
         kernel: Kernel = Kernel(ELEMENTWISE, node.shape)
     else:
         kernel = Kernel(ELEMENTWISE, cython.cast(Node, node.inputs[0]).shape)
@@ -171,5 +171,5 @@ def text(program: Program):
     names: list = sorted([spec.name for spec in _new_specs(program)])
     lines: list = [f"compiled now: {name}" for name in names]
     for nodes in program.apart or ():
-        lines.append(f"taken apart until it comes again: {' '.join([n.row.name for n in nodes])}")
+        lines.append(f"taken apart until it comes again: {' '.join([n.op.name for n in nodes])}")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.capi.growable_array import put
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import scalar_row, value_row
+from cython.cimports.weft.engine.ir.primitive import scalar_op, value_op
 from cython.cimports.weft.engine.replay.trace import NOTHING, Step, Trace
 
 from weft._build.compiled import require
@@ -70,7 +70,7 @@ class Recorder:
         """Whether a node is nothing but what a step says. Clients add what they ask for."""
         if node.state != PENDING or node.inputs is None or node.observers is not None:
             return False
-        if node.quotient is not None or node.row.kind == _rows:
+        if node.quotient is not None or node.op.kind == _rows:
             return False
         return (node.tape == cython.NULL) == (node.result is not None)
 
@@ -132,10 +132,10 @@ class Recorder:
     @cython.exceptval(-1, check=False)
     def is_constant(self, source: Node) -> cython.bint:
         """Whether a value that nobody gave is a number, or a few of them."""
-        if source.row is scalar_row:
+        if source.op is scalar_op:
             return True
         return (
-            source.row is value_row
+            source.op is value_op
             and source.state == DONE
             and source.numel * source.dtype.itemsize <= self.constant_bytes
         )
@@ -144,8 +144,8 @@ class Recorder:
 @cython.cfunc
 def _fill(trace: Trace, step: cython.pointer(Step), node: Node) -> cython.void:
     """All of a node but its operands."""
-    trace.held.append((node.row, node.params, node.shape, node.dtype, node.payload))
-    step.row = cython.cast(cython.pointer(PyObject), node.row)
+    trace.held.append((node.op, node.params, node.shape, node.dtype, node.payload))
+    step.op = cython.cast(cython.pointer(PyObject), node.op)
     step.params = cython.cast(cython.pointer(PyObject), node.params)
     step.shape = cython.cast(cython.pointer(PyObject), node.shape)
     step.dtype = cython.cast(cython.pointer(PyObject), node.dtype)

@@ -11,7 +11,7 @@ cdef enum:
 # One node. An operand, and an edge, is a number: of a value that the client gives (then of a constant), or minus one
 # minus that of a step before. The trace holds the objects.
 cdef struct Step:
-    PyObject* row
+    PyObject* op
     PyObject* params
     PyObject* shape
     PyObject* dtype

@@ -92,7 +92,7 @@ class Trace(Entry):
                 numel = cython.cast(Node, values[0]).numel
             node = append_again(
                 run.tape,
-                cython.cast(Primitive, step.row),
+                cython.cast(Primitive, step.op),
                 _entries(self.operands.words + step.first, step.arity, values, made),
                 cython.cast(object, step.params),
                 shape,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from ctypes import string_at
 from typing import Any
 
-from weft.engine.ir.primitive import SCALAR_ROW, VALUE_ROW
+from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
 from weft.errors import VerificationError
 
 FACTS = (
-    "row", "params", "shape", "numel", "dtype", "payload", "saved", "considered", "risky", "code", "offset_in_code",
+    "op", "params", "shape", "numel", "dtype", "payload", "residual_mask", "batch_seen", "may_fail",
+    "code", "offset_in_code",
 )  # fmt: skip
 
 
@@ -39,10 +40,10 @@ def is_pair(one: Any, other: Any, pairs: dict[Any, Any]) -> bool:
     """Whether two operands, or two ends of edges, are the same: one object, a node and its real one, equal numbers."""
     if one is other or (one is not None and pairs.get(one) is other):
         return True
-    kinds = [getattr(node, "row", None) for node in (one, other)]
-    if kinds == [SCALAR_ROW, SCALAR_ROW]:
+    kinds = [getattr(node, "op", None) for node in (one, other)]
+    if kinds == [SCALAR_OP, SCALAR_OP]:
         return one.dtype is other.dtype and repr(one.params) == repr(other.params)
-    if kinds != [VALUE_ROW, VALUE_ROW] or one.shape != other.shape or one.dtype is not other.dtype:
+    if kinds != [VALUE_OP, VALUE_OP] or one.shape != other.shape or one.dtype is not other.dtype:
         return False
     return _bytes(one) == _bytes(other)  # constants that a function makes
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from weft.engine.ir.index_range import range_error
 from weft.engine.ir.node import DONE_STATE as DONE
-from weft.engine.ir.primitive import ROWS, SCALAR_ROW
+from weft.engine.ir.primitive import ROWS, SCALAR_OP
 from weft.engine.pipeline.batching.membership import batched_operands, rows_along
 from weft.errors import WeftError
 from weft.ops.indexing import public_name
-from weft.ops.limits import limit_error_of_row
+from weft.ops.limits import limit_error_of_op
 
 
 class FailedRows(dict[int, WeftError]):
@@ -62,7 +62,7 @@ def failure_of(node: Any, place: Any, failure: Failure) -> WeftError | None:
 
 def failure_by_rows(node: Any, source: Any) -> WeftError | None:
     """The error of a node that reads a batch which has failed in part: what picks rows may pick others."""
-    name = node.row.name
+    name = node.op.name
     if name == "gather_rows":
         numbers, rows, _ = node.payload
         chosen = [r for n, r in zip(numbers, rows, strict=True) if node.inputs[n] is source]
@@ -97,7 +97,7 @@ def _inherited(node: Any, program: Any, failed: dict[Any, Failure]) -> Iterator[
         failure = failed.get(place.root)
         if failure is None:
             continue
-        if node.row.kind == ROWS:
+        if node.op.kind == ROWS:
             yield _gathered(node, number, place, failure)
         elif flags is not None and flags[number] and isinstance(failure, FailedRows):
             yield _row_by_row(node, source, place, failure)
@@ -167,7 +167,7 @@ def index_failure(node: Any, values: Any) -> Failure:
     flags = batched_operands(node)
     axis = node.params[0]
     size = node.inputs[0].shape[axis]
-    name, wraps = public_name(node.row)
+    name, wraps = public_name(node.op)
     if wraps:  # negative positions have been wrapped: what is still negative was farther out
         values = np.where(values < 0, values - size, values)
     if flags is None or not flags[1]:
@@ -185,7 +185,7 @@ def index_failure(node: Any, values: Any) -> Failure:
 def _outside(name: str, values: Any, size: int, axis: int, wraps: bool, where: Any) -> WeftError:
     """The error of an index out of range, or of what an index was made to find."""
     outside = f"{int((values != 0).sum())} of {values.size} elements outside"
-    error: WeftError = limit_error_of_row(name, outside, where) or range_error(
+    error: WeftError = limit_error_of_op(name, outside, where) or range_error(
         name, values, size, axis, wraps, where
     )
     return error
@@ -195,7 +195,7 @@ def value_in(node: Any, program: Any, memory: Any, run: Any) -> np.ndarray[Any, 
     """A copy of a value that a program holds in a slot it keeps."""
     place = program.place(node)
     slot = place.value.slot
-    if place.root.row is SCALAR_ROW:
+    if place.root.op is SCALAR_OP:
         return np.full(node.shape, place.root.params, np.int64)
     buffer = run.buffers[slot]
     memory_of_slot = np.frombuffer(buffer, np.uint8)

@@ -32,7 +32,7 @@ from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
 from weft.engine.devices.cpu import spill
-from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.pipeline import horizontal_fusion
 from weft.engine.pipeline.memory_plan import is_private
 from weft.engine.replay.cache import named
@@ -44,7 +44,7 @@ MOST_NODES = 25_000  # of a flush that is kept
 NODE_BYTES = cython.declare(
     cython.Py_ssize_t, 256
 )  # about what a template takes for each of its nodes
-_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_scalar_op = cython.declare(Primitive, SCALAR_OP)
 
 _cache = cython.declare(Cache, named("flushes"))
 _nodes = cython.declare(Cache, named("nodes"))
@@ -133,7 +133,7 @@ def storable_as(signature: Signature, memory):
     """Whether every value that a program reads is one that the signature names, or a number: those that it does not
     name are constants of macros."""
     names: set = {_name(node) for node in signature.external}
-    return all([root.row is SCALAR_ROW or _name(root) in names for root in memory.external])
+    return all([root.op is SCALAR_OP or _name(root) in names for root in memory.external])
 
 
 def store(
@@ -143,7 +143,7 @@ def store(
     overwritten: list = [root for root in memory.in_place if root.state == DONE]
     positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
     constants: list = [
-        r for r in memory.external if r.row is SCALAR_ROW and _name(r) not in positions
+        r for r in memory.external if r.op is SCALAR_OP and _name(r) not in positions
     ]
     for index, node in enumerate(constants, len(signature.external)):
         positions[_name(node)] = index
@@ -207,7 +207,7 @@ def _note_layout(template: Template) -> cython.void:
 
 def _name(node: Node):
     """Equal numbers are one value from outside, whichever node carries them."""
-    if node.row is SCALAR_ROW:
+    if node.op is SCALAR_OP:
         return node.dtype.code, type(node.params), repr(node.params)
     return id(node)
 
@@ -327,7 +327,7 @@ def _bind_sources(
     index: cython.Py_ssize_t
     for index in range(template.source_count):
         node = external[template.sources[index]]
-        if node.row is not _scalar_row:
+        if node.op is not _scalar_op:
             if node.buffer is None:
                 raise released(node)
             addresses[index] = cython.cast(Buffer, node.buffer).address + node.offset
@@ -363,7 +363,7 @@ def _commit(
                 buffer = buffers[commit.slot - template.source_count]
             else:
                 source = external[template.sources[commit.slot]]
-                buffer = cells if source.row is _scalar_row else source.buffer
+                buffer = cells if source.op is _scalar_op else source.buffer
             node.buffer = buffer
             node.offset = addresses[commit.slot] - buffer.address + commit.offset
             node.strides = template.strides[index]

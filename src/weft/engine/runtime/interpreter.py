@@ -31,13 +31,13 @@ from weft.engine.ir.primitive import (
     ELEMENTWISE,
     REDUCE,
     REGION,
-    SCALAR_ROW,
+    SCALAR_OP,
     SCATTER,
     VIEW,
 )
 from weft.engine.pipeline.memory_plan import is_private
 from weft.engine.pipeline.simplify.gather_matmul import exchanged
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -50,10 +50,10 @@ _view = cython.declare(cython.int, VIEW)
 _contract = cython.declare(cython.int, CONTRACT)
 _region = cython.declare(cython.int, REGION)
 _scatter = cython.declare(cython.int, SCATTER)
-_scalar_row = cython.declare(Primitive, SCALAR_ROW)
-_view_row = cython.declare(Primitive, TABLE["view"])
-_strided_row = cython.declare(Primitive, TABLE["strided"])
-_take_add_row = cython.declare(Primitive, TABLE["take_add"])
+_scalar_op = cython.declare(Primitive, SCALAR_OP)
+_view_op = cython.declare(Primitive, OPS["view"])
+_strided_op = cython.declare(Primitive, OPS["strided"])
+_take_add_op = cython.declare(Primitive, OPS["take_add"])
 
 
 def pays(pending: list) -> bool:
@@ -88,7 +88,7 @@ def _look_of(pending: list) -> cython.Py_ssize_t:
     """What flushes have in common at first sight, below LOOKS: how many nodes, and which are the first and the last."""
     first: Node = pending[0]
     last: Node = pending[len(pending) - 1]
-    h: cython.ulonglong = mix(mix(len(pending), first.row.code), last.row.code)
+    h: cython.ulonglong = mix(mix(len(pending), first.op.code), last.op.code)
     return (h >> 16) % LOOKS
 
 
@@ -97,7 +97,7 @@ def _look_of(pending: list) -> cython.Py_ssize_t:
 @cython.exceptval(check=False)
 def may_be_called(node: Node) -> cython.bint:
     """Whether a node is of a kind that needs no program."""
-    kind: cython.int = node.row.kind
+    kind: cython.int = node.op.kind
     return kind in (_elementwise, _reduce, _view)
 
 
@@ -105,7 +105,7 @@ def may_be_called(node: Node) -> cython.bint:
 @cython.inline
 def _is_exchanged(node: Node) -> cython.bint:
     """Whether a product, or a scatter of one, is computed as another one, with other bits of its gradients."""
-    if node.row.kind != _contract and node.row is not _take_add_row:
+    if node.op.kind != _contract and node.op is not _take_add_op:
         return False
     return exchanged(node) is not None
 
@@ -113,10 +113,10 @@ def _is_exchanged(node: Node) -> cython.bint:
 @cython.final
 @cython.cclass
 class Interpretation:
-    """The nodes of one flush, the next one to run last. Each operand is held (`Node.live`) once for each reader;
-    `operands` lists them behind each other: which, with the lowest bit set where it runs in this flush too, and then
-    how many the node has. Where it `can_run`, `gain_ns` is what that spares in scheduling, less what fusing would
-    spare; where it cannot, there are rows of batches or failed values among what it reads."""
+    """The nodes of one flush, the next one to run last. Each operand is held (`Node.live`) once for each
+    reader; `operands` lists them behind each other: which, with the lowest bit set where it runs in this flush too,
+    and then how many the node has. Where it `can_run`, `gain_ns` is what that spares in scheduling, less what fusing
+    would spare; where it cannot, there are rows of batches or failed values among what it reads."""
 
     def __cinit__(self, pending: list):
         self.operands = empty()
@@ -156,7 +156,7 @@ class Interpretation:
     def weigh(self, node: Node, tuning: Tiering) -> cython.int:
         """Add up what a node says about the flush."""
         stored: cython.double = 0
-        if node.row.kind != _view:
+        if node.op.kind != _view:
             stored = node.numel * node.dtype.itemsize
         self.gain_ns += tuning.schedule_ns - tuning.traffic_ns_of_a_kb / 1024 * stored
         if may_be_called(node):
@@ -217,20 +217,20 @@ class Interpretation:
 @cython.cfunc
 def take_view(node: Node) -> cython.bint:
     """Let a view lie where its operand does; False where it has to be copied."""
-    if node.row.kind != _view:
+    if node.op.kind != _view:
         return False
     source: Node = node.inputs[0]
-    if source.row is _scalar_row:
+    if source.op is _scalar_op:
         return take_number(node, source)
     if source.buffer is None:
         return False
-    if source.strides is None and node.row.code == _view_row.code:
+    if source.strides is None and node.op.code == _view_op.code:
         commit(node, source.buffer, source.offset, None)
         return True
-    if source.strides is not None and node.row.code == _strided_row.code:
+    if source.strides is not None and node.op.code == _strided_op.code:
         return False
     strides: tuple = row_major(source.shape) if source.strides is None else source.strides
-    found, offset = node.row.strides(node.params, source.shape, strides, 0)
+    found, offset = node.op.strides(node.params, source.shape, strides, 0)
     if found is None:
         return False
     start: cython.longlong = cython.cast(cython.longlong, offset) * node.dtype.itemsize
@@ -242,7 +242,7 @@ def take_view(node: Node) -> cython.bint:
 def take_number(node: Node, number: Node) -> cython.bint:
     """Let a view of a number lie in a cell that holds it; False where it cannot lie there."""
     shape: tuple = number.shape
-    strides, offset = node.row.strides(node.params, shape, row_major(shape), 0)
+    strides, offset = node.op.strides(node.params, shape, row_major(shape), 0)
     if strides is None or offset != 0:
         return False
     cells: Buffer = allocate_cells(1)
@@ -272,6 +272,6 @@ def commit(
 @cython.cfunc
 def may_overwrite(node: Node) -> cython.bint:
     """Whether a node writes to a part of its first operand, which nobody else sees: then it may do so in its memory."""
-    if node.row.kind != _region and node.row.kind != _scatter:
+    if node.op.kind != _region and node.op.kind != _scatter:
         return False
     return len(node.inputs) > 0 and is_private(node.inputs[0])

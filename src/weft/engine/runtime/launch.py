@@ -19,12 +19,12 @@ from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
 from weft.engine.devices.cpu import spill
-from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.pipeline.lowering.segment_gather import fill_tables
 
 require(__name__, cython.compiled)
 
-_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_scalar_op = cython.declare(Primitive, SCALAR_OP)
 _watched = cython.declare(list, None)
 
 
@@ -134,7 +134,7 @@ def _bind(external: list[Any], buffers: list[Any], addresses: list[Any]) -> cyth
     used: cython.Py_ssize_t = 0
     place: uintptr_t
     for root in external:
-        if root.row is not _scalar_row:
+        if root.op is not _scalar_op:
             buffer = root.buffer
             buffers.append(buffer)
             addresses.append(buffer.address + root.offset)

@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.strides import may_meet
 from cython.cimports.weft.engine.pipeline.lowering.copy import copy_loop
-from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import Builder
+from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import KernelEncoder
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import find_spec
 from cython.cimports.weft.engine.pipeline.memory_plan import _reuse
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, row_major
@@ -37,18 +37,18 @@ from cython.cimports.weft.engine.runtime.loop_calls import (
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, SCALAR_ROW
+from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, SCALAR_OP
 from weft.engine.kernels.reduction_order import BLOCK
 from weft.engine.pipeline.memory_plan import is_private
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 _block = cython.declare(cython.longlong, BLOCK)
-_put_row = cython.declare(Primitive, TABLE["put"])
-_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_put_op = cython.declare(Primitive, OPS["put"])
+_scalar_op = cython.declare(Primitive, SCALAR_OP)
 _calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
 _known = cython.declare(dict, {})  # all of them, by the bytes of their keys
 MOST_CALLS = 1 << 14  # that are known at a time
@@ -65,8 +65,8 @@ def call_loop(node: Node) -> cython.bint:
     """Run an elementwise node or a reduction on the calling thread; False where it is not one to be run so."""
     loop: Loop
     count: cython.Py_ssize_t = len(node.inputs)
-    is_reduced: cython.bint = node.row.kind == _reduce
-    if not (is_reduced or node.row.kind == _elementwise) or count == 0 or count > OPERANDS:
+    is_reduced: cython.bint = node.op.kind == _reduce
+    if not (is_reduced or node.op.kind == _elementwise) or count == 0 or count > OPERANDS:
         return False
     space: Node = node.inputs[0] if is_reduced else node
     if node.numel == 0 or space.numel == 0 or len(space.shape) > RANK:
@@ -102,7 +102,7 @@ def call_put(node: Node) -> cython.bint:
     """Write a part of a value into its memory, which nobody else sees, on the calling thread; False where the value has
     to be copied, or the node is another."""
     loop: Loop
-    if node.row.code != _put_row.code or not _reuse:
+    if node.op.code != _put_op.code or not _reuse:
         return False
     base: Node = node.inputs[0]
     part: Node = node.inputs[1]
@@ -235,7 +235,7 @@ def _read_steps(source: Node, loop: cython.pointer(Loop), index: cython.Py_ssize
     step: cython.longlong = 1
     rank: cython.Py_ssize_t = len(source.shape)
     lead: cython.Py_ssize_t = loop.rank - rank
-    if lead < 0 or (source.row is not _scalar_row and source.buffer is None):
+    if lead < 0 or (source.op is not _scalar_op and source.buffer is None):
         return False
     for axis in range(loop.rank - 1, -1, -1):
         if axis < lead:
@@ -260,7 +260,7 @@ def _first_like(node: Node, index: cython.Py_ssize_t) -> cython.Py_ssize_t:
         other = node.inputs[earlier]
         if other is source:
             return earlier
-        if source.row is _scalar_row and other.row is _scalar_row and _is_one(source, other):
+        if source.op is _scalar_op and other.op is _scalar_op and _is_one(source, other):
             return earlier
     return index
 
@@ -319,7 +319,7 @@ def _find(node: Node, loop: cython.pointer(Loop)) -> Call:
         for axis in range(loop.rank):
             step: cython.longlong = loop.steps[index * RANK + axis]
             classes = 3 * classes + (step if 0 <= step <= 1 else 2)
-    loop.key[0] = node.row.code | node.dtype.code << 16 | loop.count << 24 | loop.rank << 32
+    loop.key[0] = node.op.code | node.dtype.code << 16 | loop.count << 24 | loop.rank << 32
     loop.key[0] |= cython.cast(cython.longlong, loop.reduced) << 40
     loop.key[KEY_WORDS - 1] = classes
     h: cython.ulonglong = 0
@@ -351,13 +351,13 @@ def _new_call(node: Node, loop: cython.pointer(Loop)) -> Call:
     """The kernel that the lowering finds for a program of this node alone."""
     call: Call = Call()
     memcpy(call.key, loop.key, cython.sizeof(loop.key))
-    if node.row.code == _put_row.code:
+    if node.op.code == _put_op.code:
         _take_copy(call, node)
         return call
     program: Program = program_of(node)
     kernel: Kernel = program.kernels[0]
     try:
-        if kernel.prepared is not None and isinstance(kernel.prepared, Builder):
+        if kernel.prepared is not None and isinstance(kernel.prepared, KernelEncoder):
             _take(call, node, kernel.prepared, loop)
     finally:
         program.release()
@@ -365,23 +365,23 @@ def _new_call(node: Node, loop: cython.pointer(Loop)) -> Call:
 
 
 @cython.cfunc
-def _take(call: Call, node: Node, builder: Builder, loop: cython.pointer(Loop)) -> cython.void:
+def _take(call: Call, node: Node, encoder: KernelEncoder, loop: cython.pointer(Loop)) -> cython.void:
     """Let a call have the kernel of a builder, where that is over the same loops."""
     index: cython.Py_ssize_t
     number: cython.Py_ssize_t
-    count: cython.Py_ssize_t = len(builder.sources)
-    if builder.rank != loop.rank or builder.reduced != loop.reduced or builder.spec.checked:
+    count: cython.Py_ssize_t = len(encoder.sources)
+    if encoder.rank != loop.rank or encoder.reduced != loop.reduced or encoder.spec.checked:
         return
     call.count = count
     for index in range(count):
         found: cython.Py_ssize_t = -1
         for number in range(len(node.inputs)):
-            if found < 0 and builder.sources[index].root is node.inputs[number]:
+            if found < 0 and encoder.sources[index].root is node.inputs[number]:
                 found = number
         if found < 0:
             return
         call.operands[index] = cython.cast(cython.int, found)
-    call.spec = builder.spec
+    call.spec = encoder.spec
 
 
 @cython.cfunc
@@ -389,8 +389,8 @@ def _take_copy(call: Call, node: Node) -> cython.void:
     """Let a call have the kernel that copies a part into its region."""
     part: Node = node.inputs[1]
     strides: tuple = row_major(part.shape) if part.strides is None else part.strides
-    builder: Builder = copy_loop(node.dtype, part.shape, strides, node.params[1])
-    call.spec = find_spec(builder)
+    encoder: KernelEncoder = copy_loop(node.dtype, part.shape, strides, node.params[1])
+    call.spec = find_spec(encoder)
     call.count = 1
     call.operands[0] = 1
 
@@ -428,7 +428,7 @@ def _run(node: Node, call: Call, loop: cython.pointer(Loop), target: uintptr_t) 
 @cython.exceptval(check=True)
 def _address_of(source: Node, cell: cython.p_char) -> cython.p_void:
     """Where the elements of an operand are; a number is written to a cell."""
-    if source.row is not _scalar_row:
+    if source.op is not _scalar_op:
         buffer: Buffer = source.buffer
         return cython.cast(cython.p_void, buffer.address + source.offset)
     store_number(source.params, source.dtype, cell)

@@ -13,7 +13,7 @@ import numpy as np
 from cython.cimports.weft.engine.ir.node import Node
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import SCALAR_ROW
+from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.strides import contiguous_strides
 
 require(__name__, cython.compiled)
@@ -23,7 +23,7 @@ WORDS = np.dtype(np.uint16)  # the bits of bfloat16
 
 def array_over(node: Node) -> np.ndarray[Any, Any]:
     """The value of a node that has been computed, read-only; bfloat16 as its bits in uint16."""
-    if node.row is SCALAR_ROW:
+    if node.op is SCALAR_OP:
         from weft.engine.runtime.scalar_bytes import scalar_bytes
 
         raw = np.frombuffer(

@@ -31,11 +31,11 @@ from weft.functional.support.variants import (
     named,
     write_out,
 )
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, scalar, where
-from weft.ops.row import named as named_row
-from weft.ops.row import with_slopes
+from weft.ops.registry import named as named_op
+from weft.ops.registry import with_slopes
 from weft.tensor.arguments import (
     TYPE_NAMES,
     describe,
@@ -48,21 +48,21 @@ from weft.tensor.scalars import scalar_dtype
 require(__name__, cython.compiled)
 
 # Rows, and not operators, which a subclass may have its own of.
-_ADD, _SUB, _MUL, _DIV = (TABLE[name] for name in ("add", "sub", "mul", "div"))
-_POW, _SQUARE, _CUBE = TABLE["pow"], TABLE["square"], TABLE["cube"]
+_ADD, _SUB, _MUL, _DIV = (OPS[name] for name in ("add", "sub", "mul", "div"))
+_POW, _SQUARE, _CUBE = OPS["pow"], OPS["square"], OPS["cube"]
 # Small powers are products and roots, under the name of the function that they stand for.
 _SMALL_POWERS = {
-    1: named_row(TABLE["clone"], "PowBackward0"),
+    1: named_op(OPS["clone"], "PowBackward0"),
     2: _SQUARE,
     3: _CUBE,
-    0.5: named_row(TABLE["sqrt"], "PowBackward0"),
-    -1: named_row(TABLE["reciprocal"], "PowBackward0"),
-    -0.5: named_row(TABLE["rsqrt"], "PowBackward0"),
+    0.5: named_op(OPS["sqrt"], "PowBackward0"),
+    -1: named_op(OPS["reciprocal"], "PowBackward0"),
+    -0.5: named_op(OPS["rsqrt"], "PowBackward0"),
 }
-RSUB_NUMBER, _RSUB = (named_row(TABLE["sub"], f"RsubBackward{n}") for n in (1, 0))
-_CLAMP_BY_NUMBERS, _CLAMP = TABLE["clamp"], TABLE["clamp_between"]
-_BOUNDS = {name: named_row(TABLE[name], "ClampBackward1") for name in ("clamp_min", "clamp_max")}
-_TENSOR_BOUNDS = {name: named_row(row, "ClampBackward0") for name, row in _BOUNDS.items()}
+RSUB_NUMBER, _RSUB = (named_op(OPS["sub"], f"RsubBackward{n}") for n in (1, 0))
+_CLAMP_BY_NUMBERS, _CLAMP = OPS["clamp"], OPS["clamp_between"]
+_BOUNDS = {name: named_op(OPS[name], "ClampBackward1") for name in ("clamp_min", "clamp_max")}
+_TENSOR_BOUNDS = {name: named_op(op, "ClampBackward0") for name, op in _BOUNDS.items()}
 
 
 def _no_slope(g: Any) -> Any:
@@ -73,11 +73,11 @@ def _no_slope(g: Any) -> Any:
 
 
 FLOOR_DIVIDE = with_slopes(
-    TABLE["floor_divide"], {"self": _no_slope, "other": _no_slope}, "FloorDivideBackward0"
+    OPS["floor_divide"], {"self": _no_slope, "other": _no_slope}, "FloorDivideBackward0"
 )
 # Rounding leaves a gradient of zeros; `//` refuses one.
 _FLOORED = with_slopes(
-    TABLE["floor_divide"], {"self": lambda g: g * 0, "other": lambda g: g * 0}, "DivBackward1"
+    OPS["floor_divide"], {"self": lambda g: g * 0, "other": lambda g: g * 0}, "DivBackward1"
 )
 
 
@@ -276,9 +276,9 @@ def _number_power(x: Any, exponent: Any) -> Any:
 
 
 def _float_power(x: Any, exponent: Any) -> Any:
-    row = _SMALL_POWERS.get(exponent)
-    if row is not None:
-        return record_elementwise(row, (x,), None)
+    op = _SMALL_POWERS.get(exponent)
+    if op is not None:
+        return record_elementwise(op, (x,), None)
     return record_elementwise(_POW, (x, exponent), None)
 
 
@@ -496,7 +496,7 @@ _FIRST_TENSOR = ["eq", "ne", "lt", "le", "gt", "ge", "fmod"]
 
 
 def _binary(name: str) -> Any:
-    row = FLOOR_DIVIDE if name == "floor_divide" else TABLE[name]
+    op = FLOOR_DIVIDE if name == "floor_divide" else OPS[name]
     divides = name in ("floor_divide", "remainder", "fmod")
     second = name in _BOTH_TENSORS
     first = second or name in _FIRST_TENSOR
@@ -511,7 +511,7 @@ def _binary(name: str) -> Any:
             need_tensor(name, other, "other", 2)
         if divides:
             check_divisor(input, other)
-        result = record_elementwise(row, (input, other), None)
+        result = record_elementwise(op, (input, other), None)
         return result if out is None else write_out(out, result)
 
     return named(function, name, f"{name} of two tensors (or a tensor and a number), broadcast.")

@@ -20,7 +20,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
 from weft.functional.support.variants import Function, by_name, in_place_variants, named, write_out
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, widen
@@ -54,7 +54,7 @@ def _refuse(name: str, input: Any) -> None:
 
 
 def _unary(name: str) -> Function:
-    row = TABLE[name]
+    op = OPS[name]
     refused = {"abs": 0, "erf": 3, "erfc": 3}.get(name, -1)
 
     def function(input: Any, *, out: Any = None) -> Any:
@@ -62,23 +62,23 @@ def _unary(name: str) -> Function:
             need_tensor(name, input)
         if input._dtype.category == refused:
             _refuse(name, input)
-        result = record_elementwise(row, (input,), None)
+        result = record_elementwise(op, (input,), None)
         return result if out is None else write_out(out, result)
 
-    if row.dtype is None and row.rule in (PROMOTE, TO_FLOAT):
-        vars(function)["unary"] = row  # calls on floating-point tensors are taken to it directly
+    if op.dtype is None and op.rule in (PROMOTE, TO_FLOAT):
+        vars(function)["unary"] = op  # calls on floating-point tensors are taken to it directly
     return named(function, name, f"{name} of each element. Shapes: as `input`.")
 
 
 def _rounding(name: str) -> Function:
-    row = TABLE[name]
+    op = OPS[name]
 
     def function(input: Any, *, out: Any = None) -> Any:
         need_tensor(name, input)
         if input._dtype.category in (0, 3):
             _refuse(name, input)
         result = record_elementwise(
-            row if input._dtype.category > 1 else TABLE["clone"], (input,), None
+            op if input._dtype.category > 1 else OPS["clone"], (input,), None
         )
         return result if out is None else write_out(out, result)
 
@@ -103,7 +103,7 @@ def neg(input: Any, *, out: Any = None) -> Any:
             got=describe("input", input),
             fix="use ~input",
         )
-    result = record_elementwise(TABLE["neg"], (input,), None)
+    result = record_elementwise(OPS["neg"], (input,), None)
     return result if out is None else write_out(out, result)
 
 
@@ -122,7 +122,7 @@ def positive(input: Any) -> Any:
 def bitwise_not(input: Any, *, out: Any = None) -> Any:
     """Each bit inverted; logical not on bool."""
     need_tensor("bitwise_not", input)
-    result = record_elementwise(TABLE["bitwise_not"], (input,), None)
+    result = record_elementwise(OPS["bitwise_not"], (input,), None)
     return result if out is None else write_out(out, result)
 
 
@@ -148,7 +148,7 @@ def sign(input: Any, *, out: Any = None) -> Any:
             got=describe("input", input),
             fix="use weft.sgn",
         )
-    result = record_elementwise(TABLE["sign" if input._dtype.category else "clone"], (input,), None)
+    result = record_elementwise(OPS["sign" if input._dtype.category else "clone"], (input,), None)
     return result if out is None else write_out(out, result)
 
 
@@ -167,7 +167,7 @@ def round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
             fix="pass the number of places behind the point",
         )
     elif decimals == 0:
-        result = record_elementwise(TABLE["round"], (input,), None)
+        result = record_elementwise(OPS["round"], (input,), None)
     elif decimals > 0:
         result = call("round", input * 10.0**decimals) / 10.0**decimals
     else:
@@ -179,7 +179,7 @@ def square(input: Any, *, out: Any = None) -> Any:
     """x * x; bool squares to int64."""
     need_tensor("square", input)
     x = input if input._dtype.category else cast(input, dtypes.int64)
-    result = record_elementwise(TABLE["square"], (x,), None)
+    result = record_elementwise(OPS["square"], (x,), None)
     return result if out is None else write_out(out, result)
 
 
@@ -204,7 +204,7 @@ def relu(input: Any, *, out: Any = None) -> Any:
             got=describe("input", input),
             fix="convert with .float() first",
         )
-    result = record_elementwise(TABLE["relu"], (input,), None)
+    result = record_elementwise(OPS["relu"], (input,), None)
     return result if out is None else write_out(out, result)
 
 

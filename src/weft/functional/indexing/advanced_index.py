@@ -25,14 +25,14 @@ from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError, TensorIndexError
 from weft.functional.support import host
 from weft.functional.support.index_bounds import COUNTED, UNKNOWN, check_index, trusted
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import expand, iota, permute, reshape, take_add, take_put, where
-from weft.ops.row import named
+from weft.ops.registry import named
 from weft.tensor.arguments import Shape
 
 require(__name__, cython.compiled)
 
-_INDEX = named(TABLE["take"], "IndexBackward0")
+_INDEX = named(OPS["take"], "IndexBackward0")
 
 
 class _Part(NamedTuple):

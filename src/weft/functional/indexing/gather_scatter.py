@@ -35,7 +35,7 @@ from weft.functional.shape.rearrange import repeated
 from weft.functional.support import host
 from weft.functional.support.index_bounds import UNKNOWN, check_index, values_if_there
 from weft.functional.support.variants import make_in_place
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import (
     expand,
@@ -53,14 +53,14 @@ from weft.ops.primitives import (
 from weft.ops.primitives import gather as gather_value
 from weft.ops.primitives import scatter as scatter_value
 from weft.ops.primitives import scatter_add as scatter_sum
-from weft.ops.row import named
+from weft.ops.registry import named
 from weft.tensor.arguments import TYPE_NAMES, describe, need_integer, need_tensor, wrap_dim
 
 # One row under the names of several functions, for gradient records and messages.
-_TAKE = named(TABLE["take"], "TakeBackward0")
-_MASKED = named(TABLE["take"], "MaskedScatterBackward0")
-_COPY = named(TABLE["take_put"], "IndexCopyBackward0")
-_FILL = named(TABLE["take_put"], "IndexFillBackward0")
+_TAKE = named(OPS["take"], "TakeBackward0")
+_MASKED = named(OPS["take"], "MaskedScatterBackward0")
+_COPY = named(OPS["take_put"], "IndexCopyBackward0")
+_FILL = named(OPS["take_put"], "IndexFillBackward0")
 
 folding = later("weft.functional.indexing.scatter_reduce")
 

@@ -40,7 +40,7 @@ from weft.functional.indexing.overlapping_writes import set_indexed, shows_twice
 from weft.functional.shape.views import unsqueeze
 from weft.functional.support import host
 from weft.functional.support.memory_formats import columns_first
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, flip, full, reshape, where
 from weft.tensor.arguments import describe, need_tensor
@@ -48,7 +48,7 @@ from weft.tensor.reading import position_in_memory
 
 require(__name__, cython.compiled)
 
-_VIEW = TABLE["view"]
+_VIEW = OPS["view"]
 DONE = 1
 
 

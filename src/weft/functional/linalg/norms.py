@@ -31,7 +31,7 @@ from weft.functional.reductions.sums_and_extrema import (
 from weft.functional.shape.slicing import diagonal
 from weft.functional.shape.views import movedim
 from weft.functional.support.variants import write_out
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, reshape, where
 from weft.tensor.arguments import (
@@ -51,8 +51,8 @@ require(__name__, cython.compiled)
 
 singular_values = later("weft.functional.linalg.singular_values")
 FEW_POINTS = 25  # up to which PyTorch, too, takes no products of matrices for distances
-_SUM, _NORM, _SQUARE, _SQRT = TABLE["sum"], TABLE["norm"], TABLE["square"], TABLE["sqrt"]
-_POWER_NORM = TABLE["power_norm"]
+_SUM, _NORM, _SQUARE, _SQRT = OPS["sum"], OPS["norm"], OPS["square"], OPS["sqrt"]
+_POWER_NORM = OPS["power_norm"]
 
 
 @cython.cfunc
@@ -294,7 +294,7 @@ def cdist(
     x1, x2 = [expand(x, (*lead, *x._shape[-2:])) for x in (x1, x2)]
     with untracked():
         distances = vector_norm(_gaps(x1, x2), 2, -1)
-    return record_gradient(TABLE["cdist"], (x1, x2), None, distances)
+    return record_gradient(OPS["cdist"], (x1, x2), None, distances)
 
 
 def _is_wide(dtype: Any) -> bool:

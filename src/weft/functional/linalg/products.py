@@ -23,7 +23,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import DTypeError, ShapeError
 from weft.functional.support.variants import write_out
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reduce, reshape, transpose
 from weft.tensor.arguments import Shape, describe, need_tensor
@@ -33,9 +33,9 @@ require(__name__, cython.compiled)
 LONG = 256  # elements of an inner product from which it is a sum: a product adds up one after the other
 PACKED_ROWS = 8  # of integers from which packing a matrix pays
 SMALL = 4096  # elements of a matrix of integers that is packed for any rows
-_MATMUL = TABLE["matmul"]
-_LINEAR = TABLE["linear"]
-_LINEAR_BIAS = cython.declare(Primitive, TABLE["linear_bias"])
+_MATMUL = OPS["matmul"]
+_LINEAR = OPS["linear"]
+_LINEAR_BIAS = cython.declare(Primitive, OPS["linear_bias"])
 _last_read = cython.declare(tuple, ())  # a shape that `linear` has read, and what it has made of it
 _last_made = cython.declare(tuple, ())
 

@@ -23,7 +23,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentError
 from weft.functional.support import host
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import iota
 from weft.ops.random_numbers import MANTISSA
@@ -32,9 +32,9 @@ from weft.tensor.arguments import Shape, describe
 require(__name__, cython.compiled)
 
 _devices = later("weft.tensor.device")
-_BITS, _WIDE, _WHOLE = TABLE["random_bits"], TABLE["random_wide"], TABLE["random_integers"]
-_UNIFORM = {dtypes.by_name(name): TABLE[f"uniform_{name}"] for name in MANTISSA}
-_NORMAL_32, _NORMAL_64 = TABLE["normal_float32"], TABLE["normal_float64"]
+_BITS, _WIDE, _WHOLE = OPS["random_bits"], OPS["random_wide"], OPS["random_integers"]
+_UNIFORM = {dtypes.by_name(name): OPS[f"uniform_{name}"] for name in MANTISSA}
+_NORMAL_32, _NORMAL_64 = OPS["normal_float32"], OPS["normal_float64"]
 
 
 def _count(shape: Shape) -> int:
@@ -151,7 +151,7 @@ class Generator:
         """The next numbers in [0, 2^32), one per element, as int64."""
         return self.draw(_BITS, shape, 1)
 
-    def draw(self, row: Any, shape: Shape, draws: int, span: int | None = None) -> Any:
+    def draw(self, op: Any, shape: Shape, draws: int, span: int | None = None) -> Any:
         """What a row of `weft.ops.random_numbers` makes of the next numbers, so many per element; it may take a `span`
         instead of the number of elements."""
         note_draw(self)
@@ -160,7 +160,7 @@ class Generator:
         count = _count(shape)
         key = seed - 2**64 if seed >= 2**63 else seed
         operands = (key, offset, iota(shape), count if span is None else span)
-        made = record_elementwise(row, operands[: len(row.operands)], None)
+        made = record_elementwise(op, operands[: len(op.operands)], None)
         place[1] = offset + draws * count  # now: a shape that is refused draws nothing
         return made
 

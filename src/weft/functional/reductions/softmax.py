@@ -17,7 +17,7 @@ from weft._build.compiled import require
 from weft.engine.frontend.recorder import record_gradient
 from weft.errors import DTypeError
 from weft.functional.reductions.sums_and_extrema import reduced_shape
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
 from weft.tensor.arguments import (
@@ -32,11 +32,11 @@ from weft.tensor.arguments import (
 
 require(__name__, cython.compiled)
 
-_AMAX = cython.declare(Primitive, TABLE["amax"])
-_SUM = cython.declare(Primitive, TABLE["sum"])
-_EXP = cython.declare(Primitive, TABLE["exp"])
-_LOG = cython.declare(Primitive, TABLE["log"])
-_SOFTMAX, _LOG_SOFTMAX = TABLE["softmax"], TABLE["log_softmax"]
+_AMAX = cython.declare(Primitive, OPS["amax"])
+_SUM = cython.declare(Primitive, OPS["sum"])
+_EXP = cython.declare(Primitive, OPS["exp"])
+_LOG = cython.declare(Primitive, OPS["log"])
+_SOFTMAX, _LOG_SOFTMAX = OPS["softmax"], OPS["log_softmax"]
 
 
 def _prepared(name: str, input: Any, dim: Any, dtype: Any) -> tuple[Any, int, Any]:
@@ -66,9 +66,9 @@ def _prepared(name: str, input: Any, dim: Any, dtype: Any) -> tuple[Any, int, An
 
 @cython.cfunc
 @cython.locals(x=Tensor, shape=tuple)
-def _over(row: Primitive, x: Any, axis: int, shape: Any) -> Any:
+def _over(op: Primitive, x: Any, axis: int, shape: Any) -> Any:
     """A reduction over one axis, which stays with size 1, as `shape` says."""
-    return record(row, (x,), ((axis,), True), shape, x._dtype)
+    return record(op, (x,), ((axis,), True), shape, x._dtype)
 
 
 def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:

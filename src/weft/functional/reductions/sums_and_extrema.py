@@ -24,10 +24,10 @@ from weft.engine.ir import dtype as dtypes
 from weft.errors import DimensionError, DTypeError, ShapeError
 from weft.functional.support.return_types import TYPES
 from weft.functional.support.variants import by_name, write_out
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import cumulate, gather, reshape, where
 from weft.ops.primitives import elementwise as call
-from weft.ops.row import named
+from weft.ops.registry import named
 from weft.tensor.arguments import (
     TYPE_NAMES,
     Dims,
@@ -43,8 +43,8 @@ from weft.tensor.arguments import (
 
 require(__name__, cython.compiled)
 
-_SUM, _CLONE, _MEAN = TABLE["sum"], TABLE["clone"], TABLE["mean"]
-_LOGSUMEXP = TABLE["logsumexp"]
+_SUM, _CLONE, _MEAN = OPS["sum"], OPS["clone"], OPS["mean"]
+_LOGSUMEXP = OPS["logsumexp"]
 _SUM_OVER, _MEAN_OVER = named(_SUM, "SumBackward1"), named(_MEAN, "MeanBackward1")
 
 
@@ -65,13 +65,13 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) 
 
 
 @cython.ccall
-def reduce_over(row: Primitive, x: Tensor, axes: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+def reduce_over(op: Primitive, x: Tensor, axes: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
     """Record one reduction over `axes` (ascending, in range)."""
     if not axes:
         clone = record_elementwise(_CLONE, (x,), None)
         return clone if dtype is x._dtype else cast(clone, dtype)
     shape = reduced_shape(x._shape, axes, keepdim)
-    return record(row, (x,), (axes, keepdim), shape, dtype)
+    return record(op, (x,), (axes, keepdim), shape, dtype)
 
 
 # -- sums ----------------------------------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ def sum(
     elif x._dtype.category < 2:
         x = cast(x, dtypes.int64)
     axes = reduced_axes(dim, len(x._shape))
-    row = _SUM if dim is None else _SUM_OVER
-    result = reduce_over(row, x, axes, bool(keepdim), x._dtype)
+    op = _SUM if dim is None else _SUM_OVER
+    result = reduce_over(op, x, axes, bool(keepdim), x._dtype)
     return result if out is None else write_out(out, result)
 
 
@@ -152,8 +152,8 @@ def mean(
         wide: Tensor = widen(x)
         total = reduce_over(_SUM, wide, axes, bool(keepdim), wide._dtype)
         result = cast(total / count_of(x._shape, axes), x._dtype)
-    row = _MEAN if dim is None else _MEAN_OVER
-    result = record_gradient(row, (x,), (axes, bool(keepdim)), result)
+    op = _MEAN if dim is None else _MEAN_OVER
+    result = record_gradient(op, (x,), (axes, bool(keepdim)), result)
     return result if out is None else write_out(out, result)
 
 
@@ -186,7 +186,7 @@ def prod(
     elif input._dtype.category < 2:
         input = cast(input, dtypes.int64)
     axes = _single_axis(dim, len(input._shape))
-    result = reduce_over(TABLE["prod"], input, axes, bool(keepdim), input._dtype)
+    result = reduce_over(OPS["prod"], input, axes, bool(keepdim), input._dtype)
     return result if out is None else write_out(out, result)
 
 
@@ -247,16 +247,16 @@ def _extreme(name: str, other_name: str, input: Any, dim: Any, keepdim: bool, ot
 def extreme_of_all(name: str, x: Any, axes: Shape, keepdim: bool) -> Any:
     """The max or min over axes; equal elements share the gradient evenly, and so do nans."""
     with untracked():
-        values = reduce_over(TABLE[f"a{name}"], x, axes, keepdim, x._dtype)
-    return record_gradient(TABLE[f"{name}_all"], (x,), (axes, keepdim), values)
+        values = reduce_over(OPS[f"a{name}"], x, axes, keepdim, x._dtype)
+    return record_gradient(OPS[f"{name}_all"], (x,), (axes, keepdim), values)
 
 
 def first_extreme(name: str, x: Any, axes: Shape, keepdim: bool) -> tuple[Any, Any]:
     """The max or min over axes, and the first place where it stands (dimensions kept), which gets the gradient."""
-    places = reduce_over(TABLE[f"arg{name}"], x, axes, True, dtypes.int64)
+    places = reduce_over(OPS[f"arg{name}"], x, axes, True, dtypes.int64)
     with untracked():
-        values = reduce_over(TABLE[f"a{name}"], x, axes, keepdim, x._dtype)
-    return record_gradient(TABLE[name], (x, places), (axes, keepdim), values), places
+        values = reduce_over(OPS[f"a{name}"], x, axes, keepdim, x._dtype)
+    return record_gradient(OPS[name], (x, places), (axes, keepdim), values), places
 
 
 def picked(name: str, input: Any, axis: int, indices: Any, keepdim: bool) -> Any:
@@ -319,7 +319,7 @@ def _amax(name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
             got=describe("out", out),
             fix="make out of the input's type",
         )
-    result = reduce_over(TABLE[name], input, axes, bool(keepdim), input._dtype)
+    result = reduce_over(OPS[name], input, axes, bool(keepdim), input._dtype)
     return result if out is None else write_out(out, result)
 
 
@@ -364,7 +364,7 @@ def _arg(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     need_elements(name, input, axes)
     if not axes:
         return cast(input * 0, dtypes.int64)
-    return reduce_over(TABLE[name], input, axes, bool(keepdim), dtypes.int64)
+    return reduce_over(OPS[name], input, axes, bool(keepdim), dtypes.int64)
 
 
 def argmax(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -384,7 +384,7 @@ def _logic(name: str, input: Any, dim: Dims, keepdim: bool) -> Any:
     need_tensor(name, input)
     none = isinstance(dim, (tuple, list)) and not dim  # no dimensions, not all of them
     axes = () if none else reduced_axes(dim, len(input._shape))
-    result = reduce_over(TABLE[name], cast(input, dtypes.bool_), axes, bool(keepdim), dtypes.bool_)
+    result = reduce_over(OPS[name], cast(input, dtypes.bool_), axes, bool(keepdim), dtypes.bool_)
     return cast(result, dtypes.uint8) if input._dtype is dtypes.uint8 else result
 
 
@@ -443,7 +443,7 @@ def _logsumexp_steps(wide: Any, axes: tuple[int, ...]) -> Any:
     """What has no order, or no elements, step by step; reduced dimensions stay."""
     if 0 in wide._shape:
         return call("log", reduce_over(_SUM, call("exp", wide), axes, True, wide._dtype))
-    top = reduce_over(TABLE["amax"], _real(wide.detach()), axes, True, wide._dtype.to_real())
+    top = reduce_over(OPS["amax"], _real(wide.detach()), axes, True, wide._dtype.to_real())
     top = where(call("isfinite", top), top, 0)
     total = reduce_over(_SUM, call("exp", wide - top), axes, True, wide._dtype)
     return call("log", total) + top

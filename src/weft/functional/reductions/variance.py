@@ -13,12 +13,12 @@ from weft.engine.frontend.tensor import Tensor
 from weft.errors import DTypeError
 from weft.functional.reductions.sums_and_extrema import count_of, reduce_over, reduced_shape
 from weft.functional.support.variants import by_name
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
 from weft.tensor.arguments import Shape, describe, need_tensor, reduced_axes, widen
 
-_SUM = TABLE["sum"]
+_SUM = OPS["sum"]
 
 
 def _deviations(

@@ -17,7 +17,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.view_transform import BITS, CONJUGATE, JOIN, NEGATE, PARTS
 from weft.errors import ArgumentError
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.bits import INTEGER_OF
 from weft.ops.composite import joined_parts, paired_parts
 from weft.ops.primitives import concat, iota, put, reduce, reshape, slice_axis
@@ -51,7 +51,7 @@ def view_dtype(input: Tensor, dtype: DType) -> Any:
     lens = input.lens & ~(PARTS | JOIN) | BITS
     if input._cell is None or input._cell.node.dtype is dtype:
         lens = 0 if input._cell is not None else BITS
-    return retyped(input, TABLE["view"], dtype, shape, strides, offset, lens)
+    return retyped(input, OPS["view"], dtype, shape, strides, offset, lens)
 
 
 def _laid_out(input: Tensor, dtype: DType) -> tuple[Shape, Shape, int]:

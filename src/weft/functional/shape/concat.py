@@ -28,7 +28,7 @@ from weft.functional.support.memory_formats import (
     stacked_channels,
 )
 from weft.functional.support.variants import write_out
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full
 from weft.tensor.arguments import Shape, describe, need_tensor, sizes, wrap_dim
@@ -36,9 +36,9 @@ from weft.tensor.size import Size
 
 require(__name__, cython.compiled)
 
-_CAT = cython.declare(Primitive, TABLE["cat"])
-_STACK = cython.declare(Primitive, TABLE["stack"])
-_VIEW = cython.declare(Primitive, TABLE["view"])
+_CAT = cython.declare(Primitive, OPS["cat"])
+_STACK = cython.declare(Primitive, OPS["stack"])
+_VIEW = cython.declare(Primitive, OPS["view"])
 
 
 def _tensors(name: str, tensors: Any) -> list[Any]:

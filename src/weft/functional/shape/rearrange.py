@@ -17,7 +17,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeE
 from weft.functional.shape.slicing import diagonal
 from weft.functional.shape.views import permuted, reshape, unsqueeze
 from weft.functional.support.memory_formats import in_order, like_channels
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import concat, embed, expand, iota, slice_axis, where
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import flip as reverse
@@ -357,4 +357,4 @@ METHODS: dict[str, Any] = {
     "repeat": repeat,
     "flip": flip,
 }
-__all__ = ["FUNCTIONS", "METHODS", "TABLE"]
+__all__ = ["FUNCTIONS", "METHODS", "OPS"]

@@ -27,15 +27,15 @@ from weft.errors import (
 )
 from weft.functional.shape.views import view
 from weft.functional.support.variants import by_name
-from weft.ops import TABLE
-from weft.ops.row import named
+from weft.ops import OPS
+from weft.ops.registry import named
 from weft.tensor.arguments import describe, need_rank, need_tensor, wrap_dim
 
 require(__name__, cython.compiled)
 
 MOST_SECTIONS = 1 << 20  # of tensor_split: each is a tensor
-_SLICE, _SELECT = TABLE["slice"], TABLE["select"]
-_UNFOLD, _DIAGONAL = TABLE["unfold"], TABLE["diagonal"]
+_SLICE, _SELECT = OPS["slice"], OPS["select"]
+_UNFOLD, _DIAGONAL = OPS["unfold"], OPS["diagonal"]
 _UNBIND, _SPLIT = named(_SELECT, "UnbindBackward0"), named(_SLICE, "SplitBackward0")
 
 
@@ -46,13 +46,13 @@ def slice_view(
     start: cython.longlong,
     length: cython.longlong,
     step: cython.longlong = 1,
-    row: Any = _SLICE,
+    op: Any = _SLICE,
 ) -> Any:
     """`length` elements along an axis, every `step`-th from `start` (in range)."""
     strides: tuple[int, ...] = logical_strides(input)
     stride: cython.longlong = strides[axis]
     return record_view(
-        row,
+        op,
         input,
         (axis, start, length, step),
         _replaced(input._shape, axis, length),
@@ -63,13 +63,13 @@ def slice_view(
 
 @cython.ccall
 def select_view(
-    input: Tensor, axis: cython.Py_ssize_t, index: cython.longlong, row: Any = _SELECT
+    input: Tensor, axis: cython.Py_ssize_t, index: cython.longlong, op: Any = _SELECT
 ) -> Any:
     """One index along an axis (both in range)."""
     strides: tuple[int, ...] = logical_strides(input)
     stride: cython.longlong = strides[axis]
     return record_view(
-        row,
+        op,
         input,
         (axis, index),
         input._shape[:axis] + input._shape[axis + 1 :],
@@ -204,8 +204,8 @@ def _learnt(input: Tensor, cut: Cut) -> Cut:
 
 @cython.cfunc
 @cython.inline
-def _known(row: Any, input: Tensor, axis: cython.Py_ssize_t, key: Any) -> Cut:
-    return None if input.strides is not None else known_cut(row, input._shape, axis, key)
+def _known(op: Any, input: Tensor, axis: cython.Py_ssize_t, key: Any) -> Cut:
+    return None if input.strides is not None else known_cut(op, input._shape, axis, key)
 
 
 def unbind(input: Any, dim: Any = 0) -> tuple[Any, ...]:

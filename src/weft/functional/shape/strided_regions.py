@@ -18,7 +18,7 @@ from weft.engine.ir.strides import contiguous_strides, dense_order
 from weft.engine.ir.strides import is_contiguous as row_major
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.shape.views import permuted
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import put
 from weft.tensor.arguments import Shape, sizes, wrap_dim
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 forward_ad = later("weft.autograd.forward_ad")
-_STRIDED = TABLE["strided"]
+_STRIDED = OPS["strided"]
 
 
 def _twice(strides: Shape) -> Shape:
@@ -53,12 +53,12 @@ def region(shape: Shape, recipe: tuple[Any, ...]) -> tuple[int, Shape] | None:
     """Offset and strides, over row-major memory of `shape`, of what a chain of view rows covers; None where a row
     of the chain needs a copy."""
     strides, offset = contiguous_strides(shape), 0
-    for row, params, target in recipe:
-        through = _LENSES.get(row.name)
+    for op, params, target in recipe:
+        through = _LENSES.get(op.name)
         if through is not None:
             strides, offset = through(strides, offset)
         else:
-            strides, offset = row.strides(params, shape, strides, offset)
+            strides, offset = op.strides(params, shape, strides, offset)
         if strides is None:
             return None
         shape = target

@@ -26,29 +26,29 @@ from weft.functional.shape.bitcast import as_type, written_into
 from weft.functional.shape.strided_regions import region
 from weft.functional.shape.views import warn_of_number
 from weft.functional.support.variants import by_name, write_out
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.composite import joined_parts, paired_parts
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import put, reshape, strided
-from weft.ops.row import named
+from weft.ops.registry import named
 from weft.tensor.arguments import Shape, describe, need_tensor
 
 if TYPE_CHECKING:
     from weft.engine.ir.primitive import Primitive
 
 
-_CONJ = TABLE["conj"]
-_REAL, _IMAG = (named(TABLE[part], "SelectBackward0") for part in ("real", "imag"))
-_AS_REAL, _AS_COMPLEX = TABLE["view_as_real"], TABLE["view_as_complex"]
-_RESOLVE_CONJ = named(TABLE["clone"], "ResolveConjBackward0")
-_COPY_SLICES = named(TABLE["clone"], TABLE["put"].grad_name)
-_RESOLVE_NEG = named(TABLE["clone"], "ResolveNegBackward0")
+_CONJ = OPS["conj"]
+_REAL, _IMAG = (named(OPS[part], "SelectBackward0") for part in ("real", "imag"))
+_AS_REAL, _AS_COMPLEX = OPS["view_as_real"], OPS["view_as_complex"]
+_RESOLVE_CONJ = named(OPS["clone"], "ResolveConjBackward0")
+_COPY_SLICES = named(OPS["clone"], OPS["put"].grad_name)
+_RESOLVE_NEG = named(OPS["clone"], "ResolveNegBackward0")
 
 
 def _lens_view(
-    row: Primitive, x: Tensor, shape: Shape, strides: Shape, offset: int, lens: int
+    op: Primitive, x: Tensor, shape: Shape, strides: Shape, offset: int, lens: int
 ) -> Any:
-    made = record_view(row, x, None, shape, strides, offset)
+    made = record_view(op, x, None, shape, strides, offset)
     made.lens = lens
     return made
 
@@ -113,14 +113,14 @@ def hermitian(input: Tensor) -> Any:
     return adjoint(input) if rank else conj(input)
 
 
-def _part(row: Primitive, input: Tensor, second: int) -> Any:
+def _part(op: Primitive, input: Tensor, second: int) -> Any:
     strides = tuple([2 * stride for stride in logical_strides(input)])
     lens = input.lens & ~(CONJUGATE | JOIN)
     if not input.lens & (JOIN | BITS):
         lens |= PARTS
     if second and input.lens & CONJUGATE:
         lens |= NEGATE
-    return _lens_view(row, input, input._shape, strides, 2 * input.offset + second, lens)
+    return _lens_view(op, input, input._shape, strides, 2 * input.offset + second, lens)
 
 
 def real(input: Tensor) -> Any:

@@ -25,10 +25,10 @@ from weft.engine.ir.strides import reshape_strides
 from weft.errors import ShapeError
 from weft.functional.shape import bitcast
 from weft.functional.support.variants import by_name
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape as reshape_value
-from weft.ops.row import named
+from weft.ops.registry import named
 from weft.tensor.arguments import (
     Shape,
     as_dtype,
@@ -42,7 +42,7 @@ from weft.tensor.arguments import (
 
 require(__name__, cython.compiled)
 
-_VIEW, _PERMUTE, _EXPAND = TABLE["view"], TABLE["permute"], TABLE["expand"]
+_VIEW, _PERMUTE, _EXPAND = OPS["view"], OPS["permute"], OPS["expand"]
 _SQUEEZE, _SQUEEZE_DIM = named(_VIEW, "SqueezeBackward0"), named(_VIEW, "SqueezeBackward1")
 _UNSQUEEZE = named(_VIEW, "UnsqueezeBackward0")
 _TRANSPOSE, _T = named(_PERMUTE, "TransposeBackward0"), named(_PERMUTE, "TBackward0")
@@ -221,9 +221,9 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     axes = range(len(shape)) if dim is None else wrap_dims(dim, len(shape))
     kept = [axis for axis, size in enumerate(shape) if size != 1 or axis not in axes]
     target = tuple([shape[axis] for axis in kept])
-    row = _SQUEEZE if dim is None else _SQUEEZE_DIM
+    op = _SQUEEZE if dim is None else _SQUEEZE_DIM
     return record_view(
-        row, input, target, target, tuple([strides[axis] for axis in kept]), input.offset
+        op, input, target, target, tuple([strides[axis] for axis in kept]), input.offset
     )
 
 
@@ -244,11 +244,11 @@ def unsqueeze(input: Any, dim: int) -> Any:
 # -- order of dimensions -------------------------------------------------------------------------------------------
 
 
-def permuted(input: Tensor, order: tuple[int, ...], row: Any = _PERMUTE) -> Any:
+def permuted(input: Tensor, order: tuple[int, ...], op: Any = _PERMUTE) -> Any:
     shape: tuple[int, ...] = input._shape
     strides: tuple[int, ...] = logical_strides(input)
     return record_view(
-        row,
+        op,
         input,
         order,
         tuple([shape[axis] for axis in order]),

@@ -24,7 +24,7 @@ from weft.functional.shape.views import movedim, ravel, unsqueeze
 from weft.functional.support import host
 from weft.functional.support.return_types import TYPES
 from weft.functional.support.variants import by_name
-from weft.ops import TABLE
+from weft.ops import OPS
 from weft.ops.primitives import (
     concat,
     full,
@@ -219,7 +219,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def _shared(x: Tensor, middle: Tensor) -> Any:
     """The value `middle`, with its gradient shared by the elements equal to it."""
-    return record_gradient(TABLE["median"], (x,), (tuple(range(len(x._shape))), False), middle)
+    return record_gradient(OPS["median"], (x,), (tuple(range(len(x._shape))), False), middle)
 
 
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:

@@ -36,12 +36,12 @@ _TEXTS = {
 }
 
 
-def _function(name: str, row: str) -> Any:
+def _function(name: str, op: str) -> Any:
     def function(input: Tensor, *, out: Tensor | None = None) -> Any:
-        result = bessel.function_of(row, floating(f"special_{name}", input, halves=row[0] == "i"))
+        result = bessel.function_of(op, floating(f"special_{name}", input, halves=op[0] == "i"))
         return result if out is None else write_out(out, result)
 
-    return composed_of_primitives(named(function, name, f"{_TEXTS[row]} Shapes: as `input`."))
+    return composed_of_primitives(named(function, name, f"{_TEXTS[op]} Shapes: as `input`."))
 
 
 @composed_of_primitives

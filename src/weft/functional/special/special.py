@@ -25,7 +25,7 @@ from weft.functional.reductions.softmax import log_softmax, softmax
 from weft.functional.reductions.sums_and_extrema import logsumexp
 from weft.functional.support.return_types import TYPES
 from weft.functional.support.variants import by_name, give_all, in_place_variants, named, write_out
-from weft.ops import TABLE, analysis
+from weft.ops import OPS, analysis
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where
 from weft.tensor.arguments import (
@@ -126,7 +126,7 @@ def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     with untracked():
         size = call("abs", call("complex", x, y))
     shape = size._shape
-    result = record_gradient(TABLE["hypot"], (expand(x, shape), expand(y, shape)), None, size)
+    result = record_gradient(OPS["hypot"], (expand(x, shape), expand(y, shape)), None, size)
     result = cast(result, dtype)
     return result if out is None else write_out(out, result)
 
@@ -265,13 +265,13 @@ def floating(name: str, input: Any, halves: bool = True) -> Any:
 
 def _composed(name: str, value: Any, text: str) -> Any:
     """A function with a gradient record of its own, computed in float64."""
-    row = TABLE[name]
+    op = OPS[name]
 
     def function(input: Any, *, out: Any = None) -> Any:
         x = floating(name, input)
         with untracked():
             result = cast(value(cast(x, dtypes.float64)), x._dtype)
-        result = record_gradient(row, (x,), None, result)
+        result = record_gradient(op, (x,), None, result)
         return result if out is None else write_out(out, result)
 
     return composed_of_primitives(named(function, name, f"{text} Shapes: as `input`."))
@@ -360,7 +360,7 @@ def ndtri(input: Any, *, out: Any = None) -> Any:
     x = floating("special_ndtri", input, halves=False)
     with untracked():
         result = cast(analysis.ndtri_value(cast(x, dtypes.float64)), x._dtype)
-    result = record_gradient(TABLE["ndtri"], (x,), None, result)
+    result = record_gradient(OPS["ndtri"], (x,), None, result)
     return result if out is None else write_out(out, result)
 
 

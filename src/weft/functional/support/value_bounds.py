@@ -23,10 +23,10 @@ from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.node import DONE_STATE as DONE
-from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.engine.ir.primitive import SCALAR_OP, VIEW
 from weft.engine.ir.strides import kept_strides
 from weft.functional.support import host
-from weft.ops.limits import LIMITS, limit_error, picking_row
+from weft.ops.limits import LIMITS, limit_error, picking_op
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
 from weft.tensor.arguments import describe, untracked
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _least, _most = partial(np.minimum.reduce, axis=None), partial(np.maximum.reduce, axis=None)
 _PICKS = {
-    (function, operand): picking_row(function, operand)
+    (function, operand): picking_op(function, operand)
     for function, operand in (
         ("binary_cross_entropy", "input"),
         ("binary_cross_entropy", "target"),
@@ -67,17 +67,17 @@ def need_within(function: str, operand: str, tensor: Tensor) -> Any:
 
 def _surely_fits(node: Any, high: float | None) -> bool:
     """Whether a pending value is made by something that gives only numbers from 0 to 1 (or nan, which stays one)."""
-    while node.row.kind == VIEW and node.inputs:
+    while node.op.kind == VIEW and node.inputs:
         node = node.inputs[0]
-    if node.row is SCALAR_ROW:
+    if node.op is SCALAR_OP:
         return node.params >= 0 and (high is None or node.params <= high)
-    if node.row.name == "cast":
+    if node.op.name == "cast":
         return bool(node.inputs) and node.inputs[0].dtype is dtypes.bool_
-    return bool(node.row.name == "sigmoid")
+    return bool(node.op.name == "sigmoid")
 
 
 def _checked(
-    row: Primitive | int | Shape | Sequence[int], tensor: Tensor, high: float | None
+    op: Primitive | int | Shape | Sequence[int], tensor: Tensor, high: float | None
 ) -> Any:
     """A handle with the tensor's gradient edge whose value is picked from the tensor by 0 where an element fits."""
     edge = edge_for(tensor) if tensor.requires_grad else None
@@ -87,6 +87,6 @@ def _checked(
         if high is not None:
             fits = call("logical_and", fits, call("le", flat, high))
         index = cast(where(fits, 0, 1), dtypes.int64)
-        picked = record(row, (flat, index), (0,), flat._shape, flat._dtype)
+        picked = record(op, (flat, index), (0,), flat._shape, flat._dtype)
         value = reshape(picked, tensor._shape)
     return wrap_node(value_of(value), edge, kept_strides(tensor._shape, tensor.strides))

@@ -58,12 +58,12 @@ from weft.engine.pipeline.batching.membership import batched_operands
 from weft.engine.pipeline.batching.operand_packing import FOLLOWED
 from weft.engine.pipeline.batching.scheduler import form_groups
 from weft.errors import VerificationError
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_cat_row = cython.declare(Primitive, TABLE["cat"])
-_stack_row = cython.declare(Primitive, TABLE["stack"])
+_cat_op = cython.declare(Primitive, OPS["cat"])
+_stack_op = cython.declare(Primitive, OPS["stack"])
 _view_kind = cython.declare(cython.int, VIEW)
 _watcher = None
 
@@ -121,14 +121,14 @@ def _pays(groups: list, nodes: list) -> cython.bint:
     node: Node
     for members in groups:
         node = members[0]
-        if node.row.kind == CONTRACT:
+        if node.op.kind == CONTRACT:
             weight: Node = node.inputs[1]
             once: cython.double = weight.numel * weight.dtype.itemsize / tuning.bytes_of_a_node
             spared += (len(members) - 1) * (1 + once) - tuning.gathers_of_a_batch
         else:
             spared += _terms(members) - 1 - tuning.gathers_of_a_batch
     for node in nodes:
-        count += node.row.kind != _view_kind
+        count += node.op.kind != _view_kind
     if count < tuning.narrow_nodes:
         return spared > 0
     return spared * tuning.nodes_of_a_spared_one >= count
@@ -183,7 +183,7 @@ def _build(members: list, stacks: dict) -> cython.void:
     if axis != EQUAL:
         _build_ragged(members, columns, axis, stacks)
         return
-    row: Primitive = first.row
+    op: Primitive = first.op
     count: cython.Py_ssize_t = len(members)
     flags: list = []
     index: cython.Py_ssize_t
@@ -193,17 +193,17 @@ def _build(members: list, stacks: dict) -> cython.void:
         if not _is_row_by_weight(first):
             return
         flags[0] = True
-    aligned: cython.bint = row.kind in (ELEMENTWISE, CONTRACT, MACRO)
-    if not aligned and "s" not in row.batch_operands:
+    aligned: cython.bint = op.kind in (ELEMENTWISE, CONTRACT, MACRO)
+    if not aligned and "s" not in op.batch_operands:
         flags = [True] * arity
     shapes: tuple = tuple([cython.cast(Node, source).shape for source in first.inputs])
     operands: list = []
     params = first.params
-    if row.batch is not None:
-        params = row.batch(first.params, shapes, tuple(flags), count)
+    if op.batch is not None:
+        params = op.batch(first.params, shapes, tuple(flags), count)
         if params is None and first.params is not None:
             return
-    if row.code in (_cat_row.code, _stack_row.code) and is_one_gather(first):
+    if op.code in (_cat_op.code, _stack_op.code) and is_one_gather(first):
         operands = [_joined_blocks(members, stacks)]
         _stack_quotient(members, operands, params, shapes, [True] * arity)
         return
@@ -289,7 +289,7 @@ def _make_quotient(
     """The node that stands for a group, which becomes its rows; `shapes` are those of its operands for a derivative."""
     first: Node = members[0]
     quotient: Node = new_node(
-        first.row, operands, params, shape, count_elements(shape), first.dtype, None
+        first.op, operands, params, shape, count_elements(shape), first.dtype, None
     )
     quotient.payload = shapes
     adopt(quotient, members, flags)
@@ -360,7 +360,7 @@ def _is_row_by_weight(node: Node) -> cython.bint:
     """Whether a node multiplies a vector with a weight, for its gradient: where such nodes are all one value, as of the
     zeros that recurrent cells start from, each is a row none the less, and the reverse walk comes to all at once."""
     return (
-        node.row.kind == CONTRACT
+        node.op.kind == CONTRACT
         and node.edges is not None
         and len(cython.cast(Node, node.inputs[0]).shape) == 1
         and role_of(node, 0) == "b"
@@ -383,7 +383,7 @@ def _one_value(column: Column) -> cython.bint:
 @cython.cfunc
 def _view(node: Node, shape: tuple) -> Node:
     """A row-major view of a stacked operand with dimensions of size 1 inserted."""
-    result: Node = new_node(TABLE["view"], (node,), shape, shape, node.numel, node.dtype, None)
+    result: Node = new_node(OPS["view"], (node,), shape, shape, node.numel, node.dtype, None)
     result.considered = True
     return result
 
@@ -403,7 +403,7 @@ def verify(nodes: list):
         if (
             places & seen
             or not 0 <= node.qrow < last <= quotient.info[1]
-            or quotient.row is not node.row
+            or quotient.op is not node.op
             or shape != node.shape
             or quotient.dtype is not node.dtype
         ):
@@ -420,5 +420,5 @@ def text(nodes: list):
         flags = batched_operands(node)
         if flags is not None and node.inputs is not None:
             roles = ", ".join("batched" if flag else "shared" for flag in flags)
-            lines.append(f"{node.row.name} x {node.info[1]} {list(node.shape[1:])} ({roles})")
+            lines.append(f"{node.op.name} x {node.info[1]} {list(node.shape[1:])} ({roles})")
     return "\n".join(lines)

@@ -13,8 +13,8 @@ from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, SCALAR_ROW, VIEW
-from weft.ops.row import TABLE
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, SCALAR_OP, VIEW
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -22,7 +22,7 @@ _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 _CONTRACT = cython.declare(cython.int, CONTRACT)
 _MACRO = cython.declare(cython.int, MACRO)
-_add_row = cython.declare(Primitive, TABLE["add"])
+_add_op = cython.declare(Primitive, OPS["add"])
 
 
 @cython.cfunc
@@ -35,15 +35,15 @@ def tuning_of(node: Node) -> Batching:
 def identity(node: Node):
     """What makes two operands the same value without computing them: a value, or a view of one."""
     if node.state == DONE:
-        if node.row is SCALAR_ROW:
+        if node.op is SCALAR_OP:
             return (node.dtype.code, repr(node.params))
         return id(node)
-    if node.row.kind == VIEW:
+    if node.op.kind == VIEW:
         below: Node = node.inputs[0]
         if below.state == DONE:
-            if below.row is SCALAR_ROW:
-                return (node.row.code, node.params, below.dtype.code, repr(below.params))
-            return (id(below), node.row.code, node.params)
+            if below.op is SCALAR_OP:
+                return (node.op.code, node.params, below.dtype.code, repr(below.params))
+            return (id(below), node.op.code, node.params)
     return None
 
 
@@ -54,8 +54,8 @@ def edge_identity(edge):
         return None
     if isinstance(edge, Node):
         node: Node = cython.cast(Node, edge)
-        if node.row.kind == VIEW and node.edges is not None and node.observers is None:
-            return (node.row.code, node.params, edge_identity(node.edges[0]))
+        if node.op.kind == VIEW and node.edges is not None and node.observers is None:
+            return (node.op.code, node.params, edge_identity(node.edges[0]))
     return id(edge)
 
 
@@ -63,7 +63,7 @@ def edge_identity(edge):
 def most_bytes(node: Node) -> cython.longlong:
     """How large a node and its operands may be in a batch: where rows do not know each other, also those that would be
     too large to be copied."""
-    rowwise: cython.bint = node.row.rowwise is not None and len(node.shape) > 1
+    rowwise: cython.bint = node.op.rowwise is not None and len(node.shape) > 1
     tuning: Batching = tuning_of(node)
     return tuning.batched_row_bytes if rowwise else tuning.row_bytes
 
@@ -72,7 +72,7 @@ def most_bytes(node: Node) -> cython.longlong:
 def role_of(node: Node, index: cython.Py_ssize_t) -> str:
     """What an operand has to be in a group: "b" any rows, "s" one value, "w" one value or rows of a batch (a column is
     an example's own vector, and no weight)."""
-    roles: tuple = node.row.batch_operands
+    roles: tuple = node.op.batch_operands
     role: str = roles[index if index < len(roles) else len(roles) - 1]
     if role == "w":
         shape: tuple = cython.cast(Node, node.inputs[index]).shape
@@ -96,9 +96,9 @@ def way_of(node: Node) -> cython.int:
 
 @cython.cfunc
 def hash_of(node: Node) -> cython.ulonglong:
-    """A hash of what `alike` compares; of shapes only the sizes, and of what may differ in height those of a row."""
-    h: cython.ulonglong = mix(1469598103, node.row.code * 8 + len(node.shape))
-    rows: cython.bint = node.row.rowwise is not None and len(node.shape) > 1
+    """A hash of what `alike` compares: of shapes the sizes, where heights may differ those of a row."""
+    h: cython.ulonglong = mix(1469598103, node.op.code * 8 + len(node.shape))
+    rows: cython.bint = node.op.rowwise is not None and len(node.shape) > 1
     h = mix(h, _width_of(node) if rows else node.numel)
     if node.params is not None:
         h = mix(h, hash(node.params))
@@ -135,9 +135,9 @@ def _width_of(node: Node) -> cython.longlong:
 @cython.cfunc
 def address_of(node: Node) -> cython.longlong:
     """Where the value stands that an operand is, or is a view of; 0 for numbers, and where it has to be computed."""
-    if node.state != DONE and node.row.kind == _VIEW and node.inputs is not None:
+    if node.state != DONE and node.op.kind == _VIEW and node.inputs is not None:
         node = node.inputs[0]
-    if node is None or node.state != DONE or node.row is SCALAR_ROW:
+    if node is None or node.state != DONE or node.op is SCALAR_OP:
         return 0
     return cython.cast(cython.longlong, cython.cast(cython.p_void, node))
 
@@ -148,7 +148,7 @@ def alike(one: Node, other: Node) -> cython.bint:
     whose rows do not know each other may differ in height, and those that save nothing in which operands have a
     gradient."""
     if (
-        one.row is not other.row
+        one.op is not other.op
         or one.dtype is not other.dtype
         or len(one.inputs) != len(other.inputs)
         or (one.edges is None) != (other.edges is None)
@@ -218,7 +218,7 @@ def operand_axis(
     """The dimension of an operand that has a row for each row of a node along a dimension of its result; -1 where the
     operand is the same for all rows."""
     source: Node = node.inputs[index]
-    kind: cython.int = node.row.kind
+    kind: cython.int = node.op.kind
     rank: cython.Py_ssize_t = len(source.shape)
     own: cython.Py_ssize_t = axis
     if kind == _ELEMENTWISE:
@@ -261,7 +261,7 @@ def axis_between(one: tuple, other: tuple) -> cython.Py_ssize_t:
 @cython.cfunc
 def _rows_alike(one: Node, other: Node) -> cython.bint:
     """Whether two nodes of one row, type and params are equal but for their height, and so are their operands."""
-    if one.row.rowwise is None:
+    if one.op.rowwise is None:
         return False
     axis: cython.Py_ssize_t = axis_between(one.shape, other.shape)
     if axis < 0:
@@ -276,7 +276,7 @@ def _rows_alike(one: Node, other: Node) -> cython.bint:
         if not _rows_of_both(one, other, index, axis) and not same_for_all(one, other, index):
             return False
         shapes.append(source.shape)
-    return one.row.rowwise(one.params, shapes, axis)
+    return one.op.rowwise(one.params, shapes, axis)
 
 
 @cython.cfunc
@@ -311,7 +311,7 @@ def same_for_all(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bin
 @cython.cfunc
 def adds_rows(node: Node) -> cython.bint:
     """Whether an operation is a sum of two whole rows, which a gather adds as it does: each sum rounded once."""
-    if node.row is not _add_row or node.dtype.name not in ("float32", "float64"):
+    if node.op is not _add_op or node.dtype.name not in ("float32", "float64"):
         return False
     one: Node = node.inputs[0]
     other: Node = node.inputs[1]

@@ -2,8 +2,8 @@
 """Forms: what the reverse walk asks of batches.
 
 In come members of a batch that a walk has reached; out go the params, shapes and saved values that a derivative rule
-needs for all of them at once (`form_of`), or for one by itself (`saved_input`, `saved_result`). Gradient-only records,
-which no flush computes, are put into groups when a walk meets them (`group_records`).
+needs for all of them at once (`form_of`), or for one by itself (`saved_input`, `saved_result`).
+Gradient-only records, which no flush computes, are put into groups when a walk meets them (`group_records`).
 """
 
 import cython
@@ -76,8 +76,8 @@ def saved_result(node: Node):
     """The saved value of one node."""
     quotient: Node = node.quotient
     if quotient is None:
-        return node if node.row.kind != COMPOSITE else node.result
-    whole: Node = quotient.result if node.row.kind == COMPOSITE else quotient
+        return node if node.op.kind != COMPOSITE else node.result
+    whole: Node = quotient.result if node.op.kind == COMPOSITE else quotient
     return part_of(whole, node)
 
 
@@ -86,7 +86,7 @@ def form_of(quotient: Node, first: Node, rows: Integers | None):
     have been reached."""
     flags: tuple = quotient.info[0]
     ragged: cython.bint = len(quotient.shape) == len(first.shape)
-    row: Primitive = first.row
+    op: Primitive = first.op
     mask: cython.longlong = first.saved
     index: cython.Py_ssize_t
     inputs: list = [None] * len(flags)
@@ -96,7 +96,7 @@ def form_of(quotient: Node, first: Node, rows: Integers | None):
             if is_saved(mask, index):
                 inputs[index] = wrap(quotient.inputs[index], None)
         if mask >> RESULT_SHIFT & 1:
-            result = wrap(quotient.result if row.kind == COMPOSITE else quotient, None)
+            result = wrap(quotient.result if op.kind == COMPOSITE else quotient, None)
         return Form(quotient.params, quotient.payload, quotient.shape, inputs, result, flags)
     part: cython.Py_ssize_t = rows.count
     for index in range(len(flags)):
@@ -104,7 +104,7 @@ def form_of(quotient: Node, first: Node, rows: Integers | None):
             saved: Node = quotient.inputs[index]
             inputs[index] = wrap(_rows(saved, rows, ragged) if flags[index] else saved, None)
     if mask >> RESULT_SHIFT & 1:
-        whole: Node = quotient.result if row.kind == COMPOSITE else quotient
+        whole: Node = quotient.result if op.kind == COMPOSITE else quotient
         result = wrap(_rows(whole, rows, ragged), None)
     shapes: list = []
     for index in range(len(flags)):
@@ -113,9 +113,9 @@ def form_of(quotient: Node, first: Node, rows: Integers | None):
             shape = with_height(shape, row_axis(shape) if ragged else 0, part)
         shapes.append(shape)
     params = first.params
-    if row.batch is not None and not ragged:
+    if op.batch is not None and not ragged:
         own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
-        params = row.batch(first.params, own, flags, part)
+        params = op.batch(first.params, own, flags, part)
     own_shape: tuple = with_height(quotient.shape, quotient.info[2], part)
     return Form(params, tuple(shapes), own_shape, inputs, result, flags)
 
@@ -139,7 +139,7 @@ def group_records(records: list):
     fresh: list = []
     node: Node
     for node in records:
-        if not node.considered and node.row.batchable and is_record_only(node):
+        if not node.considered and node.op.batchable and is_record_only(node):
             fresh.append(node)
     fresh.sort(key=_sequence)
     for node in fresh:
@@ -162,7 +162,7 @@ def group_records(records: list):
 def _record_key(node: Node, numbers: dict):
     """What equal records share: op, params, shapes (but for the height, where rows do not know each other), and where
     their edges lead."""
-    parts: list = [node.row.code, node.params, node.dtype.code]
+    parts: list = [node.op.code, node.params, node.dtype.code]
     if _knows_no_height(node):
         axis: cython.Py_ssize_t = row_axis(node.shape)
         parts += (axis, node.shape[axis + 1 :], tuple([s[axis + 1 :] for s in node.payload]))
@@ -187,8 +187,8 @@ def _record_key(node: Node, numbers: dict):
 @cython.cfunc
 def _knows_no_height(record: Node) -> cython.bint:
     """Whether a record can be laid behind equal ones of other heights."""
-    row: Primitive = record.row
-    if row.rowwise is None or record.payload is None or len(record.shape) == 0:
+    op: Primitive = record.op
+    if op.rowwise is None or record.payload is None or len(record.shape) == 0:
         return False
     axis: cython.Py_ssize_t = row_axis(record.shape)
     height = record.shape[axis]
@@ -196,7 +196,7 @@ def _knows_no_height(record: Node) -> cython.bint:
     for shape in record.payload:
         if len(cython.cast(tuple, shape)) < axis + 2 or shape[: axis + 1] != lead:
             return False
-    return height > 0 and row.rowwise(record.params, record.payload, axis)
+    return height > 0 and op.rowwise(record.params, record.payload, axis)
 
 
 def _sequence(node: Node):
@@ -222,14 +222,14 @@ def _build_record(members: list, stacks: dict) -> cython.void:
     if axis >= 0:
         lead = with_height(first.shape[: axis + 1], axis, height_of(members, axis))
         behind = axis + 1
-    elif first.row.batch is not None:  # the view through a lens of an elementwise row has none
-        params = first.row.batch(first.params, first.payload, flags, len(members))
+    elif first.op.batch is not None:  # the view through a lens of an elementwise row has none
+        params = first.op.batch(first.params, first.payload, flags, len(members))
         if params is None and first.params is not None:
             return
     shape: tuple = lead + first.shape[behind:]
     inputs: tuple = _saved_together(members, axis, stacks)
     quotient: Node = new_node(
-        first.row, inputs, params, shape, count_elements(shape), first.dtype, None
+        first.op, inputs, params, shape, count_elements(shape), first.dtype, None
     )
     finish(quotient)
     quotient.payload = tuple([lead + each[behind:] for each in first.payload])

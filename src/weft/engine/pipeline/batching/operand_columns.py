@@ -126,7 +126,7 @@ def _read_operand(column: Column, position: cython.Py_ssize_t, source: Node) -> 
     """Add one operand, and see whether it goes on from the row of the one before."""
     before: Node
     column.put(position, source)
-    if source.row.kind == _VIEW:
+    if source.op.kind == _VIEW:
         column.viewed = True
     if column.order == NO_ROWS:
         return
@@ -149,7 +149,7 @@ def column_of(sources: list) -> Column:
     for position in range(len(sources)):
         source: Node = sources[position]
         column.put(position, source)
-        if source.row.kind == _VIEW:
+        if source.op.kind == _VIEW:
             column.viewed = True
     return column
 
@@ -158,6 +158,6 @@ def column_of(sources: list) -> Column:
 @cython.inline
 def below_views(node: Node) -> Node:
     """What a node views, through views that have no rows of their own."""
-    while node.row.kind == _VIEW and node.quotient is None and node.state == PENDING:
+    while node.op.kind == _VIEW and node.quotient is None and node.state == PENDING:
         node = node.inputs[0]
     return node

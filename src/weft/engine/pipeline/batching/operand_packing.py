@@ -31,13 +31,13 @@ from cython.cimports.weft.engine.pipeline.batching.segment_gather import Sources
 from cython.cimports.weft.engine.pipeline.program_ir import row_major
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import SCALAR_ROW, VIEW
-from weft.ops.row import TABLE
+from weft.engine.ir.primitive import SCALAR_OP, VIEW
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
 _VIEW = cython.declare(cython.int, VIEW)
-_expand_row = cython.declare(Primitive, TABLE["expand"])
+_expand_op = cython.declare(Primitive, OPS["expand"])
 # A view of less than such a part of a row, or of a row that is longer, is gathered by itself.
 _NARROWEST = cython.declare(cython.longlong, 4)
 _LONGEST = cython.declare(cython.longlong, 4096)
@@ -131,10 +131,10 @@ def _is_one_number(column: Column) -> cython.bint:
     """Whether operands are all one number, expanded to some shape: zeros that something is written into, as a rule."""
     first: Node = column.at(0)
     index: cython.Py_ssize_t
-    if first.state != PENDING or first.row is not _expand_row:
+    if first.state != PENDING or first.op is not _expand_op:
         return False
     number: Node = first.inputs[0]
-    if number.row is not SCALAR_ROW or number.state != DONE:
+    if number.op is not SCALAR_OP or number.state != DONE:
         return False
     same: tuple = identity(first)
     for index in range(1, column.count):
@@ -148,7 +148,7 @@ def _number_in_rows(like: Node, count: cython.Py_ssize_t) -> Node:
     """A number, expanded to so many rows."""
     shape: tuple = (count,) + like.shape
     result: Node = new_node(
-        _expand_row, like.inputs, shape, shape, count_elements(shape), like.dtype, None
+        _expand_op, like.inputs, shape, shape, count_elements(shape), like.dtype, None
     )
     result.considered = True
     return result
@@ -160,7 +160,7 @@ def _views_one_batch(column: Column) -> cython.bint:
     first: Node = column.at(0)
     batch: Node = first.quotient
     index: cython.Py_ssize_t
-    if batch is None or first.state != PENDING or first.row.kind != _VIEW or in_ragged(first):
+    if batch is None or first.state != PENDING or first.op.kind != _VIEW or in_ragged(first):
         return False
     below: Node = first.inputs[0]
     if first.numel * _NARROWEST < below.numel or below.numel * below.dtype.itemsize > _LONGEST:
@@ -180,10 +180,10 @@ def _view_of_gathered(column: Column, stacks: dict) -> Node:
         below.put(index, column.at(index).inputs[0])
     first: Node = column.at(0)
     base: Node = stack(below, stacks)
-    params = first.row.batch(first.params, (below.at(0).shape,), (True,), column.count)
+    params = first.op.batch(first.params, (below.at(0).shape,), (True,), column.count)
     shape: tuple = (column.count,) + first.shape
     result: Node = new_node(
-        first.row, (base,), params, shape, count_elements(shape), first.dtype, None
+        first.op, (base,), params, shape, count_elements(shape), first.dtype, None
     )
     result.considered = True
     return result
@@ -233,7 +233,7 @@ def _follow(column: Column, stacks: dict) -> cython.void:
         if index + NEXT < column.count:
             prefetch_node(cython.cast(cython.p_void, column.items[index + NEXT]))
         source = column.at(index)
-        if source.row.kind != _VIEW or source.quotient is not None or source.state != PENDING:
+        if source.op.kind != _VIEW or source.quotient is not None or source.state != PENDING:
             continue
         if layer is None or not _views_alike(source, like) or not layer.take(source, stacks):
             like, layer = source, _follow_view(source, stacks)
@@ -249,7 +249,7 @@ def _views_alike(one: Node, other: Node) -> cython.bint:
         and not in_ragged(below)
         and below.state == PENDING
         and batch is cython.cast(Node, other.inputs[0]).quotient
-        and one.row is other.row
+        and one.op is other.op
         and one.dtype is other.dtype
         and equal(one.params, other.params)
         and equal(one.shape, other.shape)
@@ -263,9 +263,9 @@ def _follow_view(node: Node, stacks: dict) -> Layer:
     if below.state == DONE:
         _settle_view(node, below)
         return None
-    if below.state != PENDING or not node.row.batchable:
+    if below.state != PENDING or not node.op.batchable:
         return None
-    if below.quotient is None and below.row.kind == _VIEW:
+    if below.quotient is None and below.op.kind == _VIEW:
         _follow_view(below, stacks)
         if below.state == DONE:
             _settle_view(node, below)
@@ -275,7 +275,7 @@ def _follow_view(node: Node, stacks: dict) -> Layer:
     views: dict = stacks.get(below.quotient)
     if views is None:
         views = stacks[below.quotient] = {}
-    key = (node.row, node.params, node.shape, node.dtype.code)
+    key = (node.op, node.params, node.shape, node.dtype.code)
     return _in_free_layer(views.setdefault(key, []), node, below, stacks)
 
 
@@ -287,10 +287,10 @@ def _settle_view(node: Node, below: Node) -> cython.void:
         return
     strides = row_major(below.shape)
     if below.strides is not None and below.strides != strides:
-        if node.row.name == "strided":
+        if node.op.name == "strided":
             return  # counts in row-major order
         strides = below.strides
-    strides, offset = node.row.strides(node.params, below.shape, strides, 0)
+    strides, offset = node.op.strides(node.params, below.shape, strides, 0)
     if strides is None:
         return
     node.buffer = below.buffer
@@ -323,14 +323,14 @@ def _in_free_layer(layers: list, node: Node, below: Node, stacks: dict) -> Layer
 @cython.cfunc
 def _view_of_batch(node: Node, below: Node):
     """The view of one member, over all rows of the batch that it is of; None where there is no such view."""
-    row: Primitive = node.row
+    op: Primitive = node.op
     count: cython.Py_ssize_t = below.quotient.shape[0]
-    params = row.batch(node.params, (below.shape,), (True,), count)
+    params = op.batch(node.params, (below.shape,), (True,), count)
     if params is None:
         return None
     shape: tuple = (count,) + node.shape
     whole: Node = new_node(
-        row, (below.quotient,), params, shape, count_elements(shape), node.dtype, None
+        op, (below.quotient,), params, shape, count_elements(shape), node.dtype, None
     )
     whole.payload = (below.quotient.shape,)
     whole.info = ((True,), count, 0)
@@ -360,7 +360,7 @@ def _consecutive(column: Column):
         return quotient
     shape: tuple = (count,) + quotient.shape[1:]
     result: Node = new_node(
-        TABLE["slice"],
+        OPS["slice"],
         (quotient,),
         (0, first.qrow, count, step),
         shape,
@@ -402,5 +402,5 @@ def row_of(quotient: Node, row: int):
     """One row of a batched value, as a node."""
     shape: tuple = quotient.shape[1:]
     return new_node(
-        TABLE["select"], (quotient,), (0, row), shape, count_elements(shape), quotient.dtype, None
+        OPS["select"], (quotient,), (0, row), shape, count_elements(shape), quotient.dtype, None
     )

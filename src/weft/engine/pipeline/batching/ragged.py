@@ -29,15 +29,15 @@ from cython.cimports.weft.engine.pipeline.batching.ragged import EQUAL, MIXED
 from cython.cimports.weft.engine.pipeline.batching.segment_gather import Sources
 
 from weft._build.compiled import require
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_cat_row = cython.declare(Primitive, TABLE["cat"])
-_slice_row = cython.declare(Primitive, TABLE["slice"])
-_expand_row = cython.declare(Primitive, TABLE["expand"])
-_view_row = cython.declare(Primitive, TABLE["view"])
-_permute_row = cython.declare(Primitive, TABLE["permute"])
+_cat_op = cython.declare(Primitive, OPS["cat"])
+_slice_op = cython.declare(Primitive, OPS["slice"])
+_expand_op = cython.declare(Primitive, OPS["expand"])
+_view_op = cython.declare(Primitive, OPS["view"])
+_permute_op = cython.declare(Primitive, OPS["permute"])
 
 
 # -- heights -------------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def height_axis(members: list) -> cython.Py_ssize_t:
     node: Node
     axis: cython.Py_ssize_t = EQUAL
     between: cython.Py_ssize_t
-    if first.row.rowwise is None or len(first.shape) == 0:
+    if first.op.rowwise is None or len(first.shape) == 0:
         return EQUAL
     for node in members:
         if equal(node.shape, first.shape):
@@ -69,7 +69,7 @@ def axis_of_operands(members: list) -> cython.Py_ssize_t:
     node: Node
     index: cython.Py_ssize_t
     axis: cython.Py_ssize_t = height_axis(members)
-    if axis != EQUAL or first.row.rowwise is None or len(first.inputs) < 2:
+    if axis != EQUAL or first.op.rowwise is None or len(first.inputs) < 2:
         return axis
     for node in members:
         for index in range(len(first.inputs)):
@@ -159,7 +159,7 @@ def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
         return parts[0]
     shape: tuple = with_height(first.shape, axis, height_of(parts, axis))
     joined: Node = new_node(
-        _cat_row, tuple(parts), (axis,), shape, count_elements(shape), first.dtype, None
+        _cat_op, tuple(parts), (axis,), shape, count_elements(shape), first.dtype, None
     )
     joined.considered = True
     return joined
@@ -230,7 +230,7 @@ def _whole_of(source: Node, axis: cython.Py_ssize_t) -> tuple:
     if (
         source.state == PENDING
         and source.quotient is None
-        and source.row.code == _slice_row.code
+        and source.op.code == _slice_op.code
         and source.params[0] == axis
         and source.params[3] == 1
     ):
@@ -247,12 +247,12 @@ def _whole_of(source: Node, axis: cython.Py_ssize_t) -> tuple:
 @cython.cfunc
 def _keeps_order(view: Node) -> cython.bint:
     """Whether a node is a view of all elements of its operand in their order."""
-    code: cython.int = view.row.code
-    if code == _view_row.code:
+    code: cython.int = view.op.code
+    if code == _view_op.code:
         return True
-    if code == _expand_row.code:
+    if code == _expand_op.code:
         return cython.cast(Node, view.inputs[0]).numel == view.numel
-    if code != _permute_row.code:
+    if code != _permute_op.code:
         return False
     shape: tuple = cython.cast(Node, view.inputs[0]).shape
     last: cython.Py_ssize_t = -1
@@ -273,7 +273,7 @@ def piece(
         return whole
     shape: tuple = with_height(whole.shape, axis, count)
     found: Node = new_node(
-        _slice_row,
+        _slice_op,
         (whole,),
         (axis, start, count, 1),
         shape,
@@ -290,7 +290,7 @@ def in_shape_of(node: Node, shape: tuple) -> Node:
     """A value in another shape of as many elements."""
     if node.shape == shape:
         return node
-    found: Node = new_node(_view_row, (node,), shape, shape, node.numel, node.dtype, None)
+    found: Node = new_node(_view_op, (node,), shape, shape, node.numel, node.dtype, None)
     found.considered = True
     return found
 
@@ -300,13 +300,13 @@ def _repeated(sources: list, axis: cython.Py_ssize_t) -> Node:
     """A gather of values that are each one row, repeated; None where some are not."""
     found: Sources = Sources()
     source: Node
-    row: Node
+    op: Node
     for source in sources:
-        row = _row_of(source, axis)
-        if row is None:
+        op = _row_of(source, axis)
+        if op is None:
             return None
         for _ in range(cython.cast(cython.longlong, source.shape[axis])):
-            found.add(row)
+            found.add(op)
     first: Node = sources[0]
     height: cython.longlong = height_of(sources, axis)
     shape: tuple = (height,) + first.shape[axis + 1 :]
@@ -322,7 +322,7 @@ def _row_of(source: Node, axis: cython.Py_ssize_t) -> Node:
     if height == 1:
         return source
     node: Node = _below_reshapes(source)
-    if node.state != PENDING or node.quotient is not None or node.row.code != _expand_row.code:
+    if node.state != PENDING or node.quotient is not None or node.op.code != _expand_op.code:
         return None
     below: Node = node.inputs[0]
     along: cython.Py_ssize_t = row_axis(node.shape)
@@ -337,6 +337,6 @@ def _row_of(source: Node, axis: cython.Py_ssize_t) -> Node:
 @cython.cfunc
 def _below_reshapes(node: Node) -> Node:
     """What a value is the elements of, in their order."""
-    while node.row.code == _view_row.code and node.state == PENDING and node.quotient is None:
+    while node.op.code == _view_op.code and node.state == PENDING and node.quotient is None:
         node = node.inputs[0]
     return node

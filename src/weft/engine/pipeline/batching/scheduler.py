@@ -44,7 +44,7 @@ from cython.cimports.weft.engine.pipeline.batching.topology import MOST_SLOTS, O
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, SOURCE, VIEW
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -57,7 +57,7 @@ _FIELD_BITS = cython.declare(cython.int, 30)  # of a height and of a signature's
 _FIELD = cython.declare(cython.longlong, (1 << 30) - 1)
 _RECENT = cython.declare(cython.int, 256)
 _PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
-_stack_row = cython.declare(Primitive, TABLE["stack"])
+_stack_op = cython.declare(Primitive, OPS["stack"])
 _LONG_SUM = cython.declare(cython.int, 4)  # additions that follow each other
 # What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
 _ALL = cython.declare(cython.int, 0)
@@ -178,7 +178,7 @@ class Agenda:
         free(self.steps)
 
     @cython.cfunc
-    def place_of(self, source: Node) -> cython.longlong:
+    def position_of(self, source: Node) -> cython.longlong:
         """Where an operand, or the batch that it is a row of, stands among the nodes; -1 where it is computed."""
         place: cython.longlong = source.index
         if place < len(self.nodes) and self.nodes[place] is source:
@@ -254,7 +254,7 @@ class Agenda:
     def signature_of(self, node: Node) -> Signature:
         """The signature of a node: that of the last one of its line, as a rule; else found by hash. Confirmed by
         comparison."""
-        slot: cython.Py_ssize_t = mix(line_of(node), node.row.code) % _RECENT
+        slot: cython.Py_ssize_t = mix(line_of(node), node.op.code) % _RECENT
         recent: Signature = self.recent[slot]
         if recent is None or not same_line(recent.first, node) or not alike(recent.first, node):
             recent = self.recent[slot] = self.look_up(node)
@@ -314,7 +314,7 @@ class Agenda:
         position: cython.Py_ssize_t
         signature: Signature
         for signature in self.known:
-            if signature.first.row.kind == _CONTRACT and signature.remaining > 1:
+            if signature.first.op.kind == _CONTRACT and signature.remaining > 1:
                 return True
             count += signature.remaining
             if signature.links > 0 and adds_rows(signature.first):
@@ -365,7 +365,7 @@ class Agenda:
         counted: list = []
         for signature in self.known:
             if signature.remaining >= self.tuning.fewest_rows and signature.links == 0:
-                cheap: cython.bint = signature.first.row.kind == _ELEMENTWISE
+                cheap: cython.bint = signature.first.op.kind == _ELEMENTWISE
                 counted.append((cheap, -signature.remaining, signature.number, signature))
         counted.sort()
         del counted[MOST_SLOTS:]
@@ -408,7 +408,7 @@ class Agenda:
             return _ALL
         if level:
             return _LEVEL
-        return _PART if signature.first.row.kind == _ELEMENTWISE else _DEAR_PART
+        return _PART if signature.first.op.kind == _ELEMENTWISE else _DEAR_PART
 
     @cython.cfunc
     def ran(self, position: cython.Py_ssize_t) -> cython.void:
@@ -446,9 +446,9 @@ class Agenda:
         if not self.copies_little(node):
             return _NEVER
         batched: cython.bint = self.reads_batch(node)
-        if batched and node.row.code == _stack_row.code and len(node.inputs) >= _LONG_SUM:
+        if batched and node.op.code == _stack_op.code and len(node.inputs) >= _LONG_SUM:
             return 1 if is_one_gather(node) else fewest
-        if node.row.kind != _ELEMENTWISE or nbytes > self.tuning.row_bytes:
+        if node.op.kind != _ELEMENTWISE or nbytes > self.tuning.row_bytes:
             return max(_PAIR, min(fewest, nbytes >> 10)) if batched else fewest
         if not batched:
             return max(self.tuning.fewest_lone_rows, nbytes >> 7)
@@ -488,7 +488,7 @@ class Agenda:
     @cython.cfunc
     def is_in_batch(self, source: Node) -> cython.bint:
         """Whether an operand is a row of a batch, or a view of one."""
-        while source.state == PENDING and source.row.kind == _VIEW and source.quotient is None:
+        while source.state == PENDING and source.op.kind == _VIEW and source.quotient is None:
             source = source.inputs[0]
         if source.state != PENDING:
             return False
@@ -595,7 +595,7 @@ def facts_of(signature: Signature) -> tuple:
         signature.facts = (
             signature.number,
             (node.code, node.offset_in_code),
-            node.row.name,
+            node.op.name,
             node.params,
             (node.dtype.name, node.shape),
             tuple(operands),
@@ -606,7 +606,7 @@ def facts_of(signature: Signature) -> tuple:
 @cython.cfunc
 def _repeats(node: Node) -> cython.bint:
     """Whether a pending value is a view with more elements than what it views."""
-    while node.state == PENDING and node.row.kind == _VIEW:
+    while node.state == PENDING and node.op.kind == _VIEW:
         below: Node = node.inputs[0]
         if node.numel > below.numel:
             return True
@@ -617,7 +617,7 @@ def _repeats(node: Node) -> cython.bint:
 @cython.cfunc
 def _multiplies_weight(node: Node) -> cython.bint:
     """Whether a node is a product with a value that is there, as layers' weights are."""
-    return node.row.kind == _CONTRACT and address_of(node.inputs[1]) != 0
+    return node.op.kind == _CONTRACT and address_of(node.inputs[1]) != 0
 
 
 def form_groups(nodes: list, notes: list | None = None) -> list | None:
@@ -647,11 +647,11 @@ def form_groups(nodes: list, notes: list | None = None) -> list | None:
 def may_join(node: Node) -> cython.bint:
     """Whether a node is of a kind and size that gains from company. A view is not: it follows what it views into its
     batch where something reads it (`operand_packing.stack`)."""
-    row: Primitive = node.row
+    op: Primitive = node.op
     return (
-        row.batchable
-        and row.kind != _SOURCE
-        and row.kind != _VIEW
+        op.batchable
+        and op.kind != _SOURCE
+        and op.kind != _VIEW
         and node.numel * node.dtype.itemsize <= most_bytes(node)
         and node.inputs is not None
         and len(node.inputs) > 0

@@ -17,15 +17,15 @@ from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
 
 from weft._build.compiled import require
 from weft.engine.pipeline.segment_index import listed_terms
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_gather_row = cython.declare(Primitive, TABLE["gather_rows"])
-_add_row = cython.declare(Primitive, TABLE["add"])
-_view_row = cython.declare(Primitive, TABLE["view"])
-_select_row = cython.declare(Primitive, TABLE["select"])
-_slice_row = cython.declare(Primitive, TABLE["slice"])
+_gather_op = cython.declare(Primitive, OPS["gather_rows"])
+_add_op = cython.declare(Primitive, OPS["add"])
+_view_op = cython.declare(Primitive, OPS["view"])
+_select_op = cython.declare(Primitive, OPS["select"])
+_slice_op = cython.declare(Primitive, OPS["slice"])
 
 
 @cython.final
@@ -77,7 +77,7 @@ def gather(sources: tuple, terms: Terms, shape: tuple, dtype: DType) -> Node:
     inner: list = [_gather_below(source) for source in sources]
     if any(inner):
         sources, terms = _composed(sources, inner, terms)
-    node: Node = new_node(_gather_row, sources, None, shape, count_elements(shape), dtype, None)
+    node: Node = new_node(_gather_op, sources, None, shape, count_elements(shape), dtype, None)
     node.payload = terms
     node.considered = True
     return node
@@ -90,20 +90,20 @@ def _gather_below(node: Node):
     first: cython.longlong = 0
     step: cython.longlong = 1
     below: Node
-    if node.row is _select_row and node.state == PENDING and node.quotient is None:
+    if node.op is _select_op and node.state == PENDING and node.quotient is None:
         if node.params[0] != 0:
             return None
         first, step, node = node.params[1], 0, node.inputs[0]
-    while node.state == PENDING and node.quotient is None and node.row is not _gather_row:
+    while node.state == PENDING and node.quotient is None and node.op is not _gather_op:
         if len(node.inputs) != 1 or not node.shape:
             return None
         below = node.inputs[0]
-        if node.row is _slice_row and node.params[0] == 0:
+        if node.op is _slice_op and node.params[0] == 0:
             first = cython.cast(cython.longlong, node.params[1]) + first * cython.cast(
                 cython.longlong, node.params[3]
             )
             step *= cython.cast(cython.longlong, node.params[3])
-        elif node.row is _add_row or node.row is _view_row:
+        elif node.op is _add_op or node.op is _view_op:
             if not below.shape or below.shape[0] != node.shape[0]:
                 return None
         else:

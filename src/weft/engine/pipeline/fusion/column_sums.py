@@ -70,13 +70,13 @@ def _is_of_sums(program: Program, kernel: Kernel) -> cython.bint:
     if rows < tuning.fewest_summed_rows or rows > tuning.most_summed_rows:
         return False
     for node in kernel.nodes:
-        if node.row.kind == _reduce and (
-            node.row.name != "sum"
+        if node.op.kind == _reduce and (
+            node.op.name != "sum"
             or node.dtype.name not in ("float32", "float64")
             or cython.cast(Node, node.inputs[0]).dtype is not node.dtype
         ):
             return False
-        if node.row.kind != _reduce and not equal(node.shape, kernel.shape):
+        if node.op.kind != _reduce and not equal(node.shape, kernel.shape):
             return False
         for number in range(len(node.inputs)):
             place: Place = operand(program, node, number)
@@ -120,7 +120,7 @@ def _bytes_of_sums(kernel: Kernel) -> cython.longlong:
     node: Node
     total: cython.longlong = 0
     for node in kernel.nodes:
-        if node.row.kind == _reduce and (not kernel.staged or is_over_rows(kernel, node)):
+        if node.op.kind == _reduce and (not kernel.staged or is_over_rows(kernel, node)):
             total += node.dtype.itemsize
     return total
 

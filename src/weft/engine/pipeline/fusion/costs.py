@@ -19,7 +19,7 @@ require(__name__, cython.compiled)
 @cython.ccall
 def cost_of(costs: Costs, node: Node) -> cython.double:
     """What a node costs whose operands are all read."""
-    return _own_cost(costs, node.row.name) + costs.read * len(node.inputs)
+    return _own_cost(costs, node.op.name) + costs.read * len(node.inputs)
 
 
 @cython.cfunc

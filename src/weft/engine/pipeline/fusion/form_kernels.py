@@ -46,12 +46,12 @@ def form_kernels(program: Program) -> cython.void:
     node: Node
     for node in _numbers_first(program):
         kernel: Kernel = None
-        if node.row.kind == _elementwise or node.row.kind == _source:
+        if node.op.kind == _elementwise or node.op.kind == _source:
             kernel = join_elementwise(program, kernels, node)
-        elif node.row.kind == _reduce:
+        elif node.op.kind == _reduce:
             kernel = join_reduce(program, kernels, node)
         else:
-            kernel = Kernel(node.row.kind, node.shape)
+            kernel = Kernel(node.op.kind, node.shape)
             append_kernel(kernels, kernel)
         kernel.nodes.append(node)
         place_of(program, node).value.kernel = kernel
@@ -68,7 +68,7 @@ def _numbers_first(program: Program) -> list:
     known: set = set()
     node: Node
     for node in program.order:
-        if node.numel == 1 and node.row.kind == _elementwise and _is_constant(program, node, known):
+        if node.numel == 1 and node.op.kind == _elementwise and _is_constant(program, node, known):
             first.append(node)
             known.add(node)
     return first + [node for node in program.order if node not in known] if first else program.order
@@ -148,7 +148,7 @@ def _is_finished(kernel: Kernel, node: Node, place: Place) -> cython.bint:
         return place.shape == kernel.shape and not behind
     if behind:
         return place.shape == node.shape
-    if node.row.kind == _reduce:
+    if node.op.kind == _reduce:
         return False
     return kernel.staged and by_row(kernel, place)
 
@@ -157,9 +157,9 @@ def text(program: Program):
     """One line per kernel: what it computes and what it stores, and where a chain was cut."""
     lines = []
     for kernel in program.kernels:
-        names = " ".join(node.row.name for node in kernel.nodes)
+        names = " ".join(node.op.name for node in kernel.nodes)
         reduced = "" if kernel.axes is None else f" reduce{list(kernel.axes)}"
         reduced += " staged" if kernel.staged else ""
-        stores = ", ".join(f"{node.row.name}{list(node.shape)}" for node in kernel.stores)
+        stores = ", ".join(f"{node.op.name}{list(node.shape)}" for node in kernel.stores)
         lines.append(f"k{kernel.position} {list(kernel.shape)}{reduced}: {names} -> {stores}")
     return "\n".join(lines)

@@ -37,7 +37,7 @@ def join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
             kernel.open
             and equal(kernel.shape, shape)
             and room(program, kernel) > 0
-            and place.root.row.kind != _reduce
+            and place.root.op.kind != _reduce
             and not in_epilogue(kernel, place.root)
             and (
                 kernel.axes is None or (kernel.axes == axes and kernel.reduced_shape == node.shape)

@@ -68,14 +68,14 @@ def is_row_value(kernel: Kernel, root: Node) -> cython.bint:
     """Whether a kernel computes one of these for each of its rows: a reduction, or what goes on from one."""
     if kernel.axes is None or is_over_rows(kernel, root):
         return False
-    return root.row.kind == _reduce or in_epilogue(kernel, root)
+    return root.op.kind == _reduce or in_epilogue(kernel, root)
 
 
 @cython.cfunc
 def is_over_rows(kernel: Kernel, node: Node) -> cython.bint:
     """Whether a kernel makes a sum that is not along its rows."""
     return (
-        node.row.kind == _reduce
+        node.op.kind == _reduce
         and kernel.axes is not None
         and not equal(node.params[0], kernel.axes)
     )
@@ -85,7 +85,7 @@ def is_over_rows(kernel: Kernel, node: Node) -> cython.bint:
 def in_epilogue(kernel: Kernel, node: Node) -> cython.bint:
     return (
         kernel.axes is not None
-        and node.row.kind != _reduce
+        and node.op.kind != _reduce
         and kernel.extra is not None
         and node in kernel.extra
     )
@@ -176,7 +176,7 @@ def accepts(program: Program, kernel: Kernel, node: Node, root: Node) -> cython.
         return False
     if kernel.axes is None:
         return kernel.shape == node.shape
-    if root.row.kind == _reduce or in_epilogue(kernel, root):
+    if root.op.kind == _reduce or in_epilogue(kernel, root):
         return kernel.reduced_shape == node.shape and kernel.reduced_shape != kernel.shape
     return kernel.shape == node.shape
 
@@ -248,7 +248,7 @@ def note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void:
         below.last_consumer = max(below.last_consumer, kernel.position)
         if not place.whole or not equal(place.shape, node.shape):
             below.first_indirect = min(below.first_indirect, kernel.position)
-    if kernel.axes is not None and node.row.kind != _reduce and node.shape != kernel.shape:
+    if kernel.axes is not None and node.op.kind != _reduce and node.shape != kernel.shape:
         if kernel.extra is None:
             kernel.extra = set()
         kernel.extra.add(node)

@@ -134,7 +134,7 @@ class Uses:
         late: list = self.late(root)
         if not late or any([use.kernel.position == self.peak for use in self.of(root)]):
             return False
-        return all([use.node.row.kind in READERS for use in late])
+        return all([use.node.op.kind in READERS for use in late])
 
 
 @cython.final
@@ -180,7 +180,7 @@ def _best(program: Program, uses: Uses, kernel: Kernel, pinned: set, gone: set):
 @cython.cfunc
 def _is_cheap(kernel: Kernel, node: Node) -> cython.bint:
     """Whether a node of a kernel is computed element by element."""
-    if node.row.kind not in CHEAP or node.shape != kernel.shape:
+    if node.op.kind not in CHEAP or node.shape != kernel.shape:
         return False
     return not is_row_value(kernel, node)
 
@@ -287,7 +287,7 @@ def _root(program: Program, node: Node) -> Node:
 @cython.cfunc
 def copy_of(node: Node, inputs: tuple) -> Node:
     """A node that computes the same from other values; it is on no tape."""
-    copy: Node = make_node(node.row, inputs, node.params, node.shape, node.dtype)
+    copy: Node = make_node(node.op, inputs, node.params, node.shape, node.dtype)
     copy.considered = True
     copy.code, copy.offset_in_code = node.code, node.offset_in_code
     return copy

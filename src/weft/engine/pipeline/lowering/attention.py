@@ -51,8 +51,8 @@ def _units(kind: str, dtype: str, matrices: Shape, rows: int, keys: int, depth: 
 
 def lower_attention(lowering: Any, node: Any) -> None:
     """Any of the four rows: operands, what the kernel writes, the mask."""
-    kind = "backward" if node.row.name.endswith("backward") else "forward"
-    given = dict(zip(node.row.operands, node.inputs, strict=True))
+    kind = "backward" if node.op.name.endswith("backward") else "forward"
+    given = dict(zip(node.op.operands, node.inputs, strict=True))
     lead = node.shape[:-4]
     mask = given.pop("mask", None)
     shapes = tuple([given[name].shape[-4:] for name in ("query", "key", "value")])

@@ -110,7 +110,7 @@ def lower_region(lowering: Lowering, node: Node) -> cython.void:
     slot = value_of(lowering.plan, node).slot
     size: cython.longlong = node.dtype.itemsize
     part: Node
-    if node.row.name == "put":
+    if node.op.name == "put":
         part = node.inputs[1]
         offset, region = node.params
         copy_base(lowering, node, node.inputs[0])
@@ -152,7 +152,7 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     rank: cython.Py_ssize_t = len(node.shape)
     strides: tuple
     index_strides: tuple
-    if node.row.name == "gather":
+    if node.op.name == "gather":
         strides = tuple([0 if i == axis else place.strides[i] for i in range(rank)])
         index_strides = index_place.strides
     else:

@@ -11,14 +11,14 @@ from weft.engine.devices.cpu.codegen.row_kernel import Local, Staged
 from weft.engine.devices.cpu.codegen.row_kernel import lower as lower_staged
 from weft.engine.kernels import loop_ir
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 VIRTUAL = -2  # as in `weft.engine.pipeline.lowering.kernel_encoder`
 
 
 def lookup(name: str) -> Callable[..., Any]:
     """The lowering that the op table gives for an elementwise row."""
-    rule: Callable[..., Any] = TABLE[name].lower
+    rule: Callable[..., Any] = OPS[name].lower
     return rule
 
 

@@ -211,14 +211,14 @@ class Builder:
         arity: cython.Py_ssize_t = len(node.inputs)
         place: cython.Py_ssize_t
         value: cython.longlong
-        if node.row.kind == _reduce:
+        if node.op.kind == _reduce:
             value = self.argument(operand(self.program, node, 0), False)
             number: cython.longlong = self.reduces.count // 3
-            put(cython.address(self.reduces), node.row.code)
+            put(cython.address(self.reduces), node.op.code)
             put(cython.address(self.reduces), value)
             put(cython.address(self.reduces), node.dtype.code)
             return self.name(node, cython.cast(cython.longlong, REDUCED) << PART | number)
-        if node.row.kind == _source:
+        if node.op.kind == _source:
             skip: cython.Py_ssize_t = node.params[1]
             virtual: cython.Py_ssize_t = self.operands.count // REGION
             at = self.region(cython.address(self.operands), _int64, _virtual, 0, False)
@@ -229,7 +229,7 @@ class Builder:
         arguments: cython.longlong[8]
         for place in range(arity):
             arguments[place] = self.argument(operand(self.program, node, place), late)
-        value = self.code(late, node.row.code, node.dtype.code, -1, arity)
+        value = self.code(late, node.op.code, node.dtype.code, -1, arity)
         for place in range(arity):
             put(self.part(late), arguments[place])
         return self.name(node, value)

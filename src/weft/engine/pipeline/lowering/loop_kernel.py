@@ -38,7 +38,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.kernels.reduction_order import BLOCK
 from weft.engine.pipeline.lowering.kernel_encoder import REAL
 from weft.engine.pipeline.lowering.spec_table import spec_of
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -222,7 +222,7 @@ def region_key(
 @cython.cfunc
 def loop_key(builder: Builder, axis: cython.Py_ssize_t) -> tuple:
     """The key of a kernel, or of a phase of one, as it is named and compiled."""
-    names: dict = {row.code: row.name for row in TABLE.values()} | _NAMES
+    names: dict = {op.code: op.name for op in OPS.values()} | _NAMES
     number: cython.Py_ssize_t
     reduces: list = []
     stores: list = []

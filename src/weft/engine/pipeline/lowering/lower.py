@@ -31,11 +31,11 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, INDEX, REGION, ROWS, SCAN, SCATTER, VIEW
 from weft.engine.pipeline.lowering import scan_sort_scatter
 from weft.errors import VerificationError
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_cat_row = cython.declare(Primitive, TABLE["cat"])
+_cat_op = cython.declare(Primitive, OPS["cat"])
 
 
 def lower(program: Program, plan: Plan) -> Lowering:
@@ -79,12 +79,12 @@ def _lower_one(lowering: Lowering, kernel: Kernel) -> cython.void:
     elif kernel.kind == INDEX:
         lower_indexed(lowering, node)
     elif kernel.kind == REGION:
-        if node.row is not _cat_row or not lower_joined(lowering, node):
+        if node.op is not _cat_op or not lower_joined(lowering, node):
             lower_region(lowering, node)
     elif kernel.kind == CONTRACT:
         lower_matmul(lowering, node)
     elif kernel.kind == SCAN:
-        scan_sort_scatter.ROWS.get(node.row.name, scan_sort_scatter.lower_scan)(lowering, node)
+        scan_sort_scatter.ROWS.get(node.op.name, scan_sort_scatter.lower_scan)(lowering, node)
     elif kernel.kind == SCATTER:
         scan_sort_scatter.lower_scatter(lowering, node)
     elif kernel.kind == ROWS:

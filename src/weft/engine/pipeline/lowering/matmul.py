@@ -34,7 +34,7 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
     """Append the launches of a product, with a bias where it has one."""
     if node.numel == 0:
         return
-    name: str = node.row.name
+    name: str = node.op.name
     if name.startswith("attention"):
         from weft.engine.pipeline.lowering.attention import lower_attention
 

@@ -29,7 +29,7 @@ class Turned:
     """The matrices of a program that enough products read across: where each has been copied, None for not yet; and
     the launches of copies that have to come before the gang in hand, whose members are put in another order."""
 
-    places = cython.declare(dict, visibility="readonly")
+    regions = cython.declare(dict, visibility="readonly")
     copies = cython.declare(list, visibility="readonly")
 
     def __init__(self, program: Program):
@@ -83,7 +83,7 @@ def _depth(node: Node):
 @cython.cfunc
 def _key(program: Program, node: Node):
     """What a product of few rows reads across as its right operand: (root, offset, strides); else None."""
-    if node.row.name not in ROWS or node.dtype.name not in DTYPES:
+    if node.op.name not in ROWS or node.dtype.name not in DTYPES:
         return None
     weight: Node = node.inputs[1]
     columns: cython.longlong = node.shape[len(node.shape) - 1]
@@ -94,7 +94,7 @@ def _key(program: Program, node: Node):
     if rows < tuning.fewest_prepacked_rows or rows > tuning.most_prepacked_rows:
         return None
     place: Place = place_of(program, weight)
-    along_k, along_n = place.strides if node.row.name == "matmul" else place.strides[::-1]
+    along_k, along_n = place.strides if node.op.name == "matmul" else place.strides[::-1]
     if along_k != 1 or along_n == 1 or isinstance(along_n, tuple):
         return None
     return place.root, place.offset, along_n, weight.numel

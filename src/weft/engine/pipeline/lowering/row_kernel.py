@@ -47,14 +47,14 @@ from weft.engine.ir.primitive import REDUCE
 from weft.engine.kernels.reduction_order import LANES
 from weft.engine.pipeline.lowering import loop_kernel
 from weft.engine.pipeline.lowering.spec_table import spec_of
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
 _reduce = cython.declare(cython.int, REDUCE)
 _lanes = cython.declare(cython.longlong, LANES)
 WHOLE, ADDED = 1, 2
-_add = cython.declare(Primitive, TABLE["add"])
+_add = cython.declare(Primitive, OPS["add"])
 
 
 @cython.final
@@ -95,7 +95,7 @@ class Staging:
     def by_row(self, node: Node) -> cython.bint:
         """Whether a node has one value for each row."""
         extra = self.kernel.extra
-        return node.row.kind == _reduce or (extra is not None and node in extra)
+        return node.op.kind == _reduce or (extra is not None and node in extra)
 
     @cython.cfunc
     def inside(self, node: Node) -> list:
@@ -157,7 +157,7 @@ class Staging:
         builder: Builder = self.phase(number)
         root: Node
         for root in self.inside(node):
-            self.provide(root, number, self.by_row(node) and node.row.kind != _reduce)
+            self.provide(root, number, self.by_row(node) and node.op.kind != _reduce)
         builder.add(node)
 
     @cython.cfunc

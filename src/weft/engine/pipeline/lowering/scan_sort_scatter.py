@@ -46,7 +46,7 @@ def lower_scan(lowering: Any, node: Any) -> None:
         return
     source = _rows_of(lowering, node.inputs[0], axis)
     size, length = node.dtype.itemsize, node.shape[axis]
-    kind = node.row.name.removeprefix("cum")
+    kind = node.op.name.removeprefix("cum")
 
     def launch(out: int) -> None:
         shape = node.numel // length, length
@@ -198,7 +198,7 @@ def lower_resample(lowering: Any, node: Any) -> None:
     axis, extent = node.params
     outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
     taps, places = index.shape
-    spread = node.row.name == "resample_transposed"
+    spread = node.op.name == "resample_transposed"
     units, grain = launch_resample(spread, outer, taps, places, inner)
     pointers = [contiguous(lowering, value) for value in (operand, index, weights)]
     lowering.add(
@@ -249,7 +249,7 @@ def lower_scatter(lowering: Any, node: Any) -> None:
         return
     axis = node.params[0]
     places = [contiguous(lowering, index), lowering.place_of(source)[:2], (slot, 0)]
-    if node.row.name.startswith("take"):
+    if node.op.name.startswith("take"):
         outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
         places[1] = contiguous(lowering, source)
         count = index.numel
@@ -271,7 +271,7 @@ def _launch_scatter(
 
     outer, count, inner = sizes
     units, grain = launch_scatter(*sizes)[:2]
-    spec = _scatter(_COMBINES.get(node.row.name), node.dtype.name)
+    spec = _scatter(_COMBINES.get(node.op.name), node.dtype.name)
     itemsizes = (8, node.dtype.itemsize, node.dtype.itemsize)
     most = lowering.program.device.tuning.copies.scattered_positions
     for start in range(0, count, most):

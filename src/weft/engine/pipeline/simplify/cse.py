@@ -21,12 +21,12 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ROWS
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_cat_row = cython.declare(Primitive, TABLE["cat"])
-_sum_row = cython.declare(Primitive, TABLE["sum"])
+_cat_op = cython.declare(Primitive, OPS["cat"])
+_sum_op = cython.declare(Primitive, OPS["sum"])
 _rows = cython.declare(cython.int, ROWS)
 
 
@@ -40,7 +40,7 @@ def merge_equal(program: Program) -> cython.void:
     for node in program.order:
         if merged:
             _follow_operands(program, node)
-        if node.row.kind == _rows:
+        if node.op.kind == _rows:
             continue
         key = _digest(program, node)
         other = known.get(key)
@@ -110,7 +110,7 @@ def _forget(program: Program) -> cython.void:
 @cython.cfunc
 def _digest(program: Program, node: Node):
     """A number that is the same for two nodes which compute the same."""
-    h: cython.ulonglong = mix(node.row.code, node.numel << 8 | node.dtype.code)
+    h: cython.ulonglong = mix(node.op.code, node.numel << 8 | node.dtype.code)
     if node.params is not None and not _is_of_rows(node):
         h = mix(h, hash(node.params))
     place: Place
@@ -125,7 +125,7 @@ def _digest(program: Program, node: Node):
 @cython.cfunc
 def _is_same(program: Program, node: Node, other: Node) -> cython.bint:
     """Whether a node computes the same as one that has a place: one row, of the same regions."""
-    if node.row.code != other.row.code or node.dtype is not other.dtype:
+    if node.op.code != other.op.code or node.dtype is not other.dtype:
         return False
     if len(node.inputs) != len(other.inputs) or not equal(node.shape, other.shape):
         return False
@@ -150,7 +150,7 @@ def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
     below each other, or sums over the leading dimensions, of the same memory. So the rows of all times of a loop, which
     a weight's gradient and the sequence's cotangent both want, are laid out once."""
     if (
-        node.row.code != other.row.code
+        node.op.code != other.op.code
         or node.dtype is not other.dtype
         or node.numel != other.numel
     ):
@@ -175,9 +175,9 @@ def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
 @cython.exceptval(check=False)
 def _is_of_rows(node: Node) -> cython.bint:
     """Whether a node lays its parts below each other, or sums over leading dimensions."""
-    if node.row.code == _cat_row.code:
+    if node.op.code == _cat_op.code:
         return node.params[0] == 0
-    if node.row.code != _sum_row.code or node.params[1]:
+    if node.op.code != _sum_op.code or node.params[1]:
         return False
     axes: tuple = node.params[0]
     return axes == tuple(range(len(axes)))

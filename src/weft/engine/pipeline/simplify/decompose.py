@@ -20,12 +20,12 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import MACRO
 from weft.engine.ir.tape import last_sequence
 from weft.errors import VerificationError
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
 
-_stack_row = cython.declare(Primitive, TABLE["stack"])
+_stack_op = cython.declare(Primitive, OPS["stack"])
 _macro = cython.declare(cython.int, MACRO)
 
 
@@ -49,7 +49,7 @@ def decompose(program: Program) -> cython.void:
 @cython.exceptval(check=False)
 def _is_macro(node: Node) -> cython.bint:
     """Whether a node stands for others: a macro, or a stack whose parts no gather has brought together."""
-    return node.row.kind == _macro or (node.row.code == _stack_row.code and len(node.inputs) > 1)
+    return node.op.kind == _macro or (node.op.code == _stack_op.code and len(node.inputs) > 1)
 
 
 @cython.cfunc
@@ -58,7 +58,7 @@ def _expanded(macro: Node) -> Node:
 
     def lower():
         operands: list = [wrap(source, None) for source in macro.inputs]
-        return macro.row.lower(*operands, macro.params)
+        return macro.op.lower(*operands, macro.params)
 
     return recorded_apart(macro, lower)
 

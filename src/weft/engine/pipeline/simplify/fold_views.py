@@ -22,19 +22,19 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 
 from weft._build.compiled import require
 from weft.engine.frontend.node_factory import make_node
-from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.engine.ir.primitive import SCALAR_OP, VIEW
 from weft.errors import VerificationError
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_add_row = cython.declare(Primitive, TABLE["add"])
-_cat_row = cython.declare(Primitive, TABLE["cat"])
-_stack_row = cython.declare(Primitive, TABLE["stack"])
-_sum_row = cython.declare(Primitive, TABLE["sum"])
-_strided_row = cython.declare(Primitive, TABLE["strided"])
-_view_row = cython.declare(Primitive, TABLE["view"])
-_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_add_op = cython.declare(Primitive, OPS["add"])
+_cat_op = cython.declare(Primitive, OPS["cat"])
+_stack_op = cython.declare(Primitive, OPS["stack"])
+_sum_op = cython.declare(Primitive, OPS["sum"])
+_strided_op = cython.declare(Primitive, OPS["strided"])
+_view_op = cython.declare(Primitive, OPS["view"])
+_scalar_op = cython.declare(Primitive, SCALAR_OP)
 _view = cython.declare(cython.int, VIEW)
 
 
@@ -82,7 +82,7 @@ def _note_ends(program: Program) -> cython.void:
 @cython.cfunc
 def _place_value(program: Program, node: Node, numbers: dict) -> cython.void:
     """A value that exists: itself, or an equal number met before."""
-    if node.row is _scalar_row:
+    if node.op is _scalar_op:
         key = _key_of_number(node)
         other = numbers.get(key)
         if other is None:
@@ -120,15 +120,15 @@ def _place_member(program: Program, node: Node) -> cython.void:
 def _place_computed(program: Program, node: Node) -> cython.void:
     """Where a node lies that nobody has computed yet: in its operand, or in memory of its own."""
     place: Place = None
-    if node.row.kind == _view:
+    if node.op.kind == _view:
         place = _view_place(program, node)
     elif len(node.inputs) == 1 and (
-        node.row.code == _cat_row.code
-        or node.row.code == _stack_row.code
-        or node.row.code == _add_row.code
+        node.op.code == _cat_op.code
+        or node.op.code == _stack_op.code
+        or node.op.code == _add_op.code
     ):
         place = place_of(program, node.inputs[0])  # of a batch of rows that one gather has made
-    elif node.row.code == _sum_row.code:
+    elif node.op.code == _sum_op.code:
         place = _sum_place(program, node)
     if place is None:
         program.new_value(node, row_major(node.shape))
@@ -143,7 +143,7 @@ def _sum_place(program: Program, node: Node) -> Place:
     """Where a sum lies over a dimension that a view has put in, as in the gradient that a bias gets from one vector, or
     None. (Other sums of one element are computed: they make 0 of -0.)"""
     source: Node = node.inputs[0]
-    if source.row.code != _view_row.code or source.state == DONE or source.numel == 0:
+    if source.op.code != _view_op.code or source.state == DONE or source.numel == 0:
         return None
     if source.dtype is not node.dtype or not equal(
         cython.cast(Node, source.inputs[0]).shape, node.shape
@@ -163,14 +163,14 @@ def _view_place(program: Program, node: Node) -> Place:
     source: Node = node.inputs[0]
     below: Place = place_of(program, source)
     dense: cython.bint = equal(below.strides, row_major(source.shape))
-    if dense and node.row.code == _view_row.code:
+    if dense and node.op.code == _view_op.code:
         return region(below, below.offset, row_major(node.shape), node.shape)
-    if node.row.code == _strided_row.code and not dense:
-        copy: Node = make_node(TABLE["clone"], (source,), None, source.shape, source.dtype)
+    if node.op.code == _strided_op.code and not dense:
+        copy: Node = make_node(OPS["clone"], (source,), None, source.shape, source.dtype)
         finish(copy)
         _place_computed(program, copy)
         below = place_of(program, copy)
-    strides, offset = node.row.strides(node.params, source.shape, below.strides, below.offset)
+    strides, offset = node.op.strides(node.params, source.shape, below.strides, below.offset)
     return None if strides is None else region(below, offset, strides, node.shape)
 
 

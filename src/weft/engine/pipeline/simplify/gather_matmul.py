@@ -26,7 +26,7 @@ from cython.cimports.weft.engine.pipeline.simplify.extract import reach
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import record
 from weft.engine.ir import dtype as dtypes
-from weft.engine.ir.primitive import SCALAR_ROW, VIEW
+from weft.engine.ir.primitive import SCALAR_OP, VIEW
 from weft.engine.ir.strides import inverse_order
 from weft.engine.pipeline.simplify.decompose import recorded_apart
 from weft.ops.primitives import (
@@ -39,22 +39,22 @@ from weft.ops.primitives import (
     transpose,
     where,
 )
-from weft.ops.row import TABLE
+from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
 DTYPES = (dtypes.float32, dtypes.float64)
 
-_expand_row = cython.declare(Primitive, TABLE["expand"])
-_matmul_row = cython.declare(Primitive, TABLE["matmul"])
-_permute_row = cython.declare(Primitive, TABLE["permute"])
-_take_add_row = cython.declare(Primitive, TABLE["take_add"])
-_take_row = cython.declare(Primitive, TABLE["take"])
-_view_row = cython.declare(Primitive, TABLE["view"])
-_scalar_row = cython.declare(Primitive, SCALAR_ROW)
+_expand_op = cython.declare(Primitive, OPS["expand"])
+_matmul_op = cython.declare(Primitive, OPS["matmul"])
+_permute_op = cython.declare(Primitive, OPS["permute"])
+_take_add_op = cython.declare(Primitive, OPS["take_add"])
+_take_op = cython.declare(Primitive, OPS["take"])
+_view_op = cython.declare(Primitive, OPS["view"])
+_scalar_op = cython.declare(Primitive, SCALAR_OP)
 _view = cython.declare(cython.int, VIEW)
-_linear_row = cython.declare(Primitive, TABLE["linear"])
-_linear_bias_row = cython.declare(Primitive, TABLE["linear_bias"])
+_linear_op = cython.declare(Primitive, OPS["linear"])
+_linear_bias_op = cython.declare(Primitive, OPS["linear_bias"])
 
 
 @cython.ccall
@@ -82,12 +82,12 @@ def exchange_gathers(program: Program) -> cython.void:
 @cython.exceptval(check=False)
 def _may_be_exchanged(node: Node) -> cython.bint:
     """Whether a node is a product, or a scatter of rows."""
-    code: cython.int = node.row.code
+    code: cython.int = node.op.code
     return (
-        code == _matmul_row.code
-        or code == _linear_row.code
-        or code == _linear_bias_row.code
-        or code == _take_add_row.code
+        code == _matmul_op.code
+        or code == _linear_op.code
+        or code == _linear_bias_op.code
+        or code == _take_add_op.code
     )
 
 
@@ -96,10 +96,10 @@ def exchanged(node: Node):
     """What a product, or a scatter of one, stands for; None where nothing is won by it."""
     if node.dtype not in DTYPES:
         return None
-    if node.row.code == _take_add_row.code:
+    if node.op.code == _take_add_op.code:
         return _scattered_product(node)
     made = _rows_of_product(node)
-    if made is None and node.row.code == _matmul_row.code:
+    if made is None and node.op.code == _matmul_op.code:
         made = _sum_over_rows(node)
     return made
 
@@ -119,9 +119,9 @@ def _rows_of_product(node: Node):
     def rule():
         operands = tuple([wrap(table, None), *[wrap(source, None) for source in given[1:]]])
         shape = (table.shape[0], node.shape[len(node.shape) - 1])
-        rows = record(node.row, operands, node.params, shape, node.dtype)
+        rows = record(node.op, operands, node.params, shape, node.dtype)
         index = _index_of(given[0])
-        return record(found.row, (rows, index), found.params, node.shape, node.dtype)
+        return record(found.op, (rows, index), found.params, node.shape, node.dtype)
 
     return recorded_apart(node, rule)
 
@@ -131,7 +131,7 @@ def _sum_over_rows(node: Node):
     """gᵀ x or xᵀ g: the gradient of what gathered rows were multiplied by."""
     left: Node = node.inputs[0]
     right: Node = node.inputs[1]
-    if left.row.code != _permute_row.code or left.state != PENDING or left.quotient is not None:
+    if left.op.code != _permute_op.code or left.state != PENDING or left.quotient is not None:
         return None
     if len(left.shape) != 2 or len(right.shape) != 2:
         return None
@@ -165,7 +165,7 @@ def _scattered_product(node: Node):
     if node.params != (0,) or len(node.shape) != 2 or not _is_zero(base):
         return None
     product: Node = _below_views(source)
-    if product is None or product.live > 0 or product.row.code not in _PRODUCTS:
+    if product is None or product.live > 0 or product.op.code not in _PRODUCTS:
         return None
     g: Node = product.inputs[0]
     weight: Node = product.inputs[1]
@@ -178,13 +178,13 @@ def _scattered_product(node: Node):
         index = _index_before(source, wrap(node.inputs[1], None))
         sums = _sums(wrap(g, None), index, node.shape[0])
         operands = (sums, wrap(weight, None))
-        rows = record(product.row, operands, product.params, node.shape, node.dtype)
+        rows = record(product.op, operands, product.params, node.shape, node.dtype)
         return where(_taken(index, node.shape[0]), rows, 0)
 
     return recorded_apart(node, rule)
 
 
-_PRODUCTS = cython.declare(tuple, (_matmul_row.code, TABLE["linear"].code))
+_PRODUCTS = cython.declare(tuple, (_matmul_op.code, OPS["linear"].code))
 
 
 # -- what is asked ---------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def _pays(table: Node, index: Node, depth: cython.longlong) -> cython.bint:
 def _below_views(source: Node) -> Node:
     """The pending value, of no batch, below views that keep its last dimension in rows; None where there is none."""
     while source.state == PENDING and source.quotient is None:
-        if source.row.kind != _view:
+        if source.op.kind != _view:
             return source
         if not _keeps_rows(source):
             return None
@@ -220,16 +220,16 @@ def _keeps_rows(view: Node) -> cython.bint:
     depth: cython.Py_ssize_t = len(below.shape) - 1
     if last < 0 or depth < 0 or view.numel == 0:
         return False
-    if view.row.code == _permute_row.code:
+    if view.op.code == _permute_op.code:
         return view.params[last] == last
-    return view.row.code == _view_row.code and view.shape[last] == below.shape[depth]
+    return view.op.code == _view_op.code and view.shape[last] == below.shape[depth]
 
 
 @cython.cfunc
 def _gather_below(source: Node) -> Node:
     """The gather of rows from a matrix that an operand views, or None."""
     found: Node = _below_views(source)
-    if found is None or found.row.code != _take_row.code or found.params != (0,):
+    if found is None or found.op.code != _take_op.code or found.params != (0,):
         return None
     return found if len(cython.cast(Node, found.inputs[0]).shape) == 2 else None
 
@@ -238,19 +238,19 @@ def _gather_below(source: Node) -> Node:
 @cython.exceptval(check=False)
 def _lies_in_rows(node: Node) -> cython.bint:
     """Whether rows are added up as they lie, and not element by element."""
-    while node.row.code == _view_row.code and node.state == PENDING and node.quotient is None:
+    while node.op.code == _view_op.code and node.state == PENDING and node.quotient is None:
         node = node.inputs[0]
-    return node.row.kind != _view
+    return node.op.kind != _view
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_zero(node: Node) -> cython.bint:
     """Whether a node is the number 0, expanded."""
-    if node.row.code != _expand_row.code or node.state != PENDING:
+    if node.op.code != _expand_op.code or node.state != PENDING:
         return False
     number: Node = node.inputs[0]
-    return number.row is _scalar_row and number.params == 0
+    return number.op is _scalar_op and number.params == 0
 
 
 # -- what is recorded ------------------------------------------------------------------------------------------------
@@ -259,11 +259,11 @@ def _is_zero(node: Node) -> cython.bint:
 @cython.cfunc
 def _index_of(source: Node) -> Tensor:
     """For each row of a view of gathered rows, the row of the table: (..., k) gives (...)."""
-    if source.row.code == _take_row.code:
+    if source.op.code == _take_op.code:
         return wrap(source.inputs[1], None)
     index: Tensor = _index_of(source.inputs[0])
     rank: cython.Py_ssize_t = len(source.shape) - 1
-    if source.row.code == _permute_row.code:
+    if source.op.code == _permute_op.code:
         return permute(index, source.params[:rank])
     return reshape(index, source.shape[:rank])
 
@@ -271,10 +271,10 @@ def _index_of(source: Node) -> Tensor:
 @cython.cfunc
 def _index_before(source: Node, index: Tensor) -> Tensor:
     """Positions of the rows of a view as those of the rows of what it views."""
-    while source.row.kind == _view:
+    while source.op.kind == _view:
         below: Node = source.inputs[0]
         rank: cython.Py_ssize_t = len(source.shape) - 1
-        if source.row.code == _permute_row.code:
+        if source.op.code == _permute_op.code:
             index = permute(index, inverse_order(source.params[:rank]))
         else:
             index = reshape(index, below.shape[: len(below.shape) - 1])

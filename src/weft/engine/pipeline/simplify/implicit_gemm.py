@@ -3,8 +3,8 @@
 """Matrix products that read their operands through a reshape: windows of an image are never copied to memory.
 
 A reshape that strides cannot express is a copy. Where all that reads it are matrix products, it is left out instead:
-the products walk its source, in several strided dimensions on an axis. `absorb` decides this for a collected program:
-such operands get places whose strides are tuples of (size, stride) for each dimension of the reshaped value.
+the products walk its source, in several strided dimensions on an axis. `absorb` decides this for a collected
+program: such operands get memrefs whose strides are tuples of (size, stride) for each dimension of the reshaped value.
 `lowering.implicit_gemm` makes the launches. What is packed, and so every bit, is the same with the copy.
 """
 
@@ -66,7 +66,7 @@ def absorb(program: Any) -> None:
     """Leave out the reshapes that matrix products alone read, where windows overlap in at least one operand."""
     if not _has_views(program):
         return
-    found = {node for node in program.order if node.row.kind == VIEW and _may_be(node)}
+    found = {node for node in program.order if node.op.kind == VIEW and _may_be(node)}
     found -= program.kept
     if not any([_overlaps(program, node) for node in found]):
         return
@@ -89,7 +89,7 @@ def absorb(program: Any) -> None:
 def _has_views(program: Program) -> cython.bint:
     node: Node
     for node in program.order:
-        if node.row.kind == _view:
+        if node.op.kind == _view:
             return True
     return False
 
@@ -114,7 +114,7 @@ def _left_out(program: Any, found: set[Any], readers: dict[Any, list[Any]]) -> s
 
 def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
     """Whether a reader is a product that can read its operands through the reshapes."""
-    if node.row.name != "matmul" or node.numel == 0:
+    if node.op.name != "matmul" or node.numel == 0:
         return False
     overlaps = False
     operands = []

@@ -1,7 +1,7 @@
 """The steps of optimizers on lanes of floats.
 
-In come the `Lanes` of a running mean or a parameter and of what moves it; out goes its new value. Every step rounds as
-the primitive of its name.
+In come the `Lanes` of a running mean or a parameter and of what moves it; out goes its new value. Every step
+rounds as the primitive of its name.
 """
 
 from __future__ import annotations

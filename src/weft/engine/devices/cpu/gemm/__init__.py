@@ -18,7 +18,7 @@ from __future__ import annotations
 from weft.engine.devices.cpu.gemm.choose import Launch, launch_axes, launch_gemm
 from weft.engine.devices.cpu.llvm.target import Target, host
 
-__all__ = ["Launch", "launch_axes", "launch_gemm", "lower_axes", "lower_gemm"]
+__all__ = ["GemmLaunch", "launch_axes", "launch_gemm", "lower_axes", "lower_gemm"]
 
 
 def lower_gemm(dtype: str, name: str, variant: str, target: Target | None = None) -> str:

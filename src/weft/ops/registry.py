@@ -16,11 +16,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import dtype as dtype_table
 from weft.engine.ir.node import RESULT_BIT
 from weft.engine.ir.primitive import KIND_NAMES, Primitive
 
-TABLE: dict[str, Any] = {}
+OPS: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")
 EVERY_TYPE = " ".join(CATEGORIES)
 MOST_ARGUMENTS = 16  # of a derivative, as in `weft.engine.backward.apply_vjp`
@@ -55,10 +55,10 @@ def _camel(name: str) -> str:
 def _types(takes: str) -> tuple[tuple[str, ...], int]:
     """The dtypes that words stand for, categories and names of dtypes: their names, and their codes as bits."""
     words = takes.split()
-    known = {*CATEGORIES, *(dtype.name for dtype in dtypes.ALL)}
+    known = {*CATEGORIES, *(dtype.name for dtype in dtype_table.ALL)}
     if not words or set(words) - known:
         raise TypeError(f"expected categories or names of dtypes, got {takes!r}")
-    found = [d for d in dtypes.ALL if d.name in words or CATEGORIES[d.category] in words]
+    found = [d for d in dtype_table.ALL if d.name in words or CATEGORIES[d.category] in words]
     return tuple(d.name for d in found), sum(1 << d.code for d in found)
 
 
@@ -79,7 +79,7 @@ def _check(
     name: str, kind: str, operands: tuple[str, ...], vjp: dict[str, Rule], **fields: Any
 ) -> None:
     """Errors: TypeError on what a row of a kind cannot be without, and on derivatives of what is no operand."""
-    if name in TABLE:
+    if name in OPS:
         raise TypeError(f"op {name!r} is defined twice")
     needed = {
         "samples": True,
@@ -115,10 +115,10 @@ def define(
     takes: str = EVERY_TYPE,
     grad_name: str = "",
 ) -> Primitive:
-    """Add one row; `rowwise(params, shapes, axis)` says whether each row of the result (along a dimension that is the
-    first one of more than one element) comes from one row of the operands, so that examples of different heights can
-    be laid one behind the other. Errors: TypeError on an incomplete or contradictory record, KeyError on a derivative
-    that names something that the row does not have."""
+    """Add one op to the table. `is_row_independent(params, shapes, axis)`: True if each row of the result, along the
+    first dimension of more than one element, comes from one row of the operands, so that examples of different heights
+    can be laid one behind the other. Errors: TypeError on an incomplete or contradictory record, KeyError on a
+    derivative that names something that the op does not have."""
     names = tuple(operands.split())
     given = {} if isinstance(vjp, NotDifferentiable) else vjp
     _check(name, kind, names, given, shape=shape, lower=lower, strides=strides, samples=samples)
@@ -127,10 +127,10 @@ def define(
     rules = [given.get(n) for n in names]
     saves = tuple(_saves(r, names) for r in rules)
     type_names, types = _types(takes)
-    row = Primitive(
+    op = Primitive(
         name=name,
         grad_name=grad_name or f"{_camel(name)}Backward0",
-        code=len(TABLE),
+        code=len(OPS),
         kind=KIND_NAMES.index(kind),
         rule=rule,
         operands=names,
@@ -153,11 +153,11 @@ def define(
         samples=samples,
         why=vjp.why if isinstance(vjp, NotDifferentiable) else "",
     )
-    TABLE[name] = row
-    return row
+    OPS[name] = op
+    return op
 
 
-def elementwise_row(
+def define_elementwise(
     name: str,
     operands: str,
     numpy: Rule,
@@ -188,21 +188,21 @@ def elementwise_row(
 
 
 def every_row(params: Any, shapes: Any, axis: int) -> bool:
-    """`rowwise` of operations that know no rows: each element of the result comes from one row of the operands."""
+    """`is_row_independent` of ops whose every element comes from one row of the operands."""
     return True
 
 
 @functools.cache
-def named(row: Primitive, grad_name: str) -> Primitive:
+def named(op: Primitive, grad_name: str) -> Primitive:
     """The same row whose gradient records have another name: one row may stand for several public functions."""
-    return Primitive(**{**{field: getattr(row, field) for field in FIELDS}, "grad_name": grad_name})
+    return Primitive(**{**{field: getattr(op, field) for field in FIELDS}, "grad_name": grad_name})
 
 
-def with_slopes(row: Primitive, vjp: dict[str, Rule], grad_name: str) -> Primitive:
+def with_slopes(op: Primitive, vjp: dict[str, Rule], grad_name: str) -> Primitive:
     """The same row with derivatives: for another public function of the same values."""
-    rules = [vjp.get(name) for name in row.operands]
-    saves = tuple(_saves(rule, row.operands) for rule in rules)
-    fields = {field: getattr(row, field) for field in FIELDS}
+    rules = [vjp.get(name) for name in op.operands]
+    saves = tuple(_saves(rule, op.operands) for rule in rules)
+    fields = {field: getattr(op, field) for field in FIELDS}
     return Primitive(
         **{
             **fields,
