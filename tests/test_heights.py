@@ -99,24 +99,24 @@ def taller(array: Any) -> Any:
 def call_numpy(op: Any, arrays: list[Any], params: Any) -> Any:
     """The row's meaning; elementwise ones have no params."""
     named = {} if KIND_NAMES[op.kind] == "elementwise" else {"params": params}
-    return op.numpy(*arrays, **named)
+    return op.reference(*arrays, **named)
 
 
 OTHERS = ("random_bits", "cast")  # no function of their operands alone
-ROWWISE = [r for r in OPS.values() if r.rowwise is not None and r.name not in OTHERS]
+ROW_INDEPENDENT = [r for r in OPS.values() if r.is_row_independent is not None and r.name not in OTHERS]
 
 
-@pytest.mark.parametrize("row", ROWWISE, ids=lambda op: op.name)
+@pytest.mark.parametrize("row", ROW_INDEPENDENT, ids=lambda op: op.name)
 def test_rows_of_rowwise_operations_know_no_other_rows(op: Any) -> None:
     """A row more at the end of every operand that has rows is a row more of the result, and changes no other."""
-    preferred = [t for t in ("float64", "complex64", "int64", "bool") if t in op.takes]
-    dtype = (*preferred, *op.takes)[0]
+    preferred = [t for t in ("float64", "complex64", "int64", "bool") if t in op.dtypes]
+    dtype = (*preferred, *op.dtypes)[0]
     for sample in samples(op):
         arrays = points(op, sample, dtype)
         shapes = [array.shape for array in arrays]
         with np.errstate(all="ignore"):
             before = np.asarray(call_numpy(op, arrays, sample.params))
-        if before.ndim == 0 or 0 in before.shape or not op.rowwise(sample.params, shapes, 0):
+        if before.ndim == 0 or 0 in before.shape or not op.is_row_independent(sample.params, shapes, 0):
             continue
         grown = [taller(a) if has_rows(op, i, a, before) else a for i, a in enumerate(arrays)]
         with np.errstate(all="ignore"):

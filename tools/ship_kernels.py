@@ -80,7 +80,7 @@ def run_table() -> None:
         if row.kind != ELEMENTWISE or row.name in ("cast",):
             continue
         for dtype in TYPES:
-            if dtype not in row.takes:
+            if dtype not in row.dtypes:
                 continue
             for given in operands(len(row.operands), dtype):
                 with contextlib.suppress(WeftError, TypeError, ValueError):

@@ -44,7 +44,7 @@ def bits(tensor: Any) -> Any:
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_a_rule_and_its_row_give_the_same_bits(row: Any, number: int, dtype: str) -> None:
     """What is recorded with `create_graph` is the rule itself."""
-    if dtype not in row.takes:
+    if dtype not in row.dtypes:
         pytest.skip("no kernel of this type")
     operands = [values(seed, dtype) for seed in range(len(row.operands))]
     operands[number].requires_grad_()

@@ -37,8 +37,8 @@ every_op = pytest.mark.parametrize("op", ALL_OPS, ids=lambda op: op.name)
 def test_kernels_compute_the_numpy_meaning(op: Any) -> None:
     """In every type that the row takes, and where special values meet; in two types at every shape and layout."""
     cases = []
-    for dtype in op.takes:
-        chosen = samples(op) if dtype in ("float32", op.takes[0]) else samples(op)[:1]
+    for dtype in op.dtypes:
+        chosen = samples(op) if dtype in ("float32", op.dtypes[0]) else samples(op)[:1]
         for sample in [*chosen, *special(op, dtype)]:
             arrays = points(op, sample, dtype)
             tensors = tensors_of(op, sample, arrays, dtype)
@@ -75,7 +75,7 @@ INEXACT = [
     pytest.param(op, dtype, id=f"{op.name}-{dtype}")
     for op in ALL_OPS
     for dtype in ("float64", "complex128")
-    if op.differentiable and dtype in op.takes
+    if op.differentiable and dtype in op.dtypes
 ]
 STEPPED = ("trunc_divide", "remainder", "fmod")  # they jump where the quotient is whole
 TIED = ("maximum", "minimum")
@@ -234,7 +234,7 @@ def test_what_has_no_derivative_says_why_and_records_none(op: Any) -> None:
         assert any(op.vjps) and op.why == ""
         return
     assert op.why and not any(op.vjps)
-    if "float32" in op.takes:
+    if "float32" in op.dtypes:
         sample = samples(op)[0]
         tensors = tensors_of(op, sample, points(op, sample, "float32"), "float32")
         leaves = [t.requires_grad_() if t.dtype.is_floating_point else t for t in tensors]
@@ -267,7 +267,7 @@ def pushed(point: Point) -> Any:
 def test_the_declared_push_is_the_derivative_along_a_direction(op: Any) -> None:
     """A diagonal row pushes as it pulls, a linear one by itself, a multilinear one by a term per operand, and every
     other by its pull, which is linear in the cotangent, pulled again."""
-    if not op.differentiable or "float64" not in op.takes:
+    if not op.differentiable or "float64" not in op.dtypes:
         return
     for sample in smooth_samples(op)[:2]:
         point = Point(op, sample, "float64")
@@ -309,8 +309,8 @@ def chain_params(op: Any, sample: Any) -> Any:
 
 
 def chain_type(op: Any) -> str:
-    known = (d for d in ("float32", "int64", "bool", "complex64") if d in op.takes)
-    return next(known, op.takes[0])
+    known = (d for d in ("float32", "int64", "bool", "complex64") if d in op.dtypes)
+    return next(known, op.dtypes[0])
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -439,6 +439,6 @@ def test_a_row_with_a_hole_is_refused() -> None:
 
 def test_samples_cover_every_op_and_nothing_is_declared_in_vain() -> None:
     for op in ALL_OPS:
-        assert samples(op) and large(op) and op.takes, op.name
+        assert samples(op) and large(op) and op.dtypes, op.name
         assert op.jvp_kind in JVP_KINDS and len(op.batch_operands) == len(op.operands)
     assert set(COMPOSITES) == {op.name for op in ALL_OPS if kind(op) == "composite"}

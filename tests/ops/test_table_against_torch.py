@@ -203,7 +203,7 @@ def assert_gradients_agree(function: Any, arrays: list[Any], precision: str = "f
 
 
 KINKED = [
-    r for r in PUBLIC if kind(r) == "elementwise" and r.differentiable and "float64" in r.takes
+    r for r in PUBLIC if kind(r) == "elementwise" and r.differentiable and "float64" in r.dtypes
 ]
 
 

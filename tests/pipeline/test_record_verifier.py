@@ -43,7 +43,7 @@ def with_edges(count: int, shift: int = 0) -> Any:
 
 def without_residuals() -> Any:
     made = with_edges(2)
-    made.saved = 0
+    made.residual_mask = 0
     return made
 
 

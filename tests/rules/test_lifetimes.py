@@ -372,9 +372,9 @@ def test_a_handle_alone_keeps_its_value() -> None:
     y = x + 1
     node = value_of(y)
     weft.realize()
-    assert node.live == 1
+    assert node.external_refs == 1
     del y
-    assert node.live == 0
+    assert node.external_refs == 0
 
 
 def test_a_sum_over_more_than_memory_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:

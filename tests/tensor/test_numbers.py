@@ -43,7 +43,7 @@ def test_a_number_is_a_leaf_that_is_there() -> None:
 
 
 def test_the_range_of_an_integer_is_known() -> None:
-    assert value_of(weft.tensor(5)).bound == 6
-    assert value_of(weft.tensor(-5)).bound == -1
+    assert value_of(weft.tensor(5)).max_index == 6
+    assert value_of(weft.tensor(-5)).max_index == -1
     with pytest.raises(IndexError):
         weft.nn.functional.embedding(weft.tensor(4), weft.ones(4, 2))

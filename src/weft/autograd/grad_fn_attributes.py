@@ -217,7 +217,7 @@ def _bit(node: Node, name: str) -> int:
     """The number of a saved value in a node's mask. Errors: AttributeError where the node does not save it."""
     operands = node.op.operands
     index = RESULT_BIT if name == "result" else operands.index(name) if name in operands else -1
-    if index < 0 or not node.saved >> index & 1:
+    if index < 0 or not node.residual_mask >> index & 1:
         raise AttributeError(f"{node.name()} saves no {name!r}")
     return index
 

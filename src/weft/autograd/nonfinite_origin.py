@@ -192,7 +192,7 @@ def _state_of(array: np.ndarray) -> tuple[bool, bool]:
 
 def _input_value(node: Any, index: int) -> Any:
     """The node of one input of a record that has run: its save, or what the edge leads to."""
-    saved = node.holds and node.saved >> index & 1 and not node.released
+    saved = node.has_residuals and node.residual_mask >> index & 1 and not node.released
     if saved and not (node.observers is not None and node.observers.has_packed):
         return batched_residuals.saved_input(node, index)
     edge = node.edges[index]

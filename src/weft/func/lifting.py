@@ -363,8 +363,8 @@ class Lifting:
         whole.payload = tuple([(self.count, *part) for part in shapes])
         if node.result is not None:
             whole.result = self.operand(node.result, None, True)[0]
-            whole.result.live += 1
-        whole.considered = op.kind == _elementwise
+            whole.result.external_refs += 1
+        whole.batch_seen = op.kind == _elementwise
         finish(whole)
         self.edges[node] = whole
 

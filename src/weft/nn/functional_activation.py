@@ -342,7 +342,7 @@ def _looked_up(input: Any, weight: Any) -> Any:
         or index.lens != 0
         or index._dtype is not _int64
         or len(table._shape) != 2
-        or not 0 < node.bound <= cython.cast(cython.longlong, table._shape[0])
+        or not 0 < node.max_index <= cython.cast(cython.longlong, table._shape[0])
     ):
         return None
     if index._shape is not _last_index or table._shape is not _last_table:

@@ -177,7 +177,7 @@ def _of_one_example(input: Any, target: Any, ignore_index: Any) -> Any:
     ):
         return None
     count = scores._shape[0]
-    if not 0 < node.bound <= count or 0 <= ignore_index < count:
+    if not 0 < node.max_index <= count or 0 <= ignore_index < count:
         return None
     return record(_LOSS, (scores, index), _LAST, index._shape, scores._dtype)
 

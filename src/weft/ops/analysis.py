@@ -66,7 +66,7 @@ def _scipy(name: str) -> Any:
     return reference
 
 
-def _analytic(name: str, scipy_name: str, vjp: Any, takes: str = "float") -> None:
+def _analytic(name: str, scipy_name: str, vjp: Any, dtypes: str = "float") -> None:
     define_custom_vjp(
         name,
         "self",
@@ -74,16 +74,16 @@ def _analytic(name: str, scipy_name: str, vjp: Any, takes: str = "float") -> Non
         {"self": vjp},
         lambda p, shapes, flags, n: p,
         [((3, 4), None)],
-        takes,
+        dtypes,
     )
 
 
 def _kernel(name: str, scipy_name: str, vjp: Any) -> None:
     """A row whose value is an elementary function of kernels."""
     reference = _scipy(scipy_name)
-    samples = "unit" if name == "erfinv" else "positive"
+    domain = "unit" if name == "erfinv" else "positive"
     define_elementwise(
-        name, "self", lambda x: reference(x, None), samples, {"self": vjp}, TO_FLOAT, takes="float"
+        name, "self", lambda x: reference(x, None), domain, {"self": vjp}, TO_FLOAT, dtypes="float"
     )
 
 

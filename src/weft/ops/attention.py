@@ -228,16 +228,16 @@ _SAMPLES: list[tuple[Shape, Shape, Shape, Shape, Params]] = [
 ]
 
 
-def _kernel_op(name: str, operands: str, shape: Any, numpy: Any, samples: Any) -> None:
+def _kernel_op(name: str, operands: str, shape: Any, reference: Any, domain: Any) -> None:
     define(
         name,
         kind="contract",
         operands=operands,
         shape=shape,
-        numpy=numpy,
-        samples=samples,
+        reference=reference,
+        domain=domain,
         batch=lambda p, shapes, flags, n: p,
-        takes="float32 float64",
+        dtypes="float32 float64",
         vjp=not_differentiable("attention keeps one gradient record for the whole"),
     )
 
@@ -268,11 +268,11 @@ for _masked in (False, True):
         kind="composite",
         operands=f"query key value{_mask} stats",
         shape=lambda p, q, k, v, *rest: (*q[:-1], v[-1]),
-        numpy=lambda *operands, params: _values(*operands, params=params)[0],
-        samples=_samples,
+        reference=lambda *operands, params: _values(*operands, params=params)[0],
+        domain=_samples,
         batch=lambda p, shapes, flags, n: p,
         jvp_kind="rule",
-        takes="float32 float64",
+        dtypes="float32 float64",
         grad_name="ScaledDotProductFlashAttentionForCpuBackward0",
         vjp={name: _vjp(i, _masked) for i, name in enumerate(("query", "key", "value"))},
     )

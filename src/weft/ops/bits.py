@@ -35,16 +35,16 @@ def _of_bits_numpy(name: str) -> Any:
     return lambda x: np.ascontiguousarray(x).view(name).reshape(x.shape)
 
 
-def _define(name: str, numpy: Any, samples: str, takes: str, result: Any) -> None:
+def _define(name: str, reference: Any, domain: str, dtypes: str, result: Any) -> None:
     define_elementwise(
         name,
         "self",
-        numpy,
-        samples,
+        reference,
+        domain,
         _WHY,
         lower=lambda e, d, x: e.reinterpret(x, d),
         dtype=lambda params, d: result,
-        takes=takes,
+        dtypes=dtypes,
     )
 
 

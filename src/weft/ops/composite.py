@@ -27,7 +27,7 @@ from weft.ops.primitives import (
     where,
 )
 from weft.ops.primitives import elementwise as call
-from weft.ops.registry import define, every_row
+from weft.ops.registry import define, always_independent
 
 require(__name__, cython.compiled)
 
@@ -35,36 +35,36 @@ require(__name__, cython.compiled)
 def define_custom_vjp(
     name: str,
     operands: str,
-    numpy: Any,
+    reference: Any,
     vjp: Any,
     batch: Any,
-    samples: Any,
-    takes: str = "float",
+    domain: Any,
+    dtypes: str = "float",
     grad_name: str = "",
     dtype: Any = None,
     shape: Any = lambda p, *shapes: shapes[0],
-    rowwise: Any = None,
+    is_row_independent: Any = None,
 ) -> None:
     """Define a row whose value is composed; the parameters are those of `weft.ops.registry.define`."""
     define(
         name,
         kind="composite",
         operands=operands,
-        numpy=numpy,
+        reference=reference,
         vjp=vjp,
         batch=batch,
-        rowwise=rowwise,
-        samples=samples,
+        is_row_independent=is_row_independent,
+        domain=domain,
         shape=shape,
         dtype=dtype,
         jvp_kind="rule",
-        takes=takes,
+        dtypes=dtypes,
         grad_name=grad_name,
     )
 
 
 def _off_rows(params: Any, shapes: Any, axis: int) -> bool:
-    """`rowwise` of what works along axes."""
+    """`is_row_independent` of what works along axes."""
     axes = params[0]
     return (min(axes) if isinstance(axes, tuple) else axes) > axis
 
@@ -90,7 +90,7 @@ define_custom_vjp(
     {"self": _vjp_softmax},
     lambda p, shapes, flags, n: (p[0] + 1,),
     [((3, 4), (1,))],
-    rowwise=_off_rows,
+    is_row_independent=_off_rows,
 )
 define_custom_vjp(
     "log_softmax",
@@ -99,7 +99,7 @@ define_custom_vjp(
     {"self": lambda g, result, at: g - call("exp", result) * _over(g, at.params[0])},
     lambda p, shapes, flags, n: (p[0] + 1,),
     [((3, 4), (0,))],
-    rowwise=_off_rows,
+    is_row_independent=_off_rows,
 )
 
 
@@ -161,7 +161,7 @@ define_custom_vjp(
     [((3, 4), (3, 1), (1,)), ((2, 3, 2), (2, 1, 2), (1,))],
     shape=lambda p, x, index: index,
     grad_name="LogSoftmaxBackward0",
-    rowwise=_off_rows,
+    is_row_independent=_off_rows,
 )
 define_custom_vjp(
     "norm",
@@ -171,7 +171,7 @@ define_custom_vjp(
     lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]),),
     [((3, 4), ((1,),))],
     "float complex",
-    rowwise=_off_rows,
+    is_row_independent=_off_rows,
 )
 
 
@@ -184,7 +184,7 @@ define_custom_vjp(
     [((3, 4), (3.0, (1,))), ((3, 4), (0.5, (1,))), ((3, 4), (-1.0, (0, 1)))],
     "float complex",
     grad_name="LinalgVectorNormBackward0",
-    rowwise=lambda params, shapes, axis: min(params[1]) > axis,
+    is_row_independent=lambda params, shapes, axis: min(params[1]) > axis,
 )
 
 
@@ -214,7 +214,7 @@ define_custom_vjp(
     "float32 float64",
     grad_name="CdistBackward0",
     shape=lambda p, x, y: (*x[:-1], y[-2]),
-    rowwise=lambda p, shapes, axis: axis < len(shapes[0]) - 2,
+    is_row_independent=lambda p, shapes, axis: axis < len(shapes[0]) - 2,
 )
 
 # -- normalisation over axes: (x - mean) / sqrt(variance + eps) ----------------------------------------------------
@@ -253,7 +253,7 @@ define_custom_vjp(
     {"self": _vjp_standardize},
     lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
     [((3, 4), ((1,), 1e-5))],
-    rowwise=_off_rows,
+    is_row_independent=_off_rows,
 )
 
 # -- means and limits ------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ define_custom_vjp(
     lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
     [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True)), ((3, 4), ((0, 1), False))],
     "float complex",
-    rowwise=_off_rows,
+    is_row_independent=_off_rows,
 )
 define_custom_vjp(
     "clamp",
@@ -285,7 +285,7 @@ define_custom_vjp(
     [((3, 4), (-0.5, 0.75)), ((3, 4), (0.25, -0.25))],
     "float",
     "ClampBackward1",
-    rowwise=every_row,
+    is_row_independent=always_independent,
 )
 define_custom_vjp(
     "clamp_between",
@@ -300,7 +300,7 @@ define_custom_vjp(
     [((3, 4), (3, 4), (3, 4), None)],
     "float",
     "ClampBackward0",
-    rowwise=every_row,
+    is_row_independent=always_independent,
 )
 
 # -- extrema whose gradient goes to the first of equal elements ------------------------------------------------------
@@ -323,7 +323,7 @@ for _name, _function in (("max", np.max), ("min", np.min)):
         {"self": _vjp_first},
         lambda p, shapes, flags, n: (tuple(axis + 1 for axis in p[0]), p[1]),
         [((3, 4), ((1,), False)), ((2, 3, 4), ((0, 2), True))],
-        rowwise=_off_rows,
+        is_row_independent=_off_rows,
     )
 
 
@@ -355,7 +355,7 @@ for _name, _function, _grad_name in (
         [((3, 4), ((0, 1), False)), ((3, 4), ((1,), True))],
         "float",
         _grad_name,
-        rowwise=_off_rows,
+        is_row_independent=_off_rows,
     )
 define_custom_vjp(
     "hypot",
@@ -367,7 +367,7 @@ define_custom_vjp(
     },
     lambda p, shapes, flags, n: p,
     [((3, 4), (3, 4), None)],
-    rowwise=every_row,
+    is_row_independent=always_independent,
 )
 
 # -- complex numbers and pairs of their parts ------------------------------------------------------------------------
@@ -395,7 +395,7 @@ define_custom_vjp(
     "complex",
     dtype=lambda params, d: d.to_real(),
     shape=lambda p, shape: (*shape, 2),
-    rowwise=every_row,
+    is_row_independent=always_independent,
 )
 define_custom_vjp(
     "view_as_complex",
@@ -407,7 +407,7 @@ define_custom_vjp(
     "float32 float64",
     dtype=lambda params, d: d.to_complex(),
     shape=lambda p, shape: shape[:-1],
-    rowwise=every_row,
+    is_row_independent=always_independent,
 )
 
 # -- activations -----------------------------------------------------------------------------------------------------
@@ -451,7 +451,7 @@ define_custom_vjp(
     {"self": _vjp_gelu},
     lambda p, shapes, flags, n: p,
     [((3, 4), "none"), ((3, 4), "tanh")],
-    rowwise=every_row,
+    is_row_independent=always_independent,
 )
 
 # -- losses ----------------------------------------------------------------------------------------------------------
@@ -476,5 +476,5 @@ define_custom_vjp(
     },
     lambda p, shapes, flags, n: p,
     [((3, 4), (3, 4), None)],
-    rowwise=every_row,
+    is_row_independent=always_independent,
 )

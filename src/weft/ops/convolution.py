@@ -315,11 +315,11 @@ for _name, _operands in (("convolution", "self weight"), ("convolution_bias", "s
         _name,
         kind="composite",
         operands=_operands,
-        numpy=_reference,
-        samples=_SAMPLES if _name == "convolution" else [(a, b, b[:1], p) for a, b, p in _SAMPLES],
+        reference=_reference,
+        domain=_SAMPLES if _name == "convolution" else [(a, b, b[:1], p) for a, b, p in _SAMPLES],
         shape=lambda p, *shapes: None,
         jvp_kind="rule",
-        takes="float complex",
+        dtypes="float complex",
         grad_name="ConvolutionBackward0",
         vjp={"self": _vjp_input, "weight": _vjp_weight, "bias": _vjp_bias}
         if _name == "convolution_bias"

@@ -67,7 +67,7 @@ def define_all() -> None:
 def _is_of_floats(op: Primitive) -> bool:
     """Whether a row makes floats of nothing but floats."""
     made = dtypes.float32 if op.dtype is None else op.dtype(None, dtypes.float32)
-    return "float32" in op.takes and "boolean" not in op.samples and made is dtypes.float32
+    return "float32" in op.dtypes and "boolean" not in op.domain and made is dtypes.float32
 
 
 def _define_of(op: Primitive) -> None:
@@ -118,11 +118,11 @@ def _row_for(name: str, op: Primitive, steps: list[Step], sources: tuple[int, ..
         name,
         kind="elementwise",
         operands=" ".join(names),
-        numpy=_numpy_of(steps),
+        reference=_numpy_of(steps),
         vjp=_DIFFERENTIATED_ELSEWHERE,
-        samples=["real", *["positive" if n < 0 else op.samples[n] for n in sources[1:]]],
+        domain=["real", *["positive" if n < 0 else op.domain[n] for n in sources[1:]]],
         lower=_lowering_of(steps),
-        takes="float",
+        dtypes="float",
     )
     OPERATIONS[name] = tuple(step.op.name for step in steps)
     return DirectVjp(made, sources)
@@ -152,12 +152,12 @@ def _evaluated(
 def _numpy_of(steps: list[Step]) -> Rule:
     """The meaning in NumPy."""
 
-    def numpy(*given: Any) -> Any:
+    def reference(*given: Any) -> Any:
         return _evaluated(
-            steps, given, lambda step, operands: step.op.numpy(*operands), lambda number, _: number
+            steps, given, lambda step, operands: step.op.reference(*operands), lambda number, _: number
         )
 
-    return numpy
+    return reference
 
 
 def _lowering_of(steps: list[Step]) -> Rule:

@@ -1,8 +1,8 @@
 """Elementwise rows: arithmetic, comparison, logic, rounding, exponentials.
 
 A derivative is the linear map that one output element's cotangent goes through; broadcasting is undone by the walk.
-`samples` names the domain of each operand for the tests: real, positive, unit (inside (-1, 1)), nonzero, above_one,
-octave (inside (1, 2)), integer, bits (a shift), counter (of random numbers), boolean, small (|x| < 3). `takes` are the
+`domain` names the domain of each operand for the tests: real, positive, unit (inside (-1, 1)), nonzero, above_one,
+octave (inside (1, 2)), integer, bits (a shift), counter (of random numbers), boolean, small (|x| < 3). `dtypes` are the
 operand types that have a kernel, after promotion; what a user passes beyond them is refused by the row's dtype rule or
 its function.
 
@@ -154,10 +154,10 @@ define(
     "tied",
     kind="composite",
     operands="self other",
-    numpy=lambda x, y, params: x,
+    reference=lambda x, y, params: x,
     vjp={"self": lambda g: g, "other": lambda g: g * 0},
     batch=lambda p, shapes, flags, n: p,
-    samples=[((3, 4), (3, 4), None)],
+    domain=[((3, 4), (3, 4), None)],
     shape=lambda p, *shapes: shapes[0],
     jvp_kind="rule",
     grad_name="ThresholdBackwardBackward0",
@@ -166,10 +166,10 @@ define(
     "first_power",
     kind="composite",
     operands="self other",
-    numpy=lambda x, y, params: x,
+    reference=lambda x, y, params: x,
     vjp={"self": lambda g, self: tied(g, self)},
     batch=lambda p, shapes, flags, n: p,
-    samples=[((3, 4), (3, 4), None)],
+    domain=[((3, 4), (3, 4), None)],
     shape=lambda p, *shapes: shapes[0],
     jvp_kind="rule",
     grad_name="PowBackward0",
@@ -192,7 +192,7 @@ _row(
     "real real",
     {"self": lambda g: g, "other": lambda g: -g},
     dtype=_subtracted,
-    takes="integer float complex",
+    dtypes="integer float complex",
 )
 _row(
     "mul",
@@ -221,7 +221,7 @@ _row(
     INDEX_VALUES,
     lower="floordiv",
     dtype=_ordered("floor_divide", divides=True),
-    takes="integer float",
+    dtypes="integer float",
 )
 _row(
     "trunc_divide",
@@ -232,7 +232,7 @@ _row(
     lower=lambda e, d, a, b: (
         e.trunc(e.div(a, b)) if "float" in d else e.div(e.sub(a, e.fmod(a, b)), b)
     ),
-    takes="integer float",
+    dtypes="integer float",
 )
 _row(
     "remainder",
@@ -241,7 +241,7 @@ _row(
     "real nonzero",
     {"self": lambda g: g, "other": lambda g, self, other: -g * call("floor_divide", self, other)},
     dtype=_ordered("remainder", divides=True),
-    takes="integer float",
+    dtypes="integer float",
 )
 _row(
     "fmod",
@@ -250,7 +250,7 @@ _row(
     "real nonzero",
     {"self": lambda g: g, "other": lambda g, self, other: -g * call("trunc_divide", self, other)},
     dtype=_ordered("fmod", divides=True),
-    takes="integer float",
+    dtypes="integer float",
 )
 _row(
     "neg",
@@ -258,7 +258,7 @@ _row(
     np.negative,
     "real",
     {"self": lambda g: -g},
-    takes="integer float complex",
+    dtypes="integer float complex",
 )
 _row(
     "abs",
@@ -267,7 +267,7 @@ _row(
     "nonzero",
     {"self": lambda g, self: g * call("sgn", self)},
     dtype=lambda params, d: d.to_real(),
-    takes="integer float complex",
+    dtypes="integer float complex",
 )
 _row(
     "sign",
@@ -275,7 +275,7 @@ _row(
     _sign_numpy,
     "nonzero",
     {"self": lambda g: g * 0},
-    takes="bool integer float",
+    dtypes="bool integer float",
 )
 _row(
     "sgn",
@@ -301,7 +301,7 @@ _row(
     {"self": lambda g, self: g * conj(tied(self, self, "first_power") * 2)},
     grad_name="PowBackward0",
     lower=lambda e, d, x: x if d == "bool" else e.mul(x, x),
-    takes="integer float complex",
+    dtypes="integer float complex",
 )
 _row(
     "cube",
@@ -312,7 +312,7 @@ _row(
     grad_name="PowBackward0",
     lower=lambda e, d, x: e.mul(e.mul(x, x), x),
     dtype=lambda params, d: _number("pow", d),
-    takes="integer float complex",
+    dtypes="integer float complex",
 )
 _row(
     "pow",
@@ -326,7 +326,7 @@ _row(
         ),
     },
     dtype=lambda params, d: _number("pow", d),
-    takes="integer float complex",
+    dtypes="integer float complex",
 )
 _row(
     "maximum",
@@ -338,7 +338,7 @@ _row(
         "other": lambda g, self, other: _vjp_extremum(g, other, self, "lt"),
     },
     dtype=_ordered("maximum"),
-    takes=REAL_TYPES,
+    dtypes=REAL_TYPES,
 )
 _row(
     "minimum",
@@ -350,7 +350,7 @@ _row(
         "other": lambda g, self, other: _vjp_extremum(g, other, self, "gt"),
     },
     dtype=_ordered("minimum"),
-    takes=REAL_TYPES,
+    dtypes=REAL_TYPES,
 )
 _row(
     "clamp_min",
@@ -364,7 +364,7 @@ _row(
     lower="maximum",
     grad_name="ClampMinBackward0",
     dtype=_ordered("clamp"),
-    takes=REAL_TYPES,
+    dtypes=REAL_TYPES,
 )
 _row(
     "clamp_max",
@@ -378,7 +378,7 @@ _row(
     lower="minimum",
     grad_name="ClampMaxBackward0",
     dtype=_ordered("clamp"),
-    takes=REAL_TYPES,
+    dtypes=REAL_TYPES,
 )
 _row(
     "atan2",
@@ -391,7 +391,7 @@ _row(
     },
     rule=TO_FLOAT,
     dtype=_ordered("atan2"),
-    takes=REAL_TYPES,
+    dtypes=REAL_TYPES,
 )
 
 
@@ -598,7 +598,7 @@ _row(
     "real",
     {"self": lambda g, self: g * (call("exp", -(self * self)) * (2 / math.sqrt(math.pi)))},
     rule=TO_FLOAT,
-    takes=REAL_TYPES,
+    dtypes=REAL_TYPES,
 )
 _row(
     "erfc",
@@ -607,7 +607,7 @@ _row(
     "real",
     {"self": lambda g, self: g * (call("exp", -(self * self)) * (-2 / math.sqrt(math.pi)))},
     rule=TO_FLOAT,
-    takes=REAL_TYPES,
+    dtypes=REAL_TYPES,
 )
 _row(
     "relu",
@@ -616,7 +616,7 @@ _row(
     "nonzero",
     {"self": lambda g, result: tied(where(result <= 0, 0, g), result)},
     lower=lambda e, d, x: e.maximum(x, e.constant(0, d)),
-    takes="integer float",
+    dtypes="integer float",
 )
 
 # -- rounding ------------------------------------------------------------------------------------------------------
@@ -628,7 +628,7 @@ for _name, _function in (
     ("trunc", np.trunc),
     ("round", np.round),
 ):
-    _row(_name, "self", _function, "real", {"self": lambda g: g * 0}, takes="integer float")
+    _row(_name, "self", _function, "real", {"self": lambda g: g * 0}, dtypes="integer float")
 
 _row(
     "nextafter",
@@ -636,7 +636,7 @@ _row(
     np.nextafter,
     "real real",
     {"self": lambda g, self, other: where(self == other, 0, g), "other": lambda g: g * 0},
-    takes="float",
+    dtypes="float",
 )
 _row(
     "mantissa",
@@ -645,7 +645,7 @@ _row(
     "octave",
     {"self": lambda g, self: g / call("exp2", cast(call("exponent", self), self._dtype))},
     grad_name="FrexpBackward0",
-    takes="float",
+    dtypes="float",
 )
 _row(
     "exponent",
@@ -654,9 +654,9 @@ _row(
     "octave",
     INDEX_VALUES,
     dtype=lambda params, d: dtypes.int32,
-    takes="float",
+    dtypes="float",
 )
-_row("gcd", "self other", np.gcd, "integer integer", INDEX_VALUES, takes="integer")
+_row("gcd", "self other", np.gcd, "integer integer", INDEX_VALUES, dtypes="integer")
 
 # -- comparison and logic ------------------------------------------------------------------------------------------
 
@@ -676,7 +676,7 @@ for _name, _function in (
         INDEX_VALUES,
         rule=COMPARE,
         dtype=None if _name in ("eq", "ne") else _ordered(_name, compares=True),
-        takes=EVERY_TYPE if _name in ("eq", "ne") else REAL_TYPES,
+        dtypes=EVERY_TYPE if _name in ("eq", "ne") else REAL_TYPES,
     )
 for _name, _function in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite)):
     _row(_name, "self", _function, "real", INDEX_VALUES, rule=COMPARE)
@@ -699,7 +699,7 @@ for _name, _function in (
         "integer integer",
         INDEX_VALUES,
         rule=INTEGRAL,
-        takes="bool integer",
+        dtypes="bool integer",
     )
 _row(
     "bitwise_not",
@@ -709,7 +709,7 @@ _row(
     INDEX_VALUES,
     rule=INTEGRAL,
     lower=lambda e, d, x: e.logical_not(x) if d == "bool" else e.bitwise_not(x),
-    takes="bool integer",
+    dtypes="bool integer",
 )
 _row(
     "bitwise_left_shift",
@@ -719,7 +719,7 @@ _row(
     INDEX_VALUES,
     rule=INTEGRAL,
     lower="shl",
-    takes="integer",
+    dtypes="integer",
 )
 _row(
     "bitwise_right_shift",
@@ -729,7 +729,7 @@ _row(
     INDEX_VALUES,
     rule=INTEGRAL,
     lower="shr",
-    takes="integer",
+    dtypes="integer",
 )
 _row(
     "where",
@@ -764,7 +764,7 @@ _row(
     "real",
     {"self": lambda g, at: cast(g, g.dtype.to_complex())},
     dtype=lambda params, d: d.to_real(),
-    takes="complex",
+    dtypes="complex",
 )
 _row(
     "imag",
@@ -773,7 +773,7 @@ _row(
     "real",
     {"self": lambda g, at: cast(g, g.dtype.to_complex()) * 1j},
     dtype=lambda params, d: d.to_real(),
-    takes="complex",
+    dtypes="complex",
 )
 _row(
     "complex",
@@ -782,7 +782,7 @@ _row(
     "real real",
     {"real": lambda g: call("real", g), "imag": lambda g: call("imag", g)},
     dtype=lambda params, d: d.to_complex(),
-    takes="float32 float64",
+    dtypes="float32 float64",
     jvp_kind="linear",
 )
 

@@ -16,9 +16,9 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.registry import Rule, define_elementwise
 
 
-def _gate_op(name: str, operands: str, numpy: Rule, vjp: dict[str, Rule]) -> None:
-    samples = "real " * len(operands.split())
-    define_elementwise(name, operands, numpy, samples, vjp, takes="float")
+def _gate_op(name: str, operands: str, reference: Rule, vjp: dict[str, Rule]) -> None:
+    domain = "real " * len(operands.split())
+    define_elementwise(name, operands, reference, domain, vjp, dtypes="float")
 
 
 def _sigmoid_numpy(x: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft._build.compiled import require
 from weft.engine.frontend.resolve import value_of
-from weft.engine.ir.index_range import trust
+from weft.engine.ir.index_range import assume_in_range
 from weft.engine.ir.strides import broadcast_shapes
 from weft.ops.composite import less_one_at
 from weft.ops.macro import define_macro
@@ -58,8 +58,8 @@ define_macro(
     {"self": lambda g, self, result: g * call("exp", self - result)},
     [((5,), (-1,)), ((3, 4), (-1,)), ((2, 3, 2), (-3, -1))],
     _kept,
-    takes="float32 float64",
-    rowwise=lambda p, shapes, axis: axis < len(shapes[0]) + min(p),
+    dtypes="float32 float64",
+    is_row_independent=lambda p, shapes, axis: axis < len(shapes[0]) + min(p),
 )
 
 
@@ -94,7 +94,7 @@ def _picked(scores: Any, places: Any, axis: int) -> Any:
 def _lower_cross_entropy(self: Any, index: Any, params: tuple[int]) -> Any:
     """The steps of log_softmax; classes are in range, or this would not have been recorded."""
     axis = len(self._shape) + params[0]
-    trust(value_of(index), self._shape[axis])
+    assume_in_range(value_of(index), self._shape[axis])
     places = _with_axis(index, params[0])
     shifted = self - reduce("amax", self, (axis,), keepdim=True)
     size = call("log", reduce("sum", call("exp", shifted), (axis,), keepdim=True))
@@ -134,6 +134,6 @@ define_macro(
     {"self": _vjp_cross_entropy},
     [((5,), (), (-1,)), ((3, 4), (3,), (-1,)), ((2, 3, 2), (2, 2), (-2,))],
     _cross_entropy_shape,
-    takes="float32 float64",
-    rowwise=lambda p, shapes, axis: axis < len(shapes[0]) + p[0],
+    dtypes="float32 float64",
+    is_row_independent=lambda p, shapes, axis: axis < len(shapes[0]) + p[0],
 )

@@ -27,28 +27,28 @@ require(__name__, cython.compiled)
 def define_macro(
     name: str,
     operands: str,
-    numpy: Any,
+    reference: Any,
     lower: Any,
     vjp: Any,
-    samples: Any,
+    domain: Any,
     shape: Any,
-    takes: str = "float",
-    rowwise: Any = None,
+    dtypes: str = "float",
+    is_row_independent: Any = None,
 ) -> None:
     """Define a macro; the parameters are those of `weft.ops.registry.define`."""
     define(
         name,
         kind="macro",
         operands=operands,
-        numpy=numpy,
+        reference=reference,
         vjp=vjp,
         lower=lower,
         batch=lambda p, shapes, flags, n: p,
-        samples=samples,
+        domain=domain,
         shape=shape,
         jvp_kind="rule",
-        takes=takes,
-        rowwise=rowwise,
+        dtypes=dtypes,
+        is_row_independent=is_row_independent,
     )
 
 

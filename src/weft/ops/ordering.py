@@ -39,8 +39,8 @@ define(
     "order",
     kind="scan",
     operands="self",
-    numpy=_order_numpy,
-    samples=[
+    reference=_order_numpy,
+    domain=[
         ((3, 40), (1, 40, False)),
         ((40, 3), (0, 40, True)),
         ((2, 300), (1, 7, True)),
@@ -50,21 +50,21 @@ define(
     ],
     shape=lambda p, shape: (*shape[: p[0]], p[1], *shape[p[0] + 1 :]),
     dtype=lambda params, d: dtypes.int64,
-    takes=_ORDERED,
+    dtypes=_ORDERED,
     vjp=_WHY,
     batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
-    rowwise=lambda p, shapes, axis: p[0] > axis,
+    is_row_independent=lambda p, shapes, axis: p[0] > axis,
 )
 define(
     "running_place",
     kind="scan",
     operands="self",
-    numpy=_running_numpy,
-    samples=[((3, 40), (1, False)), ((40, 3), (0, True)), ((0, 3), (0, False)), ((5,), (0, True))],
+    reference=_running_numpy,
+    domain=[((3, 40), (1, False)), ((40, 3), (0, True)), ((0, 3), (0, False)), ((5,), (0, True))],
     shape=lambda p, shape: shape,
     dtype=lambda params, d: dtypes.int64,
-    takes=_ORDERED,
+    dtypes=_ORDERED,
     vjp=_WHY,
     batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
-    rowwise=lambda p, shapes, axis: p[0] > axis,
+    is_row_independent=lambda p, shapes, axis: p[0] > axis,
 )

@@ -119,17 +119,17 @@ def _normal(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any) -
 # -- the rows ----------------------------------------------------------------------------------------------------------
 
 
-def _define(name: str, operands: str, numpy: Any, lower: Any, result: Any) -> None:
-    samples = "counter " * len(operands.split())
+def _define(name: str, operands: str, reference: Any, lower: Any, result: Any) -> None:
+    domain = "counter " * len(operands.split())
     define_elementwise(
         name,
         operands,
-        numpy,
-        samples,
+        reference,
+        domain,
         _WHY,
         lower=lower,
         dtype=lambda params, d: result,
-        takes="int64",
+        dtypes="int64",
     )
 
 

@@ -6,8 +6,8 @@ operand names (their saved values), `result` (the saved output), `at` (params, s
 backward pass must keep alive follows from these names alone.
 
 `jvp_kind` says how a tangent goes through: `diagonal` ones by the rules of its VJP, `linear` ones by themselves,
-`multilinear` ones have a term per operand, and every other by its VJP, transposed once more. `samples` says where to
-test the row (weft.testing.samples), `takes` the types that it has kernels for.
+`multilinear` ones have a term per operand, and every other by its VJP, transposed once more. `domain` says where to
+test the row (weft.testing.samples), `dtypes` the types that it has kernels for.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _OTHER_SAVES = {"result": -1, "at": -2}  # beside the operands, which have their
 
 Rule = Callable[..., Any]
 FIELDS = (
-    *("name", "grad_name", "code", "kind", "rule", "operands", "shape", "dtype", "numpy", "vjps"),
-    *("residuals", "batch_operands", "residual_masks", "differentiable", "takes", "batchable"),
-    *("jvp_kind", "batch", "rowwise", "lower", "strides", "samples", "why", "types"),
+    *("name", "grad_name", "code", "kind", "rule", "operands", "shape", "dtype", "reference", "vjps"),
+    *("residuals", "batch_operands", "residual_masks", "differentiable", "dtypes", "batchable"),
+    *("jvp_kind", "batch", "is_row_independent", "lower", "strides", "domain", "why", "dtype_bits"),
 )
 
 
@@ -52,12 +52,12 @@ def _camel(name: str) -> str:
 
 
 @functools.cache
-def _types(takes: str) -> tuple[tuple[str, ...], int]:
+def _dtype_bits(dtypes: str) -> tuple[tuple[str, ...], int]:
     """The dtypes that words stand for, categories and names of dtypes: their names, and their codes as bits."""
-    words = takes.split()
+    words = dtypes.split()
     known = {*CATEGORIES, *(dtype.name for dtype in dtype_table.ALL)}
     if not words or set(words) - known:
-        raise TypeError(f"expected categories or names of dtypes, got {takes!r}")
+        raise TypeError(f"expected categories or names of dtypes, got {dtypes!r}")
     found = [d for d in dtype_table.ALL if d.name in words or CATEGORIES[d.category] in words]
     return tuple(d.name for d in found), sum(1 << d.code for d in found)
 
@@ -82,7 +82,7 @@ def _check(
     if name in OPS:
         raise TypeError(f"op {name!r} is defined twice")
     needed = {
-        "samples": True,
+        "domain": True,
         "lower": kind in ("elementwise", "reduce", "macro"),
         "shape": kind != "elementwise",
         "strides": kind == "view",
@@ -100,9 +100,9 @@ def define(
     *,
     kind: str,
     operands: str,
-    numpy: Rule,
+    reference: Rule,
     vjp: dict[str, Rule] | NotDifferentiable,
-    samples: Any,
+    domain: Any,
     lower: Rule | str | None = None,
     shape: Rule | None = None,
     dtype: Rule | None = None,
@@ -110,9 +110,9 @@ def define(
     strides: Rule | None = None,
     batch: Rule | None = None,
     batch_operands: tuple[str, ...] | None = None,
-    rowwise: Rule | None = None,
+    is_row_independent: Rule | None = None,
     jvp_kind: str = "diagonal",
-    takes: str = EVERY_TYPE,
+    dtypes: str = EVERY_TYPE,
     grad_name: str = "",
 ) -> Primitive:
     """Add one op to the table. `is_row_independent(params, shapes, axis)`: True if each row of the result, along the
@@ -121,12 +121,12 @@ def define(
     derivative that names something that the op does not have."""
     names = tuple(operands.split())
     given = {} if isinstance(vjp, NotDifferentiable) else vjp
-    _check(name, kind, names, given, shape=shape, lower=lower, strides=strides, samples=samples)
+    _check(name, kind, names, given, shape=shape, lower=lower, strides=strides, domain=domain)
     if jvp_kind not in JVP_KINDS:
         raise TypeError(f"op {name!r}: jvp_kind is one of {JVP_KINDS}, got {jvp_kind!r}")
     rules = [given.get(n) for n in names]
     saves = tuple(_saves(r, names) for r in rules)
-    type_names, types = _types(takes)
+    type_names, dtype_bits = _dtype_bits(dtypes)
     op = Primitive(
         name=name,
         grad_name=grad_name or f"{_camel(name)}Backward0",
@@ -136,21 +136,21 @@ def define(
         operands=names,
         shape=shape,
         dtype=dtype,
-        numpy=numpy,
+        reference=reference,
         vjps=tuple(rules),
         residuals=saves,
         batch_operands=batch_operands or tuple("b" for _ in names),
         residual_masks=_masks(saves),
         differentiable=not isinstance(vjp, NotDifferentiable),
-        takes=type_names,
-        types=types,
+        dtypes=type_names,
+        dtype_bits=dtype_bits,
         batchable=kind == "elementwise" or batch is not None,
         jvp_kind=jvp_kind,
         batch=batch,
-        rowwise=rowwise or (every_row if kind in ("elementwise", "macro") else None),
+        is_row_independent=is_row_independent or (always_independent if kind in ("elementwise", "macro") else None),
         lower=_emitter_call(lower) if isinstance(lower, str) else lower,
         strides=strides,
-        samples=samples,
+        domain=domain,
         why=vjp.why if isinstance(vjp, NotDifferentiable) else "",
     )
     OPS[name] = op
@@ -160,14 +160,14 @@ def define(
 def define_elementwise(
     name: str,
     operands: str,
-    numpy: Rule,
-    samples: str,
+    reference: Rule,
+    domain: str,
     vjp: dict[str, Rule] | NotDifferentiable,
     rule: int = 0,
     lower: Rule | str | None = None,
     dtype: Rule | None = None,
     grad_name: str = "",
-    takes: str = EVERY_TYPE,
+    dtypes: str = EVERY_TYPE,
     jvp_kind: str = "diagonal",
 ) -> None:
     """Add the row of an operation element by element; kernels have it under its name unless `lower` says otherwise."""
@@ -175,19 +175,19 @@ def define_elementwise(
         name,
         kind="elementwise",
         operands=operands,
-        numpy=numpy,
+        reference=reference,
         vjp=vjp,
-        samples=samples.split(),
+        domain=domain.split(),
         rule=rule,
         lower=name if lower is None else lower,
         dtype=dtype,
         grad_name=grad_name,
-        takes=takes,
+        dtypes=dtypes,
         jvp_kind=jvp_kind,
     )
 
 
-def every_row(params: Any, shapes: Any, axis: int) -> bool:
+def always_independent(params: Any, shapes: Any, axis: int) -> bool:
     """`is_row_independent` of ops whose every element comes from one row of the operands."""
     return True
 

@@ -55,15 +55,15 @@ define(
     "resample",
     kind="scan",
     operands="self index weights",
-    samples=[
+    domain=[
         ((3, 4), (2, 5), (2, 5), (1, 4)),
         ((3, 40), (3, 37), (3, 37), (0, 3)),
         ((2, 5, 3), (4, 2), (4, 2), (1, 5)),
         ((0, 3), (2, 2), (2, 2), (1, 3)),
     ],
     shape=lambda p, shape, index, weights: _placed(p, shape, index, weights, index[-1]),
-    takes="int32 float32 float64",
-    numpy=lambda x, index, weights, params: _along(
+    dtypes="int32 float32 float64",
+    reference=lambda x, index, weights, params: _along(
         x, params[0], _matrix(index, weights, x.shape[params[0]])
     ),
     batch=_batch,
@@ -79,15 +79,15 @@ define(
     "resample_transposed",
     kind="scan",
     operands="self index weights",
-    samples=[
+    domain=[
         ((3, 4), (2, 4), (2, 4), (1, 4)),
         ((37, 40), (3, 37), (3, 37), (0, 37)),
         ((2, 5, 3), (4, 5), (4, 5), (1, 5)),
         ((0, 3), (2, 3), (2, 3), (1, 3)),
     ],
     shape=_spread,
-    takes="int32 float32 float64",
-    numpy=lambda x, index, weights, params: _along(
+    dtypes="int32 float32 float64",
+    reference=lambda x, index, weights, params: _along(
         x, params[0], _matrix(index, weights, params[1]).T
     ),
     batch=_batch,

@@ -63,12 +63,12 @@ def _view(
     name: str,
     shape: Any,
     strides: Any,
-    numpy: Any,
-    samples: Any,
+    reference: Any,
+    domain: Any,
     batch: Any,
     vjp: Any = None,
     grad_name: str = "",
-    rowwise: Any = None,
+    is_row_independent: Any = None,
 ) -> None:
     def write_back(g: Any, at: Any) -> Any:
         return embed(g, at.shapes[0], *_region(at, strides))
@@ -77,12 +77,12 @@ def _view(
         name,
         kind="view",
         operands="self",
-        numpy=numpy,
-        samples=samples,
+        reference=reference,
+        domain=domain,
         shape=shape,
         strides=strides,
         batch=batch,
-        rowwise=rowwise,
+        is_row_independent=is_row_independent,
         vjp={"self": vjp or write_back},
         jvp_kind="linear",
         grad_name=grad_name,
@@ -111,7 +111,7 @@ _view(
     [((2, 3, 4), (2, 0, 1))],
     lambda order, shapes, flags, n: (0, *[axis + 1 for axis in order]),
     lambda g, at: permute(g, inverse_order(at.params)),
-    rowwise=lambda p, shapes, axis: p[: axis + 1] == tuple(range(axis + 1)),
+    is_row_independent=lambda p, shapes, axis: p[: axis + 1] == tuple(range(axis + 1)),
 )
 _view(
     "expand",
@@ -142,7 +142,7 @@ _view(
     ],
     [((6,), (0, 1, 2, 2)), ((3, 4), (1, 1, 3, 1))],
     lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
-    rowwise=lambda p, shapes, axis: p[0] > axis,
+    is_row_independent=lambda p, shapes, axis: p[0] > axis,
 )
 _view(
     "select",
@@ -151,7 +151,7 @@ _view(
     lambda x, params: np.take(x, params[1], params[0]),
     [((3, 4), (1, 2))],
     lambda p, shapes, flags, n: (p[0] + 1, p[1]),
-    rowwise=lambda p, shapes, axis: p[0] > axis,
+    is_row_independent=lambda p, shapes, axis: p[0] > axis,
 )
 _view(
     "unfold",
@@ -269,8 +269,8 @@ define(
     "strided",
     kind="view",
     operands="self",
-    numpy=lambda x, shape, params: _as_strided(x, shape, params),
-    samples=[((6,), (1, (2,)), (2,))],
+    reference=lambda x, shape, params: _as_strided(x, shape, params),
+    domain=[((6,), (1, (2,)), (2,))],
     shape=lambda p, shape: None,
     strides=lambda p, shape, strides, offset: (p[1], offset + p[0]),
     batch=lambda p, shapes, flags, n: (p[0], (math.prod(shapes[0]), *p[1])),
@@ -282,8 +282,8 @@ define(
     "put",
     kind="region",
     operands="self source",
-    numpy=_put_numpy,
-    samples=[((6,), (2,), (1, (2,)))],
+    reference=_put_numpy,
+    domain=[((6,), (2,), (1, (2,)))],
     shape=lambda p, base, new: base,
     batch=lambda p, shapes, flags, n: (p[0], (math.prod(shapes[0]), *p[1])),
     vjp={
@@ -297,8 +297,8 @@ define(
     "cat",
     kind="region",
     operands="tensors",
-    numpy=lambda *xs, params: np.concatenate(xs, params[0]),
-    samples=[((2, 3), (1, 3), (0,))],
+    reference=lambda *xs, params: np.concatenate(xs, params[0]),
+    domain=[((2, 3), (1, 3), (0,))],
     shape=lambda p, *shapes: resized(shapes[0], p[0], sum([s[p[0]] for s in shapes])),
     batch=lambda p, shapes, flags, n: (p[0] + 1,),
     vjp={"tensors": lambda g, at: _vjp_cat(g, at)},
@@ -318,8 +318,8 @@ define(
     "stack",
     kind="region",
     operands="tensors",
-    numpy=lambda *xs, params: np.stack(xs, params[0]),
-    samples=[((2, 3), (2, 3), (1,))],
+    reference=lambda *xs, params: np.stack(xs, params[0]),
+    domain=[((2, 3), (2, 3), (1,))],
     shape=lambda p, *shapes: (*shapes[0][: p[0]], len(shapes), *shapes[0][p[0] :]),
     lower=lambda *tensors: _lower_stack(tensors[:-1], tensors[-1][0]),
     batch=lambda p, shapes, flags, n: (p[0] + 1,),
@@ -346,9 +346,9 @@ define(
     "iota",
     kind="source",
     operands="",
-    takes="int64",
-    samples=[(((2, 3), 0),), (((2, 3), 1),)],
-    numpy=lambda params: np.broadcast_to(
+    dtypes="int64",
+    domain=[(((2, 3), 0),), (((2, 3), 1),)],
+    reference=lambda params: np.broadcast_to(
         np.arange(int(np.prod(params[0][params[1] :]))).reshape(params[0][params[1] :]), params[0]
     ),
     shape=lambda p: p[0],
@@ -369,11 +369,11 @@ def _reduced(p: tuple[Shape, bool], shape: Shape) -> Shape:
 
 def _reduction(
     name: str,
-    numpy: Any,
+    reference: Any,
     vjp: Any,
-    takes: str,
+    dtypes: str,
     jvp_kind: str = "linear",
-    samples: Any = None,
+    domain: Any = None,
 ) -> None:
     define(
         name,
@@ -383,11 +383,11 @@ def _reduction(
         lower=name,
         vjp=vjp,
         jvp_kind=jvp_kind,
-        takes=takes,
-        numpy=lambda x, params: numpy(x, axis=params[0], keepdims=params[1]),
+        dtypes=dtypes,
+        reference=lambda x, params: reference(x, axis=params[0], keepdims=params[1]),
         batch=lambda p, shapes, flags, n: (tuple([axis + 1 for axis in p[0]]), p[1]),
-        rowwise=lambda p, shapes, axis: min(p[0], default=axis + 1) > axis,
-        samples=samples
+        is_row_independent=lambda p, shapes, axis: min(p[0], default=axis + 1) > axis,
+        domain=domain
         or [((3, 4), ((1,), False)), ((3, 4), ((0, 1), True)), ((2, 3, 2), ((0, 2), False))],
     )
 
@@ -457,24 +457,24 @@ for _name, _function in (("argmax", np.argmax), ("argmin", np.argmin)):
         _arg(_function),
         not_differentiable("the result is an index"),
         _ORDERED,
-        samples=[((3, 4), ((1,), False)), ((3, 4), ((0, 1), False))],
+        domain=[((3, 4), ((1,), False)), ((3, 4), ((0, 1), False))],
     )
 
 
 # -- scans ---------------------------------------------------------------------------------------------------------
 
 
-def _scan(name: str, numpy: Any, vjp: Any, jvp_kind: Any) -> None:
+def _scan(name: str, reference: Any, vjp: Any, jvp_kind: Any) -> None:
     define(
         name,
         kind="scan",
         operands="self",
         shape=lambda p, shape: shape,
         jvp_kind=jvp_kind,
-        takes=_NUMBERS,
+        dtypes=_NUMBERS,
         vjp=vjp,
-        numpy=lambda x, params: numpy(x, params[0]),
-        samples=[((3, 4), (1,)), ((5,), (0,))],
+        reference=lambda x, params: reference(x, params[0]),
+        domain=[((3, 4), (1,)), ((5,), (0,))],
         batch=lambda p, shapes, flags, n: (p[0] + 1,),
     )
 
@@ -528,12 +528,12 @@ define(
     "gather_rows",
     kind="rows",
     operands="sources",
-    numpy=_gather_rows_numpy,
-    samples=[
+    reference=_gather_rows_numpy,
+    domain=[
         ((2, 3), (3,), ([0, 0, 1], [1, 0, -1], None), (3, 3)),
         ((2, 3), (3,), ([0, 1, 0], [0, -1, 1], [0, 2, 3]), (2, 3)),
     ],
     shape=lambda p, *shapes: None,
-    takes="bool integer float complex",
+    dtypes="bool integer float complex",
     vjp=not_differentiable("made by the batch stage, behind the recorded graph's edges"),
 )

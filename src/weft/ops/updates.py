@@ -23,7 +23,7 @@ define_elementwise(
         "value": lambda g, share: g * share,
         "share": lambda g, mean, value: g * (value - mean),
     },
-    takes="float",
+    dtypes="float",
 )
 define_elementwise(
     "add_product",
@@ -36,7 +36,7 @@ define_elementwise(
         "other": lambda g, one, factor: g * one * factor,
         "factor": lambda g, one, other: g * one * other,
     },
-    takes="float",
+    dtypes="float",
 )
 
 
@@ -55,5 +55,5 @@ define_elementwise(
         "below": _vjp_below,
         "factor": lambda g, above, below: g * (above / below),
     },
-    takes="float",
+    dtypes="float",
 )

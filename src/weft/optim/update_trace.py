@@ -113,7 +113,7 @@ def _is_whole(tensor: Tensor, shape: tuple) -> cython.bint:
         if tensor.recipe != () or tensor.offset != 0:
             return False
         node = storage.node
-    if node.risky or (node.state != DONE and node.state != PENDING):
+    if node.may_fail or (node.state != DONE and node.state != PENDING):
         return False
     return node.shape == shape
 
@@ -146,7 +146,7 @@ class UpdateRecorder(Recorder):
     def accepts(self, node: Node) -> cython.bint:
         if node.op.kind != _elementwise or node.params is not None or node.edges is not None:
             return False
-        return not node.risky and node.shape == self.shape and Recorder.accepts(self, node)
+        return not node.may_fail and node.shape == self.shape and Recorder.accepts(self, node)
 
 
 @cython.final

@@ -278,7 +278,7 @@ def _is_sole_owner(storage: Storage) -> bool:
     at_home = storage.home is storage.node
     earlier = storage.home is not None and not at_home
     return bool(
-        storage.node.live == 1
+        storage.node.external_refs == 1
         and sys.getrefcount(storage.node) == 2 + at_home
         and sys.getrefcount(storage.node.buffer) == 2 + earlier
         and not (earlier and sys.getrefcount(storage.home) > 2)

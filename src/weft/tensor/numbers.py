@@ -63,7 +63,7 @@ def _of_int(number: int64_t) -> Node:
     buffer: Buffer = allocate(8)
     cython.cast(cython.pointer(int64_t), buffer.address)[0] = number
     node: Node = new_value(_whole, (), buffer, 0)
-    node.bound = number + 1 if number >= 0 else -1
+    node.max_index = number + 1 if number >= 0 else -1
     return node
 
 
@@ -160,7 +160,7 @@ def tensor_of_list(data: Any) -> Any:
         return None
     node: Node = new_value(dtype, tuple(reader.shape), buffer, 0)
     if reader.kind == _WHOLE:
-        node.bound = reader.high + 1 if reader.low >= 0 else -1
+        node.max_index = reader.high + 1 if reader.low >= 0 else -1
     return wrap(node, None)
 
 

@@ -74,12 +74,12 @@ def meaning(op: Any, values: list[Array], params: object, shape: Shape, dtype: A
         if op.name == "cast":
             return _cast(values[0], dtype)
         if op.name == "gather_rows":
-            return op.numpy(*values, payload=params, shape=shape)
+            return op.reference(*values, payload=params, shape=shape)
         if op.name == "strided":
-            return op.numpy(values[0], shape, params)
+            return op.reference(values[0], shape, params)
         if KIND_NAMES[op.kind] == "elementwise":
-            return op.numpy(*values)
-        return op.numpy(*values, params=params)
+            return op.reference(*values)
+        return op.reference(*values, params=params)
 
 
 def _cast(values: Array, dtype: DType) -> Array:

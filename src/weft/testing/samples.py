@@ -94,19 +94,19 @@ class Sample:
 
 def samples(op: Primitive) -> list[Sample]:
     """The samples of a row. Errors: LookupError where it declares none."""
-    if not op.samples:
+    if not op.domain:
         raise LookupError(f"op {op.name!r} declares no samples")
     if KIND_NAMES[op.kind] == "elementwise":
         return _elementwise(op)
-    declared = [_declared(op, entry) for entry in op.samples]
+    declared = [_declared(op, entry) for entry in op.domain]
     return declared + [_with_layout(s, "transposed") for s in declared if _transposes(s)]
 
 
 def _elementwise(op: Primitive) -> list[Sample]:
-    unknown = set(op.samples) - set(DOMAINS)
-    if unknown or len(op.samples) != len(op.operands):
-        raise LookupError(f"op {op.name!r} declares no domain for an operand: {op.samples}")
-    domains = tuple(op.samples)
+    unknown = set(op.domain) - set(DOMAINS)
+    if unknown or len(op.domain) != len(op.operands):
+        raise LookupError(f"op {op.name!r} declares no domain for an operand: {op.domain}")
+    domains = tuple(op.domain)
     plain = [Sample(shapes, domains) for shapes in _SHAPES[len(domains)]]
     return plain + [_with_layout(plain[0], layout) for layout in LAYOUTS[1:]]
 
@@ -193,7 +193,7 @@ def special(op: Any, dtype: str) -> list[Sample]:
     """A sample of an elementwise row where every pair of special values meets."""
     if KIND_NAMES[op.kind] != "elementwise" or dtypes.by_name(dtype).category == 3:
         return []
-    if "counter" in op.samples:
+    if "counter" in op.domain:
         return []
     count = len(special_values(dtype))
     apart: tuple[Shape, ...] = ((count,), (count, 1), (2, 1, 1), (2, 1, 1, 1))
@@ -354,7 +354,7 @@ def large(op: Any) -> list[Sample]:
     """Samples big enough that threads share the work."""
     kind = KIND_NAMES[op.kind]
     if kind == "elementwise":
-        return [Sample((_GRID,) * len(op.operands), tuple(op.samples))]
+        return [Sample((_GRID,) * len(op.operands), tuple(op.domain))]
     if kind == "reduce" or op.name in ("max", "min", "max_all", "min_all", "median"):
         choices = [((1,), False), ((0,), False), ((0, 1), True)]
         return [_declared(op, (_GRID, params)) for params in choices]

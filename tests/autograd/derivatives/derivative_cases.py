@@ -21,7 +21,7 @@ from weft.testing.samples import operand_type, points, samples
 
 ALL_OPS = [op for op in OPS.values() if op.differentiable]
 DTYPES = ("float64", "complex128")
-OP_TYPES = [(op, dtype) for op in ALL_OPS for dtype in DTYPES if dtype in op.takes]
+OP_TYPES = [(op, dtype) for op in ALL_OPS for dtype in DTYPES if dtype in op.dtypes]
 
 
 class Case(NamedTuple):

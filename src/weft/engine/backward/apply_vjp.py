@@ -62,7 +62,7 @@ def vjp_single(node: Node, g, create: cython.bint) -> list:
         if parts is not None:
             return parts
     inputs: list = [None] * len(shapes)
-    mask: cython.longlong = node.saved
+    mask: cython.longlong = node.residual_mask
     index: cython.Py_ssize_t
     for index in range(len(shapes)):
         if is_saved(mask, index):

@@ -132,7 +132,7 @@ class Group:
         """The edges of the first member; where operations that save nothing differ in which operands have a gradient,
         for each operand the edge of some member."""
         first: Node = self.at(0)
-        if first.saved != 0 or None not in first.edges:
+        if first.residual_mask != 0 or None not in first.edges:
             return first.edges
         edges: list = list(first.edges)
         node: Node

@@ -126,7 +126,7 @@ def _below_each_other(rows: Iterable[Any]) -> Any:
     to be gathered. A walk meets a loop's last time first; the first one lies first here, as in what a sequence's
     cotangent is laid out as, so that there is one of both."""
     joined = concat(tuple(rows), 0)
-    value_of(joined).considered = True
+    value_of(joined).batch_seen = True
     return joined
 
 

@@ -101,26 +101,26 @@ class Outline(Discovery):
             | cython.cast(cython.longlong, len(node.edges)) << 40,
         )
         put(key, self.newest - node.seq)
-        put(key, node.saved)
+        put(key, node.residual_mask)
         put_sizes(key, node.shape)
         if node.params is not None:
             put_object(key, node.params)
         if node.payload is not None:
             put_object(key, node.payload)
-        return node.saved == 0 or self.describe_saves(node)
+        return node.residual_mask == 0 or self.describe_saves(node)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def describe_saves(self, node: Node) -> cython.bint:
         """Name the values that a derivative is given, which have to be there."""
         index: cython.Py_ssize_t
-        if node.saved != _result_bit:
+        if node.residual_mask != _result_bit:
             if node.inputs is None:
                 return False
             for index in range(len(node.inputs)):
-                if is_saved(node.saved, index):
+                if is_saved(node.residual_mask, index):
                     self.describe_value(node.inputs[index])
-        if node.op.kind == _composite and node.saved >> RESULT_SHIFT & 1:
+        if node.op.kind == _composite and node.residual_mask >> RESULT_SHIFT & 1:
             if node.result is None:
                 return False
             self.describe_value(node.result)

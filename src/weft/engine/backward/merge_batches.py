@@ -40,13 +40,13 @@ def likeness(group: Group):
     ):
         return None
     flags: tuple = quotient.info[0]
-    parts: list = [first.op.code, first.params, first.shape, first.dtype.code, first.saved, flags]
+    parts: list = [first.op.code, first.params, first.shape, first.dtype.code, first.residual_mask, flags]
     # Recorded at the same place: what one step of a program does in two places would be gathered from both.
     parts.append((id(first.code), first.offset_in_code))
     index: cython.Py_ssize_t
     for index in range(len(flags)):
         shape: tuple = quotient.payload[index]
-        saved: Node = quotient.inputs[index] if is_saved(first.saved, index) else None
+        saved: Node = quotient.inputs[index] if is_saved(first.residual_mask, index) else None
         if saved is not None and saved.numel * saved.dtype.itemsize > 4 * _MOST_BYTES:
             return None
         edge = first.edges[index]
@@ -107,11 +107,11 @@ def form_of_union(group: Group) -> Form:
     for index in range(len(flags)):
         shape: tuple = quotient.payload[index]
         shapes.append((count, *shape[1:]) if flags[index] else shape)
-        if is_saved(first.saved, index):
+        if is_saved(first.residual_mask, index):
             inputs[index] = (
                 _saved(group, index) if flags[index] else wrap(quotient.inputs[index], None)
             )
-    result = _saved(group, -1) if first.saved >> RESULT_SHIFT & 1 else None
+    result = _saved(group, -1) if first.residual_mask >> RESULT_SHIFT & 1 else None
     params = first.params
     if op.batch is not None:
         own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)

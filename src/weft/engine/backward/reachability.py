@@ -14,7 +14,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.residuals import drop_inputs, note_idle, release_saves
+from cython.cimports.weft.engine.ir.residuals import drop_inputs, mark_dead_candidate, release_residuals
 from cython.cimports.weft.engine.ir.split_specs import Joint
 from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
 
@@ -51,11 +51,11 @@ def freed(node: Node):
 def give_up(node: Node) -> cython.int:
     """A record has been walked over for the last time: it lets go of what it saved, and of what nothing will read."""
     node.released = True
-    release_saves(node)
+    release_residuals(node)
     if node.state == DONE:
         drop_inputs(node)
         node.quotient = None
-        note_idle(node)
+        mark_dead_candidate(node)
     if node.op.kind == COMPOSITE:
         node.inputs = None
         node.result = None
@@ -150,7 +150,7 @@ class Discovery:
             self.observed += 1
         if _joint_seen:
             self.join_outputs(node)
-        if node.released and node.saved != 0 and not self.captured:
+        if node.released and node.residual_mask != 0 and not self.captured:
             raise freed(node)
         self.meet(node)
         if self.joined is None and is_sum(node):
@@ -214,7 +214,7 @@ class Discovery:
             current = cython.cast(object, self.known[number].record)
             if isinstance(current, Node):
                 node: Node = cython.cast(Node, current)
-                if node.released and node.saved != 0 and self.wanted(number):
+                if node.released and node.residual_mask != 0 and self.wanted(number):
                     raise freed(node)
             elif isinstance(current, GradientFunction) and self.wanted(number):
                 current.check_usable()

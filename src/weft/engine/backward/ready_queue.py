@@ -68,7 +68,7 @@ class Settling(Discovery):
         """Put a reached member of a batch beside the others; what is observed or captured stays by itself."""
         if (
             not self.batched
-            or (node.quotient is None and node.considered)
+            or (node.quotient is None and node.batch_seen)
             or node.observers is not None
             or (self.joined is not None and node in self.joined)
             or (self.captured and node in self.captured)

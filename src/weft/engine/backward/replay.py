@@ -116,7 +116,7 @@ class Repeat(Outline):
             mode.walk = 0
             let_go(run.made)
         if not keep:
-            self.give_up_saves()
+            self.release_residuals()
         check_budget()
 
     @cython.cfunc
@@ -154,7 +154,7 @@ class Repeat(Outline):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def give_up_saves(self) -> cython.int:
+    def release_residuals(self) -> cython.int:
         number: cython.int
         for number in range(self.count):
             record = cython.cast(object, self.known[number].record)
@@ -169,7 +169,7 @@ def let_go(made: list) -> cython.void:
     """All steps have been recorded: none is held for those behind it."""
     node: Node
     for node in made:
-        node.live -= 1
+        node.external_refs -= 1
 
 
 @cython.cfunc
@@ -184,7 +184,7 @@ def consider(tape: Tape) -> cython.int:
             continue
         if cython.cast(Node, pointer).seq <= tape.watermark:
             break
-        cython.cast(Node, pointer).considered = True
+        cython.cast(Node, pointer).batch_seen = True
     return 0
 
 

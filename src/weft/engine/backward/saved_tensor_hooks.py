@@ -19,7 +19,7 @@ from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad
 from weft.engine.ir.node import RESULT_BIT
 from weft.engine.ir.primitive import SCALAR_OP
-from weft.engine.ir.residuals import give_up_save
+from weft.engine.ir.residuals import release_residual
 from weft.engine.pipeline.batching import batched_residuals
 from weft.errors import ArgumentTypeError, GradientError, MutationError
 
@@ -93,7 +93,7 @@ def pack_one(node: Any, index: int, pair: Pair) -> None:
         node.observers.packed[index] = Kept(node, index, pair)
         return
     node.observers.packed[index] = packed
-    give_up_save(node, index)
+    release_residual(node, index)
 
 
 class Kept(Packed):
@@ -121,15 +121,15 @@ def pack_node(node: Any) -> None:
         mode.duals[-1].follow_all(node)
     if mode.extra is not None and "checkpoint_policy" in mode.extra:
         mode.extra["checkpoint_policy"].ask(node)
-    if mode.saved_hooks and node.saved:
+    if mode.saved_hooks and node.residual_mask:
         _pack_saves(node, mode.saved_hooks[-1])
 
 
 def _pack_saves(node: Any, pair: Pair) -> None:
     for index in range(len(node.inputs)):
-        if node.saved >> index & 1:
+        if node.residual_mask >> index & 1:
             pack_one(node, index, pair)
-    if node.saved >> RESULT_BIT & 1:
+    if node.residual_mask >> RESULT_BIT & 1:
         pack_one(node, RESULT_BIT, pair)
 
 

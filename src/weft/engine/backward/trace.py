@@ -226,7 +226,7 @@ class WalkRecorder(Recorder):
             elif node.result is not None:
                 places.setdefault(node.result, _code(RESULT, 0, number))
             for index in range(len(node.inputs or ())):
-                if is_saved(node.saved, index):
+                if is_saved(node.residual_mask, index):
                     places.setdefault(node.inputs[index], _code(INPUT, index, number))
 
 

@@ -30,7 +30,7 @@ from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction
 from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch
-from cython.cimports.weft.engine.ir.residuals import drop_inputs, release_saves
+from cython.cimports.weft.engine.ir.residuals import drop_inputs, release_residuals
 from cython.cimports.weft.engine.ir.tape import Mode, current_tape
 
 from weft._build.compiled import require
@@ -243,7 +243,7 @@ class Walk(Settling):
         number: cython.int = cython.cast(cython.int, node.count)
         if observers is not None and observers._prehooks is not None:
             g = before_vjp(observers, (g,))[0]
-        if node.released and node.saved != 0:
+        if node.released and node.residual_mask != 0:
             raise freed(node)
         first: object = self.place()
         if below is node.edges and self.takes_rows(node, self.create, first):
@@ -269,7 +269,7 @@ class Walk(Settling):
         """Give up saves, unless the graph is retained."""
         if self.keep:
             return
-        if node.observers is not None and node.saved != 0:
+        if node.observers is not None and node.residual_mask != 0:
             node.observers.forget_hooks()  # it runs no more, and a hook may close over what is computed from it
         quotient: Node = None if node.batched else node.quotient
         give_up(node)
@@ -352,7 +352,7 @@ class Walk(Settling):
     def need_saved(self, group: Group) -> cython.void:
         """Errors: RuntimeError where a walk in a hook has made members give up what they saved."""
         node: Node
-        if self.observed > 0 and group.at(0).saved != 0:
+        if self.observed > 0 and group.at(0).residual_mask != 0:
             for node in group.nodes():
                 if node.released:
                     raise freed(node)
@@ -390,7 +390,7 @@ class Walk(Settling):
     def finish_quotient(self, quotient: Node) -> cython.void:
         """Give up the saves of a batch whose members have all been pulled."""
         if quotient.members == 0:
-            release_saves(quotient)
+            release_residuals(quotient)
             if quotient.state == DONE:
                 drop_inputs(quotient)
 
@@ -502,6 +502,6 @@ def _is_bare(node: cython.pointer(PyObject)) -> cython.bint:
     """Whether a member has not run by itself, keeps nothing, and counts among those that its batch waits for."""
     return (
         cython.cast(Node, node).state != DONE
-        and not cython.cast(Node, node).holds
+        and not cython.cast(Node, node).has_residuals
         and not cython.cast(Node, node).batched
     )

@@ -124,7 +124,7 @@ def mutate(tensor: Tensor, new: Tensor):
     if tensor.counter is not None:
         tensor.counter.version += 1
         storage.apart += 1
-    if storage.former is not None or storage.node.risky:
+    if storage.former is not None or storage.node.may_fail:
         note_former(storage, old, base if grad else None, edge)
     if grad:
         _move_edges(tensor, new, region)
@@ -269,8 +269,8 @@ def put_back(tensor: Tensor, node: Node):
         if tensor.recipe == () and tensor.storage.node.shape == node.shape:
             replace_node(tensor.storage, node)
         return
-    node.live += 1
-    tensor.node.live -= 1
+    node.external_refs += 1
+    tensor.node.external_refs -= 1
     tensor.node = node
 
 
@@ -286,7 +286,7 @@ class Snapshot:
     def __dealloc__(self):
         node: Node
         for node in self.nodes or ():
-            node.live -= 1
+            node.external_refs -= 1
 
     @cython.ccall
     def add(self, tensors):
@@ -295,7 +295,7 @@ class Snapshot:
         for tensor in tensors:
             if isinstance(tensor, Tensor):
                 node = value(tensor)
-                node.live += 1
+                node.external_refs += 1
                 self.nodes.append(node)
                 self.tensors.append(tensor)
 
@@ -305,10 +305,10 @@ class Snapshot:
         node: Node
         for tensor in self.tensors:
             node = value(tensor)
-            if node.risky:
+            if node.may_fail:
                 return
         for node in self.nodes:
-            node.live -= 1
+            node.external_refs -= 1
         self.nodes = []
         self.tensors = []
 

@@ -43,5 +43,5 @@ cdef tuple shapes_of(tuple nodes)
 
 cdef long long _live
 cdef list _known_shapes
-cdef bint _danger
+cdef bint _any_may_fail
 cdef Waiting _dead_nodes

@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.ir.free_list import keep, reuse, revive, take, 
 from cython.cimports.weft.engine.ir.index_range import within
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_op, value_op
-from cython.cimports.weft.engine.ir.residuals import acquire_saves, release_saves
+from cython.cimports.weft.engine.ir.residuals import retain_residuals, release_residuals
 from cython.cimports.weft.engine.ir.tape import (
     Tape,
     ambient,
@@ -43,7 +43,7 @@ MOST_ELEMENTS = 1 << 58
 _arrived_weight = cython.declare(cython.longlong, 8)
 _live = 0
 _known_shapes = [None] * SHAPES
-_danger = False  # whether anything recorded so far may fail when it runs
+_any_may_fail = False  # whether anything recorded so far may fail when it runs
 INDEX = cython.declare(cython.int, kinds.INDEX)
 SCATTER = cython.declare(cython.int, kinds.SCATTER)
 
@@ -97,8 +97,8 @@ def _empty(node: Node) -> cython.void:
     _live -= 1
     if node.tape != cython.NULL:
         unlink(node)
-    if node.holds:
-        release_saves(node)
+    if node.has_residuals:
+        release_residuals(node)
     if node.inputs is not None:
         bury(node.inputs)
         node.inputs = None
@@ -162,7 +162,7 @@ def _blank(op: Primitive, shape: tuple, numel: cython.longlong, dtype: DType) ->
     node.dtype = dtype
     node.qrow = -1
     node.offset = 0
-    node.risky = False
+    node.may_fail = False
     return node
 
 
@@ -213,10 +213,10 @@ def append(
     if edges is not None:
         node.edges = edges
         hide(edges)
-        acquire_saves(node, edges)
+        retain_residuals(node, edges)
     _place(node)
     link(tape, node)
-    if _danger or op.kind == INDEX or op.kind == SCATTER:
+    if _any_may_fail or op.kind == INDEX or op.kind == SCATTER:
         _judge(tape, node)
     if ambient > 0 and op.kind != COMPOSITE and tape.running is None:
         packer(node)
@@ -277,7 +277,7 @@ def append_again(
     if node.code is not code:
         node.code = code
     link(tape, node)
-    if _danger or op.kind == INDEX or op.kind == SCATTER:
+    if _any_may_fail or op.kind == INDEX or op.kind == SCATTER:
         _judge(tape, node)
     return node
 
@@ -289,7 +289,7 @@ def _judge(tape: Tape, node: Node) -> cython.int:
     whether it is on the device meta, as an input is.
 
     Errors: DimensionError where a dimension to look up in is none of the operand's."""
-    global _danger
+    global _any_may_fail
     source: Node
     if node.inputs is None:
         return 0
@@ -302,12 +302,12 @@ def _judge(tape: Tape, node: Node) -> cython.int:
         if not 0 <= node.params[0] < len(source.shape):
             raise _no_such_dimension(node)
         if not within(node.inputs[1], source.shape[node.params[0]]):
-            node.risky = True
-            _danger = _danger or tape.running is None
+            node.may_fail = True
+            _any_may_fail = _any_may_fail or tape.running is None
             return 0
     for source in node.inputs:
-        if source.risky and source.state != DONE:
-            node.risky = True
+        if source.may_fail and source.state != DONE:
+            node.may_fail = True
             return 0
     return 0
 
@@ -326,8 +326,8 @@ def _leave_without_data(node: Node) -> cython.void:
 
 def make_meta(dtype: DType, shape: tuple):
     """A node on the device meta: a shape and a dtype, without memory."""
-    global _danger
-    _danger = True  # from now on new nodes are looked at
+    global _any_may_fail
+    _any_may_fail = True  # from now on new nodes are looked at
     node: Node = _blank(value_op, shape, count_elements(shape), dtype)
     node.state = FAILED
     node.error = no_data
@@ -347,8 +347,8 @@ def _no_such_dimension(node: Node) -> DimensionError:
 
 def mark_failed(node: Node, error):
     """A node could not be computed, and will not be."""
-    global _danger
-    _danger = node.risky = True
+    global _any_may_fail
+    _any_may_fail = node.may_fail = True
     node.state, node.error = FAILED, error
     finish(node)
 
@@ -362,7 +362,7 @@ def show_records(record: Node, root: Node) -> cython.void:
     if below is not root:
         show_records(below, root)
     record.inputs = record.edges
-    record.risky = below.risky and below.state != DONE
+    record.may_fail = below.may_fail and below.state != DONE
     link(current_tape(), record)
 
 

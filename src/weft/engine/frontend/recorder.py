@@ -159,14 +159,14 @@ def binary(op: Primitive, a, b):
 @cython.inline
 def need_type(op: Primitive, dtype: DType) -> cython.bint:
     """Errors: DTypeError where a row has no kernel for an operand type."""
-    return True if op.types >> dtype.code & 1 else _refuse_type(op, dtype)
+    return True if op.dtype_bits >> dtype.code & 1 else _refuse_type(op, dtype)
 
 
 @cython.cfunc
 def _refuse_type(op: Primitive, dtype: DType) -> cython.bint:
     raise DTypeError(
         f"\"{op.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
-        expected=f"one of {', '.join(op.takes)}",
+        expected=f"one of {', '.join(op.dtypes)}",
         got=dtype.name,
         fix="convert the operand first, or take .abs() or .real of complex numbers",
     )
@@ -533,7 +533,7 @@ def record_gradient(op: Primitive, tensors: tuple, params, result: Tensor):
     )
     node.payload = shapes_of(node.inputs)
     node.result = value(result)
-    node.result.live += 1
+    node.result.external_refs += 1
     if ambient > 0:
         packer(node)
     finish(node)

@@ -100,7 +100,7 @@ def _is_step(node: Node, step: tuple) -> cython.bint:
         and node.op.kind == view_kind
         and node.op is step[0]
         and node.params is step[1]
-        and (node.inputs is not None or not node.considered)
+        and (node.inputs is not None or not node.batch_seen)
     )
 
 

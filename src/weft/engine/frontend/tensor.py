@@ -41,7 +41,7 @@ from cython.cimports.weft.engine.frontend.tensor_lifecycle import watch
 from cython.cimports.weft.engine.frontend.views import alias_of
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.residuals import note_idle
+from cython.cimports.weft.engine.ir.residuals import mark_dead_candidate
 from cython.cimports.weft.engine.ir.tape import ambient
 
 from weft._build.compiled import require
@@ -92,19 +92,19 @@ class Storage:
 @cython.exceptval(check=False)
 def _let_go(node: Node) -> cython.void:
     """A handle no longer shows a value. Where a walk has been and records still hold the node, its memory can go."""
-    node.live -= 1
+    node.external_refs -= 1
     if (
-        node.live == 0
+        node.external_refs == 0
         and node.released
         and Py_REFCNT(cython.cast(cython.pointer(PyObject), node)) > 1
     ):
-        note_idle(node)
+        mark_dead_candidate(node)
 
 
 @cython.ccall
 def replace_node(storage: Storage, node: Node) -> cython.void:
     """Make `node` the current value of a storage; versions are the caller's business."""
-    node.live += 1
+    node.external_refs += 1
     if storage.node is not None:
         _let_go(storage.node)
     storage.node = node

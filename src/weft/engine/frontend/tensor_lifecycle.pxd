@@ -49,7 +49,7 @@ cdef inline Tensor blank():
 cdef inline Tensor wrap(Node node, object edge):
     cdef Tensor tensor = blank()
     tensor.node = node
-    node.live += 1
+    node.external_refs += 1
     tensor._shape = node.shape
     tensor._dtype = node.dtype
     if edge is not None:

@@ -40,7 +40,7 @@ def wrap_node(node: Node, edge=None, strides=None):
 def _empty(tensor: Tensor) -> cython.void:
     """A dying handle gives up everything it holds."""
     if tensor.node is not None:
-        tensor.node.live -= 1
+        tensor.node.external_refs -= 1
         tensor.node = None
     if tensor.storage is not None:
         tensor.storage = None

@@ -67,7 +67,7 @@ def share(tensor: Tensor) -> Storage:
             core_hooks.follow_moved(node)
     replace_node(storage, node)
     tensor.storage = storage
-    tensor.node.live -= 1
+    tensor.node.external_refs -= 1
     tensor.node = None
     tensor.recipe = ()
     tensor.seen = 0
@@ -205,7 +205,7 @@ def handle_of_storage(tensor: Tensor):
     """An untracked handle of all elements of a tensor's storage, in memory order."""
     storage: Storage = share(tensor)
     whole: Tensor = wrap(storage.node, None)
-    storage.node.live -= 1
+    storage.node.external_refs -= 1
     whole.node = None
     whole.storage = storage
     whole.recipe = ()
@@ -225,7 +225,7 @@ def replace_value(tensor: Tensor, other: Tensor):
     shape, dtype = tensor._shape, tensor._dtype
     share(other)  # first: it may be the same handle
     if tensor.node is not None:
-        tensor.node.live -= 1
+        tensor.node.external_refs -= 1
         tensor.node = None
     _show_region(tensor, other)
     if tensor._shape != shape:

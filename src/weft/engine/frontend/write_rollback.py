@@ -27,7 +27,7 @@ _failed: list = []  # formers of storages that show a failed value
 def note_former(storage: Storage, old: Node, base: Tensor, edge: object) -> cython.void:
     """A storage has got a new value: remember the old one where the new one may fail."""
     former: Former = storage.former
-    if not storage.node.risky or storage.node.state == DONE:
+    if not storage.node.may_fail or storage.node.state == DONE:
         forget(storage)
         return
     if former is None:
@@ -36,7 +36,7 @@ def note_former(storage: Storage, old: Node, base: Tensor, edge: object) -> cyth
         former.entries = []
         storage.former = former
         current_tape().written.append(former)
-    if not old.risky or old.state == DONE:
+    if not old.may_fail or old.state == DONE:
         former.entries.clear()
         former.kept = wrap(old, None) if old.state == DONE else None
     former.entries.append((old, None if base is None else weakref.ref(base), edge))
@@ -66,7 +66,7 @@ def hold(tape: Tape, node: Node):
     """Keep a pending value until `settle`. Returns whether it was not kept before."""
     if node.state != PENDING or node in tape.held:
         return False
-    node.live += 1
+    node.external_refs += 1
     tape.held.append(node)
     return True
 
@@ -89,7 +89,7 @@ def settle(tape: Tape):
             forget(storage)
     tape.written = waiting
     for node in tape.held:
-        node.live -= 1
+        node.external_refs -= 1
     tape.held = []
 
 

@@ -28,23 +28,23 @@ _STEPS = cython.declare(cython.int, 16)  # views, conversions and choices that a
 @cython.exceptval(check=False)
 def within(index: Node, size: cython.longlong) -> cython.bint:
     """Whether all elements of a value are surely positions within a dimension of a size."""
-    bound: cython.longlong = _bound(index, _STEPS)
-    return index.numel == 0 or 0 < bound <= size
+    limit: cython.longlong = _index_limit(index, _STEPS)
+    return index.numel == 0 or 0 < limit <= size
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _bound(node: Node, steps: cython.int) -> cython.longlong:
+def _index_limit(node: Node, steps: cython.int) -> cython.longlong:
     """The bound of what a value is a view of, or a choice among: of more elements perhaps, which does no harm."""
     low: cython.longlong = 0
     high: cython.longlong = 0
     source: Node
-    while steps > 0 and node.bound == 0 and node.state == PENDING and node.inputs:
+    while steps > 0 and node.max_index == 0 and node.state == PENDING and node.inputs:
         source = node.inputs[0]
         if node.op.name == "argmax" or node.op.name == "argmin":
             return source.numel // node.numel if node.numel > 0 else 0
         if node.op.name == "where":
-            return _larger(_bound(node.inputs[1], steps // 2), _bound(node.inputs[2], steps // 2))
+            return _larger(_index_limit(node.inputs[1], steps // 2), _index_limit(node.inputs[2], steps // 2))
         if not _keeps_elements(node, source):
             return 0
         node = source
@@ -52,12 +52,12 @@ def _bound(node: Node, steps: cython.int) -> cython.longlong:
     if node.state == PENDING and node.op.name == "iota":
         return node.numel
     if (
-        node.bound == 0
+        node.max_index == 0
         and node.state == DONE
         and scan(node, 0, node.numel, cython.address(low), cython.address(high))
     ):
-        node.bound = high + 1 if low >= 0 else -1
-    return node.bound
+        node.max_index = high + 1 if low >= 0 else -1
+    return node.max_index
 
 
 @cython.cfunc
@@ -124,10 +124,10 @@ def _range_of(
     high[0] = most
 
 
-def trust(node: Node, size: cython.longlong):
+def assume_in_range(node: Node, size: cython.longlong):
     """All elements of a value are known to be positions within a dimension of a size."""
-    if not 0 < node.bound <= size:
-        node.bound = size
+    if not 0 < node.max_index <= size:
+        node.max_index = size
 
 
 def range_error(name, values, size, dimension, wraps, where=None):

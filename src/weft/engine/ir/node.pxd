@@ -19,26 +19,26 @@ cdef class Node:
     cdef public long long qrow
     # From here to `tape`: zero in a new node.
     cdef public int state
-    cdef public int live
+    cdef public int external_refs
     # The second line.
     cdef public int members
     cdef public unsigned char released
     cdef public unsigned char batched
-    cdef public unsigned char holds
-    cdef public unsigned char considered
+    cdef public unsigned char has_residuals
+    cdef public unsigned char batch_seen
     cdef public long long index
     cdef Py_ssize_t position  # where it stands on its tape
-    cdef public long long saved
+    cdef public long long residual_mask
     cdef public long long mark
     cdef public long long count
-    cdef public long long bound
+    cdef public long long max_index
     cdef void* tape
     # The third: what it was recorded with.
     cdef readonly object params
     cdef readonly long long numel
     cdef readonly object code
     cdef readonly int offset_in_code
-    cdef public unsigned char risky
+    cdef public unsigned char may_fail
     cdef readonly long long seq
     cdef public object observers
     cdef public object scratch

@@ -13,21 +13,21 @@ cdef class Primitive:
     cdef readonly tuple operands
     cdef readonly object shape
     cdef readonly object dtype
-    cdef readonly object numpy
+    cdef readonly object reference
     cdef readonly tuple vjps
     cdef readonly tuple residuals
     cdef readonly tuple batch_operands
     cdef readonly tuple residual_masks
     cdef readonly bint differentiable
-    cdef readonly tuple takes
-    cdef readonly unsigned long long types
+    cdef readonly tuple dtypes
+    cdef readonly unsigned long long dtype_bits
     cdef readonly bint batchable
     cdef readonly object jvp_kind
     cdef readonly object batch
-    cdef readonly object rowwise
+    cdef readonly object is_row_independent
     cdef readonly object lower
     cdef readonly object strides
-    cdef readonly object samples
+    cdef readonly object domain
     cdef readonly object why
     cdef public tuple direct  # `weft.ops.direct_vjps`: a `DirectVjp` or None for each operand; None: not asked for yet
     cdef int mask_count

@@ -41,21 +41,21 @@ class Primitive:
         self.operands = fields["operands"]
         self.shape = fields["shape"]
         self.dtype = fields["dtype"]
-        self.numpy = fields["numpy"]
+        self.reference = fields["reference"]
         self.vjps = fields["vjps"]
         self.residuals = fields["residuals"]
         self.batch_operands = fields["batch_operands"]
         self.residual_masks = fields["residual_masks"]
         self.differentiable = fields["differentiable"]
-        self.takes = fields["takes"]
-        self.types = fields["types"]
+        self.dtypes = fields["dtypes"]
+        self.dtype_bits = fields["dtype_bits"]
         self.batchable = fields["batchable"]
         self.jvp_kind = fields["jvp_kind"]
         self.batch = fields["batch"]
-        self.rowwise = fields["rowwise"]
+        self.is_row_independent = fields["is_row_independent"]
         self.lower = fields["lower"]
         self.strides = fields["strides"]
-        self.samples = fields["samples"]
+        self.domain = fields["domain"]
         self.why = fields["why"]
         self.mask_count = len(self.residual_masks)
         if self.mask_count > MASKS:
@@ -93,21 +93,21 @@ def _bare_op(name):
         operands=(),
         shape=None,
         dtype=None,
-        numpy=None,
+        reference=None,
         vjps=(),
         residuals=(),
         batch_operands=(),
         residual_masks=(),
         differentiable=False,
-        takes=(),
-        types=0,
+        dtypes=(),
+        dtype_bits=0,
         batchable=False,
         jvp_kind=None,
         batch=None,
-        rowwise=None,
+        is_row_independent=None,
         lower=None,
         strides=None,
-        samples=None,
+        domain=None,
         why="a value, not an operation",
     )
 

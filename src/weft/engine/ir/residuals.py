@@ -18,15 +18,15 @@ from weft.engine.ir.tape import tapes
 
 require(__name__, cython.compiled)
 
-_idle: list = []
+_dead_candidates: list = []
 
 
 @cython.ccall
 @cython.exceptval(check=False)
-def acquire_saves(node: Node, edges: tuple) -> cython.void:
+def retain_residuals(node: Node, edges: tuple) -> cython.void:
     """Keep alive what the derivative needs for the edges that there are: declared inputs, and the node's own value.
     `saved` has a bit for each input kept, and RESULT_BIT."""
-    if node.holds or node.inputs is None:
+    if node.has_residuals or node.inputs is None:
         return
     op: Primitive = node.op
     mask: cython.longlong = 0
@@ -35,56 +35,56 @@ def acquire_saves(node: Node, edges: tuple) -> cython.void:
     for index in range(len(edges)):
         if edges[index] is not None:
             mask |= op.masks[index if index < last else last]
-    node.saved = mask
-    node.holds = True
+    node.residual_mask = mask
+    node.has_residuals = True
     if mask == 0:
         return
     for index in range(len(node.inputs)):
         if is_saved(mask, index):
-            cython.cast(Node, node.inputs[index]).live += 1
+            cython.cast(Node, node.inputs[index]).external_refs += 1
     if mask >> RESULT_SHIFT & 1 and op.kind != COMPOSITE:
-        node.live += 1
+        node.external_refs += 1
 
 
 @cython.cfunc
-def held(node: Node) -> cython.longlong:
+def own_residuals(node: Node) -> cython.longlong:
     """The saves that a node keeps itself: not those that a user's hook has taken over."""
     if node.observers is None:
-        return node.saved
-    return node.saved & ~node.observers.packed_mask
+        return node.residual_mask
+    return node.residual_mask & ~node.observers.packed_mask
 
 
 @cython.ccall
 @cython.exceptval(check=False)
-def release_saves(node: Node) -> cython.void:
-    """Give up what `acquire_saves` kept."""
-    if not node.holds:
+def release_residuals(node: Node) -> cython.void:
+    """Give up what `retain_residuals` kept."""
+    if not node.has_residuals:
         return
-    node.holds = False
-    mask: cython.longlong = held(node)
+    node.has_residuals = False
+    mask: cython.longlong = own_residuals(node)
     index: cython.Py_ssize_t
     if node.inputs is not None:
         for index in range(len(node.inputs)):
             if is_saved(mask, index):
-                cython.cast(Node, node.inputs[index]).live -= 1
+                cython.cast(Node, node.inputs[index]).external_refs -= 1
     if node.op.kind == COMPOSITE:
         if node.result is not None:
-            node.result.live -= 1
+            node.result.external_refs -= 1
     elif mask >> RESULT_SHIFT & 1:
-        node.live -= 1
+        node.external_refs -= 1
 
 
-def give_up_save(node: Node, index: cython.Py_ssize_t):
+def release_residual(node: Node, index: cython.Py_ssize_t):
     """Stop keeping one save (an input's number or RESULT_BIT): `observers` has what a hook made of it."""
-    if not node.holds or not held(node) >> index & 1:
+    if not node.has_residuals or not own_residuals(node) >> index & 1:
         return
     if index < RESULT_SHIFT:
-        cython.cast(Node, node.inputs[index]).live -= 1
+        cython.cast(Node, node.inputs[index]).external_refs -= 1
     elif node.op.kind == COMPOSITE:
-        node.result.live -= 1
+        node.result.external_refs -= 1
         node.result = None
     else:
-        node.live -= 1
+        node.external_refs -= 1
     node.observers.packed_mask |= cython.cast(cython.longlong, 1) << index
 
 
@@ -93,12 +93,12 @@ def drop_inputs(node: Node) -> cython.void:
     """After execution: forget the value inputs, except the declared saves of a node that still holds them."""
     if node.inputs is None:
         return
-    if not node.holds:
+    if not node.has_residuals:
         bury(node.inputs)
         node.inputs = None
         end_burial()
         return
-    mask: cython.longlong = held(node)
+    mask: cython.longlong = own_residuals(node)
     if mask == 0 or mask == cython.cast(cython.longlong, 1) << RESULT_SHIFT:
         node.inputs = ()
         return
@@ -111,17 +111,17 @@ def drop_inputs(node: Node) -> cython.void:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def note_idle(node: Node) -> cython.void:
+def mark_dead_candidate(node: Node) -> cython.void:
     """A walk or a handle has let go of a node that other records hold as a gradient edge: its value may go too, once
     what is pending has read it."""
-    if node.buffer is not None and node.state == DONE and _idle is not None:  # as it is at exit
-        _idle.append(node)
+    if node.buffer is not None and node.state == DONE and _dead_candidates is not None:  # as it is at exit
+        _dead_candidates.append(node)
 
 
-def free_idle():
+def free_dead_candidates():
     """Give up the values that nobody holds any more and nothing pending reads; called when a tape's work is done."""
-    global _idle
-    if not _idle:
+    global _dead_candidates
+    if not _dead_candidates:
         return
     read: set = set()
     waiting: list = []
@@ -131,10 +131,10 @@ def free_idle():
         for node in cython.cast(Tape, tape).pending():
             for source in node.inputs or ():
                 read.add(id(source))
-    for node in _idle:
-        if node.live == 0:
+    for node in _dead_candidates:
+        if node.external_refs == 0:
             if id(node) in read:
                 waiting.append(node)
             else:
                 node.buffer = None
-    _idle = waiting
+    _dead_candidates = waiting

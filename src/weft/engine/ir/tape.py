@@ -291,7 +291,7 @@ def leave_alone(sequence: cython.longlong):
     """Keep the pending nodes created since then out of batches: they are one chain for each value already."""
     node: Node
     for node in current_tape().since(sequence):
-        node.considered = True
+        node.batch_seen = True
 
 
 def last_sequence():

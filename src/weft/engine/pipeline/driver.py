@@ -31,7 +31,7 @@ from weft.engine.frontend.write_rollback import put_back_after, settle
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.node import FAILED_STATE as FAILED
 from weft.engine.ir.primitive import SCALAR_OP
-from weft.engine.ir.residuals import free_idle
+from weft.engine.ir.residuals import free_dead_candidates
 from weft.engine.ir.tape import other_tapes, rejoin
 from weft.engine.pipeline.batching import batch, membership
 from weft.engine.pipeline.execution import sequence
@@ -120,7 +120,7 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
                 execute_alone(tape, wanted)
             tape.left = tape.count
             tape.arrived_bytes = -tape.pending_bytes  # what stays pending has had its turn
-            free_idle()
+            free_dead_candidates()
         finally:
             if collector:
                 PyGC_Enable()
@@ -141,14 +141,14 @@ def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
     node: Node
     source: Node
     own: list[Any] = tape.pending()
-    kept: list[Any] = [node for node in own if node.live > 0]
+    kept: list[Any] = [node for node in own if node.external_refs > 0]
     for other in others:
         for node in other.pending():
             for source in node.inputs or ():
-                if source.tape == place if source.state == PENDING_STATE else source.live == 0:
+                if source.tape == place if source.state == PENDING_STATE else source.external_refs == 0:
                     kept.append(source)
     for node in (*kept, *membership.needed_elsewhere(own, tape)):
-        node.live += 1
+        node.external_refs += 1
         tape.held.append(node)
 
 
@@ -198,7 +198,7 @@ def run_for(tape: Tape, wanted: Node) -> cython.void:
 def require(node: Node) -> cython.void:
     """Make a node's value present. Errors: the error of a failed ancestor; ExecutionError where it is gone."""
     if node.state == PENDING_STATE:
-        node.live += 1
+        node.external_refs += 1
         try:
             if node.tape == cython.NULL:
                 rejoin(node)
@@ -216,7 +216,7 @@ def require(node: Node) -> cython.void:
                     fix="do not read tensors from a thread that is being run",
                 )
         finally:
-            node.live -= 1
+            node.external_refs -= 1
     if node.state == FAILED:
         put_back_after(node.error)
         raise node.error.again()

@@ -98,8 +98,8 @@ def _describe(result: Signature, node: Node) -> cython.int:
     key: Fingerprint = result.key
     arity: cython.Py_ssize_t = -1 if node.inputs is None else len(node.inputs)
     reserve(key, arity + 8)
-    tracked: cython.bint = node.edges is not None and not node.considered
-    if node.live > 0:
+    tracked: cython.bint = node.edges is not None and not node.batch_seen
+    if node.external_refs > 0:
         result.live = True
     if tracked:
         result.tracked = True
@@ -107,8 +107,8 @@ def _describe(result: Signature, node: Node) -> cython.int:
         key,
         cython.cast(cython.longlong, node.op.code)
         | cython.cast(cython.longlong, node.dtype.code) << 20
-        | cython.cast(cython.longlong, node.live > 0) << 28
-        | cython.cast(cython.longlong, node.considered) << 29
+        | cython.cast(cython.longlong, node.external_refs > 0) << 28
+        | cython.cast(cython.longlong, node.batch_seen) << 29
         | cython.cast(cython.longlong, node.quotient is not None) << 30
         | cython.cast(cython.longlong, node.params is not None) << 31
         | cython.cast(cython.longlong, tracked) << 32

@@ -93,7 +93,7 @@ def _key_of(program: Program, kernel: Kernel):
 def _cannot_fail(program: Program, kernel: Kernel, node: Node) -> cython.bint:
     """Whether a kernel reads or writes through indices that are known to be in range; writes only over values from
     outside: in the memory of one that is made here, a gang that is stopped half-way could not be done again."""
-    if node.risky:
+    if node.may_fail:
         return False
     if kernel.kind == _scatter:
         return operand(program, node, 0).value.kernel is None
@@ -106,7 +106,7 @@ def _bytes_of(kernel: Kernel) -> cython.longlong:
     total: cython.longlong = 0
     node: Node
     for node in kernel.stores:
-        if node.live == 0:
+        if node.external_refs == 0:
             total += node.numel * node.dtype.itemsize
     return total
 

@@ -112,7 +112,7 @@ def _may_run_again(program: Program) -> cython.bint:
     for kernel in program.kernels:
         if kernel.kind == INDEX or kernel.kind == SCATTER:
             for node in kernel.nodes:
-                if node.risky:
+                if node.may_fail:
                     return True
     return False
 
@@ -301,7 +301,7 @@ def _is_free_for(
 
 def is_private(root: Node, views: cython.Py_ssize_t = 0):
     """Whether a value's memory is seen by nobody but the pending nodes that read it, and so many views of it."""
-    if root.live > 0 or root.buffer is None or root.strides is not None:
+    if root.external_refs > 0 or root.buffer is None or root.strides is not None:
         return False
     return not (_held_elsewhere(root.buffer, views) or root.buffer.foreign)
 

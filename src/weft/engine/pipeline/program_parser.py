@@ -93,7 +93,7 @@ class _Parser:
         dtype, shape = _kind(match)
         node = make_value(dtype, shape, None, 0)
         node.strides = None if match["strides"] is None else _literal(match["strides"])
-        node.live = 1 if match["live"] else 0
+        node.external_refs = 1 if match["live"] else 0
         node.buffer = _zeros(node)
         self.named[match["name"]] = node
         self.add_outside(node)
@@ -140,10 +140,10 @@ class _Parser:
         dtype, shape = _kind(match)
         node = make_node(op, operands, params, shape, dtype)
         finish(node)
-        node.risky = match["risky"] is not None
-        node.considered = True
+        node.may_fail = match["risky"] is not None
+        node.batch_seen = True
         if match["live"]:
-            node.live = 1
+            node.external_refs = 1
             self.program.roots.append(node)
         if match["twin"]:
             self.program.twins = {*(self.program.twins or ()), node}

@@ -48,7 +48,7 @@ class _Printer:
         values = [n for n in outside if n.state != PENDING and n.op is not SCALAR_OP]
         self.outside = {node: f"${number}" for number, node in enumerate(values)}
         self.names = {node: f"%{number}" for number, node in enumerate(self.nodes())}
-        self.held = {self.computed(node) for node in program.placed if node.live > 0}
+        self.held = {self.computed(node) for node in program.placed if node.external_refs > 0}
         self.again: dict[Any, str] = {}
         for node, place in (program.again or {}).items():
             self.again[place.root] = self.names.get(self.root(node), "")
@@ -88,16 +88,16 @@ class _Printer:
 
     def outside_line(self, node: Any) -> str:
         strides = "" if node.strides is None else f" strides {node.strides}"
-        live = " live" if node.live > 0 or node in self.program.viewed else ""
+        live = " live" if node.external_refs > 0 or node in self.program.viewed else ""
         return f"{self.outside[node]} = value {_kind(node)}{strides}{live}"
 
     def line(self, node: Any) -> str:
         marks = ""
-        if node.live > 0 or (not self.placed and node in self.held):
+        if node.external_refs > 0 or (not self.placed and node in self.held):
             marks += " live"
         elif node in self.program.kept:
             marks += " kept"
-        marks += " may fail" if node.risky else ""
+        marks += " may fail" if node.may_fail else ""
         marks += " twin" if node in (self.program.twins or ()) else ""
         if node in self.again:
             marks += f" again {self.again[node]}".rstrip()

@@ -133,16 +133,16 @@ def _edge_shape(edge: Any) -> Any:
 
 def _verify_residuals(node: Any) -> None:
     """What the derivatives of its edges need is kept: as many bits as there are such inputs, each held."""
-    if not node.holds:
+    if not node.has_residuals:
         return
     masks = node.op.residual_masks
     needed = 0
     for number, edge in enumerate(node.edges):
         if edge is not None:
             needed |= masks[min(number, len(masks) - 1)]
-    if node.saved != needed:
-        raise _wrong(node, f"residuals {needed:#x}", f"{node.saved:#x}")
+    if node.residual_mask != needed:
+        raise _wrong(node, f"residuals {needed:#x}", f"{node.residual_mask:#x}")
     held = node.inputs[:RESULT_BIT] if node.observers is None else ()
     for number, source in enumerate(held):
-        if node.saved >> number & 1 and source.live <= 0:
+        if node.residual_mask >> number & 1 and source.external_refs <= 0:
             raise _wrong(node, f"its input {number} held", source)

@@ -58,7 +58,7 @@ def program_of(node: Node) -> Program:
             strides: tuple = row_major(source.shape) if source.strides is None else source.strides
             place = program.new_value(source, strides)
             program.add_external(place.value)
-            if source.live > 0:
+            if source.external_refs > 0:
                 program.viewed.add(source)
     place = program.new_value(node, row_major(node.shape))
     place.value.kept = True

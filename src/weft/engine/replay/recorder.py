@@ -152,4 +152,4 @@ def _fill(trace: Trace, step: cython.pointer(Step), node: Node) -> cython.void:
     step.payload = cython.cast(cython.pointer(PyObject), node.payload)
     step.numel = node.numel
     step.offset_in_code = node.offset_in_code
-    step.considered = node.considered
+    step.batch_seen = node.batch_seen

@@ -22,7 +22,7 @@ cdef struct Step:
     int arity
     int edges  # how many gradient edges, behind the operands; -1: none
     Py_ssize_t first  # where its operands begin
-    bint considered
+    bint batch_seen
 
 cdef class Replay:
     cdef Tape tape

@@ -14,7 +14,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.residuals import acquire_saves
+from cython.cimports.weft.engine.ir.residuals import retain_residuals
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
 from cython.cimports.weft.engine.replay.cache import Entry
@@ -101,11 +101,11 @@ class Trace(Entry):
                 run.code,
                 _joined(run.offset_in_code, step.offset_in_code),
             )
-            node.considered = step.considered
+            node.batch_seen = step.batch_seen
             if step.edges >= 0:
                 self.record_edges(run, step, node)
             if run.hold:
-                node.live += 1
+                node.external_refs += 1
             made.append(node)
         return 0
 
@@ -116,11 +116,11 @@ class Trace(Entry):
         first: cython.Py_ssize_t = step.first + step.arity
         node.edges = _entries(self.operands.words + first, step.edges, run.edges, run.made)
         hide(node.edges)
-        acquire_saves(node, node.edges)
+        retain_residuals(node, node.edges)
         node.payload = cython.cast(object, step.payload)
         if step.whole >= 0:
             node.result = run.made[step.whole]
-            node.result.live += 1
+            node.result.external_refs += 1
             finish(node)
         return 0
 

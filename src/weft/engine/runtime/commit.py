@@ -98,7 +98,7 @@ def decide(
             continue
         if place.value.slot >= 0 and (
             place.value.kept
-            or (root.state == DONE and node.live > 0)
+            or (root.state == DONE and node.external_refs > 0)
             or (not complete and place.value.last_use >= finished)
         ):
             dense: cython.bint = equal(place.strides, row_major(node.shape))

@@ -225,7 +225,7 @@ def usable(template: Template, signature: Signature) -> cython.bint:
             return False
     if template.checked > 0 and template.in_place:
         for node in signature.nodes:
-            if node.risky:
+            if node.may_fail:
                 return False
     return True
 
@@ -369,7 +369,7 @@ def _commit(
             node.strides = template.strides[index]
             if buffer.listed:
                 describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)
-        node.considered = True
+        node.batch_seen = True
         node.state = DONE
         finish(node)
         drop_inputs(node)

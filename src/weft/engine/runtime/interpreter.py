@@ -113,7 +113,7 @@ def _is_exchanged(node: Node) -> cython.bint:
 @cython.final
 @cython.cclass
 class Interpretation:
-    """The nodes of one flush, the next one to run last. Each operand is held (`Node.live`) once for each
+    """The nodes of one flush, the next one to run last. Each operand is held (`Node.external_refs`) once for each
     reader; `operands` lists them behind each other: which, with the lowest bit set where it runs in this flush too,
     and then how many the node has. Where it `can_run`, `gain_ns` is what that spares in scheduling, less what fusing
     would spare; where it cannot, there are rows of batches or failed values among what it reads."""
@@ -130,7 +130,7 @@ class Interpretation:
             node = pending[position]
             if node.quotient is not None:
                 self.can_run = False
-            elif node.live > 0 and node.state == PENDING:
+            elif node.external_refs > 0 and node.state == PENDING:
                 self.order.append(node)
                 self.hold(node)
                 self.weigh(node, tuning)
@@ -144,7 +144,7 @@ class Interpretation:
         """Hold the operands of a node."""
         source: Node
         for source in node.inputs:
-            source.live += 1
+            source.external_refs += 1
             if source.error is not None:
                 self.can_run = False
             address = cython.cast(cython.longlong, cython.cast(cython.p_void, source))
@@ -183,7 +183,7 @@ class Interpretation:
         ready: cython.bint = True
         for number in range(self.operands.words[self.operands.count - 1]):
             node = self.operand(number)
-            node.live -= 1
+            node.external_refs -= 1
             ready = ready and node.state == DONE
         return ready
 
@@ -196,7 +196,7 @@ class Interpretation:
         for number in range(self.operands.words[self.operands.count - 1]):
             node = self.operand(number)
             ran_here: cython.bint = self.operands.words[self.operands.count - 2 - number] & 1
-            if ran_here and node.live == 0:
+            if ran_here and node.external_refs == 0:
                 node.buffer = None
 
     @cython.cfunc
@@ -263,7 +263,7 @@ def commit(
         describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)
     dense: cython.bint = strides is None or equal(strides, row_major(node.shape))
     node.strides = None if dense else strides
-    node.considered = True
+    node.batch_seen = True
     node.state = DONE
     finish(node)
     drop_inputs(node)

@@ -133,7 +133,7 @@ def call_put(node: Node) -> cython.bint:
 @cython.cfunc
 def _is_apart(base: Node, part: Node, node: Node) -> cython.bint:
     """Whether what is written to a value is another part of that value, which nobody else sees."""
-    if part.buffer is None or part.buffer is not base.buffer or part.live > 0:
+    if part.buffer is None or part.buffer is not base.buffer or part.external_refs > 0:
         return False
     start: cython.longlong = node.params[0]
     gap: cython.longlong = base.offset + start * node.dtype.itemsize - part.offset

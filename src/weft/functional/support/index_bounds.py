@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.ir.node import DONE, Node
 
 from weft._build.compiled import require
 from weft.engine.frontend.resolve import value_of
-from weft.engine.ir.index_range import range_error, trust
+from weft.engine.ir.index_range import range_error, assume_in_range
 from weft.engine.runtime.numpy_views import array_over, window_over
 
 require(__name__, cython.compiled)
@@ -38,7 +38,7 @@ def check_index(
     node: Node = index.node if index.storage is None else index.storage.node
     if node.state != DONE or index.lens != 0:
         return COUNTED if index.lens == 0 and within(node, limit) else UNKNOWN
-    if index.storage is None and 0 < node.bound <= limit:
+    if index.storage is None and 0 < node.max_index <= limit:
         return COUNTED
     count: cython.longlong = 1
     for extent in index._shape:
@@ -56,7 +56,7 @@ def check_index(
     if low < 0:
         return KNOWN
     if index.storage is None:
-        node.bound = high + 1
+        node.max_index = high + 1
     return COUNTED
 
 
@@ -80,5 +80,5 @@ def present_values(index: Any) -> Any:
 
 def trusted(index: Any, size: int) -> Any:
     """An index tensor that has been made from one known to be in range."""
-    trust(value_of(index), size)
+    assume_in_range(value_of(index), size)
     return index

@@ -103,7 +103,7 @@ def group(nodes: list):
         for position in range(len(members)):
             prefetch_edges(members, position)
             node = members[position]
-            if node.live == 0 and node.quotient is not None:
+            if node.external_refs == 0 and node.quotient is not None:
                 finish(node)  # computed with its quotient; nothing can ask for it by itself
     if not groups and nodes and len(nodes) >= tuning_of(nodes[0]).narrow_nodes:
         return None
@@ -293,7 +293,7 @@ def _make_quotient(
     )
     quotient.payload = shapes
     adopt(quotient, members, flags)
-    quotient.considered = True
+    quotient.batch_seen = True
 
 
 @cython.cfunc
@@ -384,7 +384,7 @@ def _one_value(column: Column) -> cython.bint:
 def _view(node: Node, shape: tuple) -> Node:
     """A row-major view of a stacked operand with dimensions of size 1 inserted."""
     result: Node = new_node(OPS["view"], (node,), shape, shape, node.numel, node.dtype, None)
-    result.considered = True
+    result.batch_seen = True
     return result
 
 

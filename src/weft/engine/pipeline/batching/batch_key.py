@@ -63,7 +63,7 @@ def edge_identity(edge):
 def most_bytes(node: Node) -> cython.longlong:
     """How large a node and its operands may be in a batch: where rows do not know each other, also those that would be
     too large to be copied."""
-    rowwise: cython.bint = node.op.rowwise is not None and len(node.shape) > 1
+    rowwise: cython.bint = node.op.is_row_independent is not None and len(node.shape) > 1
     tuning: Batching = tuning_of(node)
     return tuning.batched_row_bytes if rowwise else tuning.row_bytes
 
@@ -98,7 +98,7 @@ def way_of(node: Node) -> cython.int:
 def hash_of(node: Node) -> cython.ulonglong:
     """A hash of what `alike` compares: of shapes the sizes, where heights may differ those of a row."""
     h: cython.ulonglong = mix(1469598103, node.op.code * 8 + len(node.shape))
-    rows: cython.bint = node.op.rowwise is not None and len(node.shape) > 1
+    rows: cython.bint = node.op.is_row_independent is not None and len(node.shape) > 1
     h = mix(h, _width_of(node) if rows else node.numel)
     if node.params is not None:
         h = mix(h, hash(node.params))
@@ -205,7 +205,7 @@ def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.b
 def edge_matters(node: Node, index: cython.Py_ssize_t) -> cython.bint:
     """Whether equal operations agree in whether an operand has a gradient: it decides what they save, and which value
     all of them share. Otherwise one rule serves those that have one and those that have none."""
-    return node.edges is not None and (node.saved != 0 or role_of(node, index) != "b")
+    return node.edges is not None and (node.residual_mask != 0 or role_of(node, index) != "b")
 
 
 # -- of different heights --------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def axis_between(one: tuple, other: tuple) -> cython.Py_ssize_t:
 @cython.cfunc
 def _rows_alike(one: Node, other: Node) -> cython.bint:
     """Whether two nodes of one row, type and params are equal but for their height, and so are their operands."""
-    if one.op.rowwise is None:
+    if one.op.is_row_independent is None:
         return False
     axis: cython.Py_ssize_t = axis_between(one.shape, other.shape)
     if axis < 0:
@@ -276,7 +276,7 @@ def _rows_alike(one: Node, other: Node) -> cython.bint:
         if not _rows_of_both(one, other, index, axis) and not same_for_all(one, other, index):
             return False
         shapes.append(source.shape)
-    return one.op.rowwise(one.params, shapes, axis)
+    return one.op.is_row_independent(one.params, shapes, axis)
 
 
 @cython.cfunc

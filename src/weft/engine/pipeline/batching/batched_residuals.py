@@ -87,7 +87,7 @@ def form_of(quotient: Node, first: Node, rows: Integers | None):
     flags: tuple = quotient.info[0]
     ragged: cython.bint = len(quotient.shape) == len(first.shape)
     op: Primitive = first.op
-    mask: cython.longlong = first.saved
+    mask: cython.longlong = first.residual_mask
     index: cython.Py_ssize_t
     inputs: list = [None] * len(flags)
     result = None
@@ -139,11 +139,11 @@ def group_records(records: list):
     fresh: list = []
     node: Node
     for node in records:
-        if not node.considered and node.op.batchable and is_record_only(node):
+        if not node.batch_seen and node.op.batchable and is_record_only(node):
             fresh.append(node)
     fresh.sort(key=_sequence)
     for node in fresh:
-        node.considered = True
+        node.batch_seen = True
         key = _record_key(node, numbers)
         numbers[node] = numbers.setdefault(key, len(numbers))
         members = groups.get(key)
@@ -188,7 +188,7 @@ def _record_key(node: Node, numbers: dict):
 def _knows_no_height(record: Node) -> cython.bint:
     """Whether a record can be laid behind equal ones of other heights."""
     op: Primitive = record.op
-    if op.rowwise is None or record.payload is None or len(record.shape) == 0:
+    if op.is_row_independent is None or record.payload is None or len(record.shape) == 0:
         return False
     axis: cython.Py_ssize_t = row_axis(record.shape)
     height = record.shape[axis]
@@ -196,7 +196,7 @@ def _knows_no_height(record: Node) -> cython.bint:
     for shape in record.payload:
         if len(cython.cast(tuple, shape)) < axis + 2 or shape[: axis + 1] != lead:
             return False
-    return height > 0 and op.rowwise(record.params, record.payload, axis)
+    return height > 0 and op.is_row_independent(record.params, record.payload, axis)
 
 
 def _sequence(node: Node):
@@ -236,10 +236,10 @@ def _build_record(members: list, stacks: dict) -> cython.void:
     if first.result is not None:
         results: list = [cython.cast(Node, node).result for node in members]
         quotient.result = _together(results, axis, stacks)
-        quotient.result.live += 1
+        quotient.result.external_refs += 1
     adopt(quotient, members, flags)
-    quotient.holds = True if first.result is not None else quotient.holds
-    quotient.considered = True
+    quotient.has_residuals = True if first.result is not None else quotient.has_residuals
+    quotient.batch_seen = True
 
 
 @cython.cfunc
@@ -263,7 +263,7 @@ def _saved_together(members: list, axis: cython.Py_ssize_t, stacks: dict) -> tup
     node: Node
     index: cython.Py_ssize_t
     for index in range(len(first.payload)):
-        if not is_saved(first.saved, index):
+        if not is_saved(first.residual_mask, index):
             found.append(first.inputs[index])
             continue
         sources: list = []

@@ -9,7 +9,7 @@ that has a dimension more, or as many rows as it has itself of one that has not 
 import cython
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch_inputs
-from cython.cimports.weft.engine.ir.residuals import acquire_saves, release_saves
+from cython.cimports.weft.engine.ir.residuals import retain_residuals, release_residuals
 from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
 from cython.cimports.weft.engine.pipeline.batching.membership import row_axis
@@ -28,7 +28,7 @@ def adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
     axis: cython.Py_ssize_t = row_axis(quotient.shape) if ragged else 0
     quotient.info = (flags, quotient.shape[axis], axis)
     if first.edges is not None:
-        acquire_saves(quotient, first.edges)
+        retain_residuals(quotient, first.edges)
     place: cython.Py_ssize_t
     node: Node
     row: cython.longlong = 0
@@ -55,7 +55,7 @@ def become_row(node: Node, quotient: Node, row: cython.longlong) -> cython.void:
     node.quotient = quotient
     node.qrow = row
     quotient.members += 1
-    release_saves(node)
+    release_residuals(node)
 
 
 def rows_along(node: Node):
@@ -74,7 +74,7 @@ def ungroup(nodes: list):
     """Take pending members that live nodes need out of their batches, to run alone: where a batch fails, each example
     is to answer for itself. Returns whether there were any."""
     found: cython.bint = False
-    stack: list = [node for node in nodes if cython.cast(Node, node).live > 0]
+    stack: list = [node for node in nodes if cython.cast(Node, node).external_refs > 0]
     met: set = set()
     node: Node
     while stack:
@@ -120,7 +120,7 @@ def needed_by(wanted: Node, tape: Tape):
             continue
         for source in _sources(node):
             if source in needed:
-                source.live += 1
+                source.external_refs += 1
                 tape.held.append(source)
     return sorted(needed, key=lambda node: _sequence(node))
 
@@ -154,8 +154,8 @@ def _leave(node: Node) -> cython.void:
     node.quotient = None
     node.qrow = -1
     if node.edges is not None and not node.released:
-        acquire_saves(node, node.edges)
-    release_saves(quotient)
+        retain_residuals(node, node.edges)
+    release_residuals(quotient)
     rejoin(node, quotient)
     while goes_on(node.inputs[0]):
         node = node.inputs[0]

@@ -12,7 +12,7 @@ from cython.cimports.weft.engine.frontend.node_factory import count_elements, ne
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import NEXT, prefetch_node, prefetch_sources
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.residuals import acquire_saves, drop_inputs, note_idle
+from cython.cimports.weft.engine.ir.residuals import retain_residuals, drop_inputs, mark_dead_candidate
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on, identity
 from cython.cimports.weft.engine.pipeline.batching.membership import (
@@ -65,7 +65,7 @@ class Layer:
             return False
         self.taken[row] = True
         become_row(node, self.whole, row)
-        if node.live == 0:
+        if node.external_refs == 0:
             finish(node)
         else:  # it may be for the sake of a save that its batch is about to take over
             stacks.setdefault(FOLLOWED, []).append(node)
@@ -150,7 +150,7 @@ def _number_in_rows(like: Node, count: cython.Py_ssize_t) -> Node:
     result: Node = new_node(
         _expand_op, like.inputs, shape, shape, count_elements(shape), like.dtype, None
     )
-    result.considered = True
+    result.batch_seen = True
     return result
 
 
@@ -185,7 +185,7 @@ def _view_of_gathered(column: Column, stacks: dict) -> Node:
     result: Node = new_node(
         first.op, (base,), params, shape, count_elements(shape), first.dtype, None
     )
-    result.considered = True
+    result.batch_seen = True
     return result
 
 
@@ -299,8 +299,8 @@ def _settle_view(node: Node, below: Node) -> cython.void:
     node.state = DONE
     finish(node)
     drop_inputs(node)
-    if node.live == 0:
-        note_idle(node)
+    if node.external_refs == 0:
+        mark_dead_candidate(node)
 
 
 @cython.cfunc
@@ -335,8 +335,8 @@ def _view_of_batch(node: Node, below: Node):
     whole.payload = (below.quotient.shape,)
     whole.info = ((True,), count, 0)
     if node.edges is not None:
-        acquire_saves(whole, node.edges)
-    whole.considered = True
+        retain_residuals(whole, node.edges)
+    whole.batch_seen = True
     return whole
 
 
@@ -368,7 +368,7 @@ def _consecutive(column: Column):
         quotient.dtype,
         None,
     )
-    result.considered = True
+    result.batch_seen = True
     return result
 
 

@@ -50,7 +50,7 @@ def height_axis(members: list) -> cython.Py_ssize_t:
     node: Node
     axis: cython.Py_ssize_t = EQUAL
     between: cython.Py_ssize_t
-    if first.op.rowwise is None or len(first.shape) == 0:
+    if first.op.is_row_independent is None or len(first.shape) == 0:
         return EQUAL
     for node in members:
         if equal(node.shape, first.shape):
@@ -69,7 +69,7 @@ def axis_of_operands(members: list) -> cython.Py_ssize_t:
     node: Node
     index: cython.Py_ssize_t
     axis: cython.Py_ssize_t = height_axis(members)
-    if axis != EQUAL or first.op.rowwise is None or len(first.inputs) < 2:
+    if axis != EQUAL or first.op.is_row_independent is None or len(first.inputs) < 2:
         return axis
     for node in members:
         for index in range(len(first.inputs)):
@@ -161,7 +161,7 @@ def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
     joined: Node = new_node(
         _cat_op, tuple(parts), (axis,), shape, count_elements(shape), first.dtype, None
     )
-    joined.considered = True
+    joined.batch_seen = True
     return joined
 
 
@@ -281,7 +281,7 @@ def piece(
         whole.dtype,
         None,
     )
-    found.considered = True
+    found.batch_seen = True
     return found
 
 
@@ -291,7 +291,7 @@ def in_shape_of(node: Node, shape: tuple) -> Node:
     if node.shape == shape:
         return node
     found: Node = new_node(_view_op, (node,), shape, shape, node.numel, node.dtype, None)
-    found.considered = True
+    found.batch_seen = True
     return found
 
 

@@ -199,9 +199,9 @@ class Agenda:
             prefetch_operands(self.nodes, position)
             node = self.nodes[position]
             node.index = position
-            self.needed[position] = node.live > 0
-            if not node.considered and node.state == PENDING:
-                node.considered = True
+            self.needed[position] = node.external_refs > 0
+            if not node.batch_seen and node.state == PENDING:
+                node.batch_seen = True
                 if may_join(node):
                     signature = self.signature_of(node)
                     signature.remaining += 1
@@ -625,7 +625,7 @@ def form_groups(nodes: list, notes: list | None = None) -> list | None:
     where the graph is narrow, so that what is derived from it will be, too. In
     `notes` comes, for each group and each lot that is none: its signature's facts, its size, the least for a group."""
     start: cython.Py_ssize_t = 0
-    while start < len(nodes) and cython.cast(Node, nodes[start]).considered:
+    while start < len(nodes) and cython.cast(Node, nodes[start]).batch_seen:
         start += 1  # nothing older than the first fresh node reads from one
     if start == len(nodes):
         return []

@@ -79,7 +79,7 @@ def gather(sources: tuple, terms: Terms, shape: tuple, dtype: DType) -> Node:
         sources, terms = _composed(sources, inner, terms)
     node: Node = new_node(_gather_op, sources, None, shape, count_elements(shape), dtype, None)
     node.payload = terms
-    node.considered = True
+    node.batch_seen = True
     return node
 
 

@@ -85,7 +85,7 @@ def _candidates(program: Program) -> set:
         if kernel.kind != _elementwise or kernel.staged or len(kernel.stores) < 2:
             continue
         for node in kernel.stores:
-            if node.live > 0 or node.numel * node.dtype.itemsize < least or node in program.kept:
+            if node.external_refs > 0 or node.numel * node.dtype.itemsize < least or node in program.kept:
                 continue
             if cost_of(costs, node) <= costs.store:
                 found.add(place_of(program, node).value)

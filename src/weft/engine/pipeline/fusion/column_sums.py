@@ -102,7 +102,7 @@ def _hosts(program: Program, kernel: Kernel, most: cython.int) -> list:
             other = maker(place)
             if other is None or not other.staged or not equal(other.shape, kernel.shape):
                 continue
-            if place.value.reader is kernel and place.root.live == 0 and not place.value.kept:
+            if place.value.reader is kernel and place.root.external_refs == 0 and not place.value.kept:
                 saved.setdefault(other, set()).add(place.root)
     tuning: Fusion = program.device.tuning.fusion
     return [

@@ -288,7 +288,7 @@ def _root(program: Program, node: Node) -> Node:
 def copy_of(node: Node, inputs: tuple) -> Node:
     """A node that computes the same from other values; it is on no tape."""
     copy: Node = make_node(node.op, inputs, node.params, node.shape, node.dtype)
-    copy.considered = True
+    copy.batch_seen = True
     copy.code, copy.offset_in_code = node.code, node.offset_in_code
     return copy
 

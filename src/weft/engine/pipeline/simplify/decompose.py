@@ -92,7 +92,7 @@ def _leave_tape(nodes: list, former: Node) -> cython.void:
     """Take what stands for a node off the tape; it has the node's place in the user's program."""
     node: Node
     for node in nodes:
-        node.considered = True
+        node.batch_seen = True
         node.code, node.offset_in_code = former.code, former.offset_in_code
         finish(node)
 

@@ -22,7 +22,7 @@ def extract(program: Program, pending: list) -> cython.void:
     """Put everything live among pending nodes (oldest first) into a program, and all that it needs."""
     node: Node
     for node in pending:
-        if node.live > 0 and node.state == PENDING:
+        if node.external_refs > 0 and node.state == PENDING:
             program.roots.append(node)
     reach(program)
 

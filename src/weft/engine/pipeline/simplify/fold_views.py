@@ -71,7 +71,7 @@ def _note_ends(program: Program) -> cython.void:
         root: Node = place.root
         if root.state == DONE and place.value.slot < 0:
             program.add_external(place.value)
-        if node.live > 0:
+        if node.external_refs > 0:
             if root.state == PENDING:
                 place.value.kept = True
                 program.kept.add(root)

@@ -165,7 +165,7 @@ def _scattered_product(node: Node):
     if node.params != (0,) or len(node.shape) != 2 or not _is_zero(base):
         return None
     product: Node = _below_views(source)
-    if product is None or product.live > 0 or product.op.code not in _PRODUCTS:
+    if product is None or product.external_refs > 0 or product.op.code not in _PRODUCTS:
         return None
     g: Node = product.inputs[0]
     weight: Node = product.inputs[1]
