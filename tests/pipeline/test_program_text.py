@@ -19,7 +19,7 @@ from weft.engine.ir.tape import tape
 from weft.engine.pipeline import driver
 from weft.engine.pipeline.passes import PASSES, Compilation, Pass, run_passes
 from weft.engine.pipeline.program_parser import parse
-from weft.engine.pipeline.program_text import UNPLACED, text
+from weft.engine.pipeline.program_text import WITHOUT_MEMREFS, text
 from weft.testing.tuned import tuned
 
 BEFORE_TIERING = [each.name for each in PASSES].index("tiering")
@@ -80,7 +80,7 @@ def test_a_pass_makes_the_same_of_a_program_that_is_read(
     names = list(found)
     for before, name in zip(names, names[1:], strict=False):
         if not found[name].startswith(
-            UNPLACED
+            WITHOUT_MEMREFS
         ):  # else it may order anew, from the oldest live node on
             made = summary(run_pass(name, found[before]))
             assert as_one_mark(made) == as_one_mark(found[name]), name

@@ -1,6 +1,6 @@
 from weft.engine.ir.node cimport Node
 from weft.engine.capi.growable_array cimport Array
-from weft.engine.pipeline.program_ir cimport Place, Program
+from weft.engine.pipeline.program_ir cimport MemRef, Program
 from weft.engine.pipeline.memory_plan cimport Plan
 
 cdef class KernelSpec:
@@ -37,7 +37,7 @@ cdef class Lowering:
     cdef public object turned
     cdef public object layout  # a `budget.layout.Layout` where values share one arena, else None
 
-    cdef tuple pointer(self, Place place, long long itemsize)
+    cdef tuple pointer(self, MemRef memref, long long itemsize)
     cdef int temporary(self, long long nbytes)
 
 cdef Launch new_launch(

@@ -13,7 +13,7 @@ from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, 
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Launch, Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
-from cython.cimports.weft.engine.pipeline.program_ir import Place, Program, place_of
+from cython.cimports.weft.engine.pipeline.program_ir import MemRef, Program, memref_of
 
 from weft._build.compiled import require
 from weft.config import config
@@ -109,8 +109,8 @@ class Lowering:
         self.turned = None  # the matrices that are copied for many products (`prepack.Turned`)
 
     @cython.cfunc
-    def pointer(self, place: Place, itemsize: cython.longlong) -> tuple:
-        return (place.value.slot, place.offset * itemsize)
+    def pointer(self, memref: MemRef, itemsize: cython.longlong) -> tuple:
+        return (memref.value.slot, memref.offset * itemsize)
 
     @cython.cfunc
     def temporary(self, nbytes: cython.longlong) -> cython.int:
@@ -124,9 +124,9 @@ class Lowering:
 
     def region_of(self, node: Node):
         """(slot, byte offset, strides) of a value."""
-        place: Place = place_of(self.program, node)
-        slot, offset = self.pointer(place, place.root.dtype.itemsize)
-        return slot, offset, place.strides
+        memref: MemRef = memref_of(self.program, node)
+        slot, offset = self.pointer(memref, memref.root.dtype.itemsize)
+        return slot, offset, memref.strides
 
     def scratch_slot(self, nbytes):
         """A temporary for this program."""

@@ -16,11 +16,11 @@ from cython.cimports.weft.engine.ir.strides import may_meet
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan, Py_REFCNT
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     Value,
     operand,
-    place_of,
+    memref_of,
     row_major,
 )
 
@@ -61,7 +61,7 @@ class Plan:
 @cython.cfunc
 def value_of(plan: Plan, node: Node) -> Value:
     """What a program knows of a value that a node computes."""
-    return place_of(plan.program, node).value
+    return memref_of(plan.program, node).value
 
 
 _reuse = True
@@ -197,16 +197,16 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     if result.overwrites == NOTHING:
         return False
     number: cython.Py_ssize_t
-    place: Place = operand(program, node, 0)
-    root: Node = place.root
-    if place.offset != 0 or root.numel != node.numel or place.value.last_reader is not kernel:
+    memref: MemRef = operand(program, node, 0)
+    root: Node = memref.root
+    if memref.offset != 0 or root.numel != node.numel or memref.value.last_reader is not kernel:
         return False
     for number in range(1, len(node.inputs)):
         if root is operand(program, node, number).root and _may_meet(program, node, number):
             return False
     if root.dtype is not node.dtype:
         return False
-    if place.strides != row_major(node.shape) or root in result.kept or root in result.in_place:
+    if memref.strides != row_major(node.shape) or root in result.kept or root in result.in_place:
         return False
     if root.state == DONE and (root in result.viewed or not is_private(root)):
         return False
@@ -214,7 +214,7 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     nbytes: cython.longlong = node.numel * node.dtype.itemsize
     if kernel.kind == SCATTER and root.state == DONE and nbytes < copied:
         return False
-    _overwrite(result, kernel, place.value, node)
+    _overwrite(result, kernel, memref.value, node)
     if kernel.kind == SCATTER and result.overwriting < 0 and _adds_in_parts(program, node):
         result.overwriting = kernel.position
     return True
@@ -225,9 +225,9 @@ def _may_meet(program: Program, node: Node, number: cython.Py_ssize_t) -> cython
     """Whether what is read of a value may be written over before: only a part that is apart from the region cannot."""
     if node.op.kind != REGION:
         return True
-    place: Place = operand(program, node, number)
+    memref: MemRef = operand(program, node, number)
     start: cython.longlong = node.params[0]
-    return may_meet(place.shape, place.strides, node.params[1], start - place.offset)
+    return may_meet(memref.shape, memref.strides, node.params[1], start - memref.offset)
 
 
 @cython.cfunc
@@ -287,13 +287,13 @@ def _is_free_for(
         return False
     strides: tuple = row_major(kernel.shape)
     inner: Node
-    place: Place
+    memref: MemRef
     number: cython.Py_ssize_t
     for inner in kernel.nodes:
         for number in range(len(inner.inputs)):
-            place = operand(program, inner, number)
-            if place.root is root and (
-                place.offset != 0 or place.shape != kernel.shape or place.strides != strides
+            memref = operand(program, inner, number)
+            if memref.root is root and (
+                memref.offset != 0 or memref.shape != kernel.shape or memref.strides != strides
             ):
                 return False
     return True

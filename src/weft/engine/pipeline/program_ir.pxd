@@ -18,7 +18,7 @@ cdef class Value:
     cdef bint stored
     cdef bint read
 
-cdef class Place:
+cdef class MemRef:
     cdef readonly Value value
     cdef readonly Node root
     cdef readonly tuple shape
@@ -49,8 +49,8 @@ cdef class Program:
     cdef readonly Device device  # that it runs on
     cdef readonly list roots  # the live nodes that it is for
     cdef public list order
-    cdef readonly list placed  # the nodes that have a number, by it
-    cdef readonly list places  # where they lie; None where that is not known yet
+    cdef readonly list numbered  # the nodes that have a number, by it
+    cdef readonly list memrefs  # where they lie; None where that is not known yet
     cdef long long stamp  # what their numbers are marked with in `Node.index`
     cdef Array operands  # the places of what nodes read, one node's behind the other's
     cdef Array first  # by number: where among the operands a node's own begin, -1 for what is not computed from any
@@ -68,28 +68,28 @@ cdef class Program:
     cpdef release(self)
     cpdef int start_anew(self) except -1
     cpdef int number(self, Node node) except -1
-    cpdef Place place(self, Node node)
+    cpdef MemRef memref(self, Node node)
     cpdef list reads(self, Node node)
     cpdef int keep(self, Node node) except -1
     cpdef int add_kernel(self, Kernel kernel) except -1
-    cpdef int set_place(self, Node node, Place place) except -1
+    cpdef int set_memref(self, Node node, MemRef memref) except -1
     cpdef int connect_all(self) except -1
     cdef int connect(self, Node node) except -1
-    cpdef Place new_value(self, Node node, tuple strides)
+    cpdef MemRef new_value(self, Node node, tuple strides)
     cpdef int add_external(self, Value value) except -1
 
-cdef Place region(Place place, long long offset, tuple strides, tuple shape)
-cdef Kernel maker(Place place)
+cdef MemRef region(MemRef memref, long long offset, tuple strides, tuple shape)
+cdef Kernel maker(MemRef memref)
 cdef tuple row_major(tuple shape)
 
 # Whether a node has a number, and so a place once `fold_views` has given it one.
-cdef inline bint has_place(Program program, Node node) noexcept:
+cdef inline bint has_memref(Program program, Node node) noexcept:
     return node.index >> 32 == program.stamp
 
 # Where a node lies that has a place.
-cdef inline Place place_of(Program program, Node node):
-    return <Place>PyList_GET_ITEM(program.places, node.index & 0xFFFFFFFFLL)
+cdef inline MemRef memref_of(Program program, Node node):
+    return <MemRef>PyList_GET_ITEM(program.memrefs, node.index & 0xFFFFFFFFLL)
 
 # Where an operand of a computed node lies.
-cdef inline Place operand(Program program, Node node, Py_ssize_t number):
-    return <Place><PyObject*>program.operands.words[program.first.words[node.index & 0xFFFFFFFFLL] + number]
+cdef inline MemRef operand(Program program, Node node, Py_ssize_t number):
+    return <MemRef><PyObject*>program.operands.words[program.first.words[node.index & 0xFFFFFFFFLL] + number]

@@ -7,7 +7,7 @@ from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.api import Device, default_device
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fingerprint import next_stamp
-from cython.cimports.weft.engine.pipeline.program_ir import has_place, operand, place_of
+from cython.cimports.weft.engine.pipeline.program_ir import has_memref, operand, memref_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE
@@ -35,7 +35,7 @@ class Value:
 @cython.no_gc
 @cython.freelist(1024)
 @cython.cclass
-class Place:
+class MemRef:
     """What a node's value of this shape is: a strided region (in elements) of the row-major value of `root`."""
 
     def within(self, offset: cython.longlong, strides: tuple, shape: tuple):
@@ -47,11 +47,11 @@ class Place:
 
 
 @cython.cfunc
-def region(place: Place, offset: cython.longlong, strides: tuple, shape: tuple) -> Place:
+def region(memref: MemRef, offset: cython.longlong, strides: tuple, shape: tuple) -> MemRef:
     """A region of the root of a place."""
-    found: Place = Place.__new__(Place)
-    found.value = place.value
-    found.root = place.root
+    found: MemRef = MemRef.__new__(MemRef)
+    found.value = memref.value
+    found.root = memref.root
     found.offset = offset
     found.strides = strides
     found.shape = shape
@@ -62,9 +62,9 @@ def region(place: Place, offset: cython.longlong, strides: tuple, shape: tuple) 
 
 
 @cython.cfunc
-def maker(place: Place) -> Kernel:
+def maker(memref: MemRef) -> Kernel:
     """The kernel that computes the root of a place, through merges; None for a value that exists."""
-    kernel: Kernel = place.value.kernel
+    kernel: Kernel = memref.value.kernel
     while kernel is not None and kernel.merged is not None:
         kernel = kernel.merged
     return kernel
@@ -132,8 +132,8 @@ class Program:
         """Forget order, numbers and places."""
         self.stamp = next_stamp()
         self.order = []
-        self.placed = []
-        self.places = []
+        self.numbered = []
+        self.memrefs = []
         self.operands.count = 0
         self.first.count = 0
         return 0
@@ -142,17 +142,17 @@ class Program:
     @cython.exceptval(-1, check=False)
     def number(self, node: Node) -> cython.int:
         """Give a node the next number; where it lies is said later."""
-        node.index = self.stamp << 32 | len(self.places)
-        self.placed.append(node)
-        self.places.append(None)
+        node.index = self.stamp << 32 | len(self.memrefs)
+        self.numbered.append(node)
+        self.memrefs.append(None)
         return put(cython.address(self.first), -1)
 
     @cython.ccall
-    def place(self, node: Node) -> Place:
+    def memref(self, node: Node) -> MemRef:
         """Where a node lies. Errors: KeyError."""
-        if not has_place(self, node):
+        if not has_memref(self, node):
             raise KeyError(node)
-        return place_of(self, node)
+        return memref_of(self, node)
 
     @cython.ccall
     def reads(self, node: Node) -> list:
@@ -163,7 +163,7 @@ class Program:
     @cython.exceptval(-1, check=False)
     def keep(self, node: Node) -> cython.int:
         """Note that a value, or a view of it, is held from outside."""
-        place_of(self, node).value.kept = True
+        memref_of(self, node).value.kept = True
         self.kept.add(node)
         return 0
 
@@ -174,16 +174,16 @@ class Program:
         node: Node
         self.kernels.append(kernel)
         for node in kernel.nodes:
-            place_of(self, node).value.kernel = kernel
+            memref_of(self, node).value.kernel = kernel
         return 0
 
     @cython.ccall
     @cython.exceptval(-1, check=False)
-    def set_place(self, node: Node, place: Place) -> cython.int:
+    def set_memref(self, node: Node, memref: MemRef) -> cython.int:
         """Say where a node lies."""
-        if not has_place(self, node):
+        if not has_memref(self, node):
             self.number(node)
-        self.places[node.index & _LOW] = place
+        self.memrefs[node.index & _LOW] = memref
         return 0
 
     @cython.cfunc
@@ -191,13 +191,13 @@ class Program:
     def connect(self, node: Node) -> cython.int:
         """List where the operands of a placed node lie."""
         source: Node
-        place: Place
+        memref: MemRef
         self.first.words[node.index & _LOW] = self.operands.count
         for source in node.inputs:
-            place = place_of(self, source)
+            memref = memref_of(self, source)
             put(
                 cython.address(self.operands),
-                cython.cast(cython.longlong, cython.cast(cython.p_void, place)),
+                cython.cast(cython.longlong, cython.cast(cython.p_void, memref)),
             )
         return 0
 
@@ -220,19 +220,19 @@ class Program:
         return 0
 
     @cython.ccall
-    def new_value(self, node: Node, strides: tuple) -> Place:
+    def new_value(self, node: Node, strides: tuple) -> MemRef:
         """The place of a node that is no part of another value."""
         value: Value = Value.__new__(Value)
         value.node = node
         self.values.append(value)
-        place: Place = Place.__new__(Place)
-        place.value = value
-        place.root = node
-        place.shape = node.shape
-        place.strides = strides
-        place.whole = equal(strides, row_major(node.shape))
-        self.set_place(node, place)
-        return place
+        memref: MemRef = MemRef.__new__(MemRef)
+        memref.value = value
+        memref.root = node
+        memref.shape = node.shape
+        memref.strides = strides
+        memref.whole = equal(strides, row_major(node.shape))
+        self.set_memref(node, memref)
+        return memref
 
     @cython.ccall
     def release(self):

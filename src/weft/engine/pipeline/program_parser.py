@@ -21,7 +21,7 @@ from weft.engine.ir.strides import contiguous_strides
 from weft.engine.ir.tape import finish
 from weft.engine.pipeline.fusion.def_use import mark_uses
 from weft.engine.pipeline.program_ir import Kernel, Program
-from weft.engine.pipeline.program_text import UNPLACED, dtype_of_numbers
+from weft.engine.pipeline.program_text import WITHOUT_MEMREFS, dtype_of_numbers
 from weft.errors import ArgumentError
 from weft.ops.registry import OPS
 
@@ -66,13 +66,13 @@ class _Parser:
     def __init__(self, text: str) -> None:
         lines = [line.strip() for line in text.strip().splitlines()]
         self.program = Program()
-        self.placed = lines[:1] != [UNPLACED]
+        self.with_memrefs = lines[:1] != [WITHOUT_MEMREFS]
         self.named: dict[str, Any] = {}
         self.numbers: dict[str, Any] = {}
         self.views: dict[tuple[Any, str], Any] = {}
         self.again: list[tuple[str, Any]] = []
         self.positions: list[int] = []
-        for line in lines[0 if self.placed else 1 :]:
+        for line in lines[0 if self.with_memrefs else 1 :]:
             self.line(line)
         self.finish()
 
@@ -97,13 +97,13 @@ class _Parser:
         node.buffer = _zeros(node)
         self.named[match["name"]] = node
         self.add_outside(node)
-        if self.placed and match["live"]:
+        if self.with_memrefs and match["live"]:
             self.program.viewed.add(node)
 
     def add_outside(self, node: Any) -> None:
-        if self.placed:
-            place = self.program.new_value(node, node.strides or contiguous_strides(node.shape))
-            self.program.add_external(place.value)
+        if self.with_memrefs:
+            memref = self.program.new_value(node, node.strides or contiguous_strides(node.shape))
+            self.program.add_external(memref.value)
         else:
             self.program.number(node)
 
@@ -127,7 +127,7 @@ class _Parser:
         node = self.new_node(match, op, tuple(operands), params)
         program = self.program
         program.order.append(node)
-        if not self.placed:
+        if not self.with_memrefs:
             program.number(node)
             return
         program.new_value(node, contiguous_strides(node.shape))
@@ -162,7 +162,7 @@ class _Parser:
             offset, shape, strides = map(_items, rest[:-1].split(";"))
             view = make_node(OPS["strided"], (root,), (offset[0], strides), shape, root.dtype)
             finish(view)
-            self.program.set_place(view, self.program.place(root).within(*offset, strides, shape))
+            self.program.set_memref(view, self.program.memref(root).within(*offset, strides, shape))
             self.views[root, rest] = view
         return self.views[root, rest]
 
@@ -193,12 +193,12 @@ class _Parser:
 
     def finish(self) -> None:
         program = self.program
-        if not self.placed:
+        if not self.with_memrefs:
             return
         program.connect_all()
         for name, node in self.again:
             again = program.again = program.again or {}
-            again[self.named[name]] = program.place(node)
+            again[self.named[name]] = program.memref(node)
         mark_uses(program)
         for kernel, position in zip(program.kernels, self.positions, strict=True):
             kernel.position = position

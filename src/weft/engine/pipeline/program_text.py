@@ -27,7 +27,7 @@ from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.pipeline.program_ir import Program
 
-UNPLACED = "views not folded"
+WITHOUT_MEMREFS = "views not folded"
 
 
 # -- printing ----------------------------------------------------------------------------------------------------------
@@ -43,22 +43,22 @@ class _Printer:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.placed = not program.places or program.places[-1] is not None
-        outside = program.external if self.placed else program.placed
+        self.with_memrefs = not program.memrefs or program.memrefs[-1] is not None
+        outside = program.external if self.with_memrefs else program.numbered
         values = [n for n in outside if n.state != PENDING and n.op is not SCALAR_OP]
         self.outside = {node: f"${number}" for number, node in enumerate(values)}
         self.names = {node: f"%{number}" for number, node in enumerate(self.nodes())}
-        self.held = {self.computed(node) for node in program.placed if node.external_refs > 0}
+        self.held = {self.computed(node) for node in program.numbered if node.external_refs > 0}
         self.again: dict[Any, str] = {}
-        for node, place in (program.again or {}).items():
-            self.again[place.root] = self.names.get(self.root(node), "")
+        for node, memref in (program.again or {}).items():
+            self.again[memref.root] = self.names.get(self.root(node), "")
 
     def nodes(self) -> list[Any]:
         """What the text has lines for: the order, rows of batches where they are no regions yet, twins of kernels."""
         program = self.program
-        if not self.placed:
+        if not self.with_memrefs:
             known = set(program.order)
-            return [n for n in program.placed if n in known or self.is_row(n)]
+            return [n for n in program.numbered if n in known or self.is_row(n)]
         known = set(program.order)
         if all(node in known for kernel in program.kernels for node in kernel.nodes):
             return list(program.order)
@@ -78,10 +78,10 @@ class _Printer:
         return node
 
     def root(self, node: Any) -> Any:
-        return self.program.place(node).root
+        return self.program.memref(node).root
 
     def lines(self) -> list[str]:
-        found = [] if self.placed else [UNPLACED]
+        found = [] if self.with_memrefs else [WITHOUT_MEMREFS]
         found += [self.outside_line(node) for node in self.outside]
         found += [self.line(node) for node in self.names]
         return found + [self.kernel_line(kernel) for kernel in self.program.kernels]
@@ -93,7 +93,7 @@ class _Printer:
 
     def line(self, node: Any) -> str:
         marks = ""
-        if node.external_refs > 0 or (not self.placed and node in self.held):
+        if node.external_refs > 0 or (not self.with_memrefs and node in self.held):
             marks += " live"
         elif node in self.program.kept:
             marks += " kept"
@@ -101,7 +101,7 @@ class _Printer:
         marks += " twin" if node in (self.program.twins or ()) else ""
         if node in self.again:
             marks += f" again {self.again[node]}".rstrip()
-        if not self.placed and self.is_row(node):
+        if not self.with_memrefs and self.is_row(node):
             quotient = node.quotient
             along = f" along {quotient.info[2]}" if quotient.info[2] else ""
             row = f"row {node.qrow}{along} of {self.names[quotient]}"
@@ -112,11 +112,11 @@ class _Printer:
 
     def operands(self, node: Any) -> list[str]:
         expected = dtype_of_numbers(node.inputs, node.dtype)
-        if not self.placed:
+        if not self.with_memrefs:
             sources = [self.computed(source) for source in node.inputs]
             return [self.value(source, expected) for source in sources]
-        places = self.program.reads(node)
-        return [self.value(place.root, expected) + self.region(place) for place in places]
+        memrefs = self.program.reads(node)
+        return [self.value(memref.root, expected) + self.region(memref) for memref in memrefs]
 
     def value(self, node: Any, expected: Any) -> str:
         if node.op is SCALAR_OP:
@@ -125,12 +125,12 @@ class _Printer:
         return self.names.get(node) or self.outside[node]
 
     @staticmethod
-    def region(place: Any) -> str:
-        root = place.root
+    def region(memref: Any) -> str:
+        root = memref.root
         own = root.strides or contiguous_strides(root.shape)
-        if place.offset == 0 and place.shape == root.shape and place.strides == own:
+        if memref.offset == 0 and memref.shape == root.shape and memref.strides == own:
             return ""
-        return f"[{place.offset}; {_items(place.shape)}; {_items(place.strides)}]"
+        return f"[{memref.offset}; {_items(memref.shape)}; {_items(memref.strides)}]"
 
     def kernel_line(self, kernel: Any) -> str:
         reduced = "" if kernel.axes is None else f" reduce{list(kernel.axes)}"

@@ -10,9 +10,9 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
-    has_place,
+    has_memref,
     row_major,
 )
 
@@ -51,24 +51,24 @@ def program_of(node: Node) -> Program:
     """The program of one node: where its operands and itself lie, and the kernel that computes it, with its spec."""
     program: Program = Program()
     source: Node
-    place: Place
+    memref: MemRef
     program.roots.append(node)
     for source in node.inputs:
-        if not has_place(program, source):
+        if not has_memref(program, source):
             strides: tuple = row_major(source.shape) if source.strides is None else source.strides
-            place = program.new_value(source, strides)
-            program.add_external(place.value)
+            memref = program.new_value(source, strides)
+            program.add_external(memref.value)
             if source.external_refs > 0:
                 program.viewed.add(source)
-    place = program.new_value(node, row_major(node.shape))
-    place.value.kept = True
+    memref = program.new_value(node, row_major(node.shape))
+    memref.value.kept = True
     program.kept.add(node)
     program.order.append(node)
     program.connect(node)
     kernel: Kernel = kernel_of(node)
     program.kernels.append(kernel)
-    place.value.kernel = kernel
-    place.value.stored = True
+    memref.value.kernel = kernel
+    memref.value.stored = True
     if kernel.kind == _elementwise:
         prepare(program, kernel)
     return program

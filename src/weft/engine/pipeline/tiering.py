@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import find
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
-from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, place_of
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, memref_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
@@ -85,7 +85,7 @@ def _take_apart(program: Program, novel: list) -> cython.void:
             continue
         for node in kernel.nodes:
             piece = _single(node)
-            place_of(program, node).value.kernel = piece
+            memref_of(program, node).value.kernel = piece
             kernels.append(piece)
             pieces.append(piece)
     program.kernels = kernels

@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     maker,
     region,
@@ -79,54 +79,54 @@ def decide(
     """What becomes of the nodes that have run: (node, slot, byte offset in the slot, strides) of each that keeps its
     value; the others are appended to `gone`."""
     node: Node
-    place: Place
+    memref: MemRef
     root: Node
     complete: cython.bint = finished >= len(program.kernels)
     commits: list[Commit] = []
     number: cython.Py_ssize_t
-    for number in range(len(program.placed)):
-        node = program.placed[number]
+    for number in range(len(program.numbered)):
+        node = program.numbered[number]
         if node.state != PENDING:
             continue
-        place = program.places[number]
+        memref = program.memrefs[number]
         if program.again is not None and not complete:
-            place = _remaining(program, place)
-        root = place.root
-        if failed and fail(node, place, failed):
+            memref = _remaining(program, memref)
+        root = memref.root
+        if failed and fail(node, memref, failed):
             continue
-        if root.state != DONE and not _ran(place, finished):
+        if root.state != DONE and not _ran(memref, finished):
             continue
-        if place.value.slot >= 0 and (
-            place.value.kept
+        if memref.value.slot >= 0 and (
+            memref.value.kept
             or (root.state == DONE and node.external_refs > 0)
-            or (not complete and place.value.last_use >= finished)
+            or (not complete and memref.value.last_use >= finished)
         ):
-            dense: cython.bint = equal(place.strides, row_major(node.shape))
-            offset: cython.longlong = place.offset * root.dtype.itemsize
-            commits.append((node, place.value.slot, offset, None if dense else place.strides))
+            dense: cython.bint = equal(memref.strides, row_major(node.shape))
+            offset: cython.longlong = memref.offset * root.dtype.itemsize
+            commits.append((node, memref.value.slot, offset, None if dense else memref.strides))
         else:
             gone.append(node)
     return commits
 
 
 @cython.cfunc
-def _remaining(program: Program, place: Place) -> Place:
+def _remaining(program: Program, memref: MemRef) -> MemRef:
     """Where what has not run finds a value: at its twin, where that is computed again."""
-    twin: Place = program.again.get(place.root)
-    return place if twin is None else region(twin, place.offset, place.strides, place.shape)
+    twin: MemRef = program.again.get(memref.root)
+    return memref if twin is None else region(twin, memref.offset, memref.strides, memref.shape)
 
 
 @cython.cfunc
-def fail(node: Node, place: Place, failed: dict[Any, Any]) -> cython.bint:
+def fail(node: Node, memref: MemRef, failed: dict[Any, Any]) -> cython.bint:
     """Fail a node that lies in what has failed; whether it does. The other rows of a batch are as they should be."""
     from weft.engine.runtime.error_propagation import FailedRows, failure_of
 
-    failure = failed.get(place.root)
-    if node is place.root and isinstance(failure, FailedRows):
+    failure = failed.get(memref.root)
+    if node is memref.root and isinstance(failure, FailedRows):
         node.error = failure
         _tally.failures += 1
         return False
-    error = None if failure is None else failure_of(node, place, failure)
+    error = None if failure is None else failure_of(node, memref, failure)
     if error is None:
         return False
     note_failure(node, error)
@@ -136,9 +136,9 @@ def fail(node: Node, place: Place, failed: dict[Any, Any]) -> cython.bint:
 
 
 @cython.cfunc
-def _ran(place: Place, finished: cython.Py_ssize_t) -> cython.bint:
+def _ran(memref: MemRef, finished: cython.Py_ssize_t) -> cython.bint:
     """Whether the kernel of a value has run; a reshape that products have read through has none, and stays."""
-    kernel: Kernel = maker(place)
+    kernel: Kernel = maker(memref)
     return kernel is not None and kernel.position < finished
 
 

@@ -36,9 +36,9 @@ def poison(program: Any, memory: Any, run: Any, kernels: list[int]) -> dict[Any,
     """What has failed: the index checks that did not hold, and everything computed from them or from what had failed
     in part before."""
     failed: dict[Any, Failure] = {
-        place.root: place.root.error
-        for place in program.places
-        if place.root.state == DONE and place.root.error is not None
+        memref.root: memref.root.error
+        for memref in program.memrefs
+        if memref.root.state == DONE and memref.root.error is not None
     }
     if not kernels and not failed:
         return failed
@@ -53,11 +53,11 @@ def poison(program: Any, memory: Any, run: Any, kernels: list[int]) -> dict[Any,
     return failed
 
 
-def failure_of(node: Any, place: Any, failure: Failure) -> WeftError | None:
+def failure_of(node: Any, memref: Any, failure: Failure) -> WeftError | None:
     """The error of a value that lies at a place of what has failed, None where it lies beside it."""
     if not isinstance(failure, FailedRows):
         return failure
-    return failure.first_of(_rows_of(place.root, place.offset, node.shape, place.strides))
+    return failure.first_of(_rows_of(memref.root, memref.offset, node.shape, memref.strides))
 
 
 def failure_by_rows(node: Any, source: Any) -> WeftError | None:
@@ -93,32 +93,32 @@ def _inherited(node: Any, program: Any, failed: dict[Any, Failure]) -> Iterator[
     """What a node's operands hand down."""
     flags = batched_operands(node)
     for number, source in enumerate(node.inputs):
-        place = program.place(source)
-        failure = failed.get(place.root)
+        memref = program.memref(source)
+        failure = failed.get(memref.root)
         if failure is None:
             continue
         if node.op.kind == ROWS:
-            yield _gathered(node, number, place, failure)
+            yield _gathered(node, number, memref, failure)
         elif flags is not None and flags[number] and isinstance(failure, FailedRows):
-            yield _row_by_row(node, source, place, failure)
+            yield _row_by_row(node, source, memref, failure)
         else:
-            error = failure_of(source, place, failure)
+            error = failure_of(source, memref, failure)
             if error is not None:
                 yield error
 
 
-def _row_by_row(node: Any, source: Any, place: Any, failure: FailedRows) -> FailedRows:
+def _row_by_row(node: Any, source: Any, memref: Any, failure: FailedRows) -> FailedRows:
     """Examples of a batch fail with their own operand."""
     found = FailedRows()
     axis = rows_along(node) + len(source.shape) - len(node.shape)
     for row in range(node.info[1]):
-        error = _failure_of_row(source, row, place, failure, max(axis, 0))
+        error = _failure_of_row(source, row, memref, failure, max(axis, 0))
         if error is not None:
             found[row] = error
     return found
 
 
-def _gathered(node: Any, number: int, place: Any, failure: Failure) -> FailedRows:
+def _gathered(node: Any, number: int, memref: Any, failure: Failure) -> FailedRows:
     """Gathered rows fail with those that they are made of."""
     numbers, rows, offsets = node.payload
     source = node.inputs[number]
@@ -128,21 +128,21 @@ def _gathered(node: Any, number: int, place: Any, failure: Failure) -> FailedRow
         for entry in entries:
             if numbers[entry] != number:
                 continue
-            error = _failure_of_row(source, rows[entry], place, failure)
+            error = _failure_of_row(source, rows[entry], memref, failure)
             if error is not None:
                 found.setdefault(row, error)
     return found
 
 
 def _failure_of_row(
-    source: Any, row: int, place: Any, failure: Failure, axis: int = 0
+    source: Any, row: int, memref: Any, failure: Failure, axis: int = 0
 ) -> WeftError | None:
     """The error of one row of a value along a dimension, or of all of it (row -1)."""
     if row < 0 or not isinstance(failure, FailedRows):
-        return failure_of(source, place, failure)
-    start = place.offset + row * place.strides[axis]
-    shape, strides = source.shape[axis + 1 :], place.strides[axis + 1 :]
-    return failure.first_of(_rows_of(place.root, start, shape, strides))
+        return failure_of(source, memref, failure)
+    start = memref.offset + row * memref.strides[axis]
+    shape, strides = source.shape[axis + 1 :], memref.strides[axis + 1 :]
+    return failure.first_of(_rows_of(memref.root, start, shape, strides))
 
 
 def _rows_of(root: Any, offset: int, shape: Any, strides: Any) -> range:
@@ -193,18 +193,18 @@ def _outside(name: str, values: Any, size: int, axis: int, wraps: bool, where: A
 
 def value_in(node: Any, program: Any, memory: Any, run: Any) -> np.ndarray[Any, Any]:
     """A copy of a value that a program holds in a slot it keeps."""
-    place = program.place(node)
-    slot = place.value.slot
-    if place.root.op is SCALAR_OP:
-        return np.full(node.shape, place.root.params, np.int64)
+    memref = program.memref(node)
+    slot = memref.value.slot
+    if memref.root.op is SCALAR_OP:
+        return np.full(node.shape, memref.root.params, np.int64)
     buffer = run.buffers[slot]
     memory_of_slot = np.frombuffer(buffer, np.uint8)
-    start = run.addresses[slot] - buffer.address + place.offset * place.root.dtype.itemsize
+    start = run.addresses[slot] - buffer.address + memref.offset * memref.root.dtype.itemsize
     array = np.ndarray(
         node.shape,
         node.dtype.numpy,
         memory_of_slot,
         start,
-        [stride * node.dtype.itemsize for stride in place.strides],
+        [stride * node.dtype.itemsize for stride in memref.strides],
     )
     return array.copy()

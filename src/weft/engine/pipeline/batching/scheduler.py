@@ -184,7 +184,7 @@ class Agenda:
         if place < len(self.nodes) and self.nodes[place] is source:
             return place
         if source.quotient is not None and source.state == PENDING:
-            return self.place_of(source.quotient)
+            return self.position_of(source.quotient)
         return -1
 
     @cython.cfunc
@@ -223,7 +223,7 @@ class Agenda:
         """Note that a node waits for an operand, unless that is computed already."""
         if source is None or source.state != PENDING:
             return
-        place: cython.longlong = self.place_of(source)
+        place: cython.longlong = self.position_of(source)
         if place < 0:
             if again:
                 self.later.append((position, source))
@@ -494,7 +494,7 @@ class Agenda:
             return False
         if source.quotient is not None:
             return True
-        place: cython.longlong = self.place_of(source)
+        place: cython.longlong = self.position_of(source)
         return place >= 0 and self.joined[place]
 
     @cython.cfunc

@@ -23,12 +23,12 @@ from cython.cimports.weft.engine.pipeline.fusion.regions import most_nodes
 from cython.cimports.weft.engine.pipeline.fusion.rematerialization import copy_of
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     Value,
     maker,
     operand,
-    place_of,
+    memref_of,
     row_major,
 )
 
@@ -57,7 +57,7 @@ def make_twins(program: Program) -> cython.void:
     for kernel in program.kernels:
         left: cython.Py_ssize_t = len(kernel.stores)
         for node in kernel.stores:
-            if left < 2 or place_of(program, node).value not in candidates:
+            if left < 2 or memref_of(program, node).value not in candidates:
                 continue
             chain: list = _chain(program, kernel, node)
             if chain is None:
@@ -88,7 +88,7 @@ def _candidates(program: Program) -> set:
             if node.external_refs > 0 or node.numel * node.dtype.itemsize < least or node in program.kept:
                 continue
             if cost_of(costs, node) <= costs.store:
-                found.add(place_of(program, node).value)
+                found.add(memref_of(program, node).value)
     return found
 
 
@@ -97,9 +97,9 @@ def _other_uses(program: Program, kernel: Kernel, node: Node, uses: dict) -> lis
     """The uses of a value in other kernels; none where one of them may not compute it."""
     found: list = []
     use: Use
-    for use in uses.get(place_of(program, node).value, ()):
-        place: Place = operand(program, use.node, use.number)
-        if use.kernel.staged or not reads_elements(use.kernel, place):
+    for use in uses.get(memref_of(program, node).value, ()):
+        memref: MemRef = operand(program, use.node, use.number)
+        if use.kernel.staged or not reads_elements(use.kernel, memref):
             return []
         if use.kernel is not kernel:
             found.append(use)
@@ -124,17 +124,17 @@ def _chain(program: Program, kernel: Kernel, node: Node) -> list | None:
             return None
         cost += cost_of(costs, one)
         for number in range(len(one.inputs)):
-            place: Place = operand(program, one, number)
-            stored: cython.bint = place.value.kernel is None or place.value.stored
-            if place.root.numel * ratio <= node.numel and stored:
+            memref: MemRef = operand(program, one, number)
+            stored: cython.bint = memref.value.kernel is None or memref.value.stored
+            if memref.root.numel * ratio <= node.numel and stored:
                 continue
-            if not stored and reads_elements(kernel, place):
+            if not stored and reads_elements(kernel, memref):
                 cost -= costs.read
-                if place.root not in chain:
-                    chain.add(place.root)
-                    stack.append(place.root)
-            elif stored and _is_array(place, node) and (array is None or array is place.value):
-                array = place.value
+                if memref.root not in chain:
+                    chain.add(memref.root)
+                    stack.append(memref.root)
+            elif stored and _is_array(memref, node) and (array is None or array is memref.value):
+                array = memref.value
             else:
                 return None
         if cost > costs.store:
@@ -143,12 +143,12 @@ def _chain(program: Program, kernel: Kernel, node: Node) -> list | None:
 
 
 @cython.cfunc
-def _is_array(place: Place, node: Node) -> cython.bint:
+def _is_array(memref: MemRef, node: Node) -> cython.bint:
     """Whether a place is all of a value in memory, in the order of a node that is no smaller."""
-    root: Node = place.root
-    if place.offset != 0 or root.numel != node.numel or root.dtype.itemsize > node.dtype.itemsize:
+    root: Node = memref.root
+    if memref.offset != 0 or root.numel != node.numel or root.dtype.itemsize > node.dtype.itemsize:
         return False
-    return equal(place.shape, node.shape) and equal(place.strides, row_major(node.shape))
+    return equal(memref.shape, node.shape) and equal(memref.strides, row_major(node.shape))
 
 
 @cython.cfunc
@@ -176,9 +176,9 @@ def _give(program: Program, node: Node, chain: list, reads: list, originals: dic
         if use.kernel not in made:
             made[use.kernel] = _twins(program, use.kernel, chain)
             _note(program, use.kernel, made[use.kernel], originals)
-        place: Place = place_of(program, made[use.kernel][node])
+        memref: MemRef = memref_of(program, made[use.kernel][node])
         first: cython.longlong = program.first.words[_number(use.node)]
-        program.operands.words[first + use.number] = _address(place)
+        program.operands.words[first + use.number] = _address(memref)
 
 
 @cython.cfunc
@@ -192,10 +192,10 @@ def _twins(program: Program, kernel: Kernel, chain: list) -> dict:
         program.new_value(twin, row_major(twin.shape)).value.kernel = kernel
         program.first.words[_number(twin)] = program.operands.count
         for number in range(len(node.inputs)):
-            place: Place = operand(program, node, number)
-            if place.root in twins:
-                place = place_of(program, twins[place.root])
-            put(cython.address(program.operands), _address(place))
+            memref: MemRef = operand(program, node, number)
+            if memref.root in twins:
+                memref = memref_of(program, twins[memref.root])
+            put(cython.address(program.operands), _address(memref))
         twins[node] = twin
     kernel.nodes = list(twins.values()) + kernel.nodes
     return twins
@@ -209,9 +209,9 @@ def _note(program: Program, kernel: Kernel, twins: dict, originals: dict) -> cyt
         program.again = {}
     for node, twin in twins.items():
         original = originals[twin] = originals.get(node, node)
-        before: Place = program.again.get(original)
+        before: MemRef = program.again.get(original)
         if before is None or maker(before).position < kernel.position:
-            program.again[original] = place_of(program, twin)
+            program.again[original] = memref_of(program, twin)
 
 
 @cython.cfunc
@@ -225,6 +225,6 @@ def _number(node: Node) -> cython.Py_ssize_t:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _address(place: Place) -> cython.longlong:
+def _address(memref: MemRef) -> cython.longlong:
     """A place as it stands among operands."""
-    return cython.cast(cython.longlong, cython.cast(cython.p_void, place))
+    return cython.cast(cython.longlong, cython.cast(cython.p_void, memref))

@@ -19,11 +19,11 @@ from cython.cimports.weft.engine.pipeline.fusion.regions import (
 )
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     maker,
     operand,
-    place_of,
+    memref_of,
 )
 
 from weft._build.compiled import require
@@ -79,11 +79,11 @@ def _is_of_sums(program: Program, kernel: Kernel) -> cython.bint:
         if node.op.kind != _reduce and not equal(node.shape, kernel.shape):
             return False
         for number in range(len(node.inputs)):
-            place: Place = operand(program, node, number)
+            memref: MemRef = operand(program, node, number)
             if (
-                len(place.strides) == rank
-                and place.shape[rank - 1] > 1
-                and place.strides[rank - 1] > 1
+                len(memref.strides) == rank
+                and memref.shape[rank - 1] > 1
+                and memref.strides[rank - 1] > 1
             ):
                 return False
     return True
@@ -98,12 +98,12 @@ def _hosts(program: Program, kernel: Kernel, most: cython.int) -> list:
     number: cython.Py_ssize_t
     for node in kernel.nodes:
         for number in range(len(node.inputs)):
-            place: Place = operand(program, node, number)
-            other = maker(place)
+            memref: MemRef = operand(program, node, number)
+            other = maker(memref)
             if other is None or not other.staged or not equal(other.shape, kernel.shape):
                 continue
-            if place.value.reader is kernel and place.root.external_refs == 0 and not place.value.kept:
-                saved.setdefault(other, set()).add(place.root)
+            if memref.value.reader is kernel and memref.root.external_refs == 0 and not memref.value.kept:
+                saved.setdefault(other, set()).add(memref.root)
     tuning: Fusion = program.device.tuning.fusion
     return [
         other
@@ -133,13 +133,13 @@ def _may_join(program: Program, kernel: Kernel, host: Kernel) -> cython.bint:
     below: Kernel
     for node in kernel.nodes:
         for number in range(len(node.inputs)):
-            place: Place = operand(program, node, number)
-            below = maker(place)
+            memref: MemRef = operand(program, node, number)
+            below = maker(memref)
             if below is None or below is kernel or below.position < host.position:
                 continue
-            if below is not host or not place.whole or not equal(place.shape, kernel.shape):
+            if below is not host or not memref.whole or not equal(memref.shape, kernel.shape):
                 return False
-            if not equal(place.root.shape, kernel.shape):
+            if not equal(memref.root.shape, kernel.shape):
                 return False
     return True
 
@@ -150,5 +150,5 @@ def _join(program: Program, kernel: Kernel, host: Kernel) -> cython.void:
     host.nodes = host.nodes + kernel.nodes
     kernel.merged = host
     for node in kernel.nodes:
-        place_of(program, node).value.kernel = host
+        memref_of(program, node).value.kernel = host
     cython.cast(list, program.kernels).remove(kernel)

@@ -1,5 +1,5 @@
 from weft.engine.ir.node cimport Node
-from weft.engine.pipeline.program_ir cimport Kernel, Place, Program
+from weft.engine.pipeline.program_ir cimport Kernel, MemRef, Program
 
 cdef class Use:
     cdef readonly Kernel kernel
@@ -8,4 +8,4 @@ cdef class Use:
 
 cpdef void mark_uses(Program program)
 cdef dict uses_of(Program program, object wanted)
-cdef bint reads_elements(Kernel kernel, Place place)
+cdef bint reads_elements(Kernel kernel, MemRef memref)

@@ -13,12 +13,12 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fusion.regions import lies_within
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     Value,
     maker,
     operand,
-    place_of,
+    memref_of,
 )
 
 from weft._build.compiled import require
@@ -56,30 +56,30 @@ def mark_uses(program: Program) -> cython.void:
         kernel.position = index
         kernel.stores = []
         for node in kernel.nodes:
-            if place_of(program, node).value.stored:
+            if memref_of(program, node).value.stored:
                 kernel.stores.append(node)
 
 
 @cython.cfunc
 @cython.inline
-def _mark(kernel: Kernel, place: Place) -> cython.void:
+def _mark(kernel: Kernel, memref: MemRef) -> cython.void:
     """That a kernel reads a place."""
-    value: Value = place.value
+    value: Value = memref.value
     if value.kernel is None or (value.stored and value.read and value.reader is None):
         return
-    own: cython.bint = kernel.kind == _elementwise and maker(place) is kernel
-    fits: cython.bint = reads_elements(kernel, place)
+    own: cython.bint = kernel.kind == _elementwise and maker(memref) is kernel
+    fits: cython.bint = reads_elements(kernel, memref)
     if own and fits:
         return
-    value.stored = value.stored or not own or not lies_within(kernel, place)
+    value.stored = value.stored or not own or not lies_within(kernel, memref)
     value.reader = kernel if fits and (not value.read or value.reader is kernel) else None
     value.read = True
 
 
 @cython.cfunc
-def reads_elements(kernel: Kernel, place: Place) -> cython.bint:
+def reads_elements(kernel: Kernel, memref: MemRef) -> cython.bint:
     """Whether a kernel reads all of a value, element by element of its own space."""
-    return kernel.kind == _elementwise and place.whole and equal(place.shape, kernel.shape)
+    return kernel.kind == _elementwise and memref.whole and equal(memref.shape, kernel.shape)
 
 
 @cython.cfunc

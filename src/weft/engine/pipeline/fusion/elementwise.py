@@ -10,7 +10,7 @@ from cython.cimports.weft.engine.pipeline.fusion.regions import (
     raise_kernel,
     reads_inside,
 )
-from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, maker, operand
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, MemRef, Program, maker, operand
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE
@@ -29,12 +29,12 @@ def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
     candidates: list = []
     number: cython.Py_ssize_t
     for number in range(len(node.inputs)):
-        place: Place = operand(program, node, number)
-        kernel: Kernel = maker(place)
+        memref: MemRef = operand(program, node, number)
+        kernel: Kernel = maker(memref)
         if kernel is None:
             continue
-        first: cython.bint = program.twins is not None and _is_first_twin(program, node, place.root)
-        if not first and reads_inside(program, kernel, node, place):
+        first: cython.bint = program.twins is not None and _is_first_twin(program, node, memref.root)
+        if not first and reads_inside(program, kernel, node, memref):
             if kernel not in candidates:
                 candidates.append(kernel)
         elif kernel.position > floor:

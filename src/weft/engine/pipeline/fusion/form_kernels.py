@@ -22,10 +22,10 @@ from cython.cimports.weft.engine.pipeline.fusion.regions import (
 )
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     operand,
-    place_of,
+    memref_of,
 )
 
 from weft._build.compiled import require
@@ -54,7 +54,7 @@ def form_kernels(program: Program) -> cython.void:
             kernel = Kernel(node.op.kind, node.shape)
             append_kernel(kernels, kernel)
         kernel.nodes.append(node)
-        place_of(program, node).value.kernel = kernel
+        memref_of(program, node).value.kernel = kernel
         note_consumers(program, kernel, node)
     program.kernels = [k for k in kernels if k is not None]
     mark_uses(program)
@@ -100,8 +100,8 @@ def verify(program: Program):
     for kernel in program.kernels:
         for node in kernel.nodes:
             for number in range(len(node.inputs)):
-                place: Place = operand(program, node, number)
-                root = place.root
+                memref: MemRef = operand(program, node, number)
+                root = memref.root
                 if root.state != PENDING:
                     continue
                 below = seen[root]
@@ -112,45 +112,45 @@ def verify(program: Program):
                         "fuse", expected=f"{root!r} stored before {kernel!r}", got=repr(below)
                     )
                 if below is kernel:
-                    _verify_own(kernel, node, place, ranks[root] < ranks[node])
+                    _verify_own(kernel, node, memref, ranks[root] < ranks[node])
 
 
 @cython.cfunc
-def _verify_own(kernel: Kernel, node: Node, place: Place, earlier: cython.bint):
+def _verify_own(kernel: Kernel, node: Node, memref: MemRef, earlier: cython.bint):
     """That a node may read a value of its own kernel: one before it, in its own region, finished where it is asked
     for."""
     if not earlier:
         raise VerificationError(
             "fuse",
-            expected=f"{kernel!r} computes {place.root!r} before it reads it",
+            expected=f"{kernel!r} computes {memref.root!r} before it reads it",
             got=f"{node!r} before that",
         )
-    if not lies_within(kernel, place):
+    if not lies_within(kernel, memref):
         raise VerificationError(
             "fuse",
-            expected=f"{kernel!r} reads its own {place.root!r} element by element",
+            expected=f"{kernel!r} reads its own {memref.root!r} element by element",
             got=f"{node!r} reads another region of it",
         )
-    if not _is_finished(kernel, node, place):
+    if not _is_finished(kernel, node, memref):
         raise VerificationError(
             "fuse",
-            expected=f"{kernel!r} reads its own {place.root!r} where that is finished",
+            expected=f"{kernel!r} reads its own {memref.root!r} where that is finished",
             got=f"{node!r} reads it elsewhere",
         )
 
 
 @cython.cfunc
-def _is_finished(kernel: Kernel, node: Node, place: Place) -> cython.bint:
+def _is_finished(kernel: Kernel, node: Node, memref: MemRef) -> cython.bint:
     """Whether a value of the same kernel is there where a node is computed: in its body, behind its reductions, or in
     a later phase of its rows."""
     behind: cython.bint = in_epilogue(kernel, node)
-    if not is_row_value(kernel, place.root):
-        return place.shape == kernel.shape and not behind
+    if not is_row_value(kernel, memref.root):
+        return memref.shape == kernel.shape and not behind
     if behind:
-        return place.shape == node.shape
+        return memref.shape == node.shape
     if node.op.kind == _reduce:
         return False
-    return kernel.staged and by_row(kernel, place)
+    return kernel.staged and by_row(kernel, memref)
 
 
 def text(program: Program):

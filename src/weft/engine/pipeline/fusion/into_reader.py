@@ -13,12 +13,12 @@ from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value, most_nodes
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     Value,
     maker,
     operand,
-    place_of,
+    memref_of,
 )
 
 from weft._build.compiled import require
@@ -53,7 +53,7 @@ def _may_give(program: Program, kernel: Kernel) -> cython.bint:
     """Whether one other kernel alone reads something that a kernel stores, and could compute."""
     node: Node
     for node in kernel.stores:
-        if place_of(program, node).value.reader is not None and _may_move(program, kernel, node):
+        if memref_of(program, node).value.reader is not None and _may_move(program, kernel, node):
             return True
     return False
 
@@ -70,9 +70,9 @@ def _by_reader(program: Program, kernel: Kernel) -> dict:
         if reader is not None:
             into[node] = reader
         for number in range(len(node.inputs)):
-            place: Place = operand(program, node, number)
-            if users.setdefault(place.root, reader) is not reader:
-                users[place.root] = None
+            memref: MemRef = operand(program, node, number)
+            if users.setdefault(memref.root, reader) is not reader:
+                users[memref.root] = None
     while into and _give_up(program, kernel, into):
         pass
     found: dict = {}
@@ -87,7 +87,7 @@ def _needed_by(program: Program, kernel: Kernel, node: Node, users: dict) -> Ker
     """The one later kernel that needs an elementwise node, itself or for what goes there; else None."""
     if not _may_move(program, kernel, node):
         return None
-    value: Value = place_of(program, node).value
+    value: Value = memref_of(program, node).value
     if not value.stored:
         return users.get(node)
     return value.reader if users.get(node, value.reader) is value.reader else None
@@ -115,9 +115,9 @@ def _give_up(program: Program, kernel: Kernel, into: dict) -> cython.bint:
         if node in into:
             continue
         for number in range(len(node.inputs)):
-            place: Place = operand(program, node, number)
-            if place.root in into and maker(place) is kernel:
-                del into[place.root]
+            memref: MemRef = operand(program, node, number)
+            if memref.root in into and maker(memref) is kernel:
+                del into[memref.root]
                 changed = True
     return changed
 
@@ -127,10 +127,10 @@ def _needs_what_stays(program: Program, kernel: Kernel, node: Node, into: dict) 
     """Whether a node reads a value of its kernel that stays, and is in no memory."""
     number: cython.Py_ssize_t
     for number in range(len(node.inputs)):
-        place: Place = operand(program, node, number)
-        if place.value.stored or place.root in into or maker(place) is not kernel:
+        memref: MemRef = operand(program, node, number)
+        if memref.value.stored or memref.root in into or maker(memref) is not kernel:
             continue
-        if not is_row_value(kernel, place.root):
+        if not is_row_value(kernel, memref.root):
             return True
     return False
 
@@ -146,7 +146,7 @@ def _pays(
     saved: cython.Py_ssize_t = 0  # neither written nor read
     more: set = set()
     for node in nodes:
-        saved += 2 * place_of(program, node).value.stored
+        saved += 2 * memref_of(program, node).value.stored
         _note_roots(program, node, more)
     more.difference_update(nodes)
     if len(more) <= saved:
@@ -162,9 +162,9 @@ def _note_roots(program: Program, node: Node, found: set) -> cython.void:
     """The values that a node reads, without single elements."""
     number: cython.Py_ssize_t
     for number in range(len(node.inputs)):
-        place: Place = operand(program, node, number)
-        if place.root.numel > 1:
-            found.add(place.root)
+        memref: MemRef = operand(program, node, number)
+        if memref.root.numel > 1:
+            found.add(memref.root)
 
 
 @cython.cfunc
@@ -173,5 +173,5 @@ def _move(program: Program, kernel: Kernel, reader: Kernel, nodes: list) -> cyth
     kernel.nodes = [node for node in kernel.nodes if node not in moving]
     reader.nodes = nodes + reader.nodes
     for node in nodes:
-        value: Value = place_of(program, node).value
+        value: Value = memref_of(program, node).value
         value.kernel, value.stored = reader, False

@@ -14,7 +14,7 @@ from cython.cimports.weft.engine.pipeline.fusion.regions import (
     raise_kernel,
     room,
 )
-from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, maker, operand
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, MemRef, Program, maker, operand
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
@@ -28,24 +28,24 @@ _reduce = cython.declare(cython.int, REDUCE)
 @cython.cfunc
 def join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
     """The kernel that computes the operand, where that is one elementwise space without another reduction."""
-    place: Place = operand(program, node, 0)
-    shape: tuple = place.shape
+    memref: MemRef = operand(program, node, 0)
+    shape: tuple = memref.shape
     axes: tuple = node.params[0]
-    kernel: Kernel = maker(place) if place.whole else None
+    kernel: Kernel = maker(memref) if memref.whole else None
     if kernel is not None:
         if not (
             kernel.open
             and equal(kernel.shape, shape)
             and room(program, kernel) > 0
-            and place.root.op.kind != _reduce
-            and not in_epilogue(kernel, place.root)
+            and memref.root.op.kind != _reduce
+            and not in_epilogue(kernel, memref.root)
             and (
                 kernel.axes is None or (kernel.axes == axes and kernel.reduced_shape == node.shape)
             )
         ):
             kernel = None
         if kernel is None:
-            kernel = _sibling(program, kernels, node, maker(place))
+            kernel = _sibling(program, kernels, node, maker(memref))
         elif kernel.axes is None:
             kernel = _beside(program, kernels, node, kernel)
     if kernel is None:
@@ -127,11 +127,11 @@ def _shares(program: Program, one: Kernel, other: Kernel) -> cython.bint:
     for kernel in (one, other):
         for node in kernel.nodes:
             for number in range(len(cython.cast(Node, node).inputs)):
-                place: Place = operand(program, node, number)
-                if 2 * place.root.numel < size or maker(place) is kernel:
+                memref: MemRef = operand(program, node, number)
+                if 2 * memref.root.numel < size or maker(memref) is kernel:
                     continue
                 if kernel is one:
-                    read.add(place.root)
-                elif place.root in read:
+                    read.add(memref.root)
+                elif memref.root in read:
                     return True
     return False

@@ -1,5 +1,5 @@
 from weft.engine.ir.node cimport Node
-from weft.engine.pipeline.program_ir cimport Kernel, Place, Program
+from weft.engine.pipeline.program_ir cimport Kernel, MemRef, Program
 
 cdef int most_nodes(Program program)
 cdef int most_row_nodes(Program program)
@@ -9,12 +9,12 @@ cdef Kernel find(Program program, Node node)
 cdef bint is_over_rows(Kernel kernel, Node node)
 cdef bint is_row_value(Kernel kernel, Node root)
 cdef bint in_epilogue(Kernel kernel, Node node)
-cdef bint by_row(Kernel kernel, Place place)
-cdef bint reads_inside(Program program, Kernel kernel, Node node, Place place)
+cdef bint by_row(Kernel kernel, MemRef memref)
+cdef bint reads_inside(Program program, Kernel kernel, Node node, MemRef memref)
 cdef bint goes_on(Program program, Kernel kernel, Node node)
 cdef bint may_be_staged(Program program, Kernel kernel)
 cdef bint accepts(Program program, Kernel kernel, Node node, Node root)
 cdef bint merge(Program program, list kernels, Kernel early, Kernel late)
 cdef bint raise_kernel(Program program, list kernels, Kernel early, Kernel late)
 cdef void note_consumers(Program program, Kernel kernel, Node node)
-cdef bint lies_within(Kernel kernel, Place place)
+cdef bint lies_within(Kernel kernel, MemRef memref)

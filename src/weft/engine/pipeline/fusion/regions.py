@@ -12,11 +12,11 @@ from cython.cimports.weft.engine.devices.tuning import Fusion
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     maker,
     operand,
-    place_of,
+    memref_of,
     row_major,
 )
 
@@ -60,7 +60,7 @@ def most_row_nodes(program: Program) -> cython.int:
 @cython.cfunc
 def find(program: Program, node: Node) -> Kernel:
     """The kernel that computes a node, through merges; None for a value that exists."""
-    return maker(place_of(program, node))
+    return maker(memref_of(program, node))
 
 
 @cython.cfunc
@@ -92,37 +92,37 @@ def in_epilogue(kernel: Kernel, node: Node) -> cython.bint:
 
 
 @cython.cfunc
-def by_row(kernel: Kernel, place: Place) -> cython.bint:
+def by_row(kernel: Kernel, memref: MemRef) -> cython.bint:
     """Whether a region of a value of the reduced space is that value for each element of its row."""
-    shape: tuple = place.shape
+    shape: tuple = memref.shape
     rank: cython.Py_ssize_t = len(kernel.shape)
-    if place.offset != 0 or len(shape) != rank or place.root.shape != kernel.reduced_shape:
+    if memref.offset != 0 or len(shape) != rank or memref.root.shape != kernel.reduced_shape:
         return False
     if kernel.axes != (rank - 1,):
         return False
-    if shape[rank - 1] != 1 and place.strides[rank - 1] != 0:
+    if shape[rank - 1] != 1 and memref.strides[rank - 1] != 0:
         return False
     strides: tuple = row_major(kernel.reduced_shape)
     axis: cython.Py_ssize_t
     for axis in range(rank - 1):
         if shape[axis] != kernel.shape[axis]:
             return False
-        if shape[axis] != 1 and place.strides[axis] != strides[axis]:
+        if shape[axis] != 1 and memref.strides[axis] != strides[axis]:
             return False
     return True
 
 
 @cython.cfunc
-def reads_inside(program: Program, kernel: Kernel, node: Node, place: Place) -> cython.bint:
+def reads_inside(program: Program, kernel: Kernel, node: Node, memref: MemRef) -> cython.bint:
     """Whether an elementwise node may read an input within the kernel that computes it."""
-    if place.whole and equal(place.shape, node.shape):
-        return accepts(program, kernel, node, place.root)
+    if memref.whole and equal(memref.shape, node.shape):
+        return accepts(program, kernel, node, memref.root)
     return (
         kernel.open
         and room(program, kernel) > 0
         and kernel.shape == node.shape
-        and is_row_value(kernel, place.root)
-        and by_row(kernel, place)
+        and is_row_value(kernel, memref.root)
+        and by_row(kernel, memref)
         and (kernel.staged or may_be_staged(program, kernel))
     )
 
@@ -134,8 +134,8 @@ def goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
     if not equal(node.shape, kernel.shape):
         return False
     for number in range(len(node.inputs)):
-        place: Place = operand(program, node, number)
-        if maker(place) is kernel and is_row_value(kernel, place.root):
+        memref: MemRef = operand(program, node, number)
+        if maker(memref) is kernel and is_row_value(kernel, memref.root):
             return True
     return False
 
@@ -159,11 +159,11 @@ def may_be_staged(program: Program, kernel: Kernel) -> cython.bint:
     number: cython.Py_ssize_t
     for node in kernel.nodes:
         for number in range(len(node.inputs)):
-            place: Place = operand(program, node, number)
+            memref: MemRef = operand(program, node, number)
             if (
-                len(place.strides) == rank
-                and place.strides[rank - 1] > 1
-                and place.shape[rank - 1] > 1
+                len(memref.strides) == rank
+                and memref.strides[rank - 1] > 1
+                and memref.shape[rank - 1] > 1
             ):
                 return False
     return True
@@ -217,11 +217,11 @@ def raise_kernel(program: Program, kernels: list, early: Kernel, late: Kernel) -
     number: cython.Py_ssize_t
     for node in late.nodes:
         for number in range(len(node.inputs)):
-            place: Place = operand(program, node, number)
-            below: Kernel = maker(place)
+            memref: MemRef = operand(program, node, number)
+            below: Kernel = maker(memref)
             if below is None or below is late or below.position < early.position:
                 continue
-            if below is not early or not reads_inside(program, early, node, place):
+            if below is not early or not reads_inside(program, early, node, memref):
                 return False
     early.nodes = early.nodes + late.nodes
     early.first_consumer = min(early.first_consumer, late.first_consumer)
@@ -240,13 +240,13 @@ def raise_kernel(program: Program, kernels: list, early: Kernel, late: Kernel) -
 def note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void:
     number: cython.Py_ssize_t
     for number in range(len(node.inputs)):
-        place: Place = operand(program, node, number)
-        below: Kernel = maker(place)
+        memref: MemRef = operand(program, node, number)
+        below: Kernel = maker(memref)
         if below is None or below is kernel:
             continue
         below.first_consumer = min(below.first_consumer, kernel.position)
         below.last_consumer = max(below.last_consumer, kernel.position)
-        if not place.whole or not equal(place.shape, node.shape):
+        if not memref.whole or not equal(memref.shape, node.shape):
             below.first_indirect = min(below.first_indirect, kernel.position)
     if kernel.axes is not None and node.op.kind != _reduce and node.shape != kernel.shape:
         if kernel.extra is None:
@@ -255,8 +255,8 @@ def note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void:
 
 
 @cython.cfunc
-def lies_within(kernel: Kernel, place: Place) -> cython.bint:
+def lies_within(kernel: Kernel, memref: MemRef) -> cython.bint:
     """Whether a kernel's own value is read element by element, or row by row."""
-    if place.whole:
+    if memref.whole:
         return True
-    return kernel.staged and is_row_value(kernel, place.root) and by_row(kernel, place)
+    return kernel.staged and is_row_value(kernel, memref.root) and by_row(kernel, memref)

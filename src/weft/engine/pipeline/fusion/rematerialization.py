@@ -17,11 +17,11 @@ from cython.cimports.weft.engine.pipeline.fusion.into_reader import sink
 from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value, most_nodes
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     Value,
     maker,
-    place_of,
+    memref_of,
     region,
     row_major,
 )
@@ -98,7 +98,7 @@ class Uses:
     @cython.cfunc
     def of(self, root: Node) -> list:
         """The uses of a value in the order of kernels."""
-        return self.readers.get(place_of(self.program, root).value, [])
+        return self.readers.get(memref_of(self.program, root).value, [])
 
     @cython.cfunc
     def last(self, root: Node) -> cython.Py_ssize_t:
@@ -219,13 +219,13 @@ def _chain(
     stack: list = list(choice.again)
     while stack:
         for source in stack.pop().inputs:
-            place: Place = place_of(program, source)
-            root = place.root
+            memref: MemRef = memref_of(program, source)
+            root = memref.root
             if root.state == DONE or root in chain:
                 continue
-            inside: cython.bint = maker(place) is kernel and _is_cheap(kernel, root)
+            inside: cython.bint = maker(memref) is kernel and _is_cheap(kernel, root)
             held: cython.bint = root in kernel.stores and uses.last(root) >= first
-            if inside and not held and place.whole:
+            if inside and not held and memref.whole:
                 chain.add(root)
                 stack.append(root)
             else:
@@ -281,7 +281,7 @@ def _twins_of(program: Program, choice: Choice) -> dict:
 
 @cython.cfunc
 def _root(program: Program, node: Node) -> Node:
-    return place_of(program, node).root
+    return memref_of(program, node).root
 
 
 @cython.cfunc
@@ -313,16 +313,16 @@ def _with_twins(program: Program, reader: Node, twins: dict) -> Node:
     """A copy of a reader that reads twins, where the originals were."""
     inputs: list = []
     for source in reader.inputs:
-        place: Place = place_of(program, source)
-        twin: Node = twins.get(place.root)
+        memref: MemRef = memref_of(program, source)
+        twin: Node = twins.get(memref.root)
         if twin is None:
             inputs.append(source)
-        elif source is place.root:
+        elif source is memref.root:
             inputs.append(twin)
         else:
             view: Node = copy_of(source, source.inputs)
-            own: Place = place_of(program, twin)
-            program.set_place(view, region(own, place.offset, place.strides, place.shape))
+            own: MemRef = memref_of(program, twin)
+            program.set_memref(view, region(own, memref.offset, memref.strides, memref.shape))
             inputs.append(view)
     return copy_of(reader, tuple(inputs))
 
@@ -332,15 +332,15 @@ def _replace(program: Program, instead: dict) -> cython.void:
     """Let nodes stand for others in all places."""
     node: Node
     value: Value
-    place: Place
+    memref: MemRef
     for value in program.values:
         if value.node in instead:
             value.node = instead[value.node]
     for node, copy in instead.items():
-        program.set_place(copy, place_of(program, node))
+        program.set_memref(copy, memref_of(program, node))
         if node in program.kept:
             program.kept.remove(node)
             program.kept.add(copy)
-    for place in program.places:
-        place.root = instead.get(place.root, place.root)
+    for memref in program.memrefs:
+        memref.root = instead.get(memref.root, memref.root)
     program.connect_all()

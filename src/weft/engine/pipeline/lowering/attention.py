@@ -66,7 +66,7 @@ def lower_attention(lowering: Any, node: Any) -> None:
 
 def _read(lowering: Any, source: Any, lead: Shape, dense: int) -> Region:
     """Where an operand lies: strides of the batch, its own first three dimensions, and columns where they have any."""
-    slot, offset, strides = lowering.place_of(source)
+    slot, offset, strides = lowering.region_of(source)
     shape = source.shape
     if strides[len(shape) - dense :] != contiguous_strides(shape)[len(shape) - dense :]:
         slot, offset = contiguous(lowering, source)

@@ -25,7 +25,7 @@ from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
 )
 from cython.cimports.weft.engine.pipeline.lowering.spec_table import look_up, remember
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
-from cython.cimports.weft.engine.pipeline.program_ir import Place, place_of, row_major
+from cython.cimports.weft.engine.pipeline.program_ir import MemRef, memref_of, row_major
 
 from weft._build.compiled import require
 from weft.engine.pipeline.lowering.kernel_encoder import REAL
@@ -115,7 +115,7 @@ def lower_region(lowering: Lowering, node: Node) -> cython.void:
         offset, region = node.params
         copy_base(lowering, node, node.inputs[0])
         target = (slot, offset * size, region)
-        lower_copy(lowering, node.dtype, part.shape, lowering.place_of(part), target)
+        lower_copy(lowering, node.dtype, part.shape, lowering.region_of(part), target)
         return
     start: cython.longlong = 0
     written: cython.longlong = node.numel * size
@@ -123,7 +123,7 @@ def lower_region(lowering: Lowering, node: Node) -> cython.void:
     step: cython.longlong = strides[axis]
     for part in node.inputs:
         target = (slot, start * step * size, strides)
-        _copy(lowering, node.dtype, part.shape, lowering.place_of(part), target, written)
+        _copy(lowering, node.dtype, part.shape, lowering.region_of(part), target, written)
         start += cython.cast(cython.longlong, part.shape[axis])
     lowering.launches = joined([[launch] for launch in lowering.launches])
 
@@ -131,12 +131,12 @@ def lower_region(lowering: Lowering, node: Node) -> cython.void:
 @cython.cfunc
 def copy_base(lowering: Lowering, node: Node, base: Node) -> cython.void:
     """The base where the result is to be, unless it is there."""
-    place: Place = place_of(lowering.program, base)
+    memref: MemRef = memref_of(lowering.program, base)
     slot = value_of(lowering.plan, node).slot
-    if place.root in lowering.plan.in_place and place.value.slot == slot:
+    if memref.root in lowering.plan.in_place and memref.value.slot == slot:
         return
     target = (slot, 0, row_major(node.shape))
-    lower_copy(lowering, node.dtype, node.shape, lowering.place_of(base), target)
+    lower_copy(lowering, node.dtype, node.shape, lowering.region_of(base), target)
 
 
 @cython.cfunc
@@ -147,18 +147,18 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     table: Node = node.inputs[0]
     index: Node = node.inputs[1]
     axis: cython.Py_ssize_t = node.params[0]
-    place: Place = place_of(lowering.program, table)
-    index_place: Place = place_of(lowering.program, index)
+    memref: MemRef = memref_of(lowering.program, table)
+    index_memref: MemRef = memref_of(lowering.program, index)
     rank: cython.Py_ssize_t = len(node.shape)
     strides: tuple
     index_strides: tuple
     if node.op.name == "gather":
-        strides = tuple([0 if i == axis else place.strides[i] for i in range(rank)])
-        index_strides = index_place.strides
+        strides = tuple([0 if i == axis else memref.strides[i] for i in range(rank)])
+        index_strides = index_memref.strides
     else:
         inner: cython.Py_ssize_t = len(index.shape)
-        strides = place.strides[:axis] + (0,) * inner + place.strides[axis + 1 :]
-        index_strides = (0,) * axis + index_place.strides
+        strides = memref.strides[:axis] + (0,) * inner + memref.strides[axis + 1 :]
+        index_strides = (0,) * axis + index_memref.strides
         index_strides += (0,) * (rank - len(index_strides))
     builder: Builder = Builder.__new__(Builder)
     builder.start(node.shape, None)
@@ -170,14 +170,14 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     _set_steps(builder, at, row_major(node.shape))
     collapse([builder])
     words: cython.longlong[8]
-    words[0], words[1] = index_place.value.slot, index_place.offset * index.dtype.itemsize
-    words[2], words[3] = place.value.slot, place.offset * node.dtype.itemsize
+    words[0], words[1] = index_memref.value.slot, index_memref.offset * index.dtype.itemsize
+    words[2], words[3] = memref.value.slot, memref.offset * node.dtype.itemsize
     words[4], words[5] = value_of(lowering.plan, node).slot, 0
     words[6], words[7] = -1, 0
     pointers: Array
     pointers.words = words
     pointers.count = pointers.room = 8
-    step: cython.longlong = place.strides[axis]
+    step: cython.longlong = memref.strides[axis]
     extent: cython.longlong = table.shape[axis]
     _launch_indexed(lowering, builder, cython.address(pointers), step, extent)
 
@@ -245,7 +245,7 @@ def _new_indexed_spec(builder: Builder) -> KernelSpec:
 
 def contiguous(lowering: Lowering, node: Node):
     """(slot, byte offset) of a value in row-major order, copied to a temporary where it is not."""
-    slot, offset, strides = lowering.place_of(node)
+    slot, offset, strides = lowering.region_of(node)
     dense = row_major(node.shape)
     if strides == dense:
         return slot, offset

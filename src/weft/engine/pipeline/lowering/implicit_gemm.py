@@ -25,7 +25,7 @@ def lower_axes(lowering: Any, node: Any) -> None:
     """The launches of a product that has operands with nested strides."""
     from weft.engine.devices.cpu.gemm import launch_axes
 
-    left, right = [lowering.place_of(source) for source in node.inputs]
+    left, right = [lowering.region_of(source) for source in node.inputs]
     shapes = [source.shape for source in node.inputs]
     tuning = lowering.program.device.tuning.products
     form = choose(tuning, node.shape, (shapes[0], left[2]), (shapes[1], right[2]))

@@ -2,7 +2,7 @@ from weft.engine.devices.api cimport Device
 from weft.engine.ir.node cimport Node
 from weft.engine.capi.growable_array cimport Array
 from weft.engine.pipeline.launch_ir cimport KernelSpec
-from weft.engine.pipeline.program_ir cimport Kernel, Place, Program
+from weft.engine.pipeline.program_ir cimport Kernel, MemRef, Program
 
 cdef enum:
     LOAD = -1  # what an instruction does that is not a row's: an operand's value, an operand's offset
@@ -43,8 +43,8 @@ cdef class Builder:
     cdef int epilogue_steps(self, Py_ssize_t at, tuple shape, tuple strides) except -1
     cdef Array* part(self, bint in_epilogue) noexcept
     cdef long long code(self, bint in_epilogue, int what, int dtype, Py_ssize_t operand, Py_ssize_t arity) except -1
-    cdef long long load(self, Place place, bint in_epilogue) except -1
-    cdef long long argument(self, Place place, bint in_epilogue) except -1
+    cdef long long load(self, MemRef memref, bint in_epilogue) except -1
+    cdef long long argument(self, MemRef memref, bint in_epilogue) except -1
     cdef int add(self, Node node) except -1
     cdef int store(self, Node node) except -1
     cdef int name(self, Node node, long long value) except -1

@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
 )
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     operand,
     row_major,
@@ -170,37 +170,37 @@ class Builder:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def load(self, place: Place, in_epilogue: cython.bint) -> cython.longlong:
+    def load(self, memref: MemRef, in_epilogue: cython.bint) -> cython.longlong:
         """The value of an operand that lies in memory."""
         index: cython.Py_ssize_t
         for index in range(len(self.sources)):
-            if self.loaded.words[2 * index] == in_epilogue and same_place(
-                self.sources[index], place
+            if self.loaded.words[2 * index] == in_epilogue and same_memref(
+                self.sources[index], memref
             ):
                 return self.loaded.words[2 * index + 1]
-        dtype: cython.int = place.root.dtype.code
+        dtype: cython.int = memref.root.dtype.code
         number: cython.Py_ssize_t = self.operands.count // REGION
         at = self.region(cython.address(self.operands), dtype, _real, 0, False)
         if in_epilogue:
-            self.epilogue_steps(at, place.shape, place.strides)
+            self.epilogue_steps(at, memref.shape, memref.strides)
         else:
-            self.body_steps(at, place.shape, place.strides)
+            self.body_steps(at, memref.shape, memref.strides)
         value: cython.longlong = self.code(in_epilogue, LOAD, dtype, number, 0)
-        self.sources.append(place)
+        self.sources.append(memref)
         put(cython.address(self.loaded), in_epilogue)
         put(cython.address(self.loaded), value)
         return value
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def argument(self, place: Place, in_epilogue: cython.bint) -> cython.longlong:
+    def argument(self, memref: MemRef, in_epilogue: cython.bint) -> cython.longlong:
         """The value of an operand, made here or loaded."""
-        known: cython.longlong = self.late_value_of(place.root) if in_epilogue else -1
+        known: cython.longlong = self.late_value_of(memref.root) if in_epilogue else -1
         if known < 0:
-            known = self.value_of(place.root)
+            known = self.value_of(memref.root)
         if known >= 0 and (known >> PART != BODY or not in_epilogue):
             return known
-        return self.load(place, in_epilogue)
+        return self.load(memref, in_epilogue)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -307,7 +307,7 @@ def _value_in(values: cython.pointer(Array), node: Node) -> cython.longlong:
 
 @cython.cfunc
 @cython.inline
-def same_place(one: Place, other: Place) -> cython.bint:
+def same_memref(one: MemRef, other: MemRef) -> cython.bint:
     """Whether two places are one region of one value."""
     return one is other or (
         one.root is other.root

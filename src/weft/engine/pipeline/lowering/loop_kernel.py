@@ -31,7 +31,7 @@ from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
 )
 from cython.cimports.weft.engine.pipeline.lowering.spec_table import look_up, remember
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
-from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, MemRef, Program
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
@@ -295,12 +295,12 @@ def put_pointers(
     lowering: Lowering, builder: Builder, pointers: cython.pointer(Array)
 ) -> cython.int:
     """Append where a builder's operands and stores lie."""
-    place: Place
+    memref: MemRef
     node: Node
     reserve(pointers, 2 * (len(builder.sources) + len(builder.targets)) + 2)
-    for place in builder.sources:
-        put(pointers, place.value.slot)
-        put(pointers, place.offset * place.root.dtype.itemsize)
+    for memref in builder.sources:
+        put(pointers, memref.value.slot)
+        put(pointers, memref.offset * memref.root.dtype.itemsize)
     for node in builder.targets:
         put(pointers, value_of(lowering.plan, node).slot)
         put(pointers, 0)

@@ -21,7 +21,7 @@ from cython.cimports.weft.engine.pipeline.lowering.segment_gather import lower_j
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
-    Place,
+    MemRef,
     Program,
     operand,
     row_major,
@@ -97,13 +97,13 @@ def _lower_one(lowering: Lowering, kernel: Kernel) -> cython.void:
 def _lower_reshape(lowering: Lowering, node: Node) -> cython.void:
     """A view that its operand's strides cannot express: a copy in row-major order."""
     source: Node = node.inputs[0]
-    place: Place = operand(lowering.program, node, 0)
-    slot, offset = lowering.pointer(place, source.dtype.itemsize)
+    memref: MemRef = operand(lowering.program, node, 0)
+    slot, offset = lowering.pointer(memref, source.dtype.itemsize)
     lower_copy(
         lowering,
         node.dtype,
         source.shape,
-        (slot, offset, place.strides),
+        (slot, offset, memref.strides),
         (value_of(lowering.plan, node).slot, 0, row_major(source.shape)),
     )
 

@@ -16,7 +16,7 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering, new_launch
 from cython.cimports.weft.engine.pipeline.lowering.matmul import Product
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
-from cython.cimports.weft.engine.pipeline.program_ir import Place, operand, row_major
+from cython.cimports.weft.engine.pipeline.program_ir import MemRef, operand, row_major
 
 from weft._build.compiled import require
 from weft.engine.pipeline.lowering.copy import contiguous
@@ -40,8 +40,8 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
 
         lower_attention(lowering, node)
         return
-    left: Place = operand(lowering.program, node, 0)
-    right: Place = operand(lowering.program, node, 1)
+    left: MemRef = operand(lowering.program, node, 0)
+    right: MemRef = operand(lowering.program, node, 1)
     if _is_nested(left.strides) or _is_nested(right.strides):
         from weft.engine.pipeline.lowering.implicit_gemm import lower_axes
 
@@ -68,7 +68,7 @@ def _is_nested(strides: tuple) -> cython.bint:
 
 @cython.cfunc
 def _lower_product(
-    lowering: Lowering, node: Node, left: Place, right: Place, dims: cython.pointer(Array)
+    lowering: Lowering, node: Node, left: MemRef, right: MemRef, dims: cython.pointer(Array)
 ) -> cython.void:
     """A product as it is written."""
     product: Product
@@ -85,7 +85,7 @@ def _lower_product(
 
 @cython.cfunc
 def _lower_linear(
-    lowering: Lowering, node: Node, left: Place, right: Place, dims: cython.pointer(Array)
+    lowering: Lowering, node: Node, left: MemRef, right: MemRef, dims: cython.pointer(Array)
 ) -> cython.void:
     """A product with the weight read by columns."""
     product: Product
@@ -102,7 +102,7 @@ def _lower_linear(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _set_right(
-    lowering: Lowering, node: Node, right: Place, product: cython.pointer(Product)
+    lowering: Lowering, node: Node, right: MemRef, product: cython.pointer(Product)
 ) -> cython.int:
     """Where the right operand lies; a weight that many products read across may have been turned for all of them."""
     product.b_slot = right.value.slot
@@ -127,7 +127,7 @@ def _set_turned(lowering: Lowering, node: Node, product: cython.pointer(Product)
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _set_rows(product: cython.pointer(Product), node: Node, a: tuple, left: Place) -> cython.int:
+def _set_rows(product: cython.pointer(Product), node: Node, a: tuple, left: MemRef) -> cython.int:
     """The rows of A and C; a vector is one row."""
     rank: cython.Py_ssize_t = len(a)
     product.a_column = left.strides[rank - 1]
@@ -198,7 +198,7 @@ def _take_rows(product: cython.pointer(Product), dims: cython.pointer(Array)) ->
 def _launch(
     lowering: Lowering,
     node: Node,
-    left: Place,
+    left: MemRef,
     product: cython.pointer(Product),
     dims: cython.pointer(Array),
 ) -> cython.void:
@@ -247,13 +247,13 @@ def _put_arguments(
 def _put_pointers(
     lowering: Lowering,
     node: Node,
-    left: Place,
+    left: MemRef,
     product: cython.pointer(Product),
     pointers: cython.pointer(Array),
 ) -> cython.int:
     """Both operands, the result, the bias, which is copied where it has gaps."""
     size: cython.longlong = node.dtype.itemsize
-    bias: Place
+    bias: MemRef
     index: cython.Py_ssize_t
     put(pointers, left.value.slot)
     put(pointers, left.offset * size)

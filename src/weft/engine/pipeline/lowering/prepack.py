@@ -11,7 +11,7 @@ import cython
 from cython.cimports.weft.engine.devices.tuning import Products
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
-from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, place_of
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, MemRef, Program, memref_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT
@@ -93,8 +93,8 @@ def _key(program: Program, node: Node):
     rows: cython.longlong = node.numel // columns
     if rows < tuning.fewest_prepacked_rows or rows > tuning.most_prepacked_rows:
         return None
-    place: Place = place_of(program, weight)
-    along_k, along_n = place.strides if node.op.name == "matmul" else place.strides[::-1]
+    memref: MemRef = memref_of(program, weight)
+    along_k, along_n = memref.strides if node.op.name == "matmul" else memref.strides[::-1]
     if along_k != 1 or along_n == 1 or isinstance(along_n, tuple):
         return None
-    return place.root, place.offset, along_n, weight.numel
+    return memref.root, memref.offset, along_n, weight.numel

@@ -39,7 +39,7 @@ from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
 )
 from cython.cimports.weft.engine.pipeline.lowering.spec_table import look_up, remember
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
-from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Place, Program, operand
+from cython.cimports.weft.engine.pipeline.program_ir import Kernel, MemRef, Program, operand
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
@@ -132,11 +132,11 @@ class Staging:
     @cython.cfunc
     def add_column(self, node: Node) -> cython.void:
         """A sum over rows: what is there so far, and the value of this row, in a row of local memory."""
-        place: Place = operand(self.program, node, 0)
-        number: cython.Py_ssize_t = self.born.get(place.root, 0)
+        memref: MemRef = operand(self.program, node, 0)
+        number: cython.Py_ssize_t = self.born.get(memref.root, 0)
         builder: Builder = self.phase(number)
         dtype: cython.int = node.dtype.code
-        value: cython.longlong = builder.argument(place, False)
+        value: cython.longlong = builder.argument(memref, False)
         local: cython.int = len(self.locals)
         self.locals.append(dtype << 2 | ADDED | WHOLE)
         self.bytes += node.dtype.itemsize * self.row

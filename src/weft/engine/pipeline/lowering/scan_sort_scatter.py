@@ -57,7 +57,7 @@ def lower_scan(lowering: Any, node: Any) -> None:
 
 def _rows_of(lowering: Any, source: Any, axis: int) -> tuple[int, int]:
     """(slot, byte offset) of a value with an axis last, row by row; copied where it lies otherwise."""
-    slot, offset, strides = lowering.place_of(source)
+    slot, offset, strides = lowering.region_of(source)
     order = _last(len(source.shape), axis)
     moved = tuple(source.shape[a] for a in order)
     dense = contiguous_strides(moved)
@@ -248,7 +248,7 @@ def lower_scatter(lowering: Any, node: Any) -> None:
     if index.numel == 0 or source.numel == 0:
         return
     axis = node.params[0]
-    places = [contiguous(lowering, index), lowering.place_of(source)[:2], (slot, 0)]
+    places = [contiguous(lowering, index), lowering.region_of(source)[:2], (slot, 0)]
     if node.op.name.startswith("take"):
         outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
         places[1] = contiguous(lowering, source)
@@ -256,7 +256,7 @@ def lower_scatter(lowering: Any, node: Any) -> None:
         steps = (0, 1, 0), (count * inner, inner, 1), (node.shape[axis] * inner, inner, 1)
         geometry = [((outer, count, inner), steps, (0, 0, 0))]
     else:
-        source_strides = lowering.place_of(source)[2]
+        source_strides = lowering.region_of(source)[2]
         geometry = list(_scatter_geometry(node, index, source_strides, strides, axis))
     for sizes, steps, shifts in geometry:
         _launch_scatter(lowering, node, places, sizes, steps, shifts)

@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.pipeline.launch_ir import (
 )
 from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
-from cython.cimports.weft.engine.pipeline.program_ir import Place, operand, place_of, row_major
+from cython.cimports.weft.engine.pipeline.program_ir import MemRef, operand, memref_of, row_major
 from cython.cimports.weft.engine.pipeline.segment_index import Terms
 
 from weft._build.compiled import require
@@ -184,10 +184,10 @@ def lower_joined(lowering: Lowering, node: Node) -> cython.bint:
     piece: cython.longlong
     entry: cython.longlong = 0
     for number in range(len(node.inputs)):
-        place: Place = operand(lowering.program, node, number)
+        memref: MemRef = operand(lowering.program, node, number)
         for piece in range(cython.cast(Node, node.inputs[number]).numel // size):
-            packed[2 * entry] = place.value.slot
-            packed[2 * entry + 1] = (place.offset + piece * size) * itemsize
+            packed[2 * entry] = memref.value.slot
+            packed[2 * entry + 1] = (memref.offset + piece * size) * itemsize
             bounds[entry] = entry
             entry += 1
     bounds[entries] = entries
@@ -212,8 +212,8 @@ def _common_piece(lowering: Lowering, node: Node) -> cython.longlong:
             return 0
     size: cython.longlong = 0
     for number in range(parts):
-        place: Place = operand(lowering.program, node, number)
-        if not equal(place.strides, row_major(place.shape)):
+        memref: MemRef = operand(lowering.program, node, number)
+        if not equal(memref.strides, row_major(memref.shape)):
             return 0
         size = _greatest_divisor(size, cython.cast(Node, node.inputs[number]).numel)
     if size < tuning.fewest_entry_elements:
@@ -243,17 +243,17 @@ def _words(data: bytearray) -> cython.p_longlong:
 def _rows_of(lowering: Lowering, source: Node, size: cython.longlong) -> tuple:
     """(slot, byte offset, bytes from row to row) of a source of rows of so many elements; it is copied to a temporary
     where a row has gaps."""
-    place: Place = place_of(lowering.program, source)
+    memref: MemRef = memref_of(lowering.program, source)
     itemsize: cython.longlong = source.dtype.itemsize
     strides: tuple = row_major(source.shape)
-    slot, offset = lowering.pointer(place, itemsize)
-    if place.strides == strides:
+    slot, offset = lowering.pointer(memref, itemsize)
+    if memref.strides == strides:
         return slot, offset, size * itemsize
-    if source.shape[0] * size == source.numel and place.strides[1:] == strides[1:]:
-        return slot, offset, cython.cast(cython.longlong, place.strides[0]) * itemsize
+    if source.shape[0] * size == source.numel and memref.strides[1:] == strides[1:]:
+        return slot, offset, cython.cast(cython.longlong, memref.strides[0]) * itemsize
     target = lowering.temporary(source.numel * itemsize)
     lower_copy(
-        lowering, source.dtype, source.shape, (slot, offset, place.strides), (target, 0, strides)
+        lowering, source.dtype, source.shape, (slot, offset, memref.strides), (target, 0, strides)
     )
     return target, 0, size * itemsize
 

@@ -11,11 +11,11 @@ from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.program_ir import (
-    Place,
+    MemRef,
     Program,
     Value,
     operand,
-    place_of,
+    memref_of,
     row_major,
 )
 
@@ -56,8 +56,8 @@ def merge_equal(program: Program) -> cython.void:
 @cython.cfunc
 def _merge(program: Program, node: Node, other: Node) -> cython.void:
     """Let a node lie where an equal one does."""
-    value: Value = place_of(program, node).value
-    instead: Value = place_of(program, other).value
+    value: Value = memref_of(program, node).value
+    instead: Value = memref_of(program, other).value
     value.same = instead
     if value.kept:
         instead.kept = True
@@ -74,16 +74,16 @@ def _follow_operands(program: Program, node: Node) -> cython.void:
 
 @cython.cfunc
 @cython.inline
-def _follow(place: Place) -> cython.void:
+def _follow(memref: MemRef) -> cython.void:
     """Let a region of a value that an equal one stands for be the same region of that one."""
-    if place.value.same is None:
+    if memref.value.same is None:
         return
-    place.value = place.value.same
-    place.root = place.value.node
-    place.whole = (
-        place.offset == 0
-        and equal(place.shape, place.root.shape)
-        and equal(place.strides, row_major(place.shape))
+    memref.value = memref.value.same
+    memref.root = memref.value.node
+    memref.whole = (
+        memref.offset == 0
+        and equal(memref.shape, memref.root.shape)
+        and equal(memref.strides, row_major(memref.shape))
     )
 
 
@@ -91,14 +91,14 @@ def _follow(place: Place) -> cython.void:
 def _forget(program: Program) -> cython.void:
     """Take merged nodes out of a program."""
     node: Node
-    place: Place
+    memref: MemRef
     value: Value
     order: list = []
     values: list = []
-    for place in program.places:
-        _follow(place)
+    for memref in program.memrefs:
+        _follow(memref)
     for node in program.order:
-        if place_of(program, node).root is node:
+        if memref_of(program, node).root is node:
             order.append(node)
     for value in program.values:
         if value.same is None:
@@ -113,12 +113,12 @@ def _digest(program: Program, node: Node):
     h: cython.ulonglong = mix(node.op.code, node.numel << 8 | node.dtype.code)
     if node.params is not None and not _is_of_rows(node):
         h = mix(h, hash(node.params))
-    place: Place
+    memref: MemRef
     index: cython.Py_ssize_t
     for index in range(len(node.inputs)):
-        place = operand(program, node, index)
-        h = mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, place.root)))
-        h = mix(h, place.offset)
+        memref = operand(program, node, index)
+        h = mix(h, cython.cast(cython.longlong, cython.cast(cython.p_void, memref.root)))
+        h = mix(h, memref.offset)
     return h
 
 
@@ -133,8 +133,8 @@ def _is_same(program: Program, node: Node, other: Node) -> cython.bint:
         return False
     index: cython.Py_ssize_t
     for index in range(len(node.inputs)):
-        here: Place = operand(program, node, index)
-        there: Place = operand(program, other, index)
+        here: MemRef = operand(program, node, index)
+        there: MemRef = operand(program, other, index)
         if here is there:
             continue
         if here.root is not there.root or here.offset != there.offset:
@@ -159,8 +159,8 @@ def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
         return False
     index: cython.Py_ssize_t
     for index in range(len(node.inputs)):
-        here: Place = operand(program, node, index)
-        there: Place = operand(program, other, index)
+        here: MemRef = operand(program, node, index)
+        there: MemRef = operand(program, other, index)
         part: Node = node.inputs[index]
         if here.root is not there.root or here.offset != there.offset:
             return False
@@ -168,7 +168,7 @@ def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
             return False
         if not (_is_dense(here) and _is_dense(there)):
             return False
-    return _is_dense(place_of(program, other))
+    return _is_dense(memref_of(program, other))
 
 
 @cython.cfunc
@@ -185,5 +185,5 @@ def _is_of_rows(node: Node) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _is_dense(place: Place) -> cython.bint:
-    return equal(place.strides, row_major(place.shape))
+def _is_dense(memref: MemRef) -> cython.bint:
+    return equal(memref.strides, row_major(memref.shape))

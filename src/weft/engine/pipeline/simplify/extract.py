@@ -9,7 +9,7 @@ for a node (`program.expanded`), that is in the order in its place: a pass that 
 
 import cython
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.pipeline.program_ir import Program, has_place
+from cython.cimports.weft.engine.pipeline.program_ir import Program, has_memref
 
 from weft._build.compiled import require
 from weft.errors import VerificationError
@@ -33,9 +33,9 @@ def reach(program: Program) -> cython.void:
     node: Node
     program.start_anew()
     for node in program.roots:
-        if has_place(program, node):
+        if has_memref(program, node):
             continue
-        if node.quotient is not None and has_place(program, node.quotient):
+        if node.quotient is not None and has_memref(program, node.quotient):
             program.number(node)
         else:
             _visit(program, node)
@@ -51,7 +51,7 @@ def _visit(program: Program, start: Node) -> cython.void:
     replaced: cython.bint = len(program.expanded) > 0
     while stack:
         node = stack[len(stack) - 1]
-        if has_place(program, node):
+        if has_memref(program, node):
             stack.pop()
             continue
         ready: cython.bint = True
@@ -62,13 +62,13 @@ def _visit(program: Program, start: Node) -> cython.void:
                 instead = program.expanded.get(node)
             if instead is None:
                 for source in node.inputs:
-                    if not has_place(program, source):
+                    if not has_memref(program, source):
                         if source.state == PENDING:
                             stack.append(source)
                             ready = False
                         else:
                             program.number(source)
-            elif not has_place(program, instead):
+            elif not has_memref(program, instead):
                 stack.append(instead)
                 ready = False
         if ready:

@@ -13,9 +13,9 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 from cython.cimports.weft.engine.pipeline.program_ir import (
-    Place,
+    MemRef,
     Program,
-    place_of,
+    memref_of,
     region,
     row_major,
 )
@@ -46,16 +46,16 @@ def fold_views(program: Program) -> cython.void:
     index: cython.Py_ssize_t
     replaced: cython.bint = len(program.expanded) > 0
     program.order = []
-    for index in range(len(program.placed)):
-        node = program.placed[index]
+    for index in range(len(program.numbered)):
+        node = program.numbered[index]
         if node.state != PENDING:
-            _place_value(program, node, numbers)
+            _set_value(program, node, numbers)
         elif node.quotient is not None:
-            _place_member(program, node)
+            _set_member(program, node)
         elif replaced and program.expanded.get(node) is not None:
-            program.set_place(node, place_of(program, program.expanded[node]))
+            program.set_memref(node, memref_of(program, program.expanded[node]))
         else:
-            _place_computed(program, node)
+            _set_computed(program, node)
     _note_ends(program)
 
 
@@ -63,24 +63,24 @@ def fold_views(program: Program) -> cython.void:
 def _note_ends(program: Program) -> cython.void:
     """List what comes from outside, and what is seen from there afterwards."""
     node: Node
-    place: Place
+    memref: MemRef
     number: cython.Py_ssize_t
-    for number in range(len(program.placed)):
-        node = program.placed[number]
-        place = program.places[number]
-        root: Node = place.root
-        if root.state == DONE and place.value.slot < 0:
-            program.add_external(place.value)
+    for number in range(len(program.numbered)):
+        node = program.numbered[number]
+        memref = program.memrefs[number]
+        root: Node = memref.root
+        if root.state == DONE and memref.value.slot < 0:
+            program.add_external(memref.value)
         if node.external_refs > 0:
             if root.state == PENDING:
-                place.value.kept = True
+                memref.value.kept = True
                 program.kept.add(root)
             else:
                 program.viewed.add(root)
 
 
 @cython.cfunc
-def _place_value(program: Program, node: Node, numbers: dict) -> cython.void:
+def _set_value(program: Program, node: Node, numbers: dict) -> cython.void:
     """A value that exists: itself, or an equal number met before."""
     if node.op is _scalar_op:
         key = _key_of_number(node)
@@ -88,7 +88,7 @@ def _place_value(program: Program, node: Node, numbers: dict) -> cython.void:
         if other is None:
             numbers[key] = node
         else:
-            program.set_place(node, place_of(program, other))
+            program.set_memref(node, memref_of(program, other))
             return
     strides = node.strides
     program.new_value(node, row_major(node.shape) if strides is None else strides)
@@ -104,42 +104,42 @@ def _key_of_number(node: Node) -> tuple:
 
 
 @cython.cfunc
-def _place_member(program: Program, node: Node) -> cython.void:
+def _set_member(program: Program, node: Node) -> cython.void:
     """Where a member of a batch lies that has a place: in its rows."""
-    below: Place = place_of(program, node.quotient)
+    below: MemRef = memref_of(program, node.quotient)
     strides: tuple
     if below.whole and not in_ragged(node):
         strides = row_major(node.shape)
     else:
         strides = below.strides if in_ragged(node) else below.strides[1:]
     start: cython.longlong = below.strides[node.quotient.info[2]]
-    program.set_place(node, region(below, below.offset + node.qrow * start, strides, node.shape))
+    program.set_memref(node, region(below, below.offset + node.qrow * start, strides, node.shape))
 
 
 @cython.cfunc
-def _place_computed(program: Program, node: Node) -> cython.void:
+def _set_computed(program: Program, node: Node) -> cython.void:
     """Where a node lies that nobody has computed yet: in its operand, or in memory of its own."""
-    place: Place = None
+    memref: MemRef = None
     if node.op.kind == _view:
-        place = _view_place(program, node)
+        memref = _view_memref(program, node)
     elif len(node.inputs) == 1 and (
         node.op.code == _cat_op.code
         or node.op.code == _stack_op.code
         or node.op.code == _add_op.code
     ):
-        place = place_of(program, node.inputs[0])  # of a batch of rows that one gather has made
+        memref = memref_of(program, node.inputs[0])  # of a batch of rows that one gather has made
     elif node.op.code == _sum_op.code:
-        place = _sum_place(program, node)
-    if place is None:
+        memref = _sum_memref(program, node)
+    if memref is None:
         program.new_value(node, row_major(node.shape))
         program.order.append(node)
     else:
-        program.set_place(node, place)
+        program.set_memref(node, memref)
     program.connect(node)
 
 
 @cython.cfunc
-def _sum_place(program: Program, node: Node) -> Place:
+def _sum_memref(program: Program, node: Node) -> MemRef:
     """Where a sum lies over a dimension that a view has put in, as in the gradient that a bias gets from one vector, or
     None. (Other sums of one element are computed: they make 0 of -0.)"""
     source: Node = node.inputs[0]
@@ -149,7 +149,7 @@ def _sum_place(program: Program, node: Node) -> Place:
         cython.cast(Node, source.inputs[0]).shape, node.shape
     ):
         return None
-    below: Place = place_of(program, source)
+    below: MemRef = memref_of(program, source)
     axes, keepdim = node.params
     strides: tuple = tuple(
         [step for axis, step in enumerate(below.strides) if keepdim or axis not in axes]
@@ -158,18 +158,18 @@ def _sum_place(program: Program, node: Node) -> Place:
 
 
 @cython.cfunc
-def _view_place(program: Program, node: Node) -> Place:
+def _view_memref(program: Program, node: Node) -> MemRef:
     """Where a view lies without moving anything, or None where it has to be copied."""
     source: Node = node.inputs[0]
-    below: Place = place_of(program, source)
+    below: MemRef = memref_of(program, source)
     dense: cython.bint = equal(below.strides, row_major(source.shape))
     if dense and node.op.code == _view_op.code:
         return region(below, below.offset, row_major(node.shape), node.shape)
     if node.op.code == _strided_op.code and not dense:
         copy: Node = make_node(OPS["clone"], (source,), None, source.shape, source.dtype)
         finish(copy)
-        _place_computed(program, copy)
-        below = place_of(program, copy)
+        _set_computed(program, copy)
+        below = memref_of(program, copy)
     strides, offset = node.op.strides(node.params, source.shape, below.strides, below.offset)
     return None if strides is None else region(below, offset, strides, node.shape)
 
@@ -179,12 +179,12 @@ def verify(program: Program):
     seen: set = set()
     for node in program.order:
         for source in node.inputs:
-            root = program.place(source).root
+            root = program.memref(source).root
             if root.state == PENDING and root not in seen:
                 raise VerificationError(
                     "fold_views", expected=f"{root!r} before {node!r}", got="after it or missing"
                 )
-        if node in seen or program.place(node).root is not node:
+        if node in seen or program.memref(node).root is not node:
             raise VerificationError(
                 "fold_views", expected=f"{node!r} once, as a value", got="twice, or in another"
             )

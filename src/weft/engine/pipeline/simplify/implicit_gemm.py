@@ -73,14 +73,14 @@ def absorb(program: Any) -> None:
     readers: dict[Any, list[Any]] = {}  # of each reshape, in order
     for node in program.order:
         for source in node.inputs:
-            root = program.place(source).root
+            root = program.memref(source).root
             if root in found:
                 readers.setdefault(root, []).append(node)
     gone = _left_out(program, found & readers.keys(), readers)
     for root, products in readers.items():
         for source in [source for node in products for source in node.inputs]:
-            if root in gone and program.place(source).root is root:
-                program.set_place(source, nested(program, source, gone))
+            if root in gone and program.memref(source).root is root:
+                program.set_memref(source, nested(program, source, gone))
     program.order = [node for node in program.order if node not in gone]
     program.connect_all()
 
@@ -119,33 +119,33 @@ def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
     overlaps = False
     operands = []
     for source in node.inputs:
-        place = program.place(source)
-        if place.root in found:
-            overlaps = overlaps or _overlaps(program, place.root)
-            place = nested(program, source, found)
-            if place is None:
+        memref = program.memref(source)
+        if memref.root in found:
+            overlaps = overlaps or _overlaps(program, memref.root)
+            memref = nested(program, source, found)
+            if memref is None:
                 return False
-        operands.append((source.shape, place.strides))
+        operands.append((source.shape, memref.strides))
     return overlaps and choose(program.device.tuning.products, node.shape, *operands) is not None
 
 
 def _overlaps(program: Any, reshape: Any) -> bool:
     """Whether the source holds elements more than once."""
-    below = program.place(reshape.inputs[0])
+    below = program.memref(reshape.inputs[0])
     return bool(reshape.numel > below.root.numel)
 
 
 def nested(program: Any, node: Any, found: set[Any]) -> Any:
     """The place of a view of a reshape in the reshape's source; None where its axes do not follow the dimensions."""
-    place = program.place(node)
-    if place.root not in found:
-        return place
-    source = place.root.inputs[0]
-    below = program.place(source)
-    if place.offset != 0:
+    memref = program.memref(node)
+    if memref.root not in found:
+        return memref
+    source = memref.root.inputs[0]
+    below = program.memref(source)
+    if memref.offset != 0:
         return None
     strides = []
-    for size, stride in zip(node.shape, place.strides, strict=True):
+    for size, stride in zip(node.shape, memref.strides, strict=True):
         dims = split(size, stride, source.shape, below.strides)
         if dims is None:
             return None
