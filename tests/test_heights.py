@@ -106,7 +106,7 @@ OTHERS = ("random_bits", "cast")  # no function of their operands alone
 ROW_INDEPENDENT = [r for r in OPS.values() if r.is_row_independent is not None and r.name not in OTHERS]
 
 
-@pytest.mark.parametrize("row", ROW_INDEPENDENT, ids=lambda op: op.name)
+@pytest.mark.parametrize("op", ROW_INDEPENDENT, ids=lambda op: op.name)
 def test_rows_of_rowwise_operations_know_no_other_rows(op: Any) -> None:
     """A row more at the end of every operand that has rows is a row more of the result, and changes no other."""
     preferred = [t for t in ("float64", "complex64", "int64", "bool") if t in op.dtypes]

@@ -12,7 +12,7 @@ from kernel_launch import lookup
 from kernel_reference import reduce_last
 
 from weft.engine.devices.cpu.codegen import row_kernel
-from weft.engine.devices.cpu.codegen.row_kernel import Local, Staged
+from weft.engine.devices.cpu.codegen.row_kernel import Local, RowKernel
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
 from weft.engine.kernels.loop_ir import Instr, KernelError, LoopKernel, Operand, Reduce, Store
 
@@ -25,7 +25,7 @@ def load(operand: int) -> Instr:
 
 
 # (x - max(x))**2 / sum((x - max(x))**2), and the sums
-SHARES = Staged(
+SHARES = RowKernel(
     (
         LoopKernel(
             2, 1, (Operand("float32", ("s", "1")),), (load(0),), (Reduce("max", 0, "float32"),),
@@ -95,7 +95,7 @@ def test_the_printed_form_is_golden() -> None:
     assert row_kernel.text(row_kernel.verify(SHARES)) == (GOLDEN / "staged.txt").read_text()
 
 
-def with_phase(number: int, **changes: object) -> Staged:
+def with_phase(number: int, **changes: object) -> RowKernel:
     phases = list(SHARES.phases)
     phases[number] = replace(phases[number], **changes)
     return replace(SHARES, phases=tuple(phases))

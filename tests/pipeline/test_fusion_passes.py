@@ -50,7 +50,7 @@ def test_rows_that_are_normalised_are_one_kernel() -> None:
         %0 = exp($0) : float32[20, 30]
         %1 = sum(%0) ((1,), False) : float32[20]
         %2 = div(%0, %1[0; 20, 30; 1, 0]) : float32[20, 30] live
-        k0 [20, 30] reduce[1] staged: %0 %1 %2 -> %2
+        k0 [20, 30] reduce[1] rows: %0 %1 %2 -> %2
         """,
     )
 
@@ -277,7 +277,7 @@ def test_sums_of_columns_join_the_kernel_that_has_the_rows() -> None:
         %3 = mul(%2, %2) : float32[256, 64]
         %4 = sum(%2) ((0,), False) : float32[64] live
         %5 = sum(%3) ((0,), False) : float32[64] live
-        k0 [256, 64] reduce[1] staged: %0 %1 %2 %3 -> %2 %3
+        k0 [256, 64] reduce[1] rows: %0 %1 %2 %3 -> %2 %3
         k1 [256, 64] reduce[0]: %4 %5 -> %4 %5
         """,
         """
@@ -288,7 +288,7 @@ def test_sums_of_columns_join_the_kernel_that_has_the_rows() -> None:
         %3 = mul(%2, %2) : float32[256, 64]
         %4 = sum(%2) ((0,), False) : float32[64] live
         %5 = sum(%3) ((0,), False) : float32[64] live
-        k0 [256, 64] reduce[1] staged: %0 %1 %2 %3 %4 %5 -> %4 %5
+        k0 [256, 64] reduce[1] rows: %0 %1 %2 %3 %4 %5 -> %4 %5
         """,
     )
 
@@ -304,7 +304,7 @@ def test_one_value_saved_is_not_worth_it() -> None:
         %3 = mul(%2, %2) : float32[256, 64] live
         %4 = sum(%2) ((0,), False) : float32[64] live
         %5 = sum(%3) ((0,), False) : float32[64] live
-        k0 [256, 64] reduce[1] staged: %0 %1 %2 %3 -> %2 %3
+        k0 [256, 64] reduce[1] rows: %0 %1 %2 %3 -> %2 %3
         k1 [256, 64] reduce[0]: %4 %5 -> %4 %5
         """,
     )
@@ -321,7 +321,7 @@ def test_few_rows_are_not_worth_it() -> None:
         %3 = mul(%2, %2) : float32[64, 64]
         %4 = sum(%2) ((0,), False) : float32[64] live
         %5 = sum(%3) ((0,), False) : float32[64] live
-        k0 [64, 64] reduce[1] staged: %0 %1 %2 %3 -> %2 %3
+        k0 [64, 64] reduce[1] rows: %0 %1 %2 %3 -> %2 %3
         k1 [64, 64] reduce[0]: %4 %5 -> %4 %5
         """,
     )

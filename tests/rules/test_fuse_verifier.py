@@ -33,8 +33,8 @@ def reversed_nodes(kernel: Any) -> None:
     kernel.nodes = kernel.nodes[::-1]
 
 
-def not_staged(kernel: Any) -> None:
-    kernel.staged = False
+def no_row_kernel(kernel: Any) -> None:
+    kernel.is_row_kernel = False
 
 
 def all_in_the_body(kernel: Any) -> None:
@@ -43,7 +43,7 @@ def all_in_the_body(kernel: Any) -> None:
 
 DAMAGE = {
     "before the reduction": (centred, reversed_nodes, "before it reads it"),
-    "in the pass that reduces": (centred, not_staged, "where that is finished"),
+    "in the pass that reduces": (centred, no_row_kernel, "where that is finished"),
     "a step of rows in the pass that reduces": (
         lambda x: x.sum(1).exp(),
         all_in_the_body,

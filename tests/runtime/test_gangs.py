@@ -25,20 +25,20 @@ HOUR = 3_600_000_000_000  # ns of claimed work: always shared out
 
 @pytest.fixture(autouse=True)
 def _settings() -> Iterator[None]:
-    threads, gangs = get_num_threads(), horizontal_fusion.set_gangs(True)
+    threads, gangs = get_num_threads(), horizontal_fusion.set_horizontal_fusion(True)
     yield
     set_num_threads(threads)
-    horizontal_fusion.set_gangs(gangs)
+    horizontal_fusion.set_horizontal_fusion(gangs)
 
 
 @contextmanager
 def without_gangs() -> Iterator[None]:
-    before = horizontal_fusion.set_gangs(False)
+    before = horizontal_fusion.set_horizontal_fusion(False)
     executable_cache.clear()
     try:
         yield
     finally:
-        horizontal_fusion.set_gangs(before)
+        horizontal_fusion.set_horizontal_fusion(before)
         executable_cache.clear()
 
 

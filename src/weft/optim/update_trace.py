@@ -108,7 +108,7 @@ def _is_whole(tensor: Tensor, shape: tuple) -> cython.bint:
     node: Node = tensor.node
     storage: Storage = tensor.storage
     if storage is not None:
-        if storage.foreign is not None or storage.former is not None:
+        if storage.foreign is not None or storage.undo is not None:
             return False
         if tensor.recipe != () or tensor.offset != 0:
             return False

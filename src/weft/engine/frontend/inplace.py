@@ -22,7 +22,7 @@ from cython.cimports.weft.engine.frontend.views import (
     logical_strides,
     share,
 )
-from cython.cimports.weft.engine.frontend.write_rollback import note_former
+from cython.cimports.weft.engine.frontend.write_rollback import log_write
 from cython.cimports.weft.engine.ir.node import FAILED, Node
 from cython.cimports.weft.engine.ir.strides import contiguous_strides
 from cython.cimports.weft.engine.ir.tape import Mode, current_tape, finish
@@ -124,8 +124,8 @@ def mutate(tensor: Tensor, new: Tensor):
     if tensor.counter is not None:
         tensor.counter.version += 1
         storage.apart += 1
-    if storage.former is not None or storage.node.may_fail:
-        note_former(storage, old, base if grad else None, edge)
+    if storage.undo is not None or storage.node.may_fail:
+        log_write(storage, old, base if grad else None, edge)
     if grad:
         _move_edges(tensor, new, region)
     elif tensor.base is None:

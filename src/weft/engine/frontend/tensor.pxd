@@ -5,7 +5,7 @@ from weft.engine.ir.node cimport Node
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)
 
-cdef class Former:
+cdef class UndoEntry:
     cdef void* storage
     cdef public list entries
     cdef public object kept
@@ -17,7 +17,7 @@ cdef class Storage:
     cdef public object foreign
     cdef public Node home
     cdef public object shown
-    cdef Former former
+    cdef UndoEntry undo
 
 cdef class VersionCounter:
     cdef public long long version

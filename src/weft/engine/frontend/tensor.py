@@ -65,7 +65,7 @@ class VersionCounter:
 
 @cython.final
 @cython.cclass
-class Former:
+class UndoEntry:
     """What a storage showed before writes that may fail: `entries` are (node, the base of the handle that wrote, where
     the base's history stood), `kept` a handle of the value to go back to. `storage` points to nobody that is gone."""
 
@@ -77,12 +77,12 @@ class Former:
 class Storage:
     """A mutable cell: the current value in memory order (a row-major node) and the version counter. Aliases point to
     it; it points to nobody. `apart` is how many of its versions were made by handles that count their own (`.data`),
-    `foreign` the buffer that others can write, or None; `former` what it goes back to where a write fails; `home` a
+    `foreign` the buffer that others can write, or None; `undo` what it goes back to where a write fails; `home` a
     node in the memory whose address has been given out, or None; `shown` the object of bytes that stands for it."""
 
     def __dealloc__(self):
-        if self.former is not None:
-            self.former.storage = cython.NULL
+        if self.undo is not None:
+            self.undo.storage = cython.NULL
         if self.node is not None:
             _let_go(self.node)
 

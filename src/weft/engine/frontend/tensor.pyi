@@ -14,7 +14,7 @@ import builtins
 class VersionCounter:
     version: builtins.int
 
-class Former:
+class UndoEntry:
     entries: Any
     kept: Any
 

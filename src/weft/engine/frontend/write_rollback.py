@@ -10,7 +10,7 @@ remembered of writes that cannot fail, and nothing costs memory before one does.
 import weakref
 
 import cython
-from cython.cimports.weft.engine.frontend.tensor import Former, Storage, Tensor, replace_node
+from cython.cimports.weft.engine.frontend.tensor import UndoEntry, Storage, Tensor, replace_node
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import scalar_op
@@ -24,46 +24,46 @@ _failed: list = []  # formers of storages that show a failed value
 
 
 @cython.cfunc
-def note_former(storage: Storage, old: Node, base: Tensor, edge: object) -> cython.void:
+def log_write(storage: Storage, old: Node, base: Tensor, edge: object) -> cython.void:
     """A storage has got a new value: remember the old one where the new one may fail."""
-    former: Former = storage.former
+    undo: UndoEntry = storage.undo
     if not storage.node.may_fail or storage.node.state == DONE:
-        forget(storage)
+        discard(storage)
         return
-    if former is None:
-        former = Former()
-        former.storage = cython.cast(cython.p_void, storage)
-        former.entries = []
-        storage.former = former
-        current_tape().written.append(former)
+    if undo is None:
+        undo = UndoEntry()
+        undo.storage = cython.cast(cython.p_void, storage)
+        undo.entries = []
+        storage.undo = undo
+        current_tape().written.append(undo)
     if not old.may_fail or old.state == DONE:
-        former.entries.clear()
-        former.kept = wrap(old, None) if old.state == DONE else None
-    former.entries.append((old, None if base is None else weakref.ref(base), edge))
+        undo.entries.clear()
+        undo.kept = wrap(old, None) if old.state == DONE else None
+    undo.entries.append((old, None if base is None else weakref.ref(base), edge))
 
 
 @cython.cfunc
-def forget(storage: Storage) -> cython.void:
+def discard(storage: Storage) -> cython.void:
     """The present value of a storage will not fail."""
-    if storage.former is not None:
-        storage.former.storage = cython.NULL
-        storage.former = None
+    if storage.undo is not None:
+        storage.undo.storage = cython.NULL
+        storage.undo = None
 
 
-def hold_formers(tape: Tape):
+def retain_undo_entries(tape: Tape):
     """A program has failed and is about to run again: what storages may have to go back to is kept this time.
     Returns whether there is anything that was not kept before."""
     found: bool = False
-    former: Former
-    for former in tape.written:
-        if former.storage != cython.NULL:
-            for node, _base, _edge in former.entries:
-                found = hold(tape, node) or found
+    undo: UndoEntry
+    for undo in tape.written:
+        if undo.storage != cython.NULL:
+            for node, _base, _edge in undo.entries:
+                found = retain(tape, node) or found
     return found
 
 
-def hold(tape: Tape, node: Node):
-    """Keep a pending value until `settle`. Returns whether it was not kept before."""
+def retain(tape: Tape, node: Node):
+    """Keep a pending value until `commit_writes`. Returns whether it was not kept before."""
     if node.state != PENDING or node in tape.held:
         return False
     node.external_refs += 1
@@ -71,22 +71,22 @@ def hold(tape: Tape, node: Node):
     return True
 
 
-def settle(tape: Tape):
+def commit_writes(tape: Tape):
     """After a run: storages whose writes have run forget what was before; those that failed wait for `put_back`."""
     global _failed
-    former: Former
+    undo: UndoEntry
     storage: Storage
     waiting: list = []
-    for former in tape.written:
-        if former.storage == cython.NULL:
+    for undo in tape.written:
+        if undo.storage == cython.NULL:
             continue
-        storage = cython.cast(Storage, former.storage)
+        storage = cython.cast(Storage, undo.storage)
         if storage.node.state == PENDING:
-            waiting.append(former)
-        elif storage.node.state == FAILED and _last_good(former):
-            _failed.append(former)
+            waiting.append(undo)
+        elif storage.node.state == FAILED and _last_good(undo):
+            _failed.append(undo)
         else:
-            forget(storage)
+            discard(storage)
     tape.written = waiting
     for node in tape.held:
         node.external_refs -= 1
@@ -94,45 +94,45 @@ def settle(tape: Tape):
 
 
 @cython.cfunc
-def _last_good(former: Former) -> cython.bint:
+def _last_good(undo: UndoEntry) -> cython.bint:
     """Leave only the last value that has not failed among a storage's former ones; whether there is one."""
     node: Node
-    while former.entries:
-        entry = former.entries.pop()
+    while undo.entries:
+        entry = undo.entries.pop()
         node = entry[0]
         there: cython.bint = node.state == PENDING or node.buffer is not None or node.numel == 0
         if (node.state != FAILED and there) or node.op is scalar_op:
-            former.entries = [entry]
-            former.kept = wrap(node, None)
+            undo.entries = [entry]
+            undo.kept = wrap(node, None)
             return True
     return False
 
 
-def put_back_after(error):
+def rollback_after(error):
     """An error is about to be raised: storages that it has reached show their former values again."""
     global _failed
-    former: Former
+    undo: UndoEntry
     storage: Storage
     left: list = []
-    for former in _failed:
-        if former.storage == cython.NULL:
+    for undo in _failed:
+        if undo.storage == cython.NULL:
             continue
-        storage = cython.cast(Storage, former.storage)
+        storage = cython.cast(Storage, undo.storage)
         if storage.node.state == FAILED and storage.node.error is error:
-            _restore(storage, former)
+            _restore(storage, undo)
         elif storage.node.state != DONE:
-            left.append(former)
+            left.append(undo)
     _failed = left
 
 
 @cython.cfunc
-def _restore(storage: Storage, former: Former) -> cython.void:
+def _restore(storage: Storage, undo: UndoEntry) -> cython.void:
     """Show the value before the failed write, and lead gradients where they led then."""
-    node, base, edge = former.entries[0]
+    node, base, edge = undo.entries[0]
     replace_node(storage, node)
     storage.version += 1  # so that views look at their base's history again
     handle: Tensor = None if base is None else base()
     if handle is not None:
         handle.edge = edge
         handle.seen = storage.version
-    forget(storage)
+    discard(storage)

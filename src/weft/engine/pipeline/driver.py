@@ -27,7 +27,7 @@ from cython.cimports.weft.engine.runtime.commit import Counters, note_failure
 from weft._build.compiled import require as require_compiled
 from weft.engine.devices.api import default_device
 from weft.engine.frontend.resolve import value_of
-from weft.engine.frontend.write_rollback import put_back_after, settle
+from weft.engine.frontend.write_rollback import rollback_after, commit_writes
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.node import FAILED_STATE as FAILED
 from weft.engine.ir.primitive import SCALAR_OP
@@ -125,7 +125,7 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
             if collector:
                 PyGC_Enable()
             if tape.written or tape.held:
-                settle(tape)
+                commit_writes(tape)
             tape.running = None
     finally:
         release()
@@ -218,7 +218,7 @@ def require(node: Node) -> cython.void:
         finally:
             node.external_refs -= 1
     if node.state == FAILED:
-        put_back_after(node.error)
+        rollback_after(node.error)
         raise node.error.again()
     if node.buffer is None and node.op is not SCALAR_OP:
         raise released(node)

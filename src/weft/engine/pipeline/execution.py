@@ -36,7 +36,7 @@ from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
 from weft._build.compiled import require as require_compiled
 from weft.config import config
 from weft.engine.capi.interrupts import undisturbed
-from weft.engine.frontend.write_rollback import hold, hold_formers
+from weft.engine.frontend.write_rollback import retain, retain_undo_entries
 from weft.engine.ir.primitive import REGION
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, passes
@@ -328,7 +328,7 @@ def launch(
     count(horizontal_fusion.count(program), len(lowering.launches), len(program.order))
     if fingerprint is not None and bare is not None and (not has_come(bare) or storable_as(bare, memory)):
         fingerprint = bare
-    storable = fingerprint is not None and config.cache and not program.provisional and worth_storing(fingerprint)
+    storable = fingerprint is not None and config.cache and not program.is_cold and worth_storing(fingerprint)
     done = executable.run(run.addresses)
     launches: list[Any] = lowering.launches
     complete: cython.bint = done >= len(launches)
@@ -394,9 +394,9 @@ def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:
     and the values that storages may go back to are kept from now on."""
     again = membership.ungroup(pending)
     tape = tape_of(pending[0])
-    again = hold_formers(tape) or again
+    again = retain_undo_entries(tape) or again
     for kernel in program.kernels:
         if kernel.position in failed:
             for node in kernel.nodes:
-                again = hold(tape, node.inputs[1]) or again
+                again = retain(tape, node.inputs[1]) or again
     return again

@@ -28,7 +28,7 @@ _scatter = cython.declare(cython.int, SCATTER)
 _enabled = True
 
 
-def set_gangs(enabled: bool):
+def set_horizontal_fusion(enabled: bool):
     """Form gangs (the default), or launch every kernel alone. Bits are the same; returns the old setting."""
     global _enabled
     previous = _enabled
@@ -36,11 +36,11 @@ def set_gangs(enabled: bool):
     return previous
 
 
-def gang(program: Program) -> Program:
+def fuse_horizontally(program: Program) -> Program:
     """Give kernels that can run together one position, and put them in order of position."""
-    gangs: list = []
+    groups: list = []
     left: list = []  # what each gang leaves behind, in bytes
-    open_gangs: dict = {}  # key -> positions of gangs with room
+    open_groups: dict = {}  # key -> positions of gangs with room
     kernel: Kernel
     position: cython.Py_ssize_t
     most: cython.longlong = program.device.tuning.horizontal.gang_bytes
@@ -48,9 +48,9 @@ def gang(program: Program) -> Program:
         key = _key_of(program, kernel) if _enabled else None
         nbytes: cython.longlong = 0 if key is None else _bytes_of(kernel)
         if key is None or nbytes > most:
-            _open(gangs, left, kernel, nbytes)
+            _open(groups, left, kernel, nbytes)
             continue
-        positions: list = open_gangs.setdefault(key, [])
+        positions: list = open_groups.setdefault(key, [])
         place: cython.Py_ssize_t = 0
         if positions:
             place = bisect.bisect_right(
@@ -59,21 +59,21 @@ def gang(program: Program) -> Program:
         while place < len(positions) and left[positions[place]] + nbytes > most:
             del positions[place]
         if place == len(positions):
-            positions.append(len(gangs))
-            _open(gangs, left, kernel, nbytes)
+            positions.append(len(groups))
+            _open(groups, left, kernel, nbytes)
             continue
         position = positions[place]
-        gangs[position].append(kernel)
+        groups[position].append(kernel)
         left[position] += nbytes
         kernel.position = position
-    program.kernels = [kernel for members in gangs for kernel in members]
+    program.kernels = [kernel for members in groups for kernel in members]
     return program
 
 
 @cython.cfunc
-def _open(gangs: list, left: list, kernel: Kernel, nbytes: cython.longlong) -> cython.void:
-    kernel.position = len(gangs)
-    gangs.append([kernel])
+def _open(groups: list, left: list, kernel: Kernel, nbytes: cython.longlong) -> cython.void:
+    kernel.position = len(groups)
+    groups.append([kernel])
     left.append(nbytes)
 
 

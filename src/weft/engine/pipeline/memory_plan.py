@@ -253,7 +253,7 @@ def _overwrite(result: Plan, kernel: Kernel, value: Value, node: Node) -> cython
 def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
     """Whether what an elementwise kernel stores may lie where one of its operands from outside does: each element is
     read for the last time where it is written. Values made here stay: an interrupted program is resumed from them."""
-    if not _reuse or result.overwrites != ALL or kernel.axes is not None or kernel.staged:
+    if not _reuse or result.overwrites != ALL or kernel.axes is not None or kernel.is_row_kernel:
         return False
     if not equal(node.shape, kernel.shape):
         return False

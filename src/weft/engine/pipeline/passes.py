@@ -96,7 +96,7 @@ def _batch(one: Compilation) -> None:
 
 def _select(one: Compilation) -> None:
     one.whole = one.whole or constrain.is_tight(one.program)
-    tiering.select(one.program, one.again, one.whole)
+    tiering.choose_tiers(one.program, one.again, one.whole)
 
 
 def _plan(one: Compilation) -> None:
@@ -139,15 +139,15 @@ PASSES = (
         _on_program(program_text.text),
     ),
     _simplification("decompose", decompose.decompose, decompose.verify),
-    _simplification("gather_matmul", gather_matmul.exchange_gathers, extract.verify),
+    _simplification("gather_matmul", gather_matmul.commute_gathers, extract.verify),
     _simplification("fold_views", fold_views.fold_views, fold_views.verify),
     _simplification("cse", cse.merge_equal, fold_views.verify),
-    _simplification("implicit_gemm", implicit_gemm.absorb, fold_views.verify),
+    _simplification("implicit_gemm", implicit_gemm.fold_reshapes, fold_views.verify),
     _fusion("form_kernels", form_kernels.form_kernels),
-    _fusion("into_reader", into_reader.sink),
-    _fusion("rematerialization", rematerialization.recompute),
+    _fusion("into_reader", into_reader.fuse_into_reader),
+    _fusion("rematerialization", rematerialization.rematerialize),
     _fusion("column_sums", column_sums.take_sums),
-    _fusion("clones", clones.make_twins),
+    _fusion("clones", clones.clone_into_readers),
     Pass(
         "tiering",
         "tier",
@@ -158,7 +158,7 @@ PASSES = (
     Pass(
         "horizontal_fusion",
         "group",
-        _on_program(horizontal_fusion.gang),
+        _on_program(horizontal_fusion.fuse_horizontally),
         _on_program(horizontal_fusion.verify),
         _on_program(horizontal_fusion.text),
     ),

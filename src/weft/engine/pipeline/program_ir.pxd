@@ -33,7 +33,7 @@ cdef class Kernel:
     cdef public tuple axes
     cdef public tuple reduced_shape
     cdef public bint open
-    cdef public bint staged
+    cdef public bint is_row_kernel
     cdef public int position
     cdef public int first_consumer
     cdef public int last_consumer
@@ -60,10 +60,10 @@ cdef class Program:
     cdef public list external
     cdef public set kept
     cdef public set viewed
-    cdef public set twins
-    cdef public dict again
-    cdef public bint provisional
-    cdef public list apart
+    cdef public set clones
+    cdef public dict remat_of
+    cdef public bint is_cold
+    cdef public list split_kernels
 
     cpdef release(self)
     cpdef int start_anew(self) except -1

@@ -78,7 +78,7 @@ class Kernel:
     """One launch: nodes computed together over one iteration shape, or one contraction, copy, scan, scatter.
 
     `shape` is the iteration space, `axes` the reduced ones (None: no reduction), `nodes` in order, `stores` those
-    whose values leave the kernel. A `staged` kernel goes on, element by element, from reductions of its own.
+    whose values leave the kernel. A `is_row_kernel` kernel goes on, element by element, from reductions of its own.
     """
 
     def __cinit__(self, kind: cython.int, shape: tuple):
@@ -102,8 +102,8 @@ class Kernel:
 class Program:
     """What one flush computes: nodes in order, where each lies, values, kernels in order; and the primitives' value
     that each macro stands for. `external` are values that exist, in order of first use; `kept` are those to be
-    computed that a live node is, or is a view of, `viewed` those that exist already. `twins` compute values again, as
-    `rematerialization` says; `again` has their memrefs, and those of `make_twins`, by the nodes whose values
+    computed that a live node is, or is a view of, `viewed` those that exist already. `clones` compute values again, as
+    `rematerialization` says; `remat_of` has their memrefs, and those of `clone_into_readers`, by the nodes whose values
     they are. Both are None where there are none.
 
     A node that has a place has a number, which stands in `Node.index` until another signature or program is made. The

@@ -35,7 +35,7 @@ _ROW = re.compile(
 )
 _NODE = re.compile(rf"(?P<name>%\d+) = (?P<op>\w+)\((?P<rest>.*) : {_KIND}{_MARKS}")
 _KERNEL = re.compile(
-    r"k(?P<position>\d+) \[(?P<shape>[^\]]*)\](?: reduce\[(?P<axes>[^\]]*)\])?(?P<staged> staged)?: "
+    r"k(?P<position>\d+) \[(?P<shape>[^\]]*)\](?: reduce\[(?P<axes>[^\]]*)\])?(?P<rows> rows)?: "
     r"(?P<nodes>.*?) ->(?P<stores>.*)"
 )
 _NUMBER = re.compile(r"(\w+)\((.*)\)")
@@ -146,7 +146,7 @@ class _Parser:
             node.external_refs = 1
             self.program.roots.append(node)
         if match["twin"]:
-            self.program.twins = {*(self.program.twins or ()), node}
+            self.program.clones = {*(self.program.clones or ()), node}
         if match["again"]:
             self.again.append((match["again"], node))
         self.named[match["name"]] = node
@@ -181,7 +181,7 @@ class _Parser:
         kind = nodes[0].op.kind
         kernel = Kernel(ELEMENTWISE if kind in (REDUCE, SOURCE) else kind, _items(match["shape"]))
         kernel.nodes = nodes
-        kernel.staged = match["staged"] is not None
+        kernel.is_row_kernel = match["rows"] is not None
         if match["axes"] is not None:
             kernel.axes = _items(match["axes"])
             over = [n for n in nodes if n.op.kind == REDUCE and n.params[0] == kernel.axes]
@@ -197,7 +197,7 @@ class _Parser:
             return
         program.connect_all()
         for name, node in self.again:
-            again = program.again = program.again or {}
+            again = program.remat_of = program.remat_of or {}
             again[self.named[name]] = program.memref(node)
         mark_uses(program)
         for kernel, position in zip(program.kernels, self.positions, strict=True):

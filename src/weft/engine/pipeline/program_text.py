@@ -50,7 +50,7 @@ class _Printer:
         self.names = {node: f"%{number}" for number, node in enumerate(self.nodes())}
         self.held = {self.computed(node) for node in program.numbered if node.external_refs > 0}
         self.again: dict[Any, str] = {}
-        for node, memref in (program.again or {}).items():
+        for node, memref in (program.remat_of or {}).items():
             self.again[memref.root] = self.names.get(self.root(node), "")
 
     def nodes(self) -> list[Any]:
@@ -98,7 +98,7 @@ class _Printer:
         elif node in self.program.kept:
             marks += " kept"
         marks += " may fail" if node.may_fail else ""
-        marks += " twin" if node in (self.program.twins or ()) else ""
+        marks += " twin" if node in (self.program.clones or ()) else ""
         if node in self.again:
             marks += f" again {self.again[node]}".rstrip()
         if not self.with_memrefs and self.is_row(node):
@@ -134,11 +134,11 @@ class _Printer:
 
     def kernel_line(self, kernel: Any) -> str:
         reduced = "" if kernel.axes is None else f" reduce{list(kernel.axes)}"
-        staged = " staged" if kernel.staged else ""
+        rows = " rows" if kernel.is_row_kernel else ""
         nodes, stores = [
             " ".join([self.names[node] for node in part]) for part in (kernel.nodes, kernel.stores)
         ]
-        head = f"k{kernel.position} {list(kernel.shape)}{reduced}{staged}"
+        head = f"k{kernel.position} {list(kernel.shape)}{reduced}{rows}"
         return f"{head}: {nodes} -> {stores}".rstrip()
 
 

@@ -28,10 +28,10 @@ from weft.errors import VerificationError
 require(__name__, cython.compiled)
 
 
-def select(program: Program, again: cython.bint = False, whole: cython.bint = False) -> Program:
+def choose_tiers(program: Program, again: cython.bint = False, whole: cython.bint = False) -> Program:
     """Work out specs; take novel fused kernels apart. `again`: whether this program has come before; `whole`: leave
     its kernels as they will be once it has come often enough."""
-    novel: list = []
+    cold: list = []
     long: list = []
     kernel: Kernel
     spec: KernelSpec
@@ -44,9 +44,9 @@ def select(program: Program, again: cython.bint = False, whole: cython.bint = Fa
             continue
         work: cython.longlong = count_elements(kernel.shape) * len(kernel.nodes)
         spec.uses += _uses(tuning, work, again)
-        (long if work >= tuning.long_elements else novel).append(kernel)
-    if novel or long:
-        _take_apart(program, long + novel)
+        (long if work >= tuning.long_elements else cold).append(kernel)
+    if cold or long:
+        _split(program, long + cold)
     return program
 
 
@@ -60,37 +60,37 @@ def _uses(tuning: Tiering, work: cython.longlong, again: cython.bint) -> cython.
 
 
 @cython.cfunc
-def _take_apart(program: Program, novel: list) -> cython.void:
+def _split(program: Program, cold: list) -> cython.void:
     chosen: set = set()
-    apart: set = set()
+    split: set = set()
     tuning: Tiering = program.device.tuning.tiering
     kernel: Kernel
-    for kernel in novel:
+    for kernel in cold:
         spec = prepared_spec(kernel)
         if spec in chosen:
             continue
         if spec.uses >= tuning.uses and len(chosen) < tuning.new_kernels_of_a_flush:
             chosen.add(spec)
         else:
-            apart.add(kernel)
-    if not apart:
+            split.add(kernel)
+    if not split:
         return
-    program.provisional = True
-    program.apart = [kernel.nodes for kernel in program.kernels if kernel in apart]
+    program.is_cold = True
+    program.split_kernels = [kernel.nodes for kernel in program.kernels if kernel in split]
     kernels: list = []
-    pieces: list = []
+    single_kernels: list = []
     for kernel in program.kernels:
-        if kernel not in apart:
+        if kernel not in split:
             kernels.append(kernel)
             continue
         for node in kernel.nodes:
-            piece = _single(node)
-            memref_of(program, node).value.kernel = piece
-            kernels.append(piece)
-            pieces.append(piece)
+            single = _single(node)
+            memref_of(program, node).value.kernel = single
+            kernels.append(single)
+            single_kernels.append(single)
     program.kernels = kernels
     mark_uses(program)
-    for kernel in pieces:
+    for kernel in single_kernels:
         prepare(program, kernel)
 
 
@@ -118,7 +118,7 @@ def verify(program: Program, whole: cython.bint = False):
     for node in program.order:
         if computed.get(node) is None or find(program, node) is not computed[node]:
             raise VerificationError(
-                "select", expected=f"{node!r} in the kernel of its producer", got="elsewhere"
+                "tier", expected=f"{node!r} in the kernel of its producer", got="elsewhere"
             )
     _verify_specs(program)
     new: set = set() if whole else _new_specs(program)
@@ -126,15 +126,15 @@ def verify(program: Program, whole: cython.bint = False):
     most: cython.longlong = tuning.new_kernels_of_a_flush
     if len(new) > most or any(spec.uses < tuning.uses for spec in new):
         raise VerificationError(
-            "select",
+            "tier",
             expected=f"at most {most} new kernels, each after {tuning.uses} uses",
             got=", ".join(f"{spec!r} at {spec.uses}" for spec in new),
         )
-    for nodes in program.apart or ():
+    for nodes in program.split_kernels or ():
         for node in nodes:
             if len(computed[node].nodes) != 1:
                 raise VerificationError(
-                    "select", expected=f"{node!r} in a kernel of its own", got=repr(computed[node])
+                    "tier", expected=f"{node!r} in a kernel of its own", got=repr(computed[node])
                 )
 
 
@@ -148,7 +148,7 @@ def _verify_specs(program: Program):
         spec = prepared_spec(kernel)
         if key_of(spec) != prepared_key(kernel):
             raise VerificationError(
-                "select", expected=f"{kernel!r} with its own kernel", got=repr(spec)
+                "tier", expected=f"{kernel!r} with its own kernel", got=repr(spec)
             )
 
 
@@ -170,6 +170,6 @@ def text(program: Program):
     """What is compiled now, and what runs as single operations until it comes again; nothing where all is known."""
     names: list = sorted([spec.name for spec in _new_specs(program)])
     lines: list = [f"compiled now: {name}" for name in names]
-    for nodes in program.apart or ():
+    for nodes in program.split_kernels or ():
         lines.append(f"taken apart until it comes again: {' '.join([n.op.name for n in nodes])}")
     return "\n".join(lines)

@@ -24,7 +24,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 
 from weft._build.compiled import require
 from weft.engine.frontend.node_factory import mark_failed
-from weft.engine.frontend.write_rollback import put_back_after
+from weft.engine.frontend.write_rollback import rollback_after
 from weft.errors import WeftError
 
 require(__name__, cython.compiled)
@@ -68,7 +68,7 @@ def raise_failure(sequence: int) -> None:
     global _latest_failure
     failure, _latest_failure = _latest_failure, None
     if failure is not None and failure[0] == sequence:
-        put_back_after(failure[1])
+        rollback_after(failure[1])
         raise failure[1].again()
 
 
@@ -89,7 +89,7 @@ def decide(
         if node.state != PENDING:
             continue
         memref = program.memrefs[number]
-        if program.again is not None and not complete:
+        if program.remat_of is not None and not complete:
             memref = _remaining(program, memref)
         root = memref.root
         if failed and fail(node, memref, failed):
@@ -112,8 +112,8 @@ def decide(
 @cython.cfunc
 def _remaining(program: Program, memref: MemRef) -> MemRef:
     """Where what has not run finds a value: at its twin, where that is computed again."""
-    twin: MemRef = program.again.get(memref.root)
-    return memref if twin is None else region(twin, memref.offset, memref.strides, memref.shape)
+    clone: MemRef = program.remat_of.get(memref.root)
+    return memref if clone is None else region(clone, memref.offset, memref.strides, memref.shape)
 
 
 @cython.cfunc

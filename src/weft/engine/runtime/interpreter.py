@@ -36,7 +36,7 @@ from weft.engine.ir.primitive import (
     VIEW,
 )
 from weft.engine.pipeline.memory_plan import is_private
-from weft.engine.pipeline.simplify.gather_matmul import exchanged
+from weft.engine.pipeline.simplify.gather_matmul import commuted
 from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
@@ -107,7 +107,7 @@ def _is_exchanged(node: Node) -> cython.bint:
     """Whether a product, or a scatter of one, is computed as another one, with other bits of its gradients."""
     if node.op.kind != _contract and node.op is not _take_add_op:
         return False
-    return exchanged(node) is not None
+    return commuted(node) is not None
 
 
 @cython.final

@@ -17,7 +17,7 @@ cdef enum:
     SLICE_WANTED = 10000000  # ns that a slice should take
     SLICE_GROWTH = 16  # times as long as the one before a slice is at most
 
-cdef struct Gang:
+cdef struct GroupedLaunch:
     # A launch over a table of members, as its kernel gets to see it.
     Kernel kernel
     void** resolved

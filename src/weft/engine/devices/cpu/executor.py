@@ -16,7 +16,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.atomics import FE_DFL_ENV, fegetenv, fenv_t, fesetenv
-from cython.cimports.weft.engine.devices.cpu.executor import Gang
+from cython.cimports.weft.engine.devices.cpu.executor import GroupedLaunch
 from cython.cimports.weft.engine.devices.cpu.instructions import (
     SPLIT_ABOVE,
     Instruction,
@@ -347,7 +347,7 @@ def _run_units(
     team: cython.pointer(Team),
 ) -> cython.void:
     """Run the units [begin, end) of an instruction, shared out where that is worth it."""
-    gang: Gang
+    group: GroupedLaunch
     job: Job
     job.begin = begin
     job.end = end
@@ -356,13 +356,13 @@ def _run_units(
         job.pointers = resolved + launch.first_pointer
         job.arguments = arguments + launch.first_argument
     else:
-        gang.kernel = launch.kernel
-        gang.resolved = resolved
-        gang.arguments = arguments
-        gang.members = members + launch.first_member
-        gang.count = launch.members
-        job.kernel = _run_gang
-        job.pointers = cython.cast(cython.pp_void, cython.address(gang))
+        group.kernel = launch.kernel
+        group.resolved = resolved
+        group.arguments = arguments
+        group.members = members + launch.first_member
+        group.count = launch.members
+        job.kernel = _run_group
+        job.pointers = cython.cast(cython.pp_void, cython.address(group))
         job.arguments = cython.NULL
     if team != cython.NULL and (work >= SPLIT_ABOVE or (work >= SPLIT_AWAKE and is_awake(team))):
         _share_units(cython.address(job), launch.grain, work, team)
@@ -373,30 +373,30 @@ def _run_units(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _run_gang(
+def _run_group(
     pointers: cython.pp_void, arguments: cython.pointer(int64_t), begin: int64_t, end: int64_t
 ) -> cython.void:
     """A kernel over a table of members, as a kernel itself: a unit is a grain of one of them."""
-    gang: cython.pointer(Gang) = cython.cast(cython.pointer(Gang), pointers)
+    group: cython.pointer(GroupedLaunch) = cython.cast(cython.pointer(GroupedLaunch), pointers)
     low: int64_t = 0
-    high: int64_t = gang.count
+    high: int64_t = group.count
     middle: int64_t
     stop: int64_t
     member: cython.pointer(Member)
     while high - low > 1:  # the last member that begins at or before `begin`
         middle = (low + high) // 2
-        if gang.members[middle].first <= begin:
+        if group.members[middle].first <= begin:
             low = middle
         else:
             high = middle
     while begin < end:
-        member = cython.address(gang.members[low])
+        member = cython.address(group.members[low])
         low += 1
-        stop = end if low == gang.count else min(end, gang.members[low].first)
+        stop = end if low == group.count else min(end, group.members[low].first)
         if begin < stop:
-            gang.kernel(
-                gang.resolved + member.first_pointer,
-                gang.arguments + member.first_argument,
+            group.kernel(
+                group.resolved + member.first_pointer,
+                group.arguments + member.first_argument,
                 (begin - member.first) * member.grain,
                 min((stop - member.first) * member.grain, member.units),
             )

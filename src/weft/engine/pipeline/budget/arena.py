@@ -67,10 +67,10 @@ def _lowest(
     offset: cython.longlong = 0
     begin: cython.longlong
     end: cython.longlong
-    born: cython.longlong
+    phase_of: cython.longlong
     gone: cython.longlong
-    for begin, end, born, gone in placed:
-        if born > last or gone < first:
+    for begin, end, phase_of, gone in placed:
+        if phase_of > last or gone < first:
             continue
         if begin - offset >= size:
             break

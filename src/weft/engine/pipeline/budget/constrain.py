@@ -179,9 +179,9 @@ def verify(lowering: Lowering):
     base = layout.graph.outside
     for own, first, last in spans:
         begin = layout.offsets[own - base]
-        for other, born, gone in spans:
+        for other, phase_of, gone in spans:
             start = layout.offsets[other - base]
-            if other == own or born > last or gone < first:
+            if other == own or phase_of > last or gone < first:
                 continue
             if begin < start + layout.sizes[other] and start < begin + layout.sizes[own]:
                 raise VerificationError(

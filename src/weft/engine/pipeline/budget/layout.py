@@ -47,15 +47,15 @@ class Layout:
     def _fill(self):
         """Walk the actions, with the slots of the instances that are there."""
         graph, schedule = self.graph, self.schedule
-        born: dict = {}
+        phase_of: dict = {}
         instance: Instance
         for instance in schedule.instances:
-            born.setdefault(instance.uses[0], []).append(instance)
+            phase_of.setdefault(instance.uses[0], []).append(instance)
         now: dict = {}
         seen: set = set()
         for action, (kind, number) in enumerate(schedule.actions):
             before = dict(now) if kind == RUN else now
-            for instance in born.get(action, ()):
+            for instance in phase_of.get(action, ()):
                 slot = instance.slot
                 own = slot if slot not in seen else self._new_slot(graph.sizes[slot])
                 seen.add(slot)

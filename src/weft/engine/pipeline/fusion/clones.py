@@ -41,7 +41,7 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 
 
 @cython.ccall
-def make_twins(program: Program) -> cython.void:
+def clone_into_readers(program: Program) -> cython.void:
     """Let kernels that have room compute again what they read."""
     kernel: Kernel
     node: Node
@@ -53,7 +53,7 @@ def make_twins(program: Program) -> cython.void:
     if not candidates:
         return
     uses: dict = None
-    originals: dict = {place.root: node for node, place in (program.again or {}).items()}
+    originals: dict = {place.root: node for node, place in (program.remat_of or {}).items()}
     for kernel in program.kernels:
         left: cython.Py_ssize_t = len(kernel.stores)
         for node in kernel.stores:
@@ -82,7 +82,7 @@ def _candidates(program: Program) -> set:
     costs: Costs = program.device.tuning.costs
     least: cython.longlong = program.device.tuning.rematerialization.cloned_bytes
     for kernel in program.kernels:
-        if kernel.kind != _elementwise or kernel.staged or len(kernel.stores) < 2:
+        if kernel.kind != _elementwise or kernel.is_row_kernel or len(kernel.stores) < 2:
             continue
         for node in kernel.stores:
             if node.external_refs > 0 or node.numel * node.dtype.itemsize < least or node in program.kept:
@@ -99,7 +99,7 @@ def _other_uses(program: Program, kernel: Kernel, node: Node, uses: dict) -> lis
     use: Use
     for use in uses.get(memref_of(program, node).value, ()):
         memref: MemRef = operand(program, use.node, use.number)
-        if use.kernel.staged or not reads_elements(use.kernel, memref):
+        if use.kernel.is_row_kernel or not reads_elements(use.kernel, memref):
             return []
         if use.kernel is not kernel:
             found.append(use)
@@ -174,7 +174,7 @@ def _give(program: Program, node: Node, chain: list, reads: list, originals: dic
     made: dict = {}  # kernel -> node -> its twin
     for use in reads:
         if use.kernel not in made:
-            made[use.kernel] = _twins(program, use.kernel, chain)
+            made[use.kernel] = _clones(program, use.kernel, chain)
             _note(program, use.kernel, made[use.kernel], originals)
         memref: MemRef = memref_of(program, made[use.kernel][node])
         first: cython.longlong = program.first.words[_number(use.node)]
@@ -182,36 +182,36 @@ def _give(program: Program, node: Node, chain: list, reads: list, originals: dic
 
 
 @cython.cfunc
-def _twins(program: Program, kernel: Kernel, chain: list) -> dict:
+def _clones(program: Program, kernel: Kernel, chain: list) -> dict:
     """Twins of a chain in front of a kernel's nodes."""
-    twins: dict = {}
+    clones: dict = {}
     node: Node
     number: cython.Py_ssize_t
     for node in chain:
-        twin: Node = copy_of(node, node.inputs)
-        program.new_value(twin, row_major(twin.shape)).value.kernel = kernel
-        program.first.words[_number(twin)] = program.operands.count
+        clone: Node = copy_of(node, node.inputs)
+        program.new_value(clone, row_major(clone.shape)).value.kernel = kernel
+        program.first.words[_number(clone)] = program.operands.count
         for number in range(len(node.inputs)):
             memref: MemRef = operand(program, node, number)
-            if memref.root in twins:
-                memref = memref_of(program, twins[memref.root])
+            if memref.root in clones:
+                memref = memref_of(program, clones[memref.root])
             put(cython.address(program.operands), _address(memref))
-        twins[node] = twin
-    kernel.nodes = list(twins.values()) + kernel.nodes
-    return twins
+        clones[node] = clone
+    kernel.nodes = list(clones.values()) + kernel.nodes
+    return clones
 
 
 @cython.cfunc
-def _note(program: Program, kernel: Kernel, twins: dict, originals: dict) -> cython.void:
+def _note(program: Program, kernel: Kernel, clones: dict, originals: dict) -> cython.void:
     """Note where a run that goes on computes values again: in the last kernel that does, until which they are not
     there. `originals` are the recorded nodes of twins."""
-    if program.again is None:
-        program.again = {}
-    for node, twin in twins.items():
-        original = originals[twin] = originals.get(node, node)
-        before: MemRef = program.again.get(original)
+    if program.remat_of is None:
+        program.remat_of = {}
+    for node, clone in clones.items():
+        original = originals[clone] = originals.get(node, node)
+        before: MemRef = program.remat_of.get(original)
         if before is None or maker(before).position < kernel.position:
-            program.again[original] = memref_of(program, twin)
+            program.remat_of[original] = memref_of(program, clone)
 
 
 @cython.cfunc

@@ -61,7 +61,7 @@ def _is_of_sums(program: Program, kernel: Kernel) -> cython.bint:
     rank: cython.Py_ssize_t = len(kernel.shape)
     node: Node
     number: cython.Py_ssize_t
-    if kernel.kind != _elementwise or kernel.staged or kernel.axes is None or rank < 2:
+    if kernel.kind != _elementwise or kernel.is_row_kernel or kernel.axes is None or rank < 2:
         return False
     if len(kernel.axes) != rank - 1 or rank - 1 in kernel.axes:
         return False
@@ -100,7 +100,7 @@ def _hosts(program: Program, kernel: Kernel, most: cython.int) -> list:
         for number in range(len(node.inputs)):
             memref: MemRef = operand(program, node, number)
             other = maker(memref)
-            if other is None or not other.staged or not equal(other.shape, kernel.shape):
+            if other is None or not other.is_row_kernel or not equal(other.shape, kernel.shape):
                 continue
             if memref.value.reader is kernel and memref.root.external_refs == 0 and not memref.value.kept:
                 saved.setdefault(other, set()).add(memref.root)
@@ -120,7 +120,7 @@ def _bytes_of_sums(kernel: Kernel) -> cython.longlong:
     node: Node
     total: cython.longlong = 0
     for node in kernel.nodes:
-        if node.op.kind == _reduce and (not kernel.staged or is_over_rows(kernel, node)):
+        if node.op.kind == _reduce and (not kernel.is_row_kernel or is_over_rows(kernel, node)):
             total += node.dtype.itemsize
     return total
 

@@ -33,7 +33,7 @@ def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
         kernel: Kernel = maker(memref)
         if kernel is None:
             continue
-        first: cython.bint = program.twins is not None and _is_first_twin(program, node, memref.root)
+        first: cython.bint = program.clones is not None and _is_first_clone(program, node, memref.root)
         if not first and reads_inside(program, kernel, node, memref):
             if kernel not in candidates:
                 candidates.append(kernel)
@@ -46,8 +46,8 @@ def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
         best = Kernel(_elementwise, node.shape)
         append_kernel(kernels, best)
         return best
-    if best.axes is not None and not best.staged:
-        best.staged = goes_on(program, best, node)
+    if best.axes is not None and not best.is_row_kernel:
+        best.is_row_kernel = goes_on(program, best, node)
     if len(candidates) > 1:
         candidates.sort(key=_position_of, reverse=True)
     for kernel in candidates:
@@ -55,16 +55,16 @@ def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
             continue
         if kernel.position > floor and raise_kernel(program, kernels, kernel, best):
             best = kernel
-            best.staged = best.staged or goes_on(program, best, node)
+            best.is_row_kernel = best.is_row_kernel or goes_on(program, best, node)
         else:  # it is read by `best`, which cannot rise above it
             floor = max(floor, kernel.position)
     return best
 
 
 @cython.cfunc
-def _is_first_twin(program: Program, node: Node, root: Node) -> cython.bint:
+def _is_first_clone(program: Program, node: Node, root: Node) -> cython.bint:
     """Whether a twin reads a value that is none: the kernel of that is the one that it is not to be computed in."""
-    return node in program.twins and root not in program.twins
+    return node in program.clones and root not in program.clones
 
 
 def _position_of(kernel: Kernel):

@@ -150,7 +150,7 @@ def _is_finished(kernel: Kernel, node: Node, memref: MemRef) -> cython.bint:
         return memref.shape == node.shape
     if node.op.kind == _reduce:
         return False
-    return kernel.staged and by_row(kernel, memref)
+    return kernel.is_row_kernel and by_row(kernel, memref)
 
 
 def text(program: Program):
@@ -159,7 +159,7 @@ def text(program: Program):
     for kernel in program.kernels:
         names = " ".join(node.op.name for node in kernel.nodes)
         reduced = "" if kernel.axes is None else f" reduce{list(kernel.axes)}"
-        reduced += " staged" if kernel.staged else ""
+        reduced += " rows" if kernel.is_row_kernel else ""
         stores = ", ".join(f"{node.op.name}{list(node.shape)}" for node in kernel.stores)
         lines.append(f"k{kernel.position} {list(kernel.shape)}{reduced}: {names} -> {stores}")
     return "\n".join(lines)

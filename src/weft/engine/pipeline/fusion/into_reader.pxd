@@ -1,3 +1,3 @@
 from weft.engine.pipeline.program_ir cimport Program
 
-cpdef void sink(Program program)
+cpdef void fuse_into_reader(Program program)

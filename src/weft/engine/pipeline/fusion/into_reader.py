@@ -30,7 +30,7 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 
 
 @cython.ccall
-def sink(program: Program) -> cython.void:
+def fuse_into_reader(program: Program) -> cython.void:
     """Compute values that only one later kernel reads in that kernel, where what they are computed from is in memory
     anyway: they need not be stored."""
     kernel: Kernel

@@ -105,7 +105,7 @@ def _beside(program: Program, kernels: list, node: Node, kernel: Kernel) -> Kern
         seen += 1
         if (
             candidate.axes == node.params[0]
-            and not candidate.staged
+            and not candidate.is_row_kernel
             and candidate.reduced_shape == node.shape
             and candidate.shape == kernel.shape
             and room(program, candidate) > len(kernel.nodes)

@@ -34,7 +34,7 @@ def room(program: Program, kernel: Kernel) -> cython.int:
     """How many nodes a kernel may have yet."""
     tuning: Fusion = program.device.tuning.fusion
     most: cython.int = tuning.most_nodes
-    if kernel.staged and most > 1:
+    if kernel.is_row_kernel and most > 1:
         most = tuning.most_row_nodes
     return most - cython.cast(cython.int, len(kernel.nodes))
 
@@ -123,7 +123,7 @@ def reads_inside(program: Program, kernel: Kernel, node: Node, memref: MemRef) -
         and kernel.shape == node.shape
         and is_row_value(kernel, memref.root)
         and by_row(kernel, memref)
-        and (kernel.staged or may_be_staged(program, kernel))
+        and (kernel.is_row_kernel or may_be_row_kernel(program, kernel))
     )
 
 
@@ -141,7 +141,7 @@ def goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
 
 
 @cython.cfunc
-def may_be_staged(program: Program, kernel: Kernel) -> cython.bint:
+def may_be_row_kernel(program: Program, kernel: Kernel) -> cython.bint:
     """Whether a kernel reduces rows that local memory can hold, enough of them, and reads along them."""
     rank: cython.Py_ssize_t = len(kernel.shape)
     if kernel.axes is None or rank < 2 or kernel.axes != (rank - 1,):
@@ -231,8 +231,8 @@ def raise_kernel(program: Program, kernels: list, early: Kernel, late: Kernel) -
     kernels[late.position] = None
     for node in late.nodes:  # what it reads is read earlier now
         note_consumers(program, early, node)
-        if early.axes is not None and not early.staged:
-            early.staged = goes_on(program, early, node)
+        if early.axes is not None and not early.is_row_kernel:
+            early.is_row_kernel = goes_on(program, early, node)
     return True
 
 
@@ -259,4 +259,4 @@ def lies_within(kernel: Kernel, memref: MemRef) -> cython.bint:
     """Whether a kernel's own value is read element by element, or row by row."""
     if memref.whole:
         return True
-    return kernel.staged and is_row_value(kernel, memref.root) and by_row(kernel, memref)
+    return kernel.is_row_kernel and is_row_value(kernel, memref.root) and by_row(kernel, memref)

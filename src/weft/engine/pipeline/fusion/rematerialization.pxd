@@ -1,5 +1,5 @@
 from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.program_ir cimport Program
 
-cpdef void recompute(Program program)
+cpdef void rematerialize(Program program)
 cdef Node copy_of(Node node, tuple inputs)

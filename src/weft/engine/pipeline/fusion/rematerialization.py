@@ -13,7 +13,7 @@ from cython.cimports.weft.engine.devices.tuning import Rematerialization
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.pipeline.fusion.def_use import Use, uses_of
 from cython.cimports.weft.engine.pipeline.fusion.form_kernels import form_kernels
-from cython.cimports.weft.engine.pipeline.fusion.into_reader import sink
+from cython.cimports.weft.engine.pipeline.fusion.into_reader import fuse_into_reader
 from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value, most_nodes
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
@@ -37,7 +37,7 @@ CHEAP = (ELEMENTWISE, SOURCE)
 
 
 @cython.ccall
-def recompute(program: Program) -> cython.void:
+def rematerialize(program: Program) -> cython.void:
     """Put twins into the order of a program that needs much memory, and form its kernels again."""
     enough: cython.longlong = program.device.tuning.rematerialization.peak_bytes
     if most_nodes(program) == 1 or _stored_bytes(program) < enough:
@@ -59,7 +59,7 @@ def recompute(program: Program) -> cython.void:
     if choices:
         _rewrite(program, uses, choices)
         form_kernels(program)
-        sink(program)
+        fuse_into_reader(program)
 
 
 @cython.cfunc
@@ -242,25 +242,25 @@ def _rewrite(program: Program, uses: Uses, choices: list) -> cython.void:
     instead: dict = {}  # node -> what stands for it everywhere
     given: dict = {}  # reader -> value -> its twin
     before: dict = {}  # place in the order -> twins
-    program.twins, program.again = set(), {}
+    program.clones, program.remat_of = set(), {}
     choice: Choice
     use: Use
     for choice in choices:
-        twins: dict = _twins_of(program, choice)
-        before.setdefault(choice.place, []).extend(twins.values())
+        clones: dict = _clones_of(program, choice)
+        before.setdefault(choice.place, []).extend(clones.values())
         stays: set = _needed_early(uses, choice)
-        for node, twin in twins.items():
+        for node, clone in clones.items():
             if node not in stays:
-                instead[node] = twin
+                instead[node] = clone
                 continue
-            program.again[node] = program.new_value(twin, row_major(node.shape))
+            program.remat_of[node] = program.new_value(clone, row_major(node.shape))
             for use in uses.late(node) if node in choice.again else ():
-                given.setdefault(use.node, {})[node] = twin
+                given.setdefault(use.node, {})[node] = clone
     order: list = []
     for number, node in enumerate(program.order):
         order += before.get(number, ())
         if node in given:
-            instead[node] = _with_twins(program, node, given[node])
+            instead[node] = _with_clones(program, node, given[node])
             order.append(instead[node])
         elif node not in instead:
             order.append(node)
@@ -269,14 +269,14 @@ def _rewrite(program: Program, uses: Uses, choices: list) -> cython.void:
 
 
 @cython.cfunc
-def _twins_of(program: Program, choice: Choice) -> dict:
+def _clones_of(program: Program, choice: Choice) -> dict:
     """The twin of each node of a choice, in order."""
-    twins: dict = {}
+    clones: dict = {}
     for node in choice.nodes:
-        inputs = [twins.get(_root(program, source), source) for source in node.inputs]
-        twins[node] = copy_of(node, tuple(inputs))
-    program.twins.update(twins.values())
-    return twins
+        inputs = [clones.get(_root(program, source), source) for source in node.inputs]
+        clones[node] = copy_of(node, tuple(inputs))
+    program.clones.update(clones.values())
+    return clones
 
 
 @cython.cfunc
@@ -309,19 +309,19 @@ def _needed_early(uses: Uses, choice: Choice) -> set:
 
 
 @cython.cfunc
-def _with_twins(program: Program, reader: Node, twins: dict) -> Node:
+def _with_clones(program: Program, reader: Node, clones: dict) -> Node:
     """A copy of a reader that reads twins, where the originals were."""
     inputs: list = []
     for source in reader.inputs:
         memref: MemRef = memref_of(program, source)
-        twin: Node = twins.get(memref.root)
-        if twin is None:
+        clone: Node = clones.get(memref.root)
+        if clone is None:
             inputs.append(source)
         elif source is memref.root:
-            inputs.append(twin)
+            inputs.append(clone)
         else:
             view: Node = copy_of(source, source.inputs)
-            own: MemRef = memref_of(program, twin)
+            own: MemRef = memref_of(program, clone)
             program.set_memref(view, region(own, memref.offset, memref.strides, memref.shape))
             inputs.append(view)
     return copy_of(reader, tuple(inputs))

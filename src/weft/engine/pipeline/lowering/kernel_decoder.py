@@ -7,8 +7,8 @@ from typing import Any
 
 from weft.engine.devices.cpu.codegen import row_kernel
 from weft.engine.devices.cpu.codegen.loop_kernel import lower
-from weft.engine.devices.cpu.codegen.row_kernel import Local, Staged
-from weft.engine.devices.cpu.codegen.row_kernel import lower as lower_staged
+from weft.engine.devices.cpu.codegen.row_kernel import Local, RowKernel
+from weft.engine.devices.cpu.codegen.row_kernel import lower as lower_row_kernel
 from weft.engine.kernels import loop_ir
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store
 from weft.ops.registry import OPS
@@ -76,21 +76,21 @@ def indexed_text(key: tuple[Any, ...], symbol: str) -> str:
     return lower(indexed_kernel(key), lookup, symbol)
 
 
-def staged_kernel(key: tuple[Any, ...]) -> Staged:
+def row_kernel_of(key: tuple[Any, ...]) -> RowKernel:
     """The phases of a key made by `weft.engine.pipeline.lowering.row_kernel`."""
     _, phases, memory = key
-    return Staged(
+    return RowKernel(
         tuple(loop_kernel(phase) for phase in phases),
         tuple(Local(*item) for item in memory),
     )
 
 
-def staged_text(key: tuple[Any, ...], symbol: str) -> str:
+def row_kernel_text(key: tuple[Any, ...], symbol: str) -> str:
     """LLVM IR of a staged kernel under a symbol."""
-    return lower_staged(staged_kernel(key), lookup, symbol)
+    return lower_row_kernel(row_kernel_of(key), lookup, symbol)
 
 
-LLVM_TEXTS = {"loop": loop_text, "indexed": indexed_text, "staged": staged_text}
+LLVM_TEXTS = {"loop": loop_text, "indexed": indexed_text, "rows": row_kernel_text}
 
 
 def llvm_text(key: tuple[Any, ...], symbol: str) -> str:
@@ -101,5 +101,5 @@ def llvm_text(key: tuple[Any, ...], symbol: str) -> str:
 def kernel_text(key: tuple[Any, ...]) -> str:
     """The loop IR of a key, printed."""
     return (
-        loop_ir.text(loop_kernel(key)) if key[0] == "loop" else row_kernel.text(staged_kernel(key))
+        loop_ir.text(loop_kernel(key)) if key[0] == "loop" else row_kernel.text(row_kernel_of(key))
     )

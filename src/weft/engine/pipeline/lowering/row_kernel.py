@@ -59,15 +59,15 @@ _add = cython.declare(Primitive, OPS["add"])
 
 @cython.final
 @cython.cclass
-class Staging:
+class RowKernelEncoder:
     """One staged kernel on the way."""
 
     program: Program
     kernel: Kernel
     phases: list
-    born: dict  # node -> phase
+    phase_of: dict  # node -> phase
     costs: dict  # body node -> what computing it once more costs
-    held: dict  # node -> number of local memory
+    spilled: dict  # node -> number of local memory
     locals: list  # four times the code of a dtype, and WHOLE, ADDED for one that is added to
     columns: list  # sums over rows
     bytes: cython.longlong  # of whole rows
@@ -79,9 +79,9 @@ class Staging:
         self.row = program.device.capabilities.longest_row
         self.kernel = kernel
         self.phases = []
-        self.born = {}
+        self.phase_of = {}
         self.costs = {}
-        self.held = {}
+        self.spilled = {}
         self.locals = []
         self.columns = []
 
@@ -92,7 +92,7 @@ class Staging:
         return self.phases[number]
 
     @cython.cfunc
-    def by_row(self, node: Node) -> cython.bint:
+    def is_per_row(self, node: Node) -> cython.bint:
         """Whether a node has one value for each row."""
         extra = self.kernel.extra
         return node.op.kind == _reduce or (extra is not None and node in extra)
@@ -104,7 +104,7 @@ class Staging:
         number: cython.Py_ssize_t
         for number in range(len(node.inputs)):
             root: Node = operand(self.program, node, number).root
-            if root in self.born:
+            if root in self.phase_of:
                 found.append(root)
         return found
 
@@ -115,17 +115,17 @@ class Staging:
             self.add_column(node)
             return
         number: cython.Py_ssize_t = 0
-        in_body: cython.bint = not self.by_row(node)
+        in_body: cython.bint = not self.is_per_row(node)
         root: Node
         for root in self.inside(node):
-            waits: cython.bint = in_body and self.by_row(root)
-            number = max(number, cython.cast(cython.Py_ssize_t, self.born[root]) + waits)
+            waits: cython.bint = in_body and self.is_per_row(root)
+            number = max(number, cython.cast(cython.Py_ssize_t, self.phase_of[root]) + waits)
         self.compute(node, number)
-        self.born[node] = number
+        self.phase_of[node] = number
         costs: Costs = self.program.device.tuning.costs
         cost: cython.double = cost_of(costs, node)
         for root in self.inside(node):
-            if not self.by_row(root) and root not in self.held:
+            if not self.is_per_row(root) and root not in self.spilled:
                 cost += cython.cast(cython.double, self.costs[root]) - costs.read
         self.costs[node] = cost
 
@@ -133,7 +133,7 @@ class Staging:
     def add_column(self, node: Node) -> cython.void:
         """A sum over rows: what is there so far, and the value of this row, in a row of local memory."""
         memref: MemRef = operand(self.program, node, 0)
-        number: cython.Py_ssize_t = self.born.get(memref.root, 0)
+        number: cython.Py_ssize_t = self.phase_of.get(memref.root, 0)
         builder: Builder = self.phase(number)
         dtype: cython.int = node.dtype.code
         value: cython.longlong = builder.argument(memref, False)
@@ -157,7 +157,7 @@ class Staging:
         builder: Builder = self.phase(number)
         root: Node
         for root in self.inside(node):
-            self.provide(root, number, self.by_row(node) and node.op.kind != _reduce)
+            self.provide(root, number, self.is_per_row(node) and node.op.kind != _reduce)
         builder.add(node)
 
     @cython.cfunc
@@ -171,10 +171,10 @@ class Staging:
             known = builder.value_of(root)
         if known >= 0 and (known >> PART != BODY or not in_epilogue):
             return
-        if not self.by_row(root) and root not in self.held and self.is_cheap(root):
+        if not self.is_per_row(root) and root not in self.spilled and self.is_cheap(root):
             self.compute(root, number)
             return
-        local: cython.int = self.hold(root)
+        local: cython.int = self.spill(root)
         dtype: cython.int = root.dtype.code
         position: cython.Py_ssize_t = builder.operands.count // REGION
         at = builder.region(cython.address(builder.operands), dtype, local, 0, False)
@@ -196,7 +196,7 @@ class Staging:
     @cython.cfunc
     def set_local_steps(self, node: Node, builder: Builder, at: cython.Py_ssize_t) -> cython.void:
         """The steps of a value in local memory: along the row, or none."""
-        self.set_row_steps(builder, at, 0 if self.by_row(node) else 1)
+        self.set_row_steps(builder, at, 0 if self.is_per_row(node) else 1)
 
     @cython.cfunc
     def set_row_steps(
@@ -210,16 +210,16 @@ class Staging:
         builder.steps.words[at + last] = step
 
     @cython.cfunc
-    def hold(self, node: Node) -> cython.int:
+    def spill(self, node: Node) -> cython.int:
         """Local memory that the phase of a node leaves its value in."""
-        number = self.held.get(node)
+        number = self.spilled.get(node)
         if number is not None:
             return number
-        number = self.held[node] = len(self.locals)
-        self.locals.append(node.dtype.code << 2 | (0 if self.by_row(node) else WHOLE))
-        if not self.by_row(node):
+        number = self.spilled[node] = len(self.locals)
+        self.locals.append(node.dtype.code << 2 | (0 if self.is_per_row(node) else WHOLE))
+        if not self.is_per_row(node):
             self.bytes += node.dtype.itemsize * self.row
-        builder: Builder = self.phases[self.born[node]]
+        builder: Builder = self.phases[self.phase_of[node]]
         value: cython.longlong = builder.value_of(node)
         stores = cython.address(builder.stores)
         late: cython.bint = value >> PART != BODY
@@ -235,7 +235,7 @@ class Staging:
         for node in self.kernel.stores:
             if is_over_rows(self.kernel, node):
                 continue
-            builder = self.phases[self.born[node]]
+            builder = self.phases[self.phase_of[node]]
             builder.store(node)
         collapse(self.phases)
         for builder in self.phases:
@@ -248,18 +248,18 @@ class Staging:
 
 
 @cython.cfunc
-def _find_spec(staging: Staging) -> KernelSpec:
+def _find_spec(encoder: RowKernelEncoder) -> KernelSpec:
     builder: Builder
     key: Array = empty()
     try:
-        put(cython.address(key), -len(staging.phases))
-        for builder in staging.phases:
+        put(cython.address(key), -len(encoder.phases))
+        for builder in encoder.phases:
             put_key(builder, builder.rank - 1, cython.address(key))
-        for local in staging.locals:
+        for local in encoder.locals:
             put(cython.address(key), local)
         spec = look_up(cython.address(key))
         if spec is None:
-            spec = _spec_of(staging)
+            spec = _spec_of(encoder)
             remember(cython.address(key), spec)
     finally:
         drop(cython.address(key))
@@ -267,24 +267,24 @@ def _find_spec(staging: Staging) -> KernelSpec:
 
 
 @cython.cfunc
-def _key_of(staging: Staging) -> tuple:
+def _key_of(encoder: RowKernelEncoder) -> tuple:
     """The key as it is named and compiled."""
     builder: Builder
     keys: list = []
-    for builder in staging.phases:
+    for builder in encoder.phases:
         keys.append(loop_key(builder, builder.rank - 1))
     memory = tuple(
         [
             (dtypes.ALL[word >> 2].name, bool(word & WHOLE), bool(word & ADDED))
-            for word in staging.locals
+            for word in encoder.locals
         ]
     )
-    return "staged", tuple(keys), memory
+    return "rows", tuple(keys), memory
 
 
 @cython.cfunc
-def _spec_of(staging: Staging) -> KernelSpec:
-    key = _key_of(staging)
+def _spec_of(encoder: RowKernelEncoder) -> KernelSpec:
+    key = _key_of(encoder)
     names = [
         item[0]
         for phase in key[1]
@@ -299,30 +299,30 @@ def _spec_of(staging: Staging) -> KernelSpec:
 
 def prepare(program: Program, kernel: Kernel):
     """Work out the spec of an elementwise and reduce kernel; None where it has nothing to do."""
-    if not kernel.staged:
+    if not kernel.is_row_kernel:
         return loop_kernel.prepare(program, kernel)
     kernel.prepared = None
     if not kernel.stores or 0 in kernel.shape:
         return None
-    staging: Staging = Staging(program, kernel)
+    encoder: RowKernelEncoder = RowKernelEncoder(program, kernel)
     for node in kernel.nodes:
-        staging.add(node)
-    staging.finish()
-    kernel.prepared = staging
-    return staging.spec
+        encoder.add(node)
+    encoder.finish()
+    kernel.prepared = encoder
+    return encoder.spec
 
 
 def prepared_spec(kernel: Kernel):
     """The spec of a prepared kernel."""
-    if not kernel.staged:
+    if not kernel.is_row_kernel:
         return loop_kernel.prepared_spec(kernel)
-    staging: Staging = kernel.prepared
-    return staging.spec
+    encoder: RowKernelEncoder = kernel.prepared
+    return encoder.spec
 
 
 def prepared_key(kernel: Kernel):
     """The named key of a prepared kernel, by which its words must have found its spec."""
-    if not kernel.staged:
+    if not kernel.is_row_kernel:
         return loop_kernel.prepared_key(kernel)
     return _key_of(kernel.prepared)
 
@@ -330,7 +330,7 @@ def prepared_key(kernel: Kernel):
 @cython.cfunc
 def _launch_sums(
     lowering: Lowering,
-    staging: Staging,
+    encoder: RowKernelEncoder,
     pointers: cython.pointer(Array),
     arguments: cython.pointer(Array),
     work: cython.longlong,
@@ -338,20 +338,20 @@ def _launch_sums(
     """A launch over the lanes that rows belong to, and one that folds their sums."""
     node: Node
     nbytes: cython.longlong = 0
-    builder: Builder = staging.phases[0]
+    builder: Builder = encoder.phases[0]
     length: cython.longlong = arguments.words[builder.rank - 1]
-    reserve(pointers, 2 * len(staging.columns) + 2)
-    for node in staging.columns:
+    reserve(pointers, 2 * len(encoder.columns) + 2)
+    for node in encoder.columns:
         nbytes += node.dtype.itemsize * (length + _lanes) * _lanes
     put(pointers, lowering.temporary(nbytes))
     put(pointers, 0)
-    for node in staging.columns:
+    for node in encoder.columns:
         put(pointers, value_of(lowering.plan, node).slot)
         put(pointers, 0)
-    new_launch(lowering, staging.spec, pointers, arguments, _lanes, 1, work)
+    new_launch(lowering, encoder.spec, pointers, arguments, _lanes, 1, work)
     chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_added_columns
     last: Launch = new_launch(
-        lowering, staging.spec, pointers, arguments, length, chunk, 2 * length
+        lowering, encoder.spec, pointers, arguments, length, chunk, 2 * length
     )
     last.final = True
 
@@ -359,11 +359,11 @@ def _launch_sums(
 @cython.cfunc
 def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
     """Launch a prepared kernel."""
-    if not kernel.staged or kernel.prepared is None:
+    if not kernel.is_row_kernel or kernel.prepared is None:
         lower_loops(lowering, kernel)
         return
-    staging: Staging = kernel.prepared
-    builder: Builder = staging.phases[0]
+    encoder: RowKernelEncoder = kernel.prepared
+    builder: Builder = encoder.phases[0]
     total: cython.longlong = 1
     axis: cython.Py_ssize_t
     for axis in range(builder.rank):
@@ -374,13 +374,13 @@ def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
     arguments: cython.pointer(Array) = cython.address(builder.dims)
     pointers: Array = empty()
     try:
-        for builder in staging.phases:
+        for builder in encoder.phases:
             put_pointers(lowering, builder, cython.address(pointers))
             put_arguments(builder, arguments)
             work += total * (builder.body_count + 1) // 8 + 1
-        if staging.columns:
-            _launch_sums(lowering, staging, cython.address(pointers), arguments, work)
+        if encoder.columns:
+            _launch_sums(lowering, encoder, cython.address(pointers), arguments, work)
             return
-        new_launch(lowering, staging.spec, cython.address(pointers), arguments, units, grain, work)
+        new_launch(lowering, encoder.spec, cython.address(pointers), arguments, units, grain, work)
     finally:
         drop(cython.address(pointers))

@@ -58,7 +58,7 @@ _linear_bias_op = cython.declare(Primitive, OPS["linear_bias"])
 
 
 @cython.ccall
-def exchange_gathers(program: Program) -> cython.void:
+def commute_gathers(program: Program) -> cython.void:
     """Multiply rows of tables before they are gathered, where that is less work."""
     node: Node
     asked: set = set()
@@ -66,10 +66,10 @@ def exchange_gathers(program: Program) -> cython.void:
     while found:
         found = False
         for node in program.order:
-            if not _may_be_exchanged(node) or node in asked:
+            if not _may_commute(node) or node in asked:
                 continue
             asked.add(node)
-            made = exchanged(node)
+            made = commuted(node)
             if made is not None:
                 program.expanded[node] = made
                 found = True
@@ -80,7 +80,7 @@ def exchange_gathers(program: Program) -> cython.void:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _may_be_exchanged(node: Node) -> cython.bint:
+def _may_commute(node: Node) -> cython.bint:
     """Whether a node is a product, or a scatter of rows."""
     code: cython.int = node.op.code
     return (
@@ -92,7 +92,7 @@ def _may_be_exchanged(node: Node) -> cython.bint:
 
 
 @cython.ccall
-def exchanged(node: Node):
+def commuted(node: Node):
     """What a product, or a scatter of one, stands for; None where nothing is won by it."""
     if node.dtype not in DTYPES:
         return None

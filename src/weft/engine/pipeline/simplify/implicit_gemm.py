@@ -3,7 +3,7 @@
 """Matrix products that read their operands through a reshape: windows of an image are never copied to memory.
 
 A reshape that strides cannot express is a copy. Where all that reads it are matrix products, it is left out instead:
-the products walk its source, in several strided dimensions on an axis. `absorb` decides this for a collected
+the products walk its source, in several strided dimensions on an axis. `fold_reshapes` decides this for a collected
 program: such operands get memrefs whose strides are tuples of (size, stride) for each dimension of the reshaped value.
 `lowering.implicit_gemm` makes the launches. What is packed, and so every bit, is the same with the copy.
 """
@@ -62,7 +62,7 @@ class Form(NamedTuple):
 # -- which reshapes are left out -----------------------------------------------------------------------------------
 
 
-def absorb(program: Any) -> None:
+def fold_reshapes(program: Any) -> None:
     """Leave out the reshapes that matrix products alone read, where windows overlap in at least one operand."""
     if not _has_views(program):
         return

@@ -1,7 +1,7 @@
 """Staged kernels: several loop kernels over the same rows, run row by row.
 
 A softmax is a maximum over a row, then a sum over the same row, then a value for each element: three
-phases.  In comes a `Staged` kernel: its phases are loop kernels that share the axes, the last of
+phases.  In comes a `RowKernel` kernel: its phases are loop kernels that share the axes, the last of
 which is the row; what a phase hands on to later ones, one element or the whole row, lies in local
 memory, so that a row is read from memory once and stays in the nearest cache.  Out goes a module with
 one function.  Each phase is the kernel that it would be alone, and gives the same bits.
@@ -61,7 +61,7 @@ class Local:
 
 
 @dataclass(frozen=True)
-class Staged:
+class RowKernel:
     """Phases in order. One with reductions reduces the last axis; one without is elementwise."""
 
     phases: tuple[loop_ir.LoopKernel, ...]
@@ -78,7 +78,7 @@ class Staged:
         return tuple(number for number, item in enumerate(self.locals) if item.added)
 
 
-def text(kernel: Staged) -> str:
+def text(kernel: RowKernel) -> str:
     """The canonical printed form."""
     lines = [
         f"local {i}: {item.dtype}{' row' if item.whole else ''}{' of sums' if item.added else ''}"
@@ -87,11 +87,11 @@ def text(kernel: Staged) -> str:
     return "".join([*(f"{line}\n" for line in lines), *map(loop_ir.text, kernel.phases)])
 
 
-def _numbered(kernel: Staged) -> Iterator[tuple[int, Local]]:
+def _numbered(kernel: RowKernel) -> Iterator[tuple[int, Local]]:
     return iter(enumerate(kernel.locals))
 
 
-def verify(kernel: Staged) -> Staged:
+def verify(kernel: RowKernel) -> RowKernel:
     """The kernel itself if it is well formed; Errors: KernelError names the first fault."""
     for phase in kernel.phases:
         loop_ir.verify(phase)
@@ -100,7 +100,7 @@ def verify(kernel: Staged) -> Staged:
     return kernel
 
 
-def _faults(kernel: Staged) -> Iterator[str]:
+def _faults(kernel: RowKernel) -> Iterator[str]:
     written = set(kernel.sums)
     if not all(kernel.locals[number].whole for number in written):
         yield "a sum over rows is no row"
@@ -126,17 +126,17 @@ def _access_faults(local: Local, item: loop_ir.Operand | loop_ir.Store) -> Itera
         yield f"{item} is no access to {local}"
 
 
-def pointer_counts(kernel: Staged) -> list[int]:
+def pointer_counts(kernel: RowKernel) -> list[int]:
     """How many pointers each phase takes."""
     return [len(loop_ir.pointers(phase)) for phase in kernel.phases]
 
 
-def argument_counts(kernel: Staged) -> list[int]:
+def argument_counts(kernel: RowKernel) -> list[int]:
     """How many arguments each phase takes behind the extents, which stand in front of all."""
     return [len(loop_ir.arguments(phase)) - kernel.rank for phase in kernel.phases]
 
 
-def lower(kernel: Staged, lookup: Lookup, name: str, target: Target | None = None) -> str:
+def lower(kernel: RowKernel, lookup: Lookup, name: str, target: Target | None = None) -> str:
     """The LLVM module of a staged kernel: function `name`, and `name`_final where there are sums over rows."""
     verify(kernel)
     target = target or host()
@@ -168,7 +168,7 @@ def lower(kernel: Staged, lookup: Lookup, name: str, target: Target | None = Non
     return module_text(module, [b, last], target.register_bits)
 
 
-def _reserve(b: Builder, kernel: Staged) -> list[Value]:
+def _reserve(b: Builder, kernel: RowKernel) -> list[Value]:
     """Local memory. Rows follow each other as closely as they are long, so that they share the sets of the nearest
     cache evenly; a few elements between them keep what is read apart from what was just written."""
     rows = b.alloca(f"[{sum(item.bytes for item in kernel.locals if item.whole)} x i8]")
@@ -332,7 +332,7 @@ def _indexes(frame: Frame, number: Value) -> list[Value]:
     return [rest, *reversed(indexes)]
 
 
-def launch_shape(kernel: Staged, dims: Sequence[int]) -> tuple[int, int]:
+def launch_shape(kernel: RowKernel, dims: Sequence[int]) -> tuple[int, int]:
     """Units of work, and the grain at which they may be split."""
     if kernel.sums:
         return reduction_order.LANES, 1
