@@ -15,7 +15,7 @@ import pytest
 from runtime_kernels import loop_ir
 
 from weft.engine.devices.cpu.disk_cache import DiskCache
-from weft.engine.devices.cpu.jit import Compiler, Request, Target
+from weft.engine.devices.cpu.jit import Compiler, Request, JitTarget
 from weft.errors import VerificationError
 
 ADD = "  %w = fadd float %v, %k"
@@ -74,7 +74,7 @@ def test_a_key_of_one_revision_needs_no_text_again(fresh):
     (library,) = fresh().batch([Request("kernel", returns("f", 6).build, ["f"], "2")])
     assert call(library["f"]) == 6
     written = []
-    (library,) = fresh(target=Target(level=2)).batch(
+    (library,) = fresh(target=JitTarget(level=2)).batch(
         [Request("kernel", lambda: written.append(build()) or written[0], ["f"], "1")]
     )
     assert call(library["f"]) == 5 and written
@@ -97,7 +97,7 @@ def test_another_text_or_target_is_another_entry(fresh):
     compiler = fresh()
     (library,) = compiler.batch([returns("f", 6)])
     assert call(library["f"]) == 6 and compiler.counters.disk_hits == 0
-    compiler = fresh(target=Target(level=2))
+    compiler = fresh(target=JitTarget(level=2))
     compiler.batch([returns("f", 5)])
     assert compiler.counters.disk_hits == 0
 

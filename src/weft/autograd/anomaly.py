@@ -14,7 +14,7 @@ import numpy as np
 from weft.autograd.backward import grad
 from weft.autograd.nonfinite_origin import Anomaly, Diagnosis, Unit, Values, name_of, records_below
 from weft.engine.api.api_function import all_public
-from weft.engine.backward.pending_snapshot import Snapshot
+from weft.engine.backward.pending_snapshot import PendingSnapshot
 from weft.engine.backward.reachability import target_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import edge_for, value_of
@@ -105,7 +105,7 @@ class Watch:
             target_for(edge_for(output))[0] for output in outputs if edge_for(output) is not None
         ]
         self.units: list[Unit] = []
-        self.snapshot = Snapshot()
+        self.snapshot = PendingSnapshot()
         self.snapshot.take(tapes.tape().pending())
         ready = [node for node in self.outputs if node.state == DONE_STATE]
         self._raise_for(_not_finite(ready))  # now: the walk gives up what was saved
@@ -176,7 +176,7 @@ def _all_finite(nodes: list[Node]) -> bool:
 
 def _not_finite(nodes: list[Node]) -> list[Any]:
     """The nodes whose values have an element that is not finite: a sum may also be too large."""
-    values = Values(Snapshot())
+    values = Values(PendingSnapshot())
     values.add(nodes)
     return [node for node in nodes if (values.state(node) or (False, False))[1]]
 

@@ -23,7 +23,7 @@ from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from weft.engine.ir.node import RESULT_BIT, Node
 from weft.engine.ir.primitive import SCALAR_OP
-from weft.engine.ir.split_specs import Joint
+from weft.engine.ir.split_specs import MultiOutput
 from weft.errors import ArgumentTypeError, GradientError
 from weft.ops.registry import OPS
 
@@ -86,7 +86,7 @@ class SeveralOutputs(GradientFunction):
     observes it."""
 
     def __init__(self, record: Any) -> None:
-        discovery.note_joint()
+        discovery.note_multi_output()
         self._name, self.edges, self.where = record.name(), record.edges, record.where
         self._row, self._shapes = record.op, record.payload
         self._pieces = [
@@ -154,7 +154,7 @@ class SeveralOutputs(GradientFunction):
 
 def is_piece(record: Node) -> bool:
     """Whether a node is one of several outputs."""
-    return isinstance(record.info, Joint)
+    return isinstance(record.info, MultiOutput)
 
 
 def several_outputs(record: Node) -> SeveralOutputs:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.engine.backward.pending_snapshot import Snapshot
+from weft.engine.backward.pending_snapshot import PendingSnapshot
 from weft.engine.backward.reachability import target_for
 from weft.engine.frontend.node_factory import make_node, make_value
 from weft.engine.frontend.resolve import value_of
@@ -94,7 +94,7 @@ class Anomaly:
 class Values:
     """The values of nodes, computed again one by one where they are not there any more."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: PendingSnapshot) -> None:
         self.snapshot = snapshot
         self.owners: dict[Any, Any] = {}  # composites, by the node of their value
         self._copies: dict[Any, Any] = {}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.weft.engine.backward.reachability import joint_of
+from cython.cimports.weft.engine.backward.reachability import multi_output_of
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -428,7 +428,7 @@ class Lifting:
 @cython.cfunc
 def _is_observed(node: Node) -> cython.bint:
     """Whether users have attached something to a record, or to that of an operation with several outputs."""
-    joint = joint_of(node)
+    joint = multi_output_of(node)
     return node.observers is not None or (joint is not None and joint.observers is not None)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
-from cython.cimports.weft.engine.frontend.inplace import Snapshot
+from cython.cimports.weft.engine.frontend.inplace import WriteSnapshot
 from cython.cimports.weft.engine.frontend.meta import is_meta
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -86,13 +86,13 @@ class Before:
     optimizer: object
     parameters: list
     state: dict
-    values: Snapshot
+    values: WriteSnapshot
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
         self.parameters = []
         self.state = {}
-        self.values = Snapshot()
+        self.values = WriteSnapshot()
         for group in optimizer.param_groups:
             self.parameters += group["params"]
         self.values.add(self.parameters)
@@ -109,7 +109,7 @@ class Before:
         """Compute all gradients now, where one is sparse: what fails does so before anything is changed, nothing has
         to be put back, and tables are written to in place. Errors: that of a gradient."""
         weft.realize(*[p.grad for p in self.parameters if p.grad is not None])
-        self.values = Snapshot()
+        self.values = WriteSnapshot()
 
     def let_go(self):
         """Forget the values that are sure to be replaced: what nobody else holds is updated where it lies."""

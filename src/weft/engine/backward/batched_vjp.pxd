@@ -3,7 +3,7 @@ from weft.engine.capi.int_array cimport Integers
 from weft.engine.ir.node cimport Node
 from weft.engine.frontend.tensor cimport Tensor
 
-cdef class Bundle:
+cdef class RowContributions:
     cdef Tensor cotangent
     cdef Integers rows
     cdef Integers places
@@ -42,5 +42,5 @@ cdef class Group:
 
 cdef Group group_of(Reached* known, Node quotient, bint ragged)
 cdef Group new_group(Reached* known, Node quotient, Py_ssize_t rows)
-cdef Bundle new_bundle(Tensor cotangent)
+cdef RowContributions new_row_contributions(Tensor cotangent)
 cpdef list join_blocks(list parts, tuple shape)

@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.ir.strides import contiguous_strides
 from cython.cimports.weft.engine.pipeline.batching.membership import row_axis, with_height
 from cython.cimports.weft.engine.pipeline.batching.ragged import height_of, lay, piece
 from cython.cimports.weft.engine.pipeline.batching.segment_gather import gather
-from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
+from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex, segment_index_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import SCALAR_OP, VIEW
@@ -34,14 +34,14 @@ _cat_op, _put_op = OPS["cat"], OPS["put"]
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Bundle:
+class RowContributions:
     """Rows of one cotangent, and to which member each was given; row -1 is the cotangent itself."""
 
 
 @cython.cfunc
-def new_bundle(cotangent: Tensor) -> Bundle:
+def new_row_contributions(cotangent: Tensor) -> RowContributions:
     """One without rows."""
-    bundle: Bundle = Bundle.__new__(Bundle)
+    bundle: RowContributions = RowContributions.__new__(RowContributions)
     bundle.cotangent = cotangent
     bundle.rows = integers(0, 0)
     bundle.places = integers(0, 0)
@@ -147,11 +147,11 @@ class Group:
     @cython.exceptval(-1)
     def add(self, place: cython.int, cotangent: Tensor, row: cython.int) -> cython.int:
         """One contribution to the cotangent of one member; the handle keeps its value alive while it is in flight."""
-        bundle: Bundle = None
+        bundle: RowContributions = None
         if self.bundles:
             bundle = self.bundles[len(self.bundles) - 1]
         if bundle is None or bundle.cotangent is not cotangent:
-            bundle = new_bundle(cotangent)
+            bundle = new_row_contributions(cotangent)
             self.bundles.append(bundle)
         push(bundle.rows, row)
         return push(bundle.places, place)
@@ -172,7 +172,7 @@ class Group:
     def bundled(self) -> list:
         """What came for each member alone: a list of (handle, row, output number)."""
         result: list = [[] for _ in range(self.members.count)]
-        bundle: Bundle
+        bundle: RowContributions
         index: cython.Py_ssize_t
         for bundle in self.bundles:
             for index in range(bundle.rows.count):
@@ -220,13 +220,13 @@ class Group:
         """Contributions to single members that are all blocks of the same columns in zeros, beside whole ones that are
         blocks too: gathered without the zeros around them, as one block that can be joined. None where they are not."""
         part: Tensor
-        bundle: Bundle
+        bundle: RowContributions
         if not self.whole or not self.bundles or self.ragged:
             return None
         for part in self.whole:
             if part.edge is not None or not _is_block(value(part), shape):
                 return None
-        first: Node = value(cython.cast(Bundle, self.bundles[0]).cotangent)
+        first: Node = value(cython.cast(RowContributions, self.bundles[0]).cotangent)
         for bundle in self.bundles:
             node: Node = value(bundle.cotangent)
             if bundle.cotangent.edge is not None or not _is_block(node, node.shape):
@@ -251,7 +251,7 @@ class Group:
         """Contributions to single members, gathered and added; a batch that came in order is taken as it is."""
         count: cython.Py_ssize_t = self.members.count
         first: Node = self.at(0)
-        bundle: Bundle
+        bundle: RowContributions
         if not self.bundles:
             return None
         if self.ragged:
@@ -272,7 +272,7 @@ class Group:
                 step: cython.int = _step_of(rows)
                 if source.shape and step > 0 and source.shape[1:] == first.shape:
                     return slice_axis(bundle.cotangent, 0, rows.items[0], count, step)
-                chosen: Terms = terms_of(integers(count, 0), rows.copy(), None)
+                chosen: SegmentIndex = segment_index_of(integers(count, 0), rows.copy(), None)
                 return wrap(gather((source,), chosen, shape, first.dtype), None)
         sources, terms = self.in_order()
         return wrap(gather(sources, terms, shape, first.dtype), None)
@@ -309,7 +309,7 @@ class Group:
         count: cython.Py_ssize_t = self.members.count
         cursor: Integers = integers(count + 1, 0)
         sources: dict = {}
-        bundle: Bundle
+        bundle: RowContributions
         place: cython.Py_ssize_t
         index: cython.Py_ssize_t
         position: cython.int
@@ -330,7 +330,7 @@ class Group:
                 cursor.items[place] = position + 1
                 numbers.items[position] = number
                 rows.items[position] = bundle.rows.items[index]
-        return tuple(sources), terms_of(numbers, rows, offsets)
+        return tuple(sources), segment_index_of(numbers, rows, offsets)
 
 
 @cython.cfunc

@@ -1,9 +1,9 @@
-from weft.engine.backward.reachability cimport Discovery
+from weft.engine.backward.reachability cimport Reachability
 from weft.engine.ir.node cimport Node
 from weft.engine.ir.grad_edges cimport AccumulateGrad
 from weft.engine.replay.fingerprint cimport Fingerprint
 
-cdef class Outline(Discovery):
+cdef class WalkFingerprint(Reachability):
     cdef Fingerprint key
     cdef list cotangents  # the values that come to the roots
     cdef int outside  # how many values that are no records have a number

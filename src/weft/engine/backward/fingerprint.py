@@ -8,7 +8,7 @@ members of batches, leaves of other layouts.
 """
 
 import cython
-from cython.cimports.weft.engine.backward.reachability import Discovery
+from cython.cimports.weft.engine.backward.reachability import Reachability
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
@@ -36,7 +36,7 @@ _ONE = cython.declare(cython.longlong, -(1 << 62))  # stands for the cotangent t
 
 
 @cython.cclass
-class Outline(Discovery):
+class WalkFingerprint(Reachability):
     """The outline of the graph below some roots. Values that are no records have numbers behind those of the records,
     by first use."""
 

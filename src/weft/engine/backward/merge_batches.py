@@ -8,7 +8,7 @@ together, so batches that are large already stay apart.
 """
 
 import cython
-from cython.cimports.weft.engine.backward.batched_vjp import Bundle, Group, new_bundle, new_group
+from cython.cimports.weft.engine.backward.batched_vjp import RowContributions, Group, new_row_contributions, new_group
 from cython.cimports.weft.engine.capi.int_array import Integers, extend, integers, push
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
@@ -16,11 +16,11 @@ from cython.cimports.weft.engine.ir.node import DONE, RESULT_SHIFT, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.pipeline.batching.segment_gather import gather
-from cython.cimports.weft.engine.pipeline.segment_index import terms_of
+from cython.cimports.weft.engine.pipeline.segment_index import segment_index_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import COMPOSITE
-from weft.engine.pipeline.batching.batched_residuals import Form
+from weft.engine.pipeline.batching.batched_residuals import BatchedResiduals
 
 require(__name__, cython.compiled)
 
@@ -62,7 +62,7 @@ def union(groups: list) -> Group:
     group: Group = groups[0]
     whole: Group = new_group(group.known, group.quotient, 0)
     whole.parts = groups
-    bundle: Bundle
+    bundle: RowContributions
     row: cython.int
     for group in groups:
         start: cython.int = cython.cast(cython.int, whole.members.count)
@@ -83,18 +83,18 @@ def _bring(
     group: Group, cotangent: Tensor, rows: Integers, places: Integers, start: cython.int
 ) -> cython.void:
     """Add rows of a cotangent, beside those of the same one, for members that begin at a place."""
-    bundle: Bundle
+    bundle: RowContributions
     for bundle in group.bundles:
         if bundle.cotangent is cotangent:
             break
     else:
-        bundle = new_bundle(cotangent)
+        bundle = new_row_contributions(cotangent)
         group.bundles.append(bundle)
     extend(bundle.rows, rows, 0)
     extend(bundle.places, places, start)
 
 
-def form_of_union(group: Group) -> Form:
+def form_of_union(group: Group) -> BatchedResiduals:
     """What the rule needs for all members, saved values copied together."""
     first: Node = group.at(0)
     quotient: Node = group.quotient
@@ -116,7 +116,7 @@ def form_of_union(group: Group) -> Form:
     if op.batch is not None:
         own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
         params = op.batch(first.params, own, flags, count)
-    return Form(params, tuple(shapes), (count, *quotient.shape[1:]), inputs, result, flags)
+    return BatchedResiduals(params, tuple(shapes), (count, *quotient.shape[1:]), inputs, result, flags)
 
 
 @cython.cfunc
@@ -135,4 +135,4 @@ def _saved(group: Group, index: cython.Py_ssize_t) -> Tensor:
         sources.append(quotient if index < 0 else quotient.inputs[index])
     first: Node = sources[0]
     shape: tuple = (rows.count, *first.shape[1:])
-    return wrap(gather(tuple(sources), terms_of(numbers, rows, None), shape, first.dtype), None)
+    return wrap(gather(tuple(sources), segment_index_of(numbers, rows, None), shape, first.dtype), None)

@@ -15,7 +15,7 @@ require(__name__, cython.compiled)
 
 @cython.final
 @cython.cclass
-class Snapshot:
+class PendingSnapshot:
     """`inputs` of each node, `memory` (buffer, offset, strides) of values that were there, `members` of batches."""
 
     inputs = cython.declare(dict, visibility="public")

@@ -12,7 +12,7 @@ cdef struct Reached:
     int place  # which member it is
     int first  # where its edges begin among `targets`
 
-cdef class Discovery:
+cdef class Reachability:
     cdef long long stamp
     cdef Reached* known  # the records by number, which each has in `count`; and one more behind the last
     cdef int count
@@ -46,7 +46,7 @@ cdef class Discovery:
 
 cdef int give_up(Node node) except -1
 cdef tuple sum_edges(Node node, Py_ssize_t count)
-cdef object joint_of(Node node)
+cdef object multi_output_of(Node node)
 cdef object target_of(object edge)
 
 # Ask for the records that come soon, for their edges, and for where these lead.

@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFu
 from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs, mark_dead_candidate, release_residuals
-from cython.cimports.weft.engine.ir.split_specs import Joint
+from cython.cimports.weft.engine.ir.split_specs import MultiOutput
 from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
 
 from weft._build.compiled import require
@@ -69,14 +69,14 @@ _joint_seen = cython.declare(
 )  # no walk looks for joint records before there is one
 
 
-def note_joint():
+def note_multi_output():
     """There is a record of several outputs that a user has seen: walks have to look for such from now on."""
     global _joint_seen
     _joint_seen = True
 
 
 @cython.cclass
-class Discovery:
+class Reachability:
     """The records that one walk reaches, marked with its stamp and numbered in the order in which they were found. What
     the walk asks of each again and again, and where its edges lead, is kept by number, side by side: the records
     themselves are far from each other, and looked at as seldom as can be."""
@@ -272,7 +272,7 @@ class Discovery:
     @cython.cfunc
     def join_outputs(self, node: Node) -> cython.void:
         """Lead one of several outputs to the record of them all, where somebody observes that."""
-        joint = joint_of(node)
+        joint = multi_output_of(node)
         if joint is None or (joint.observers is None and joint not in self.captured):
             return
         if self.joined is None:
@@ -392,9 +392,9 @@ def sequence(current):
 
 
 @cython.cfunc
-def joint_of(node: Node):
+def multi_output_of(node: Node):
     """The record of all outputs that users see in place of one output's; None where nobody has looked."""
-    return cython.cast(Joint, node.info).seen if isinstance(node.info, Joint) else None
+    return cython.cast(MultiOutput, node.info).seen if isinstance(node.info, MultiOutput) else None
 
 
 @cython.cfunc

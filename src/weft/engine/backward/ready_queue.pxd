@@ -1,10 +1,10 @@
-from weft.engine.backward.reachability cimport Discovery
+from weft.engine.backward.reachability cimport Reachability
 from weft.engine.backward.batched_vjp cimport Group
 from weft.engine.ir.node cimport Node
 from weft.engine.ir.grad_edges cimport AccumulateGrad, GradientFunction
 from weft.engine.frontend.tensor cimport Tensor
 
-cdef class Settling(Discovery):
+cdef class ReadyQueue(Reachability):
     cdef bint batched  # whether members of a batch are pulled together
     cdef bint merges  # and equal batches of different rounds too
     cdef list heap

@@ -10,7 +10,7 @@ import heapq
 
 import cython
 from cython.cimports.weft.engine.backward.batched_vjp import Group, group_of
-from cython.cimports.weft.engine.backward.reachability import Discovery, sum_edges
+from cython.cimports.weft.engine.backward.reachability import Reachability, sum_edges
 from cython.cimports.weft.engine.capi.int_array import Integers
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -33,7 +33,7 @@ _sparse = cython.declare(cython.int, SPARSE)
 
 
 @cython.cclass
-class Settling(Discovery):
+class ReadyQueue(Reachability):
     """The part of a walk that knows what is waited for: counts, batches, and what is ready."""
 
     def __cinit__(self):

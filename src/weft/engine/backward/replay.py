@@ -8,7 +8,7 @@ walk itself (`walk`): here is only what nobody observes.
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.engine.backward.fingerprint import Outline
+from cython.cimports.weft.engine.backward.fingerprint import WalkFingerprint
 from cython.cimports.weft.engine.backward.reachability import give_up
 from cython.cimports.weft.engine.backward.trace import WalkTrace
 from cython.cimports.weft.engine.capi.call_site import caller
@@ -47,7 +47,7 @@ def repeat(tape: Tape, roots: list, keep: bool):
     look: cython.longlong = _look(tape, roots)
     if not _walks.admits(look):
         return None
-    outline: Repeat = Repeat()
+    outline: WalkReplay = WalkReplay()
     if not outline.describe(roots):
         _walks.admission.miss(look)
         return None
@@ -69,7 +69,7 @@ def repeat(tape: Tape, roots: list, keep: bool):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _form_batches(tape: Tape, outline: Outline) -> cython.bint:
+def _form_batches(tape: Tape, outline: WalkFingerprint) -> cython.bint:
     """Look for batches among what is pending; whether records of a walk are members of one."""
     found: cython.bint = driver.form_batches(tape)
     return found and outline.has_members()
@@ -97,7 +97,7 @@ def _look(tape: Tape, roots: list) -> cython.longlong:
 
 @cython.final
 @cython.cclass
-class Repeat(Outline):
+class WalkReplay(WalkFingerprint):
     """A walk that follows a trace."""
 
     @cython.cfunc

@@ -1,5 +1,5 @@
 from weft.engine.capi.growable_array cimport Array
-from weft.engine.backward.fingerprint cimport Outline
+from weft.engine.backward.fingerprint cimport WalkFingerprint
 from weft.engine.ir.node cimport Node
 from weft.engine.replay.recorder cimport Recorder
 from weft.engine.replay.trace cimport Replay, Trace
@@ -16,10 +16,10 @@ cdef class WalkTrace(Trace):
     cdef Array sources  # of the values, by number
     cdef Array deliveries  # of gradients to leaves: after so many steps, the leaf, the operand
     cdef bint among_batches  # what else was pending has become batches: it is looked at before each walk
-    cdef list values_of(self, Outline outline)
+    cdef list values_of(self, WalkFingerprint outline)
 
 cdef class WalkRecorder(Recorder):
-    cdef Outline outline
+    cdef WalkFingerprint outline
     cdef long long look
     cdef dict places  # where a value is found: the code of its source
     cdef dict leaves

@@ -9,7 +9,7 @@ elsewhere.
 import cython
 from cython.cimports.cpython.list import PyList_New, PyList_SET_ITEM
 from cython.cimports.cpython.ref import Py_INCREF
-from cython.cimports.weft.engine.backward.fingerprint import Outline
+from cython.cimports.weft.engine.backward.fingerprint import WalkFingerprint
 from cython.cimports.weft.engine.backward.trace import INPUT, NUMBER, RECORD, RESULT, ROOT
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -50,7 +50,7 @@ class WalkTrace(Trace):
         drop(cython.address(self.deliveries))
 
     @cython.cfunc
-    def values_of(self, outline: Outline) -> list:
+    def values_of(self, outline: WalkFingerprint) -> list:
         """The values that the steps read, in a graph of this outline."""
         values: list = PyList_New(self.sources.count)
         index: cython.Py_ssize_t
@@ -81,7 +81,7 @@ class WalkRecorder(Recorder):
 
     def __init__(
         self,
-        outline: Outline,
+        outline: WalkFingerprint,
         look: cython.longlong,
         expected: WalkTrace | None = None,
         run: Replay | None = None,
@@ -209,7 +209,7 @@ class WalkRecorder(Recorder):
     def find_places(self) -> cython.void:
         """Note where a walk finds what rules are given: the code of each value, the number of each leaf."""
         places: dict = self.places
-        outline: Outline = self.outline
+        outline: WalkFingerprint = self.outline
         number: cython.int
         index: cython.Py_ssize_t
         node: Node

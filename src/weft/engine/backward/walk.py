@@ -22,7 +22,7 @@ from cython.cimports.weft.engine.backward.hooks import (
     observe_leaf,
 )
 from cython.cimports.weft.engine.backward.reachability import give_up, sum_edges
-from cython.cimports.weft.engine.backward.ready_queue import Settling, is_sparse, output_of
+from cython.cimports.weft.engine.backward.ready_queue import ReadyQueue, is_sparse, output_of
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -56,7 +56,7 @@ _soon = cython.declare(cython.Py_ssize_t, 24)  # steps ahead at which flags are 
 
 
 @cython.cclass
-class Walk(Settling):
+class Walk(ReadyQueue):
     """One reverse walk. Use `run(roots, captured, keep, create, leaves)`."""
 
     keep = cython.declare(cython.bint)

@@ -2,7 +2,7 @@ from weft.engine.frontend.tensor cimport Tensor
 
 cpdef in_place(Tensor tensor, object new)
 
-cdef class Snapshot:
+cdef class WriteSnapshot:
     cdef list tensors
     cdef list nodes
     cpdef add(self, object tensors)

@@ -276,7 +276,7 @@ def put_back(tensor: Tensor, node: Node):
 
 @cython.final
 @cython.cclass
-class Snapshot:
+class WriteSnapshot:
     """The values that tensors show now, kept to go back to."""
 
     def __cinit__(self):

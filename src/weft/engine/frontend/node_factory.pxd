@@ -1,6 +1,6 @@
 from weft.engine.ir.dtype cimport DType
 from weft.engine.ir.node cimport Node
-from weft.engine.ir.free_list cimport Waiting
+from weft.engine.ir.free_list cimport FreeList
 from weft.engine.ir.primitive cimport Primitive
 from weft.engine.ir.tape cimport Tape
 
@@ -44,4 +44,4 @@ cdef tuple shapes_of(tuple nodes)
 cdef long long _live
 cdef list _known_shapes
 cdef bint _any_may_fail
-cdef Waiting _dead_nodes
+cdef FreeList _dead_nodes

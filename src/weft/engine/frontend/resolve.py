@@ -27,7 +27,7 @@ from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import OutputEdge
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.split_specs import Joint
+from cython.cimports.weft.engine.ir.split_specs import MultiOutput
 from cython.cimports.weft.engine.ir.strides import contiguous_strides
 from cython.cimports.weft.engine.ir.tape import ambient, view_kind
 from cython.cimports.weft.engine.ir.tuple_cache import one
@@ -137,7 +137,7 @@ def function_of(edge):
     """The record that users see behind an edge: of a piece, that of the operation with all its outputs."""
     if edge is None or (type(edge) is not Node and isinstance(edge, Node)):
         return edge  # nothing, or one that has been seen before
-    if isinstance(edge, Node) and isinstance(cython.cast(Node, edge).info, Joint):
+    if isinstance(edge, Node) and isinstance(cython.cast(Node, edge).info, MultiOutput):
         return core_hooks.several_outputs(edge)
     if not isinstance(edge, OutputEdge):
         return core_hooks.as_seen(edge)

@@ -1,6 +1,6 @@
 from cpython.object cimport PyObject
 from weft.engine.ir.node cimport Node
-from weft.engine.ir.free_list cimport Waiting, destructor, take, zero
+from weft.engine.ir.free_list cimport FreeList, destructor, take, zero
 from weft.engine.ir.tape cimport ambient, current_tape
 from weft.engine.frontend.tensor cimport Tensor
 
@@ -24,7 +24,7 @@ cdef extern from "Python.h":
 cdef enum:
     HANDLES = 8192  # dead handles that wait to be used again
 
-cdef Waiting dead_handles
+cdef FreeList dead_handles
 cdef PyTypeObject* _kind
 cdef traverseproc _traverse_fields
 

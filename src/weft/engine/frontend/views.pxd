@@ -1,4 +1,4 @@
-from weft.engine.ir.split_specs cimport Cut
+from weft.engine.ir.split_specs cimport SplitSpec
 from weft.engine.ir.primitive cimport Primitive
 from weft.engine.ir.tape cimport Mode
 from weft.engine.frontend.tensor cimport Storage, Tensor
@@ -20,5 +20,5 @@ cdef inline int kind_of_view(Tensor tensor, Mode mode):
 cdef Storage share(Tensor tensor)
 cpdef alias_of(Tensor tensor)
 cpdef logical_strides(Tensor tensor)
-cdef tuple parts_of(Tensor tensor, Cut cut)
+cdef tuple parts_of(Tensor tensor, SplitSpec cut)
 cpdef view(Primitive op, Tensor tensor, object params, tuple shape, tuple strides, long long offset)

@@ -28,7 +28,7 @@ from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.split_specs import Cut, Joint, Region, new_joint
+from cython.cimports.weft.engine.ir.split_specs import SplitSpec, MultiOutput, OutputView, new_multi_output
 from cython.cimports.weft.engine.ir.strides import contiguous_strides, is_contiguous
 from cython.cimports.weft.engine.ir.tape import Mode, ambient, current_tape
 from cython.cimports.weft.engine.ir.tuple_cache import one, put
@@ -154,20 +154,20 @@ def retyped(
 
 
 @cython.cfunc
-def parts_of(tensor: Tensor, cut: Cut) -> tuple:
+def parts_of(tensor: Tensor, cut: SplitSpec) -> tuple:
     """The views that a cut makes of a tensor: the outputs of one operation."""
     storage: Storage = share(tensor)
     mode: Mode = current_tape().mode
     grad: cython.bint = mode.grad
     edges: object = edge_of(tensor) if grad and needs_grad(tensor) else None
-    joint: Joint = None if edges is None else new_joint(cut)
+    joint: MultiOutput = None if edges is None else new_multi_output(cut)
     dtype: DType = viewed_dtype(cut.op, tensor._dtype)
     count: cython.Py_ssize_t = len(cut.regions)
     parts: tuple = PyTuple_New(count)
     number: cython.Py_ssize_t
     record: Node = None
     for number in range(count):
-        region: Region = cut.regions[number]
+        region: OutputView = cut.regions[number]
         part: Tensor = blank()
         watch(part)
         part.storage = storage

@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from weft.engine.ir.free_list cimport Waiting
+from weft.engine.ir.free_list cimport FreeList
 
 cdef extern from *:
     """
@@ -21,7 +21,7 @@ cdef extern from "Python.h":
 
 cdef void bury(object child) noexcept
 cdef void drain() noexcept
-cdef void keep_in_order(Waiting* waiting) noexcept
+cdef void keep_in_order(FreeList* waiting) noexcept
 
 cdef bint _draining
 cdef PyObject** _graveyard
@@ -35,7 +35,7 @@ cdef enum:
     SPARSE_WORDS = 32  # of the map for each of them: where they lie farther apart, they stay as they are
     STEP_BITS = 4  # objects begin at multiples of 16 bytes
 
-cdef Waiting* _pools[POOLS]
+cdef FreeList* _pools[POOLS]
 cdef Py_ssize_t _pool_count
 cdef unsigned long long* _map  # where dead objects lie; zero outside of `_arrange`, as the other
 cdef unsigned long long* _map_of_words  # which words of it have something

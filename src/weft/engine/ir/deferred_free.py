@@ -19,7 +19,7 @@ from cython.cimports.weft.engine.ir.deferred_free import (
     PyTuple_CheckExact,
     lowest_bit,
 )
-from cython.cimports.weft.engine.ir.free_list import Waiting
+from cython.cimports.weft.engine.ir.free_list import FreeList
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch
 from cython.cimports.weft.engine.ir.tuple_cache import (
@@ -140,7 +140,7 @@ def _ask_for_inputs(part: cython.pointer(PyObject)) -> cython.void:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def keep_in_order(waiting: cython.pointer(Waiting)) -> cython.void:
+def keep_in_order(waiting: cython.pointer(FreeList)) -> cython.void:
     """From now on, put what waits here in order of address whenever a crowd of it has died."""
     global _pool_count
     if _pool_count < POOLS:
@@ -155,7 +155,7 @@ keep_in_order(cython.address(_threes))
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _arrange(waiting: cython.pointer(Waiting)) -> cython.void:
+def _arrange(waiting: cython.pointer(FreeList)) -> cython.void:
     """Put those that have died since the last time in order, the lowest to be handed out first, by a map of where they
     lie and one of the words of that: two passes, and no comparison."""
     start: cython.Py_ssize_t = waiting.ordered

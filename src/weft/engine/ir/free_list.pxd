@@ -19,7 +19,7 @@ cdef enum:
     ROOM = 32768
     COLLECTOR = 16  # bytes that the cyclic collector keeps before an object
 
-cdef struct Waiting:
+cdef struct FreeList:
     PyObject* objects[ROOM]
     Py_ssize_t count
     Py_ssize_t ordered  # so many of them have not been handed out since they were put in order
@@ -28,7 +28,7 @@ cdef struct Waiting:
     Py_ssize_t size  # bytes from there on
     destructor free  # what frees an object for good
 
-cdef inline void reuse(Waiting* waiting, object kind, destructor retire, Py_ssize_t room) noexcept:
+cdef inline void reuse(FreeList* waiting, object kind, destructor retire, Py_ssize_t room) noexcept:
     cdef PyTypeObject* slots = <PyTypeObject*><PyObject*>kind
     waiting.room = room
     waiting.before = COLLECTOR if PyType_IS_GC(slots) else 0
@@ -39,7 +39,7 @@ cdef inline void reuse(Waiting* waiting, object kind, destructor retire, Py_ssiz
 cdef inline void revive(PyObject* dying) noexcept:
     Py_SET_REFCNT(dying, 1)
 
-cdef inline void keep(Waiting* waiting, PyObject* dying) noexcept:
+cdef inline void keep(FreeList* waiting, PyObject* dying) noexcept:
     Py_SET_REFCNT(dying, 0)
     if waiting.count < waiting.room:
         waiting.objects[waiting.count] = dying
@@ -47,7 +47,7 @@ cdef inline void keep(Waiting* waiting, PyObject* dying) noexcept:
     else:
         waiting.free(dying)
 
-cdef inline object take(Waiting* waiting):
+cdef inline object take(FreeList* waiting):
     cdef Py_ssize_t offset
     waiting.count -= 1
     if waiting.count < waiting.ordered:

@@ -1,4 +1,4 @@
-from weft.engine.ir.free_list cimport Waiting
+from weft.engine.ir.free_list cimport FreeList
 
 cdef extern from "Python.h":
     void PyObject_GC_Track(void*)
@@ -33,4 +33,4 @@ cdef class AccumulateGrad:
 cdef OutputEdge new_edge(GradientFunction function, int number)
 cdef AccumulateGrad new_sink(object variable, void** known_at)
 
-cdef Waiting _dead_sinks
+cdef FreeList _dead_sinks

@@ -4,7 +4,7 @@ cdef enum:
     ROOM = 64  # cuts that are remembered
     MOST_PARTS = 64  # of one that is
 
-cdef class Region:
+cdef class OutputView:
     cdef readonly object params
     cdef readonly tuple shape
     cdef tuple strides
@@ -12,7 +12,7 @@ cdef class Region:
     cdef long long start
     cdef long long numel
 
-cdef class Cut:
+cdef class SplitSpec:
     cdef Primitive op
     cdef tuple shape
     cdef Py_ssize_t axis
@@ -20,12 +20,12 @@ cdef class Cut:
     cdef tuple payload
     cdef readonly tuple regions
 
-cdef class Joint:
-    cdef readonly Cut cut
+cdef class MultiOutput:
+    cdef readonly SplitSpec cut
     cdef public object seen
 
-cdef Region new_region(Primitive op, object params, tuple shape, tuple strides, long long start)
-cdef Cut new_cut(Primitive op, tuple shape, Py_ssize_t axis, object key, list regions)
-cdef Cut known_cut(Primitive op, tuple shape, Py_ssize_t axis, object key)
-cdef void keep_cut(Cut cut)
-cdef Joint new_joint(Cut cut)
+cdef OutputView new_output_view(Primitive op, object params, tuple shape, tuple strides, long long start)
+cdef SplitSpec new_split_spec(Primitive op, tuple shape, Py_ssize_t axis, object key, list regions)
+cdef SplitSpec known_split_spec(Primitive op, tuple shape, Py_ssize_t axis, object key)
+cdef void keep_split_spec(SplitSpec cut)
+cdef MultiOutput new_multi_output(SplitSpec cut)

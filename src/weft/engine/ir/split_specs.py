@@ -21,21 +21,21 @@ _known = cython.declare(list, [None] * ROOM)
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Region:
+class OutputView:
     """One part: the params and shape of its record, its steps as a view, and where it lies from the whole's start."""
 
 
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Cut:
+class SplitSpec:
     """The regions of all parts of a tensor of one shape, which lies in row-major order if the cut is remembered."""
 
 
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Joint:
+class MultiOutput:
     """What the records of the parts of one tensor have in common. `seen` is the record of the whole operation, made
     when a user looks."""
 
@@ -43,17 +43,17 @@ class Joint:
         """The number of the part whose record has these params."""
         number: cython.Py_ssize_t
         for number in range(len(self.cut.regions)):
-            if cython.cast(Region, self.cut.regions[number]).params is params:
+            if cython.cast(OutputView, self.cut.regions[number]).params is params:
                 return number
         raise ValueError("a record of another operation")
 
 
 @cython.cfunc
-def new_region(
+def new_output_view(
     op: Primitive, params, shape: tuple, strides: tuple, start: cython.longlong
-) -> Region:
+) -> OutputView:
     """The region that a row with these params shows; `strides` and `start` are of the storage's memory."""
-    region: Region = Region.__new__(Region)
+    region: OutputView = OutputView.__new__(OutputView)
     region.params = params
     region.shape = shape
     region.strides = None if is_contiguous(shape, strides) else strides
@@ -67,9 +67,9 @@ def new_region(
 
 
 @cython.cfunc
-def new_cut(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key, regions: list) -> Cut:
+def new_split_spec(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key, regions: list) -> SplitSpec:
     """A cut of a tensor of a shape along an axis; `key` is what the user asked for."""
-    cut: Cut = Cut.__new__(Cut)
+    cut: SplitSpec = SplitSpec.__new__(SplitSpec)
     cut.op, cut.shape, cut.axis, cut.key = op, shape, axis, key
     cut.payload = (shape,)
     cut.regions = tuple(regions)
@@ -89,9 +89,9 @@ def _place(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> cython.
 
 
 @cython.cfunc
-def known_cut(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> Cut:
+def known_split_spec(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> SplitSpec:
     """The cut that was made before of a tensor of this shape; or None."""
-    cut: Cut = _known[_place(op, shape, axis, key)]
+    cut: SplitSpec = _known[_place(op, shape, axis, key)]
     if (
         cut is None
         or cut.op is not op
@@ -104,15 +104,15 @@ def known_cut(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> Cut:
 
 
 @cython.cfunc
-def keep_cut(cut: Cut) -> cython.void:
+def keep_split_spec(cut: SplitSpec) -> cython.void:
     """Remember a cut, in place of another."""
     if len(cut.regions) <= MOST_PARTS:
         _known[_place(cut.op, cut.shape, cut.axis, cut.key)] = cut
 
 
 @cython.cfunc
-def new_joint(cut: Cut) -> Joint:
+def new_multi_output(cut: SplitSpec) -> MultiOutput:
     """What the records of one operation will share."""
-    joint: Joint = Joint.__new__(Joint)
+    joint: MultiOutput = MultiOutput.__new__(MultiOutput)
     joint.cut = cut
     return joint

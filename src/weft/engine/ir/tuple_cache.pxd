@@ -5,7 +5,7 @@
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from weft.engine.ir.free_list cimport Waiting, take
+from weft.engine.ir.free_list cimport FreeList, take
 
 cdef extern from "Python.h":
     PyObject* PyTuple_GET_ITEM(PyObject*, Py_ssize_t)
@@ -16,9 +16,9 @@ cdef extern from "Python.h":
 cdef bint keep_tuple(PyObject* parts) noexcept
 cdef void empty(PyObject* parts, Py_ssize_t size) noexcept
 
-cdef Waiting _ones
-cdef Waiting _twos
-cdef Waiting _threes
+cdef FreeList _ones
+cdef FreeList _twos
+cdef FreeList _threes
 
 cdef inline tuple one(object part):
     if _ones.count == 0:

@@ -7,7 +7,7 @@ In come tuples whose last holder has died; `one`, `two` and `three` in the .pxd 
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF
-from cython.cimports.weft.engine.ir.free_list import COLLECTOR, ROOM, Waiting, keep
+from cython.cimports.weft.engine.ir.free_list import COLLECTOR, ROOM, FreeList, keep
 from cython.cimports.weft.engine.ir.tuple_cache import (
     PyObject_GC_UnTrack,
     PyTuple_GET_ITEM,
@@ -31,7 +31,7 @@ def keep_tuple(parts: cython.pointer(PyObject)) -> cython.bint:
     size: cython.Py_ssize_t = PyTuple_GET_SIZE(parts)
     if size < 1 or size > 3:
         return False
-    waiting: cython.pointer(Waiting) = cython.address(_threes)
+    waiting: cython.pointer(FreeList) = cython.address(_threes)
     if size == 1:
         waiting = cython.address(_ones)
     elif size == 2:

@@ -22,7 +22,7 @@ from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import Mode, Tape, current_tape
 from cython.cimports.weft.engine.pipeline.execution import execute, execute_alone
-from cython.cimports.weft.engine.runtime.commit import Counters, note_failure
+from cython.cimports.weft.engine.runtime.commit import FlushCounters, note_failure
 
 from weft._build.compiled import require as require_compiled
 from weft.engine.devices.api import default_device
@@ -70,7 +70,7 @@ def alone(function: Any, *arguments: Any) -> Any:
         return function(*arguments)
 
 
-_tally = cython.declare(Counters, outcomes.counters)
+_tally = cython.declare(FlushCounters, outcomes.counters)
 counters = _tally
 
 

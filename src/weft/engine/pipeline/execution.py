@@ -23,14 +23,14 @@ from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 from cython.cimports.weft.engine.pipeline.single_node import is_rewritten, program_of
 from cython.cimports.weft.engine.runtime import executable_cache
-from cython.cimports.weft.engine.runtime.commit import Counters, commit, decide
-from cython.cimports.weft.engine.runtime.executable_cache import Template
+from cython.cimports.weft.engine.runtime.commit import FlushCounters, commit, decide
+from cython.cimports.weft.engine.runtime.executable_cache import CachedExecutable
 from cython.cimports.weft.engine.runtime.interpreter import (
     Interpretation,
     may_overwrite,
     take_view,
 )
-from cython.cimports.weft.engine.runtime.launch import Run, is_compiled, is_watched
+from cython.cimports.weft.engine.runtime.launch import ProgramRun, is_compiled, is_watched
 from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
 
 from weft._build.compiled import require as require_compiled
@@ -57,7 +57,7 @@ require_compiled(__name__, cython.compiled)
 
 _region = cython.declare(cython.int, REGION)
 SIGNALS_EVERY = cython.declare(cython.Py_ssize_t, 1024)  # nodes, Python is let handle signals
-_tally = cython.declare(Counters, outcomes.counters)
+_tally = cython.declare(FlushCounters, outcomes.counters)
 
 
 @cython.cfunc
@@ -65,23 +65,23 @@ def execute(tape: Tape) -> cython.void:
     """All stages after recording. A known program skips the search for batches, or at least the scheduling; one that
     has never come before is interpreted where that takes less time."""
     pending: list[Any] = tape.pending()
-    form: FlushFingerprint = fingerprint_of(pending, config.batch)
-    if not form.live or run_known(form):
+    fingerprint: FlushFingerprint = fingerprint_of(pending, config.batch)
+    if not fingerprint.live or run_known(fingerprint):
         return
     if not batch.group(pending):
-        again: cython.bint = comes_again(form)
-        if not is_interpreted(tape, pending, form, again):
-            schedule(pending, form, None, again)
+        again: cython.bint = comes_again(fingerprint)
+        if not is_interpreted(tape, pending, fingerprint, again):
+            schedule(pending, fingerprint, None, again)
         return
     pending = tape.pending()
     batched: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not run_known(batched):
-        schedule(pending, batched, None if form.tracked else form, comes_again(batched))
+        schedule(pending, batched, None if fingerprint.tracked else fingerprint, comes_again(batched))
 
 
 @cython.cfunc
 def is_interpreted(
-    tape: Tape, pending: list[Any], form: Signature, again: cython.bint
+    tape: Tape, pending: list[Any], fingerprint: FlushFingerprint, again: cython.bint
 ) -> cython.bint:
     """Whether a flush has been run node by node: one that has never come before, where that pays. A node that cannot be
     run alone is scheduled with what comes behind it. Not where storages may have to go back to values that are
@@ -169,20 +169,20 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
     kernels are still to be compiled, with others as a rule, and where too many nodes of the flush have to go through
     the passes."""
     overwrites: cython.int = memory_plan.BASES if may_overwrite(node) else memory_plan.NOTHING
-    form: FlushFingerprint = fingerprint_of([node], ALONE + overwrites)
-    known: Template = executable_cache.lookup(form) if config.cache else None
-    if known is not None and executable_cache.usable(known, form):
+    fingerprint: FlushFingerprint = fingerprint_of([node], ALONE + overwrites)
+    known: CachedExecutable = executable_cache.lookup(fingerprint) if config.cache else None
+    if known is not None and executable_cache.usable(known, fingerprint):
         count(known.kernels, known.launches, 1)
-        outcome = executable_cache.run_template(known, form)
+        outcome = executable_cache.run_cached(known, fingerprint)
         if outcome is None or outcome is False:
             return outcome is None
         raise outcome
     if not is_rewritten(node):
-        return launch_single(flush, form, overwrites)
+        return launch_single(flush, fingerprint, overwrites)
     if flush.missed >= flush.most_misses:
         return False
     flush.missed += 1
-    return schedule_alone(flush, form, overwrites)
+    return schedule_alone(flush, fingerprint, overwrites)
 
 
 @cython.cfunc
@@ -194,10 +194,10 @@ def execute_alone(tape: Tape, wanted: Node) -> cython.void:
         if not together:
             membership.ungroup(tape.pending())
         needed = membership.needed_by(wanted, tape)
-        form: FlushFingerprint = fingerprint_of(needed, False)
+        fingerprint: FlushFingerprint = fingerprint_of(needed, False)
         try:
-            if not run_known(form):
-                schedule(needed, form, None, comes_again(form), wanted)
+            if not run_known(fingerprint):
+                schedule(needed, fingerprint, None, comes_again(fingerprint), wanted)
             return
         except OutOfMemoryError:
             if not together:
@@ -205,16 +205,16 @@ def execute_alone(tape: Tape, wanted: Node) -> cython.void:
 
 
 @cython.cfunc
-def run_known(form: Signature) -> cython.bint:
+def run_known(fingerprint: FlushFingerprint) -> cython.bint:
     """Run a program that has come before; whether there was one and it ran to its end."""
-    if not form.complete or not config.cache or config.explain:
+    if not fingerprint.complete or not config.cache or config.explain:
         return False
-    known: Template = executable_cache.lookup(form)
-    if known is None or not executable_cache.usable(known, form):
+    known: CachedExecutable = executable_cache.lookup(fingerprint)
+    if known is None or not executable_cache.usable(known, fingerprint):
         return False
     _tally.flushes += 1
-    count(known.kernels, known.launches, len(form.nodes))
-    outcome = executable_cache.run_template(known, form)
+    count(known.kernels, known.launches, len(fingerprint.nodes))
+    outcome = executable_cache.run_cached(known, fingerprint)
     if outcome is None:
         return True
     if outcome is False:
@@ -225,8 +225,8 @@ def run_known(form: Signature) -> cython.bint:
 @cython.cfunc
 def schedule(
     pending: list[Any],
-    form: Signature,
-    bare: Signature | None,
+    fingerprint: FlushFingerprint,
+    bare: FlushFingerprint | None,
     again: cython.bint,
     wanted: Node | None = None,
 ) -> cython.void:
@@ -237,7 +237,7 @@ def schedule(
     _tally.flushes += 1
     try:
         passes.schedule(one)
-        failed: cython.bint = launch(form, bare, one.program, one.memory, one.lowering, pending)
+        failed: cython.bint = launch(fingerprint, bare, one.program, one.memory, one.lowering, pending)
     finally:
         one.program.release()
     one = None
@@ -249,32 +249,32 @@ def schedule(
             else membership.needed_by(wanted, tape)
         )
         fingerprint = fingerprint_of(alone, False)
-        schedule(alone, form, None, comes_again(form), wanted)
+        schedule(alone, fingerprint, None, comes_again(fingerprint), wanted)
 
 
 @cython.cfunc
-def schedule_alone(flush: Interpretation, form: Signature, overwrites: cython.int) -> cython.bint:
+def schedule_alone(flush: Interpretation, fingerprint: FlushFingerprint, overwrites: cython.int) -> cython.bint:
     """The same for a node alone; False where its index check failed, or where its kernels wait for the compiler."""
-    one: Any = passes.Compilation(form.nodes, again=True, overwrites=overwrites)
+    one: Any = passes.Compilation(fingerprint.nodes, again=True, overwrites=overwrites)
     try:
         passes.schedule(one)
         if waits_for_compiler(flush, one.lowering):
             return False
-        return not launch(form, None, one.program, one.memory, one.lowering, form.nodes)
+        return not launch(fingerprint, None, one.program, one.memory, one.lowering, fingerprint.nodes)
     finally:
         one.program.release()
 
 
 @cython.cfunc
-def launch_single(flush: Interpretation, form: Signature, overwrites: cython.int) -> cython.bint:
+def launch_single(flush: Interpretation, fingerprint: FlushFingerprint, overwrites: cython.int) -> cython.bint:
     """The same for a node that the passes leave as it is: without them, for sizes that may never come again."""
-    program: Program = program_of(form.nodes[0])
+    program: Program = program_of(fingerprint.nodes[0])
     try:
         memory: Plan = memory_plan.plan(program, overwrites)
         lowering: Lowering = lower.lower(program, memory)
         if waits_for_compiler(flush, lowering):
             return False
-        return not launch(form, None, program, memory, lowering, form.nodes)
+        return not launch(fingerprint, None, program, memory, lowering, fingerprint.nodes)
     finally:
         program.release()
 
@@ -313,7 +313,7 @@ def count(
 @cython.cfunc
 def launch(
     fingerprint: FlushFingerprint | None,
-    bare: Signature | None,
+    bare: FlushFingerprint | None,
     program: Program,
     memory: Plan,
     lowering: Lowering,
@@ -323,7 +323,7 @@ def launch(
     leaves what has not run pending, inputs intact (of a program under a budget, everything). Where an index check
     failed, nothing is handed over at first: says that everything is to run again, the examples of batches alone, and
     with what explains the failure or is to be gone back to kept; of a node alone, that its flush is."""
-    run: Run = prepared(lowering)
+    run: ProgramRun = prepared(lowering)
     executable = run.executable()
     count(horizontal_fusion.count(program), len(lowering.launches), len(program.order))
     if fingerprint is not None and bare is not None and (not has_come(bare) or storable_as(bare, memory)):
@@ -357,13 +357,13 @@ def launch(
 
 
 @cython.cfunc
-def prepared(lowering: Lowering) -> Run:
+def prepared(lowering: Lowering) -> ProgramRun:
     """A run of a program: its kernels compiled, its memory reserved, its tables filled."""
     if not is_compiled(lowering):
         from weft.engine.runtime.compile_kernels import compile_specs
 
         compile_specs(lowering)
-    run: Run = Run(lowering)
+    run: ProgramRun = ProgramRun(lowering)
     run.fill_tables()
     return run
 
@@ -378,7 +378,7 @@ def poisoned_by(program: Program, memory: Plan, run: Any, failed: list[int]) -> 
 
 
 @cython.cfunc
-def failed_kernels(run: Run) -> list[Any]:
+def failed_kernels(run: ProgramRun) -> list[Any]:
     """Kernel positions whose index check failed."""
     cells = cython.cast(cython.pointer(int64_t), run.status.address)
     failed: list[Any] = []

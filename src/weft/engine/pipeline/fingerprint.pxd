@@ -11,7 +11,7 @@ cdef struct Number:
     long long bits
     long long index
 
-cdef class Signature:
+cdef class FlushFingerprint:
     cdef readonly Fingerprint key
     cdef readonly list nodes
     cdef readonly list external

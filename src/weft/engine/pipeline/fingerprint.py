@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.devices.cpu.pool import _budget
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.fingerprint import NUMBERS, Number, next_stamp
-from cython.cimports.weft.engine.pipeline.segment_index import Terms
+from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex
 from cython.cimports.weft.engine.replay.fingerprint import (
     Fingerprint,
     put,
@@ -43,7 +43,7 @@ _scalar_op = cython.declare(Primitive, SCALAR_OP)
 @cython.no_gc
 @cython.freelist(8)
 @cython.cclass
-class Signature:
+class FlushFingerprint:
     """The structure of a list of pending nodes. `external` are the values read, `nodes` the nodes in order; `live` is
     whether any of them is. It is `complete` unless a value read is pending on another thread's tape, and `tracked` if a
     node that batches may still be formed of has gradient edges."""
@@ -67,11 +67,11 @@ def _put_numbers(key: Fingerprint, numbers: tuple) -> cython.int:
 
 
 @cython.ccall
-def fingerprint_of(nodes: list, variant: cython.int = 1) -> Signature:
+def fingerprint_of(nodes: list, variant: cython.int = 1) -> FlushFingerprint:
     """The key of pending nodes (oldest first); `variant` is how they are to run: with batches formed of them (1),
     as they are (0), or as one of those ways to run a node alone (`interpreter`). Members of batches that they read, and
     that are not on the tape, are appended to the list."""
-    result: Signature = Signature(nodes)
+    result: FlushFingerprint = FlushFingerprint(nodes)
     result.variant = variant
     position: cython.longlong = 0
     node: Node
@@ -92,7 +92,7 @@ def fingerprint_of(nodes: list, variant: cython.int = 1) -> Signature:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _describe(result: Signature, node: Node) -> cython.int:
+def _describe(result: FlushFingerprint, node: Node) -> cython.int:
     """Append one node."""
     source: Node
     key: Fingerprint = result.key
@@ -124,7 +124,7 @@ def _describe(result: Signature, node: Node) -> cython.int:
     if node.params is not None:
         put_part(key, node.params)
     if node.op.kind == _ROWS:
-        put(key, cython.cast(Terms, node.payload).numbers.count)
+        put(key, cython.cast(SegmentIndex, node.payload).numbers.count)
         put_object(key, node.payload)
     return 0
 
@@ -150,7 +150,7 @@ def _describe_outside(key: Fingerprint, node: Node) -> cython.int:
 
 @cython.cfunc
 @cython.inline
-def _link(result: Signature, source: Node) -> cython.longlong:
+def _link(result: FlushFingerprint, source: Node) -> cython.longlong:
     """How an input is named: a pending node by its position, a value from outside by its order of first use. The name
     stands in `index` under the stamp of this key; `mark` belongs to the walk that may be going on."""
     if source.index >> 32 != _stamp:
@@ -159,7 +159,7 @@ def _link(result: Signature, source: Node) -> cython.longlong:
 
 
 @cython.cfunc
-def _name(result: Signature, source: Node):
+def _name(result: FlushFingerprint, source: Node):
     """Name a value from outside. Equal numbers are one value, whichever node carries them. A member that left the tape
     with its batch is not from outside: it joins the nodes."""
     if source.state == PENDING and source.quotient is not None:

@@ -106,7 +106,7 @@ class Lowering:
         self.launches = []
         self.scratch = []
         self.current = -1
-        self.turned = None  # the matrices that are copied for many products (`prepack.Turned`)
+        self.turned = None  # the matrices that are copied for many products (`prepack.Prepacked`)
 
     @cython.cfunc
     def pointer(self, memref: MemRef, itemsize: cython.longlong) -> tuple:

@@ -1,6 +1,6 @@
 from cpython.object cimport PyObject
 from weft.engine.ir.node cimport Node
-from weft.engine.pipeline.program_ir cimport Program, Value
+from weft.engine.pipeline.program_ir cimport Program, ProgramValue
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*)
@@ -17,4 +17,4 @@ cdef class Plan:
     cdef int overwrites
 
 cdef bint _reuse
-cdef Value value_of(Plan plan, Node node)
+cdef ProgramValue value_of(Plan plan, Node node)

@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
     Program,
-    Value,
+    ProgramValue,
     operand,
     memref_of,
     row_major,
@@ -59,7 +59,7 @@ class Plan:
 
 
 @cython.cfunc
-def value_of(plan: Plan, node: Node) -> Value:
+def value_of(plan: Plan, node: Node) -> ProgramValue:
     """What a program knows of a value that a node computes."""
     return memref_of(plan.program, node).value
 
@@ -96,7 +96,7 @@ def plan(program: Program, overwrites: cython.int = ALL, share: cython.bint = Tr
 @cython.cfunc
 def _forget(program: Program) -> cython.void:
     """Let a program be planned once more."""
-    value: Value
+    value: ProgramValue
     for value in program.values:
         value.last_use, value.last_reader = -1, None
         if value.node.state == PENDING:
@@ -125,7 +125,7 @@ def _note_last_uses(program: Program, result: Plan) -> cython.void:
     for kernel in program.kernels:
         for node in kernel.nodes:
             for number in range(len(node.inputs)):
-                value: Value = operand(program, node, number).value
+                value: ProgramValue = operand(program, node, number).value
                 if value.last_use < 0:
                     result.used.append(value)
                 if value.last_use != kernel.position:
@@ -138,7 +138,7 @@ def _note_last_uses(program: Program, result: Plan) -> cython.void:
 @cython.cfunc
 def _assign(program: Program, result: Plan, share: cython.bint) -> cython.void:
     expiring: dict = {}
-    value: Value
+    value: ProgramValue
     for value in result.used:
         if value.node.state == PENDING:
             expiring.setdefault(value.last_use, []).append(value)
@@ -169,7 +169,7 @@ def _assign(program: Program, result: Plan, share: cython.bint) -> cython.void:
 
 
 @cython.cfunc
-def _expire(result: Plan, value: Value, free: dict) -> cython.void:
+def _expire(result: Plan, value: ProgramValue, free: dict) -> cython.void:
     if value.kept or value.node in result.in_place or value.slot < 0:
         return
     if value.slot < len(result.external):
@@ -240,7 +240,7 @@ def _adds_in_parts(program: Program, node: Node) -> cython.bint:
 
 
 @cython.cfunc
-def _overwrite(result: Plan, kernel: Kernel, value: Value, node: Node) -> cython.void:
+def _overwrite(result: Plan, kernel: Kernel, value: ProgramValue, node: Node) -> cython.void:
     """Let a node lie where a value lies that nobody needs any more."""
     root: Node = value.node
     if root.state == DONE and result.overwriting < 0:
@@ -261,7 +261,7 @@ def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -
     number: cython.Py_ssize_t
     for inner in kernel.nodes:
         for number in range(len(inner.inputs)):
-            value: Value = operand(program, inner, number).value
+            value: ProgramValue = operand(program, inner, number).value
             if (
                 value.kernel is None
                 and value.node.state == DONE
@@ -274,7 +274,7 @@ def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -
 
 @cython.cfunc
 def _is_free_for(
-    program: Program, result: Plan, kernel: Kernel, value: Value, node: Node
+    program: Program, result: Plan, kernel: Kernel, value: ProgramValue, node: Node
 ) -> cython.bint:
     """Whether a value from outside can make room for a node: of its size, unseen elsewhere, and read by this kernel
     last, element by element."""

@@ -6,20 +6,20 @@ from weft.engine.capi.growable_array cimport Array
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t)
 
-cdef class Value:
+cdef class ProgramValue:
     cdef readonly Node node
     cdef Kernel kernel  # that computes it, before merges
     cdef Kernel reader  # the only one that reads it, element by element
     cdef Kernel last_reader  # None where several read it last, at one position
     cdef readonly int slot
     cdef readonly int last_use  # the position of the last kernel that reads it
-    cdef Value same  # an equal one that stands for it
+    cdef ProgramValue same  # an equal one that stands for it
     cdef bint kept
     cdef bint stored
     cdef bint read
 
 cdef class MemRef:
-    cdef readonly Value value
+    cdef readonly ProgramValue value
     cdef readonly Node root
     cdef readonly tuple shape
     cdef readonly tuple strides
@@ -76,7 +76,7 @@ cdef class Program:
     cpdef int connect_all(self) except -1
     cdef int connect(self, Node node) except -1
     cpdef MemRef new_value(self, Node node, tuple strides)
-    cpdef int add_external(self, Value value) except -1
+    cpdef int add_external(self, ProgramValue value) except -1
 
 cdef MemRef region(MemRef memref, long long offset, tuple strides, tuple shape)
 cdef Kernel maker(MemRef memref)

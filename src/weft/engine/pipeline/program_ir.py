@@ -22,7 +22,7 @@ _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 @cython.no_gc
 @cython.freelist(1024)
 @cython.cclass
-class Value:
+class ProgramValue:
     """A value that a program computes or reads: the kernels that have to do with it, whether it leaves its kernel, the
     slot that it lies in (-1: in none)."""
 
@@ -213,7 +213,7 @@ class Program:
 
     @cython.ccall
     @cython.exceptval(-1, check=False)
-    def add_external(self, value: Value) -> cython.int:
+    def add_external(self, value: ProgramValue) -> cython.int:
         """Give a value that exists a slot, behind those of the others."""
         value.slot = len(self.external)
         self.external.append(value.node)
@@ -222,7 +222,7 @@ class Program:
     @cython.ccall
     def new_value(self, node: Node, strides: tuple) -> MemRef:
         """The place of a node that is no part of another value."""
-        value: Value = Value.__new__(Value)
+        value: ProgramValue = ProgramValue.__new__(ProgramValue)
         value.node = node
         self.values.append(value)
         memref: MemRef = MemRef.__new__(MemRef)
@@ -237,7 +237,7 @@ class Program:
     @cython.ccall
     def release(self):
         """Let values forget their kernels, some of which lead back to them: nodes would be kept for ever."""
-        value: Value
+        value: ProgramValue
         for value in self.values:
             value.kernel = value.reader = value.last_reader = None
 

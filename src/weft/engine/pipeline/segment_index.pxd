@@ -1,8 +1,8 @@
 from weft.engine.capi.int_array cimport Integers
 
-cdef class Terms:
+cdef class SegmentIndex:
     cdef Integers numbers
     cdef Integers rows
     cdef Integers offsets
 
-cdef Terms terms_of(Integers numbers, Integers rows, Integers offsets)
+cdef SegmentIndex segment_index_of(Integers numbers, Integers rows, Integers offsets)

@@ -16,7 +16,7 @@ require(__name__, cython.compiled)
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Terms:
+class SegmentIndex:
     """The terms of all rows of a result, one behind the other: each the number of a value, and one of its rows (-1 is
     the value as a whole). `offsets` says where the terms of each row begin; None where each has one. It is not changed
     once it is made. Unpacks into three lists (the last may be None)."""
@@ -26,9 +26,9 @@ class Terms:
         return iter((self.numbers.listed(), self.rows.listed(), offsets))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Terms):
+        if not isinstance(other, SegmentIndex):
             return NotImplemented
-        terms: Terms = other
+        terms: SegmentIndex = other
         return (
             self.rows.equals(terms.rows)
             and self.numbers.equals(terms.numbers)
@@ -41,18 +41,18 @@ class Terms:
 
 
 @cython.cfunc
-def terms_of(numbers: Integers, rows: Integers, offsets: Integers) -> Terms:
+def segment_index_of(numbers: Integers, rows: Integers, offsets: Integers) -> SegmentIndex:
     """Terms of arrays, which belong to them from now on; `offsets` may be None."""
-    terms: Terms = Terms.__new__(Terms)
+    terms: SegmentIndex = SegmentIndex.__new__(SegmentIndex)
     terms.numbers = numbers
     terms.rows = rows
     terms.offsets = offsets
     return terms
 
 
-def listed_terms(numbers: list, rows: list, offsets: list | None) -> Terms:
+def listed_segment_index(numbers: list, rows: list, offsets: list | None) -> SegmentIndex:
     """Terms of lists."""
-    return terms_of(
+    return segment_index_of(
         _integers_of(numbers),
         _integers_of(rows),
         None if offsets is None else _integers_of(offsets),

@@ -3,7 +3,7 @@ from weft.engine.replay.fingerprint cimport Fingerprint
 cdef enum:
     RECENT = 64  # entries that are found without a dictionary
 
-cdef class Counters:
+cdef class CacheCounters:
     cdef public long long noted
     cdef public long long stored
     cdef public long long hits
@@ -26,7 +26,7 @@ cdef class Cache:
     cdef readonly str name
     cdef public long long most_bytes
     cdef readonly long long nbytes
-    cdef readonly Counters counters
+    cdef readonly CacheCounters counters
     cdef readonly Admission admission
     cdef dict entries
     cdef list recent

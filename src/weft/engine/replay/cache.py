@@ -28,7 +28,7 @@ _all = WeakSet()  # a name may have several: calls have one for each function
 
 @cython.final
 @cython.cclass
-class Counters:
+class CacheCounters:
     """What has happened to the caches of one name in this process, read as a mapping: kinds noted and stored, hits, and
     entries evicted."""
 
@@ -111,7 +111,7 @@ class Cache:
         self.admission = Admission(unseen)
         self.entries = {}
         self.recent = [None] * RECENT
-        self.counters = tally.setdefault(name, Counters())
+        self.counters = tally.setdefault(name, CacheCounters())
         _all.add(self)
 
     @cython.cfunc

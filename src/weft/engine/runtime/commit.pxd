@@ -1,7 +1,7 @@
 from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.program_ir cimport Program
 
-cdef class Counters:
+cdef class FlushCounters:
     cdef long long flushes
     cdef long long kernels
     cdef long long launches

@@ -34,7 +34,7 @@ Commit = tuple[Any, int, int, Any]
 
 @cython.final
 @cython.cclass
-class Counters:
+class FlushCounters:
     """What has happened in this process, read as a mapping."""
 
     def keys(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class Counters:
         }[name]
 
 
-_tally = cython.declare(Counters, Counters())
+_tally = cython.declare(FlushCounters, FlushCounters())
 counters = _tally
 _latest_failure: tuple[int, WeftError] | None = None
 

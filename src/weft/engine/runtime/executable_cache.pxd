@@ -1,6 +1,6 @@
 from libc.stdint cimport uintptr_t
-from weft.engine.devices.cpu.executor cimport Program
-from weft.engine.pipeline.fingerprint cimport Signature
+from weft.engine.devices.cpu.executor cimport Executable
+from weft.engine.pipeline.fingerprint cimport FlushFingerprint
 from weft.engine.replay.cache cimport Entry
 
 cdef struct Commit:
@@ -9,8 +9,8 @@ cdef struct Commit:
     Py_ssize_t slot
     long long offset
 
-cdef class Template(Entry):
-    cdef readonly Program executable
+cdef class CachedExecutable(Entry):
+    cdef readonly Executable executable
     cdef readonly int launches
     cdef readonly int kernels
     cdef Py_ssize_t source_count, size_count, commit_count, checked
@@ -31,6 +31,6 @@ cdef class Template(Entry):
 
     cdef int make_room(self) except -1
 
-cpdef Template lookup(Signature signature)
-cpdef bint usable(Template template, Signature signature) except -1
-cpdef object run_template(Template template, Signature signature)
+cpdef CachedExecutable lookup(FlushFingerprint fingerprint)
+cpdef bint usable(CachedExecutable template, FlushFingerprint fingerprint) except -1
+cpdef object run_cached(CachedExecutable template, FlushFingerprint fingerprint)

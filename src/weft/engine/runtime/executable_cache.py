@@ -9,7 +9,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memset
-from cython.cimports.weft.engine.devices.cpu.executor import Program
+from cython.cimports.weft.engine.devices.cpu.executor import Executable
 from cython.cimports.weft.engine.devices.cpu.pool import (
     Buffer,
     _budget,
@@ -24,8 +24,8 @@ from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
-from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, Signature
-from cython.cimports.weft.engine.pipeline.lowering.segment_gather import Table
+from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, FlushFingerprint
+from cython.cimports.weft.engine.pipeline.lowering.segment_gather import SegmentTable
 from cython.cimports.weft.engine.replay.cache import Admission, Cache, Entry
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
@@ -54,7 +54,7 @@ counters = _cache.counters
 
 @cython.final
 @cython.cclass
-class Template(Entry):
+class CachedExecutable(Entry):
     """One stored program."""
 
     def __dealloc__(self):
@@ -96,61 +96,61 @@ class Template(Entry):
 
 
 @cython.ccall
-def lookup(signature: Signature) -> Template:
+def lookup(fingerprint: FlushFingerprint) -> CachedExecutable:
     """The stored program of a signature, or None."""
-    cache: Cache = _cache_of(signature)
-    found: Entry = cache.find(signature.key)
+    cache: Cache = _cache_of(fingerprint)
+    found: Entry = cache.find(fingerprint.key)
     if found is not None:
         cache.counters.hits += 1
-    return cython.cast(Template, found)
+    return cython.cast(CachedExecutable, found)
 
 
 @cython.cfunc
 @cython.inline
-def _cache_of(signature: Signature) -> Cache:
+def _cache_of(fingerprint: FlushFingerprint) -> Cache:
     """The cache of flushes, or of nodes that are run alone."""
-    return _cache if signature.variant < ALONE else _nodes
+    return _cache if fingerprint.variant < ALONE else _nodes
 
 
-def worth_storing(signature: Signature):
+def worth_storing(fingerprint: FlushFingerprint):
     """Whether this structure has come before; notes it otherwise."""
-    if len(signature.nodes) > MOST_NODES or not signature.complete:
+    if len(fingerprint.nodes) > MOST_NODES or not fingerprint.complete:
         return False
-    return _cache_of(signature).admits(signature.key.hash)
+    return _cache_of(fingerprint).admits(fingerprint.key.hash)
 
 
-def comes_again(signature: Signature):
+def comes_again(fingerprint: FlushFingerprint):
     """Whether this structure has been scheduled before, also with kernels taken apart; notes it otherwise."""
-    return signature.complete and _scheduled.admits(signature.key.hash)
+    return fingerprint.complete and _scheduled.admits(fingerprint.key.hash)
 
 
-def has_come(signature: Signature):
+def has_come(fingerprint: FlushFingerprint):
     """Whether `worth_storing` has noted this structure."""
-    return _cache.admission.knows(signature.key.hash)
+    return _cache.admission.knows(fingerprint.key.hash)
 
 
-def storable_as(signature: Signature, memory):
+def storable_as(fingerprint: FlushFingerprint, memory):
     """Whether every value that a program reads is one that the signature names, or a number: those that it does not
     name are constants of macros."""
-    names: set = {_name(node) for node in signature.external}
+    names: set = {_name(node) for node in fingerprint.external}
     return all([root.op is SCALAR_OP or _name(root) in names for root in memory.external])
 
 
 def store(
-    signature: Signature, program, memory, lowering, run, executable, commits: list, gone: list
+    fingerprint: FlushFingerprint, program, memory, lowering, run, executable, commits: list, gone: list
 ):
     """Keep a program that has just run; `commits` and `gone` say what becomes of its nodes."""
     overwritten: list = [root for root in memory.in_place if root.state == DONE]
-    positions: dict = {_name(node): index for index, node in enumerate(signature.external)}
+    positions: dict = {_name(node): index for index, node in enumerate(fingerprint.external)}
     constants: list = [
         r for r in memory.external if r.op is SCALAR_OP and _name(r) not in positions
     ]
-    for index, node in enumerate(constants, len(signature.external)):
+    for index, node in enumerate(constants, len(fingerprint.external)):
         positions[_name(node)] = index
     sources: list = [positions.get(_name(root)) for root in memory.external]
     if None in sources:
         return
-    template: Template = Template()
+    template: CachedExecutable = CachedExecutable()
     template.executable = executable
     template.constants = constants
     template.in_place = [positions[id(root)] for root in overwritten if id(root) in positions]
@@ -161,16 +161,16 @@ def store(
     template.kernels = horizontal_fusion.count(program)
     template.layout = lowering.layout
     ends: list = commits + [(node, -1, 0, None) for node in gone]
-    _fill(template, signature, sources, [*memory.sizes, *lowering.scratch], ends)
-    _cache_of(signature).keep(signature.key, template, NODE_BYTES * len(signature.nodes))
+    _fill(template, fingerprint, sources, [*memory.sizes, *lowering.scratch], ends)
+    _cache_of(fingerprint).keep(fingerprint.key, template, NODE_BYTES * len(fingerprint.nodes))
 
 
 @cython.cfunc
 def _fill(
-    template: Template, signature: Signature, sources: list, sizes: list, commits: list
+    template: CachedExecutable, fingerprint: FlushFingerprint, sources: list, sizes: list, commits: list
 ) -> cython.void:
     """Write a template's arrays."""
-    numbers: dict = {id(node): index for index, node in enumerate(signature.nodes)}
+    numbers: dict = {id(node): index for index, node in enumerate(fingerprint.nodes)}
     known: list = [commit for commit in commits if id(commit[0]) in numbers]
     template.source_count = len(sources)
     template.size_count = len(sizes)
@@ -192,7 +192,7 @@ def _fill(
 
 
 @cython.cfunc
-def _note_layout(template: Template) -> cython.void:
+def _note_layout(template: CachedExecutable) -> cython.void:
     """Where slots lie, and how much of the budget they take."""
     index: cython.Py_ssize_t
     layout = template.layout
@@ -214,17 +214,17 @@ def _name(node: Node):
 
 @cython.ccall
 @cython.exceptval(-1, check=False)
-def usable(template: Template, signature: Signature) -> cython.bint:
+def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.bint:
     """Whether values that the program overwrites are still nobody else's, and it cannot fail: it would run again, from
     inputs that must still be there; and whether its memory is to be had under the budget."""
     node: Node
     if _budget != 0 and template.need > room_left():
         return False
     for position in template.in_place:
-        if not is_private(signature.external[position]):
+        if not is_private(fingerprint.external[position]):
             return False
     if template.checked > 0 and template.in_place:
-        for node in signature.nodes:
+        for node in fingerprint.nodes:
             if node.may_fail:
                 return False
     return True
@@ -244,7 +244,7 @@ def released(node: Node):
 
 
 @cython.ccall
-def run_template(template: Template, signature: Signature):
+def run_cached(template: CachedExecutable, fingerprint: FlushFingerprint):
     """Bind slots, run, hand buffers to nodes. Returns the exception that a signal raised, or None; False where an
     index check failed: then nothing has been handed over, and scheduling anew finds the culprit. An interrupted
     program hands nothing over either: its nodes stay pending. Once it has begun to overwrite its inputs it could not be
@@ -260,7 +260,7 @@ def run_template(template: Template, signature: Signature):
             raise MemoryError
     template.busy = True
     try:
-        return _run(template, signature, addresses)
+        return _run(template, fingerprint, addresses)
     finally:
         if own:
             template.busy = False
@@ -269,9 +269,9 @@ def run_template(template: Template, signature: Signature):
 
 
 @cython.cfunc
-def _run(template: Template, signature: Signature, addresses: cython.pointer(uintptr_t)):
+def _run(template: CachedExecutable, fingerprint: FlushFingerprint, addresses: cython.pointer(uintptr_t)):
     buffers: list = []
-    external: list = signature.external
+    external: list = fingerprint.external
     if template.constants:
         external = external + template.constants
     cells: Buffer = _bind_sources(template, external, addresses)
@@ -293,8 +293,8 @@ def _run(template: Template, signature: Signature, addresses: cython.pointer(uin
         addresses[slot] = status.address
         memset(cython.cast(cython.p_void, status.address), 0, 8 * template.checked)
     for table in template.tables:
-        cython.cast(Table, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
-    executable: Program = template.executable
+        cython.cast(SegmentTable, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
+    executable: Executable = template.executable
     if executable.run_addresses(addresses, slot + 1, 0, False) < template.launches:
         return executable.interrupt
     for index in range(template.checked):
@@ -302,12 +302,12 @@ def _run(template: Template, signature: Signature, addresses: cython.pointer(uin
             return False
     if template.layout is not None:
         template.layout.account.add_run()
-    _commit(template, signature, external, addresses, buffers, cells)
+    _commit(template, fingerprint, external, addresses, buffers, cells)
     return None
 
 
 @cython.cfunc
-def _arena_of(template: Template) -> Buffer:
+def _arena_of(template: CachedExecutable) -> Buffer:
     """The arena of a program that was made to fit into the budget; None for others."""
     if template.layout is None:
         return None
@@ -318,7 +318,7 @@ def _arena_of(template: Template) -> Buffer:
 
 @cython.cfunc
 def _bind_sources(
-    template: Template, external: list, addresses: cython.pointer(uintptr_t)
+    template: CachedExecutable, external: list, addresses: cython.pointer(uintptr_t)
 ) -> Buffer:
     """The addresses of values from outside; numbers are written into cells of one buffer, which is returned."""
     cells: Buffer = None
@@ -342,8 +342,8 @@ def _bind_sources(
 
 @cython.cfunc
 def _commit(
-    template: Template,
-    signature: Signature,
+    template: CachedExecutable,
+    fingerprint: FlushFingerprint,
     external: list,
     addresses: cython.pointer(uintptr_t),
     buffers: list,
@@ -357,7 +357,7 @@ def _commit(
     index: cython.Py_ssize_t
     for index in range(template.commit_count):
         commit = cython.address(template.commits[index])
-        node = signature.nodes[commit.node]
+        node = fingerprint.nodes[commit.node]
         if commit.slot >= 0:
             if commit.slot >= template.source_count:
                 buffer = buffers[commit.slot - template.source_count]

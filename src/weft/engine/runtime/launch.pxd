@@ -1,8 +1,8 @@
-from weft.engine.devices.cpu.executor cimport Program
+from weft.engine.devices.cpu.executor cimport Executable
 from weft.engine.devices.cpu.pool cimport Buffer
 from weft.engine.pipeline.launch_ir cimport Lowering
 
-cdef class Run:
+cdef class ProgramRun:
     cdef readonly Lowering lowering
     cdef readonly list buffers
     cdef readonly list addresses
@@ -11,7 +11,7 @@ cdef class Run:
     cdef readonly Buffer status
 
     cdef fill_tables(self)
-    cdef Program executable(self)
+    cdef Executable executable(self)
 
 cdef bint is_compiled(Lowering lowering)
 cdef bint is_watched()

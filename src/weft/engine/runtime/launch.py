@@ -10,7 +10,7 @@ from typing import Any
 import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memset
-from cython.cimports.weft.engine.devices.cpu.executor import Program
+from cython.cimports.weft.engine.devices.cpu.executor import Executable
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate, allocate_cells, cell
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
@@ -43,7 +43,7 @@ def is_watched() -> cython.bint:
 
 @cython.final
 @cython.cclass
-class Run:
+class ProgramRun:
     """The memory of one execution: `buffers[slot]` and `addresses[slot]`, the status cells, the launches."""
 
     def __cinit__(self, lowering: Lowering):
@@ -73,9 +73,9 @@ class Run:
         fill_tables(tables, self.addresses)
 
     @cython.cfunc
-    def executable(self) -> Program:
+    def executable(self) -> Executable:
         """The flat program for the executor."""
-        program: Program = Program()
+        program: Executable = Executable()
         lowering: Lowering = self.lowering
         status: int64_t = self.status_slot
         launch: Launch
@@ -188,7 +188,7 @@ def _check_in(launch: Launch, status: int64_t, offset: int64_t) -> cython.void:
 
 
 @cython.cfunc
-def _append(program: Program, launch: Launch) -> cython.void:
+def _append(program: Executable, launch: Launch) -> cython.void:
     """One instruction, which of a gang runs a kernel on several sets of operands."""
     first: Launch = launch if launch.members is None else launch.members[0]
     spec: KernelSpec = launch.spec

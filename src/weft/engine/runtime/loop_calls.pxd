@@ -19,14 +19,14 @@ cdef struct Loop:
     long long steps[(OPERANDS + 1) * RANK]
     long long key[KEY_WORDS]
 
-cdef struct Frame:
+cdef struct CallFrame:
     # What a kernel is called with, and memory for the numbers that it reads.
     void* pointers[OPERANDS + 2]
     int64_t arguments[(OPERANDS + 2) * RANK]
     long long numbers[2 * OPERANDS]
     char blocks[BLOCK_BYTES]  # what the blocks of a reduction to one element leave for its end
 
-cdef class Call:
+cdef class LoopCall:
     # A kernel by what it is specialised on, and which operands it reads, in its own order.
     cdef long long key[KEY_WORDS]
     cdef KernelSpec spec

@@ -31,7 +31,7 @@ from cython.cimports.weft.engine.runtime.loop_calls import (
     OPERANDS,
     RANK,
     SLOTS,
-    Frame,
+    CallFrame,
     Loop,
 )
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
@@ -56,7 +56,7 @@ MOST_CALLS = 1 << 14  # that are known at a time
 
 @cython.final
 @cython.cclass
-class Call:
+class LoopCall:
     """A kernel for nodes of one row, dtypes and classes of strides; without a spec: there is none to call directly."""
 
 
@@ -88,7 +88,7 @@ def call_loop(node: Node) -> cython.bint:
         and _rows(cython.address(loop)) >= tuning.reductions.tall_rows
     ):
         return False
-    call: Call = _find(node, cython.address(loop))
+    call: LoopCall = _find(node, cython.address(loop))
     if call.spec is None or call.spec.address == 0:
         return False
     buffer: Buffer = allocate(node.numel * node.dtype.itemsize)
@@ -117,7 +117,7 @@ def call_put(node: Node) -> cython.bint:
     if not _read_region(part, node.params[1], cython.address(loop)):
         return False
     _join_axes(cython.address(loop))
-    call: Call = _find(node, cython.address(loop))
+    call: LoopCall = _find(node, cython.address(loop))
     if call.spec is None or call.spec.address == 0:
         return False
     buffer: Buffer = base.buffer
@@ -310,7 +310,7 @@ def _join_axes(loop: cython.pointer(Loop)) -> cython.void:
 
 
 @cython.cfunc
-def _find(node: Node, loop: cython.pointer(Loop)) -> Call:
+def _find(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
     """The call of a node, from the table or new there."""
     classes: cython.longlong = 0
     index: cython.Py_ssize_t
@@ -326,14 +326,14 @@ def _find(node: Node, loop: cython.pointer(Loop)) -> Call:
     for index in range(KEY_WORDS):
         h = mix(h, loop.key[index])
     slot: cython.Py_ssize_t = (h >> 16) % SLOTS
-    call: Call = _calls[slot]
+    call: LoopCall = _calls[slot]
     if call is None or memcmp(call.key, loop.key, cython.sizeof(loop.key)) != 0:
         call = _calls[slot] = _look_up(node, loop)
     return call
 
 
 @cython.cfunc
-def _look_up(node: Node, loop: cython.pointer(Loop)) -> Call:
+def _look_up(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
     """A call that is not at hand: one of those that are known, or a new one."""
     key = PyBytes_FromStringAndSize(
         cython.cast(cython.p_char, loop.key), KEY_WORDS * cython.sizeof(cython.longlong)
@@ -347,9 +347,9 @@ def _look_up(node: Node, loop: cython.pointer(Loop)) -> Call:
 
 
 @cython.cfunc
-def _new_call(node: Node, loop: cython.pointer(Loop)) -> Call:
+def _new_call(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
     """The kernel that the lowering finds for a program of this node alone."""
-    call: Call = Call()
+    call: LoopCall = LoopCall()
     memcpy(call.key, loop.key, cython.sizeof(loop.key))
     if node.op.code == _put_op.code:
         _take_copy(call, node)
@@ -365,7 +365,7 @@ def _new_call(node: Node, loop: cython.pointer(Loop)) -> Call:
 
 
 @cython.cfunc
-def _take(call: Call, node: Node, encoder: KernelEncoder, loop: cython.pointer(Loop)) -> cython.void:
+def _take(call: LoopCall, node: Node, encoder: KernelEncoder, loop: cython.pointer(Loop)) -> cython.void:
     """Let a call have the kernel of a builder, where that is over the same loops."""
     index: cython.Py_ssize_t
     number: cython.Py_ssize_t
@@ -385,7 +385,7 @@ def _take(call: Call, node: Node, encoder: KernelEncoder, loop: cython.pointer(L
 
 
 @cython.cfunc
-def _take_copy(call: Call, node: Node) -> cython.void:
+def _take_copy(call: LoopCall, node: Node) -> cython.void:
     """Let a call have the kernel that copies a part into its region."""
     part: Node = node.inputs[1]
     strides: tuple = row_major(part.shape) if part.strides is None else part.strides
@@ -396,9 +396,9 @@ def _take_copy(call: Call, node: Node) -> cython.void:
 
 
 @cython.cfunc
-def _run(node: Node, call: Call, loop: cython.pointer(Loop), target: uintptr_t) -> cython.void:
+def _run(node: Node, call: LoopCall, loop: cython.pointer(Loop), target: uintptr_t) -> cython.void:
     """Call the kernel of a node on its operands and the memory that its result goes to."""
-    frame: Frame
+    frame: CallFrame
     rank: cython.Py_ssize_t = loop.rank
     used: cython.Py_ssize_t = rank
     index: cython.Py_ssize_t

@@ -13,7 +13,7 @@ import cython
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.views import logical_strides, parts_of
 from cython.cimports.weft.engine.frontend.views import view as record_view
-from cython.cimports.weft.engine.ir.split_specs import Cut, keep_cut, known_cut, new_cut, new_region
+from cython.cimports.weft.engine.ir.split_specs import SplitSpec, keep_split_spec, known_split_spec, new_split_spec, new_output_view
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
@@ -161,7 +161,7 @@ def _axis(dim: Any, rank: cython.Py_ssize_t) -> cython.Py_ssize_t:
 
 
 @cython.cfunc
-def _slices(input: Tensor, axis: cython.Py_ssize_t, key: Any, lengths: list[int]) -> Cut:
+def _slices(input: Tensor, axis: cython.Py_ssize_t, key: Any, lengths: list[int]) -> SplitSpec:
     """Neighbouring parts along an axis; those of one length share their shape."""
     strides: tuple[int, ...] = logical_strides(input)
     stride: cython.longlong = strides[axis]
@@ -174,13 +174,13 @@ def _slices(input: Tensor, axis: cython.Py_ssize_t, key: Any, lengths: list[int]
         if length != before:
             shape, before = _replaced(input._shape, axis, length), length
         params: tuple[int, ...] = (axis, start, length, 1)
-        regions.append(new_region(_SPLIT, params, shape, strides, start * stride))
+        regions.append(new_output_view(_SPLIT, params, shape, strides, start * stride))
         start += length
-    return _learnt(input, new_cut(_SPLIT, input._shape, axis, key, regions))
+    return _learnt(input, new_split_spec(_SPLIT, input._shape, axis, key, regions))
 
 
 @cython.cfunc
-def _selections(input: Tensor, axis: cython.Py_ssize_t) -> Cut:
+def _selections(input: Tensor, axis: cython.Py_ssize_t) -> SplitSpec:
     """Each index along an axis, which goes."""
     strides: tuple[int, ...] = logical_strides(input)
     stride: cython.longlong = strides[axis]
@@ -190,22 +190,22 @@ def _selections(input: Tensor, axis: cython.Py_ssize_t) -> Cut:
     index: cython.longlong
     regions: list[Any] = []
     for index in range(count):
-        regions.append(new_region(_UNBIND, (axis, index), shape, rest, index * stride))
-    return _learnt(input, new_cut(_UNBIND, input._shape, axis, None, regions))
+        regions.append(new_output_view(_UNBIND, (axis, index), shape, rest, index * stride))
+    return _learnt(input, new_split_spec(_UNBIND, input._shape, axis, None, regions))
 
 
 @cython.cfunc
-def _learnt(input: Tensor, cut: Cut) -> Cut:
+def _learnt(input: Tensor, cut: SplitSpec) -> SplitSpec:
     """A cut, remembered where it holds for all tensors of the shape."""
     if input.strides is None:
-        keep_cut(cut)
+        keep_split_spec(cut)
     return cut
 
 
 @cython.cfunc
 @cython.inline
-def _known(op: Any, input: Tensor, axis: cython.Py_ssize_t, key: Any) -> Cut:
-    return None if input.strides is not None else known_cut(op, input._shape, axis, key)
+def _known(op: Any, input: Tensor, axis: cython.Py_ssize_t, key: Any) -> SplitSpec:
+    return None if input.strides is not None else known_split_spec(op, input._shape, axis, key)
 
 
 def unbind(input: Any, dim: Any = 0) -> tuple[Any, ...]:
@@ -220,7 +220,7 @@ def unbind(input: Any, dim: Any = 0) -> tuple[Any, ...]:
             fix="use .item()",
         )
     axis: cython.Py_ssize_t = _axis(dim, len(input._shape))
-    cut: Cut = _known(_UNBIND, input, axis, None)
+    cut: SplitSpec = _known(_UNBIND, input, axis, None)
     return parts_of(input, _selections(input, axis) if cut is None else cut)
 
 
@@ -262,13 +262,13 @@ def split(input: Any, split_size_or_sections: Any, dim: Any = 0) -> tuple[Any, .
             fix="adjust the sizes",
         )
     key = tuple(parts)
-    cut: Cut = _known(_SPLIT, input, axis, key)
+    cut: SplitSpec = _known(_SPLIT, input, axis, key)
     return parts_of(input, _slices(input, axis, key, parts) if cut is None else cut)
 
 
 @cython.cfunc
 def _split_evenly(input: Tensor, axis: cython.Py_ssize_t, each: Any) -> tuple[Any, ...]:
-    cut: Cut = _known(_SPLIT, input, axis, each)
+    cut: SplitSpec = _known(_SPLIT, input, axis, each)
     if cut is None:
         cut = _slices(input, axis, each, _even_parts(input._shape[axis], each))
     return parts_of(input, cut)

@@ -25,7 +25,7 @@ cdef struct GroupedLaunch:
     Member* members
     int64_t count
 
-cdef class Program(Instructions):
+cdef class Executable(Instructions):
     cdef void** resolved
     cdef Py_ssize_t resolved_room
     cdef int64_t* times

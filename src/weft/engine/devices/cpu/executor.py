@@ -85,7 +85,7 @@ def _slice_units(launch: cython.pointer(Instruction), begin: int64_t, before: in
 
 
 @cython.cclass
-class Program(Instructions):
+class Executable(Instructions):
     """Instructions that can be run.
 
     `interrupt` holds the exception that a signal handler raised when `run` stopped early. While a
@@ -307,7 +307,7 @@ class Program(Instructions):
 @cython.nogil
 @cython.exceptval(check=False)
 def _execute_normally(
-    program: Program,
+    program: Executable,
     resolved: cython.pp_void,
     start: cython.Py_ssize_t,
     poll: cython.bint,
@@ -422,7 +422,7 @@ def _share_units(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _resolve(
-    program: Program, slots: cython.pointer(uintptr_t), resolved: cython.pp_void
+    program: Executable, slots: cython.pointer(uintptr_t), resolved: cython.pp_void
 ) -> cython.int:
     """Every pointer of the program: base of its slot and offset."""
     index: cython.Py_ssize_t
@@ -441,7 +441,7 @@ def _resolve(
 
 
 @cython.cfunc
-def _pointer_room(program: Program) -> cython.pp_void:
+def _pointer_room(program: Executable) -> cython.pp_void:
     """Where a run puts its pointers: the program's own place, or a new one when that is in use."""
     wanted: cython.Py_ssize_t = program.pointer_count + 1
     if program.running == 0 and program.resolved_room >= wanted:
@@ -467,7 +467,7 @@ def launch_once(
     piece = -(-piece // grain) * grain
     begin: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = units
-    program: Program = Program()
+    program: Executable = Executable()
     program.append(address, [(slot, 0) for slot in range(len(pointers))], arguments, 0, grain)
     addresses: cython.pp_void = _pointer_room(program)
     for index, pointer in enumerate(pointers):

@@ -4,7 +4,7 @@ from typing_extensions import Buffer
 
 from weft.engine.devices.cpu.instructions import Instructions
 
-class Program(Instructions):
+class Executable(Instructions):
     interrupt: BaseException | None
     def run(
         self, slots: Sequence[int] | Buffer, start: int = 0, uninterruptible: bool = False

@@ -61,7 +61,7 @@ class Library(dict[str, int]):
 
 
 @dataclass
-class Counters:
+class JitCounters:
     """What compiling has cost since the start, or since `reset`."""
 
     compilations: int = 0
@@ -85,7 +85,7 @@ class Counters:
 
 
 @dataclass
-class Target:
+class JitTarget:
     """What code is generated for; empty cpu and features mean the machine we run on."""
 
     cpu: str = ""
@@ -138,14 +138,14 @@ class Compiler:
 
     def __init__(
         self,
-        target: Target | None = None,
+        target: JitTarget | None = None,
         disk: DiskCache | None = None,
         in_memory: int = IN_MEMORY,
         verify: bool = False,
     ) -> None:
-        self.target = target or Target()
-        self._is_chosen = self.target != Target()
-        self.counters = Counters()
+        self.target = target or JitTarget()
+        self._is_chosen = self.target != JitTarget()
+        self.counters = JitCounters()
         self.verify = verify
         self._disk = disk
         self._archives: dict[str, Archive | None] = {}  # of shipped kernels, by revision

@@ -24,7 +24,7 @@ from cython.cimports.weft.engine.pipeline.batching.operand_columns import column
 from cython.cimports.weft.engine.pipeline.batching.operand_packing import stack
 from cython.cimports.weft.engine.pipeline.batching.ragged import EQUAL, height_of, in_shape_of, lay
 from cython.cimports.weft.engine.pipeline.batching.segment_gather import gather
-from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
+from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex, segment_index_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import COMPOSITE
@@ -37,7 +37,7 @@ require(__name__, cython.compiled)
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Form:
+class BatchedResiduals:
     """What a derivative rule needs of a group: batched params, shapes, saved values, which operands are batched."""
 
     params = cython.declare(object, visibility="readonly")
@@ -97,7 +97,7 @@ def form_of(quotient: Node, first: Node, rows: Integers | None):
                 inputs[index] = wrap(quotient.inputs[index], None)
         if mask >> RESULT_SHIFT & 1:
             result = wrap(quotient.result if op.kind == COMPOSITE else quotient, None)
-        return Form(quotient.params, quotient.payload, quotient.shape, inputs, result, flags)
+        return BatchedResiduals(quotient.params, quotient.payload, quotient.shape, inputs, result, flags)
     part: cython.Py_ssize_t = rows.count
     for index in range(len(flags)):
         if is_saved(mask, index):
@@ -117,7 +117,7 @@ def form_of(quotient: Node, first: Node, rows: Integers | None):
         own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
         params = op.batch(first.params, own, flags, part)
     own_shape: tuple = with_height(quotient.shape, quotient.info[2], part)
-    return Form(params, tuple(shapes), own_shape, inputs, result, flags)
+    return BatchedResiduals(params, tuple(shapes), own_shape, inputs, result, flags)
 
 
 @cython.cfunc
@@ -127,7 +127,7 @@ def _rows(node: Node, rows: Integers, ragged: cython.bint) -> Node:
     height: cython.Py_ssize_t = rows.count
     shape: tuple = (height,) + node.shape[axis + 1 :]
     base: Node = in_shape_of(node, node.shape[axis:])
-    terms: Terms = terms_of(integers(height, 0), rows, None)
+    terms: SegmentIndex = segment_index_of(integers(height, 0), rows, None)
     found: Node = gather((base,), terms, shape, node.dtype)
     return in_shape_of(found, with_height(node.shape, axis, height))
 

@@ -47,7 +47,7 @@ FOLLOWED = "followed"  # the key in `stacks` of views that have become rows
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Layer:
+class HoistedView:
     """A view of a batch, and which of its rows are members already."""
 
     whole: Node
@@ -227,7 +227,7 @@ def _follow(column: Column, stacks: dict) -> cython.void:
     """Put operands that view members of batches into batches too: of the same view, over all rows."""
     source: Node
     like: Node = None  # the view that was put into `layer`
-    layer: Layer = None
+    layer: HoistedView = None
     index: cython.Py_ssize_t
     for index in range(column.count):
         if index + NEXT < column.count:
@@ -257,7 +257,7 @@ def _views_alike(one: Node, other: Node) -> cython.bint:
 
 
 @cython.cfunc
-def _follow_view(node: Node, stacks: dict) -> Layer:
+def _follow_view(node: Node, stacks: dict) -> HoistedView:
     """Make a view of a member a member of the same view of the batch; one of a value that is there has it at once."""
     below: Node = node.inputs[0]
     if below.state == DONE:
@@ -304,17 +304,17 @@ def _settle_view(node: Node, below: Node) -> cython.void:
 
 
 @cython.cfunc
-def _in_free_layer(layers: list, node: Node, below: Node, stacks: dict) -> Layer:
+def _in_free_layer(layers: list, node: Node, below: Node, stacks: dict) -> HoistedView:
     """Put a view into a view of the batch in which the row of what it views is free: each of several equal views of a
     member has a row of its own."""
-    layer: Layer
+    layer: HoistedView
     for layer in layers:
         if layer.take(node, stacks):
             return layer
     made: Node = _view_of_batch(node, below)
     if made is None:
         return None
-    layer = Layer(made)
+    layer = HoistedView(made)
     layers.append(layer)
     layer.take(node, stacks)
     return layer

@@ -148,11 +148,11 @@ def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
     if repeated is not None:
         return repeated
     pieces: list = []
-    run: Run = None
+    run: Consecutive = None
     source: Node
     for source in sources:
         if run is None or not run.goes_on(source):
-            run = Run(source, axis)
+            run = Consecutive(source, axis)
             pieces.append(run)
     parts: list = [run.node() for run in pieces]
     if len(parts) == 1:
@@ -168,7 +168,7 @@ def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Run:
+class Consecutive:
     """Values that lie one behind the other in a whole (a batch, a value that slices are of) or in a buffer."""
 
     first = cython.declare(Node)

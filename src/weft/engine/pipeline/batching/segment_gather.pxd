@@ -1,7 +1,7 @@
 from weft.engine.ir.dtype cimport DType
 from weft.engine.capi.int_array cimport Integers
 from weft.engine.ir.node cimport Node
-from weft.engine.pipeline.segment_index cimport Terms
+from weft.engine.pipeline.segment_index cimport SegmentIndex
 
 cdef class Sources:
     cdef Integers numbers
@@ -14,4 +14,4 @@ cdef class Sources:
     cdef void add_row(self, Node root, long long row)
     cdef Node gather(self, Integers offsets, tuple shape, DType dtype)
 
-cdef Node gather(tuple sources, Terms terms, tuple shape, DType dtype)
+cdef Node gather(tuple sources, SegmentIndex terms, tuple shape, DType dtype)

@@ -13,10 +13,10 @@ from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import tuning_of
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
-from cython.cimports.weft.engine.pipeline.segment_index import Terms, terms_of
+from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex, segment_index_of
 
 from weft._build.compiled import require
-from weft.engine.pipeline.segment_index import listed_terms
+from weft.engine.pipeline.segment_index import listed_segment_index
 from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
@@ -60,7 +60,7 @@ class Sources:
     def gather(self, offsets: Integers, shape: tuple, dtype: DType) -> Node:
         """The gather of what is listed; `offsets` part it into sums (None: each is one row)."""
         return gather(
-            tuple(self.positions), terms_of(self.numbers, self.rows, offsets), shape, dtype
+            tuple(self.positions), segment_index_of(self.numbers, self.rows, offsets), shape, dtype
         )
 
 
@@ -68,11 +68,11 @@ def gather_rows(
     sources: tuple, numbers: list, rows: list, offsets: list | None, shape: tuple, dtype
 ):
     """`gather`, of lists."""
-    return gather(sources, listed_terms(numbers, rows, offsets), shape, dtype)
+    return gather(sources, listed_segment_index(numbers, rows, offsets), shape, dtype)
 
 
 @cython.cfunc
-def gather(sources: tuple, terms: Terms, shape: tuple, dtype: DType) -> Node:
+def gather(sources: tuple, terms: SegmentIndex, shape: tuple, dtype: DType) -> Node:
     """Record rows (or sums of rows) of several values as one."""
     inner: list = [_gather_below(source) for source in sources]
     if any(inner):
@@ -115,7 +115,7 @@ def _gather_below(node: Node):
 
 
 @cython.cfunc
-def _composed(sources: tuple, inner: list, terms: Terms) -> tuple:
+def _composed(sources: tuple, inner: list, terms: SegmentIndex) -> tuple:
     """A gather without the gathers that it reads, where it can be: what makes it, as `gather` takes it."""
     listed: Sources = Sources()
     offsets: Integers = terms.offsets
@@ -136,7 +136,7 @@ def _composed(sources: tuple, inner: list, terms: Terms) -> tuple:
         bounds.items[row + 1] = cython.cast(cython.int, listed.rows.count)
     if bounds.ascending():
         bounds = None
-    return tuple(listed.positions), terms_of(listed.numbers, listed.rows, bounds)
+    return tuple(listed.positions), segment_index_of(listed.numbers, listed.rows, bounds)
 
 
 @cython.cfunc
@@ -151,7 +151,7 @@ def _add_below(
         step == 0
     ):  # a whole value that is many rows, or a part of a value that is one
         return False
-    terms: Terms = node.payload
+    terms: SegmentIndex = node.payload
     row = cython.cast(cython.Py_ssize_t, below[1]) + row * step
     begin: cython.Py_ssize_t = row
     end: cython.Py_ssize_t = row + 1

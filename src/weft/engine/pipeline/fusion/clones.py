@@ -25,7 +25,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
     Program,
-    Value,
+    ProgramValue,
     maker,
     operand,
     memref_of,
@@ -112,7 +112,7 @@ def _chain(program: Program, kernel: Kernel, node: Node) -> list | None:
     where that costs more than storing it."""
     chain: set = {node}
     stack: list = [node]
-    array: Value = None
+    array: ProgramValue = None
     one: Node
     number: cython.Py_ssize_t
     cost: cython.double = 0

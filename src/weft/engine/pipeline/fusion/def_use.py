@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
     Program,
-    Value,
+    ProgramValue,
     maker,
     operand,
     memref_of,
@@ -42,7 +42,7 @@ def mark_uses(program: Program) -> cython.void:
     """Number the kernels, and say of each value whether it leaves its kernel, and which kernel alone reads it then."""
     kernel: Kernel
     node: Node
-    value: Value
+    value: ProgramValue
     number: cython.Py_ssize_t
     for value in program.values:
         value.stored = value.kept or value.kernel is None
@@ -64,7 +64,7 @@ def mark_uses(program: Program) -> cython.void:
 @cython.inline
 def _mark(kernel: Kernel, memref: MemRef) -> cython.void:
     """That a kernel reads a place."""
-    value: Value = memref.value
+    value: ProgramValue = memref.value
     if value.kernel is None or (value.stored and value.read and value.reader is None):
         return
     own: cython.bint = kernel.kind == _elementwise and maker(memref) is kernel
@@ -89,7 +89,7 @@ def uses_of(program: Program, wanted) -> dict:
     found: dict = {}
     kernel: Kernel
     node: Node
-    value: Value
+    value: ProgramValue
     number: cython.Py_ssize_t
     for kernel in program.kernels:
         for node in kernel.nodes:

@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
     Program,
-    Value,
+    ProgramValue,
     maker,
     operand,
     memref_of,
@@ -87,7 +87,7 @@ def _needed_by(program: Program, kernel: Kernel, node: Node, users: dict) -> Ker
     """The one later kernel that needs an elementwise node, itself or for what goes there; else None."""
     if not _may_move(program, kernel, node):
         return None
-    value: Value = memref_of(program, node).value
+    value: ProgramValue = memref_of(program, node).value
     if not value.stored:
         return users.get(node)
     return value.reader if users.get(node, value.reader) is value.reader else None
@@ -173,5 +173,5 @@ def _move(program: Program, kernel: Kernel, reader: Kernel, nodes: list) -> cyth
     kernel.nodes = [node for node in kernel.nodes if node not in moving]
     reader.nodes = nodes + reader.nodes
     for node in nodes:
-        value: Value = memref_of(program, node).value
+        value: ProgramValue = memref_of(program, node).value
         value.kernel, value.stored = reader, False

@@ -19,7 +19,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
     Program,
-    Value,
+    ProgramValue,
     maker,
     memref_of,
     region,
@@ -42,7 +42,7 @@ def rematerialize(program: Program) -> cython.void:
     enough: cython.longlong = program.device.tuning.rematerialization.peak_bytes
     if most_nodes(program) == 1 or _stored_bytes(program) < enough:
         return
-    uses: Uses = Uses(program)
+    uses: Liveness = Liveness(program)
     if uses.most < enough:
         return
     choices: list = []
@@ -51,7 +51,7 @@ def rematerialize(program: Program) -> cython.void:
     kernel: Kernel
     for kernel in program.kernels[: uses.peak]:
         if kernel.kind == ELEMENTWISE and kernel.position < uses.peak:
-            choice: Choice = _best(program, uses, kernel, pinned, gone)
+            choice: RematCandidate = _best(program, uses, kernel, pinned, gone)
             if choice is not None:
                 pinned.update(choice.roots)
                 gone.update(choice.again)
@@ -69,7 +69,7 @@ def _bytes(node: Node) -> cython.longlong:
 
 @cython.cfunc
 def _stored_bytes(program: Program) -> cython.longlong:
-    value: Value
+    value: ProgramValue
     total: cython.longlong = 0
     for value in program.values:
         if value.stored and value.node.state == PENDING:
@@ -79,7 +79,7 @@ def _stored_bytes(program: Program) -> cython.longlong:
 
 @cython.final
 @cython.cclass
-class Uses:
+class Liveness:
     """Who reads what, in which order; at which kernel most bytes are alive, and how many."""
 
     program: Program
@@ -139,7 +139,7 @@ class Uses:
 
 @cython.final
 @cython.cclass
-class Choice:
+class RematCandidate:
     """Which values of a kernel are computed again (`again`), by twins of which nodes, from which roots; behind which
     place in the order, and how many bytes become free."""
 
@@ -151,7 +151,7 @@ class Choice:
 
 
 @cython.cfunc
-def _best(program: Program, uses: Uses, kernel: Kernel, pinned: set, gone: set):
+def _best(program: Program, uses: Liveness, kernel: Kernel, pinned: set, gone: set):
     """The choice that frees most, of those with the fewest twins; None where none is worth it."""
     tuning: Rematerialization = program.device.tuning.rematerialization
     least: cython.longlong = tuning.freed_bytes
@@ -165,11 +165,11 @@ def _best(program: Program, uses: Uses, kernel: Kernel, pinned: set, gone: set):
         and uses.is_idle(node)
     ]
     idle = idle[-tuning.most_values :]
-    best: Choice = None
+    best: RematCandidate = None
     bits: cython.int
     for bits in range(1, 1 << len(idle)):
         again: set = {node for number, node in enumerate(idle) if bits >> number & 1}
-        choice: Choice = _choice(program, uses, kernel, again, gone)
+        choice: RematCandidate = _choice(program, uses, kernel, again, gone)
         if choice is None or choice.free < least:
             continue
         if best is None or (choice.free, -len(choice.nodes)) > (best.free, -len(best.nodes)):
@@ -186,10 +186,10 @@ def _is_cheap(kernel: Kernel, node: Node) -> cython.bint:
 
 
 @cython.cfunc
-def _choice(program: Program, uses: Uses, kernel: Kernel, again: set, gone: set):
+def _choice(program: Program, uses: Liveness, kernel: Kernel, again: set, gone: set):
     """What it takes to compute these values again; None where that cannot be done."""
     root: Node
-    choice: Choice = Choice()
+    choice: RematCandidate = RematCandidate()
     choice.again, choice.roots = again, set()
     late: list = [use for node in again for use in uses.late(node)]
     first: cython.Py_ssize_t = min([use.kernel.position for use in late])
@@ -209,7 +209,7 @@ def _choice(program: Program, uses: Uses, kernel: Kernel, again: set, gone: set)
 
 @cython.cfunc
 def _chain(
-    program: Program, uses: Uses, kernel: Kernel, choice: Choice, first: cython.Py_ssize_t
+    program: Program, uses: Liveness, kernel: Kernel, choice: RematCandidate, first: cython.Py_ssize_t
 ) -> set:
     """The nodes of a kernel that a choice has to compute; its roots are noted. What the kernel stores and is still
     there at the position `first` is a root."""
@@ -237,13 +237,13 @@ def _chain(
 
 
 @cython.cfunc
-def _rewrite(program: Program, uses: Uses, choices: list) -> cython.void:
+def _rewrite(program: Program, uses: Liveness, choices: list) -> cython.void:
     """Put twins in front of what reads them. A node that nobody else needs any more is replaced by its twin."""
     instead: dict = {}  # node -> what stands for it everywhere
     given: dict = {}  # reader -> value -> its twin
     before: dict = {}  # place in the order -> twins
     program.clones, program.remat_of = set(), {}
-    choice: Choice
+    choice: RematCandidate
     use: Use
     for choice in choices:
         clones: dict = _clones_of(program, choice)
@@ -269,7 +269,7 @@ def _rewrite(program: Program, uses: Uses, choices: list) -> cython.void:
 
 
 @cython.cfunc
-def _clones_of(program: Program, choice: Choice) -> dict:
+def _clones_of(program: Program, choice: RematCandidate) -> dict:
     """The twin of each node of a choice, in order."""
     clones: dict = {}
     for node in choice.nodes:
@@ -294,7 +294,7 @@ def copy_of(node: Node, inputs: tuple) -> Node:
 
 
 @cython.cfunc
-def _needed_early(uses: Uses, choice: Choice) -> set:
+def _needed_early(uses: Liveness, choice: RematCandidate) -> set:
     """Those nodes of a choice that something in front of the peak reads."""
     stays: set = set()
     chain: set = set(choice.nodes)
@@ -331,7 +331,7 @@ def _with_clones(program: Program, reader: Node, clones: dict) -> Node:
 def _replace(program: Program, instead: dict) -> cython.void:
     """Let nodes stand for others in all places."""
     node: Node
-    value: Value
+    value: ProgramValue
     memref: MemRef
     for value in program.values:
         if value.node in instead:

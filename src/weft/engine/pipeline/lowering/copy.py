@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.pipeline.launch_ir import (
     joined,
     new_launch,
 )
-from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import LOAD, Builder, collapse
+from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import LOAD, KernelEncoder, collapse
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
     find_spec,
     launch_loops,
@@ -60,47 +60,47 @@ def _copy(
     """The same for a part of a copy that writes so many bytes in all."""
     if 0 in shape:
         return
-    builder: Builder = copy_loop(dtype, shape, source[2], target[2])
-    if written >= lowering.program.device.tuning.copies.large_bytes and _is_in_lines(builder):
+    encoder: KernelEncoder = copy_loop(dtype, shape, source[2], target[2])
+    if written >= lowering.program.device.tuning.copies.large_bytes and _is_in_lines(encoder):
         from weft.engine.pipeline.lowering.streaming_copy import copy_lines
 
-        rows = builder.dims.words[0] if builder.rank == 2 else 1
-        steps = (builder.steps.words[0], builder.steps.words[builder.wide])
-        length = builder.dims.words[builder.rank - 1]
+        rows = encoder.dims.words[0] if encoder.rank == 2 else 1
+        steps = (encoder.steps.words[0], encoder.steps.words[encoder.wide])
+        length = encoder.dims.words[encoder.rank - 1]
         if copy_lines(lowering, dtype.itemsize, (rows, length), source, target, steps, written):
             return
-    builder.spec = find_spec(builder)
+    encoder.spec = find_spec(encoder)
     words: cython.longlong[4]
     words[0], words[1] = source[0], source[1]
     words[2], words[3] = target[0], target[1]
     pointers: Array
     pointers.words = words
     pointers.count = pointers.room = 4
-    launch_loops(lowering, builder, cython.address(pointers))
+    launch_loops(lowering, encoder, cython.address(pointers))
 
 
 @cython.cfunc
-def copy_loop(dtype: DType, shape: tuple, source: tuple, target: tuple) -> Builder:
+def copy_loop(dtype: DType, shape: tuple, source: tuple, target: tuple) -> KernelEncoder:
     """The loops of a copy between regions of one shape, by their strides."""
-    builder: Builder = Builder.__new__(Builder)
-    builder.start(shape, None)
+    encoder: KernelEncoder = KernelEncoder.__new__(KernelEncoder)
+    encoder.start(shape, None)
     code: cython.int = dtype.code
-    at = builder.region(cython.address(builder.operands), code, _real, 0, False)
-    builder.body_steps(at, shape, source)
-    value: cython.longlong = builder.code(False, LOAD, code, 0, 0)
-    at = builder.region(cython.address(builder.stores), code, _real, value, False)
-    builder.body_steps(at, shape, target)
-    collapse([builder])
-    return builder
+    at = encoder.region(cython.address(encoder.operands), code, _real, 0, False)
+    encoder.body_steps(at, shape, source)
+    value: cython.longlong = encoder.code(False, LOAD, code, 0, 0)
+    at = encoder.region(cython.address(encoder.stores), code, _real, value, False)
+    encoder.body_steps(at, shape, target)
+    collapse([encoder])
+    return encoder
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _is_in_lines(builder: Builder) -> cython.bint:
+def _is_in_lines(encoder: KernelEncoder) -> cython.bint:
     """Whether a copy is one of lines without gaps, on both sides."""
-    rank: cython.Py_ssize_t = builder.rank
-    steps: cython.p_longlong = builder.steps.words
-    return 0 < rank <= 2 and steps[rank - 1] == 1 and steps[builder.wide + rank - 1] == 1
+    rank: cython.Py_ssize_t = encoder.rank
+    steps: cython.p_longlong = encoder.steps.words
+    return 0 < rank <= 2 and steps[rank - 1] == 1 and steps[encoder.wide + rank - 1] == 1
 
 
 @cython.cfunc
@@ -160,15 +160,15 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
         strides = memref.strides[:axis] + (0,) * inner + memref.strides[axis + 1 :]
         index_strides = (0,) * axis + index_memref.strides
         index_strides += (0,) * (rank - len(index_strides))
-    builder: Builder = Builder.__new__(Builder)
-    builder.start(node.shape, None)
+    encoder: KernelEncoder = KernelEncoder.__new__(KernelEncoder)
+    encoder.start(node.shape, None)
     for part, stride in ((index, index_strides), (node, strides)):
         code: cython.int = cython.cast(Node, part).dtype.code
-        at = builder.region(cython.address(builder.operands), code, _real, 0, False)
-        _set_steps(builder, at, stride)
-    at = builder.region(cython.address(builder.stores), node.dtype.code, _real, 1, False)
-    _set_steps(builder, at, row_major(node.shape))
-    collapse([builder])
+        at = encoder.region(cython.address(encoder.operands), code, _real, 0, False)
+        _set_steps(encoder, at, stride)
+    at = encoder.region(cython.address(encoder.stores), node.dtype.code, _real, 1, False)
+    _set_steps(encoder, at, row_major(node.shape))
+    collapse([encoder])
     words: cython.longlong[8]
     words[0], words[1] = index_memref.value.slot, index_memref.offset * index.dtype.itemsize
     words[2], words[3] = memref.value.slot, memref.offset * node.dtype.itemsize
@@ -179,53 +179,53 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     pointers.count = pointers.room = 8
     step: cython.longlong = memref.strides[axis]
     extent: cython.longlong = table.shape[axis]
-    _launch_indexed(lowering, builder, cython.address(pointers), step, extent)
+    _launch_indexed(lowering, encoder, cython.address(pointers), step, extent)
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _set_steps(builder: Builder, at: cython.Py_ssize_t, strides: tuple) -> cython.int:
+def _set_steps(encoder: KernelEncoder, at: cython.Py_ssize_t, strides: tuple) -> cython.int:
     axis: cython.Py_ssize_t
     for axis in range(len(strides)):
-        builder.steps.words[at + axis] = strides[axis]
+        encoder.steps.words[at + axis] = strides[axis]
     return 0
 
 
 @cython.cfunc
 def _launch_indexed(
     lowering: Lowering,
-    builder: Builder,
+    encoder: KernelEncoder,
     pointers: cython.pointer(Array),
     stride: cython.longlong,
     extent: cython.longlong,
 ) -> cython.void:
-    rank: cython.Py_ssize_t = builder.rank
+    rank: cython.Py_ssize_t = encoder.rank
     total: cython.longlong = 1
     axis: cython.Py_ssize_t
     for axis in range(rank):
-        total *= builder.dims.words[axis]
-    units: cython.longlong = builder.dims.words[0]
-    arguments: cython.pointer(Array) = cython.address(builder.dims)
-    put_steps(builder, cython.address(builder.operands), arguments)
+        total *= encoder.dims.words[axis]
+    units: cython.longlong = encoder.dims.words[0]
+    arguments: cython.pointer(Array) = cython.address(encoder.dims)
+    put_steps(encoder, cython.address(encoder.operands), arguments)
     put(arguments, stride)
     put(arguments, extent)
-    put_steps(builder, cython.address(builder.stores), arguments)
+    put_steps(encoder, cython.address(encoder.stores), arguments)
     grain: cython.longlong = 1024 if rank == 1 else 1
-    new_launch(lowering, _indexed_spec(builder), pointers, arguments, units, grain, total)
+    new_launch(lowering, _indexed_spec(encoder), pointers, arguments, units, grain, total)
 
 
 @cython.cfunc
-def _indexed_spec(builder: Builder) -> KernelSpec:
+def _indexed_spec(encoder: KernelEncoder) -> KernelSpec:
     words: Array = empty()
     try:
         put(cython.address(words), _INDEXED)
-        put(cython.address(words), builder.rank)
-        put_classes(builder, cython.address(builder.operands), 0, cython.address(words))
-        put_classes(builder, cython.address(builder.operands), 1, cython.address(words))
-        put_classes(builder, cython.address(builder.stores), 0, cython.address(words))
+        put(cython.address(words), encoder.rank)
+        put_classes(encoder, cython.address(encoder.operands), 0, cython.address(words))
+        put_classes(encoder, cython.address(encoder.operands), 1, cython.address(words))
+        put_classes(encoder, cython.address(encoder.stores), 0, cython.address(words))
         spec = look_up(cython.address(words))
         if spec is None:
-            spec = _new_indexed_spec(builder)
+            spec = _new_indexed_spec(encoder)
             remember(cython.address(words), spec)
     finally:
         drop(cython.address(words))
@@ -233,12 +233,12 @@ def _indexed_spec(builder: Builder) -> KernelSpec:
 
 
 @cython.cfunc
-def _new_indexed_spec(builder: Builder) -> KernelSpec:
+def _new_indexed_spec(encoder: KernelEncoder) -> KernelSpec:
     key = (
         "indexed",
-        builder.rank,
-        tuple([region_key(builder, cython.address(builder.operands), i) for i in range(2)]),
-        region_key(builder, cython.address(builder.stores), 0)[1],
+        encoder.rank,
+        tuple([region_key(encoder, cython.address(encoder.operands), i) for i in range(2)]),
+        region_key(encoder, cython.address(encoder.stores), 0)[1],
     )
     return spec_of(key, ["indexed"], False, True)
 

@@ -13,7 +13,7 @@ cdef enum:
     PART = 32
     REGION = 5  # words of a region: its dtype, its kind, its first step, of a store the value, whether in the epilogue
 
-cdef class Builder:
+cdef class KernelEncoder:
     cdef Device device
     cdef Program program
     cdef Kernel kernel
@@ -52,6 +52,6 @@ cdef class Builder:
     cdef long long value_of(self, Node node) noexcept
     cdef long long late_value_of(self, Node node) noexcept
 
-cdef Builder new_builder(Program program, Kernel kernel)
-cdef int collapse(list builders) except -1
-cdef int add_outer_axis(Builder builder) except -1
+cdef KernelEncoder new_encoder(Program program, Kernel kernel)
+cdef int collapse(list encoders) except -1
+cdef int add_outer_axis(KernelEncoder encoder) except -1

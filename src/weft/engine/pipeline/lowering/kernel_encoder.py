@@ -43,7 +43,7 @@ _virtual = cython.declare(cython.int, VIRTUAL)
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Builder:
+class KernelEncoder:
     """One kernel on the way, or one phase of a staged one: operands, instructions and stores in the words of its key,
     and the steps of every region over the loop axes. A region is REAL, VIRTUAL or the number of local memory. Nodes
     and kernel are those of one program, which outlives it."""
@@ -274,14 +274,14 @@ class Builder:
 
 
 @cython.cfunc
-def new_builder(program: Program, kernel: Kernel) -> Builder:
+def new_encoder(program: Program, kernel: Kernel) -> KernelEncoder:
     """An empty builder over the axes of a kernel."""
-    builder: Builder = Builder.__new__(Builder)
-    builder.device = program.device
-    builder.program = program
-    builder.kernel = kernel
-    builder.start(kernel.shape, kernel.axes)
-    return builder
+    encoder: KernelEncoder = KernelEncoder.__new__(KernelEncoder)
+    encoder.device = program.device
+    encoder.program = program
+    encoder.kernel = kernel
+    encoder.start(kernel.shape, kernel.axes)
+    return encoder
 
 
 @cython.cfunc
@@ -322,79 +322,79 @@ def same_memref(one: MemRef, other: MemRef) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def collapse(builders: list) -> cython.int:
+def collapse(encoders: list) -> cython.int:
     """Drop axes of size 1 and join neighbours that are one stride for everybody, in all phases together."""
-    builder: Builder = builders[0]
-    rank: cython.Py_ssize_t = builder.rank
-    if rank == 1 and builder.dims.words[0] != 1:
+    encoder: KernelEncoder = encoders[0]
+    rank: cython.Py_ssize_t = encoder.rank
+    if rank == 1 and encoder.dims.words[0] != 1:
         return 0
-    first_reduced: cython.Py_ssize_t = rank - builder.reduced
+    first_reduced: cython.Py_ssize_t = rank - encoder.reduced
     left: cython.Py_ssize_t = 0
     reduced: cython.int = 0
     was_reduced: cython.bint = False
     axis: cython.Py_ssize_t
     for axis in range(rank):
-        size: cython.longlong = builder.dims.words[axis]
+        size: cython.longlong = encoder.dims.words[axis]
         is_reduced: cython.bint = axis >= first_reduced
         if size == 1:
             continue
-        if left > 0 and was_reduced == is_reduced and _is_one(builders, left - 1, axis, size):
-            _move(builders, axis, left - 1, builder.dims.words[left - 1] * size)
+        if left > 0 and was_reduced == is_reduced and _is_one(encoders, left - 1, axis, size):
+            _move(encoders, axis, left - 1, encoder.dims.words[left - 1] * size)
         else:
-            _move(builders, axis, left, size)
+            _move(encoders, axis, left, size)
             left += 1
             reduced += is_reduced
         was_reduced = is_reduced
-    if left == 0 or (builder.reduced > 0 and reduced == 0):
-        _move(builders, -1, left, 1)
+    if left == 0 or (encoder.reduced > 0 and reduced == 0):
+        _move(encoders, -1, left, 1)
         left += 1
-        reduced = builder.reduced > 0
-    for builder in builders:
-        builder.rank = builder.dims.count = left
-        builder.reduced = reduced
+        reduced = encoder.reduced > 0
+    for encoder in encoders:
+        encoder.rank = encoder.dims.count = left
+        encoder.reduced = reduced
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_one(
-    builders: list, outer: cython.Py_ssize_t, inner: cython.Py_ssize_t, size: cython.longlong
+    encoders: list, outer: cython.Py_ssize_t, inner: cython.Py_ssize_t, size: cython.longlong
 ) -> cython.bint:
     """Whether two axes are one stride in every region."""
-    builder: Builder
+    encoder: KernelEncoder
     place: cython.Py_ssize_t
-    for builder in builders:
+    for encoder in encoders:
         place = 0
-        while place < builder.steps.count:
-            if builder.steps.words[place + outer] != builder.steps.words[place + inner] * size:
+        while place < encoder.steps.count:
+            if encoder.steps.words[place + outer] != encoder.steps.words[place + inner] * size:
                 return False
-            place += builder.wide
+            place += encoder.wide
     return True
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _move(
-    builders: list, source: cython.Py_ssize_t, target: cython.Py_ssize_t, size: cython.longlong
+    encoders: list, source: cython.Py_ssize_t, target: cython.Py_ssize_t, size: cython.longlong
 ) -> cython.void:
     """Let an axis stand at another place, with a size; the axis -1 has no stride."""
-    builder: Builder
+    encoder: KernelEncoder
     place: cython.Py_ssize_t
-    for builder in builders:
-        builder.dims.words[target] = size
+    for encoder in encoders:
+        encoder.dims.words[target] = size
         place = 0
-        while place < builder.steps.count:
-            builder.steps.words[place + target] = (
-                0 if source < 0 else builder.steps.words[place + source]
+        while place < encoder.steps.count:
+            encoder.steps.words[place + target] = (
+                0 if source < 0 else encoder.steps.words[place + source]
             )
-            place += builder.wide
+            place += encoder.wide
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def add_outer_axis(builder: Builder) -> cython.int:
+def add_outer_axis(encoder: KernelEncoder) -> cython.int:
     """Let the one axis that is left be the inner one of two."""
-    _move([builder], 0, 1, builder.dims.words[0])
-    _move([builder], -1, 0, 1)
-    builder.rank = builder.dims.count = 2
+    _move([encoder], 0, 1, encoder.dims.words[0])
+    _move([encoder], -1, 0, 1)
+    encoder.rank = encoder.dims.count = 2
     return 0

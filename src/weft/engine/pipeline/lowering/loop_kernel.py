@@ -25,9 +25,9 @@ from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
     PART,
     REDUCED,
     REGION,
-    Builder,
+    KernelEncoder,
     collapse,
-    new_builder,
+    new_encoder,
 )
 from cython.cimports.weft.engine.pipeline.lowering.spec_table import look_up, remember
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
@@ -60,27 +60,27 @@ def prepare(program: Program, kernel: Kernel):
     kernel.prepared = None
     if not kernel.stores:
         return None
-    builder: Builder = new_builder(program, kernel)
+    encoder: KernelEncoder = new_encoder(program, kernel)
     axis: cython.Py_ssize_t
-    for axis in range(builder.rank - builder.reduced):
-        if builder.dims.words[axis] == 0:
+    for axis in range(encoder.rank - encoder.reduced):
+        if encoder.dims.words[axis] == 0:
             return None
     node: Node
     for node in kernel.nodes:
-        builder.add(node)
+        encoder.add(node)
     for node in kernel.stores:
-        builder.store(node)
-    collapse([builder])
-    builder.spec = find_spec(builder)
-    builder.kernel = builder.program = None  # no cycles: nodes would be kept until a collection
-    kernel.prepared = builder
-    return builder.spec
+        encoder.store(node)
+    collapse([encoder])
+    encoder.spec = find_spec(encoder)
+    encoder.kernel = encoder.program = None  # no cycles: nodes would be kept until a collection
+    kernel.prepared = encoder
+    return encoder.spec
 
 
 def prepared_spec(kernel: Kernel):
     """The spec of a prepared kernel."""
-    builder: Builder = kernel.prepared
-    return builder.spec
+    encoder: KernelEncoder = kernel.prepared
+    return encoder.spec
 
 
 _WHOLE = cython.declare(
@@ -90,24 +90,24 @@ _WHOLE = cython.declare(
 
 def prepared_key(kernel: Kernel):
     """The named key of a prepared kernel."""
-    builder: Builder = kernel.prepared
-    return _whole_key(builder, _vector_axis(builder))
+    encoder: KernelEncoder = kernel.prepared
+    return _whole_key(encoder, _vector_axis(encoder))
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _vector_axis(builder: Builder) -> cython.Py_ssize_t:
+def _vector_axis(encoder: KernelEncoder) -> cython.Py_ssize_t:
     """Across outputs where the reduced inner axis is strided and the last parallel one is unit, else along."""
-    rank: cython.Py_ssize_t = builder.rank
-    if builder.reduced == 0 or rank == builder.reduced:
+    rank: cython.Py_ssize_t = encoder.rank
+    if encoder.reduced == 0 or rank == encoder.reduced:
         return rank - 1
-    outer: cython.Py_ssize_t = rank - builder.reduced - 1
+    outer: cython.Py_ssize_t = rank - encoder.reduced - 1
     across: cython.int = 0
     along: cython.int = 0
     place: cython.Py_ssize_t = 0
-    while place < builder.operands.count:
-        steps: cython.p_longlong = builder.steps.words + builder.operands.words[place + 2]
-        if builder.operands.words[place + 1] == _real:
+    while place < encoder.operands.count:
+        steps: cython.p_longlong = encoder.steps.words + encoder.operands.words[place + 2]
+        if encoder.operands.words[place + 1] == _real:
             if steps[rank - 1] == 1:
                 along += _WHOLE if steps[outer] != 0 else 1
             elif steps[rank - 1] != 0 and steps[outer] == 1:
@@ -118,37 +118,37 @@ def _vector_axis(builder: Builder) -> cython.Py_ssize_t:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _is_narrow(builder: Builder, axis: cython.Py_ssize_t) -> cython.bint:
+def _is_narrow(encoder: KernelEncoder, axis: cython.Py_ssize_t) -> cython.bint:
     """Whether a reduction with its lanes across rows has few columns, of many rows."""
-    outer: cython.Py_ssize_t = builder.rank - builder.reduced
+    outer: cython.Py_ssize_t = encoder.rank - encoder.reduced
     rows: cython.longlong = 1
     number: cython.Py_ssize_t
-    if builder.reduced == 0 or axis != outer - 1 or axis < 0:
+    if encoder.reduced == 0 or axis != outer - 1 or axis < 0:
         return False
-    for number in range(outer, builder.rank):
-        rows *= builder.dims.words[number]
-    tuning: Reductions = builder.device.tuning.reductions
-    return builder.dims.words[axis] < tuning.narrow_columns and rows >= tuning.tall_rows
+    for number in range(outer, encoder.rank):
+        rows *= encoder.dims.words[number]
+    tuning: Reductions = encoder.device.tuning.reductions
+    return encoder.dims.words[axis] < tuning.narrow_columns and rows >= tuning.tall_rows
 
 
 @cython.cfunc
-def _whole_key(builder: Builder, axis: cython.Py_ssize_t) -> tuple:
+def _whole_key(encoder: KernelEncoder, axis: cython.Py_ssize_t) -> tuple:
     """The named key of a builder, with whether it is narrow."""
-    key: tuple = loop_key(builder, axis)
-    return (*key, "narrow") if _is_narrow(builder, axis) else key
+    key: tuple = loop_key(encoder, axis)
+    return (*key, "narrow") if _is_narrow(encoder, axis) else key
 
 
 @cython.cfunc
-def find_spec(builder: Builder) -> KernelSpec:
+def find_spec(encoder: KernelEncoder) -> KernelSpec:
     """The spec of a builder whose axes have been collapsed."""
     key: Array = empty()
-    axis: cython.Py_ssize_t = _vector_axis(builder)
+    axis: cython.Py_ssize_t = _vector_axis(encoder)
     try:
-        put_key(builder, axis, cython.address(key))
-        put(cython.address(key), _is_narrow(builder, axis))
+        put_key(encoder, axis, cython.address(key))
+        put(cython.address(key), _is_narrow(encoder, axis))
         spec = look_up(cython.address(key))
         if spec is None:
-            spec = _spec_of(_whole_key(builder, axis))
+            spec = _spec_of(_whole_key(encoder, axis))
             remember(cython.address(key), spec)
     finally:
         drop(cython.address(key))
@@ -157,43 +157,43 @@ def find_spec(builder: Builder) -> KernelSpec:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def put_key(builder: Builder, axis: cython.Py_ssize_t, key: cython.pointer(Array)) -> cython.int:
+def put_key(encoder: KernelEncoder, axis: cython.Py_ssize_t, key: cython.pointer(Array)) -> cython.int:
     """Append the words that a kernel, or a phase of one, is specialised on."""
     number: cython.Py_ssize_t
-    put(key, builder.rank)
-    put(key, builder.reduced)
+    put(key, encoder.rank)
+    put(key, encoder.reduced)
     put(key, axis)
-    put(key, builder.operands.count)
-    put(key, builder.body.count)
-    put(key, builder.reduces.count)
-    put(key, builder.epilogue.count)
-    put(key, builder.stores.count)
-    for number in range(builder.operands.count // REGION):
-        put_classes(builder, cython.address(builder.operands), number, key)
-    extend(key, cython.address(builder.body))
-    extend(key, cython.address(builder.reduces))
-    extend(key, cython.address(builder.epilogue))
-    for number in range(builder.stores.count // REGION):
-        put_classes(builder, cython.address(builder.stores), number, key)
+    put(key, encoder.operands.count)
+    put(key, encoder.body.count)
+    put(key, encoder.reduces.count)
+    put(key, encoder.epilogue.count)
+    put(key, encoder.stores.count)
+    for number in range(encoder.operands.count // REGION):
+        put_classes(encoder, cython.address(encoder.operands), number, key)
+    extend(key, cython.address(encoder.body))
+    extend(key, cython.address(encoder.reduces))
+    extend(key, cython.address(encoder.epilogue))
+    for number in range(encoder.stores.count // REGION):
+        put_classes(encoder, cython.address(encoder.stores), number, key)
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def put_classes(
-    builder: Builder,
+    encoder: KernelEncoder,
     regions: cython.pointer(Array),
     number: cython.Py_ssize_t,
     key: cython.pointer(Array),
 ) -> cython.int:
     """Append what a kernel is specialised on of an operand or a store: the strides by their class."""
     region: cython.p_longlong = regions.words + REGION * number
-    steps: cython.p_longlong = builder.steps.words + region[2]
+    steps: cython.p_longlong = encoder.steps.words + region[2]
     word: cython.longlong = 0
     axis: cython.Py_ssize_t
     put(key, region[0] | region[1] * 65536 | region[4] * 256)  # some are below 0: no shifts
     put(key, region[3])
-    for axis in range(builder.rank):
+    for axis in range(encoder.rank):
         if axis > 0 and axis % _IN_WORD == 0:
             put(key, word)
             word = 0
@@ -210,46 +210,46 @@ def _class_of(stride: cython.longlong) -> cython.Py_ssize_t:
 
 @cython.cfunc
 def region_key(
-    builder: Builder, regions: cython.pointer(Array), number: cython.Py_ssize_t
+    encoder: KernelEncoder, regions: cython.pointer(Array), number: cython.Py_ssize_t
 ) -> tuple:
     """What of an operand is part of a named key: its dtype's name, the stride class of each axis, its kind."""
     region: cython.p_longlong = regions.words + REGION * number
-    steps: cython.p_longlong = builder.steps.words + region[2]
-    text = "".join(["01s"[_class_of(steps[axis])] for axis in range(builder.rank)])
+    steps: cython.p_longlong = encoder.steps.words + region[2]
+    text = "".join(["01s"[_class_of(steps[axis])] for axis in range(encoder.rank)])
     return _TYPES[region[0]], text, region[1]
 
 
 @cython.cfunc
-def loop_key(builder: Builder, axis: cython.Py_ssize_t) -> tuple:
+def loop_key(encoder: KernelEncoder, axis: cython.Py_ssize_t) -> tuple:
     """The key of a kernel, or of a phase of one, as it is named and compiled."""
     names: dict = {op.code: op.name for op in OPS.values()} | _NAMES
     number: cython.Py_ssize_t
     reduces: list = []
     stores: list = []
-    words: cython.p_longlong = builder.reduces.words
-    for number in range(builder.reduces.count // 3):
+    words: cython.p_longlong = encoder.reduces.words
+    for number in range(encoder.reduces.count // 3):
         name = names[words[3 * number]]
         value = _value_of(words[3 * number + 1])
         reduces.append((_KINDS.get(name, name), value, _TYPES[words[3 * number + 2]]))
-    words = builder.stores.words
-    for number in range(builder.stores.count // REGION):
-        dtype, text, kind = region_key(builder, cython.address(builder.stores), number)
+    words = encoder.stores.words
+    for number in range(encoder.stores.count // REGION):
+        dtype, text, kind = region_key(encoder, cython.address(encoder.stores), number)
         value = _value_of(words[REGION * number + 3])
         stores.append((dtype, value, text, words[REGION * number + 4] != 0, kind))
     return (
         "loop",
-        builder.rank,
-        builder.reduced,
+        encoder.rank,
+        encoder.reduced,
         axis,
         tuple(
             [
-                region_key(builder, cython.address(builder.operands), number)
-                for number in range(builder.operands.count // REGION)
+                region_key(encoder, cython.address(encoder.operands), number)
+                for number in range(encoder.operands.count // REGION)
             ]
         ),
-        _instructions(cython.address(builder.body), names),
+        _instructions(cython.address(encoder.body), names),
         tuple(reduces),
-        _instructions(cython.address(builder.epilogue), names),
+        _instructions(cython.address(encoder.epilogue), names),
         tuple(stores),
     )
 
@@ -280,11 +280,11 @@ def lower_loops(lowering: Lowering, kernel: Kernel) -> cython.void:
     """Launch a prepared kernel."""
     if kernel.prepared is None:
         return
-    builder: Builder = kernel.prepared
+    encoder: KernelEncoder = kernel.prepared
     pointers: Array = empty()
     try:
-        put_pointers(lowering, builder, cython.address(pointers))
-        launch_loops(lowering, builder, cython.address(pointers))
+        put_pointers(lowering, encoder, cython.address(pointers))
+        launch_loops(lowering, encoder, cython.address(pointers))
     finally:
         drop(cython.address(pointers))
 
@@ -292,16 +292,16 @@ def lower_loops(lowering: Lowering, kernel: Kernel) -> cython.void:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def put_pointers(
-    lowering: Lowering, builder: Builder, pointers: cython.pointer(Array)
+    lowering: Lowering, encoder: KernelEncoder, pointers: cython.pointer(Array)
 ) -> cython.int:
     """Append where a builder's operands and stores lie."""
     memref: MemRef
     node: Node
-    reserve(pointers, 2 * (len(builder.sources) + len(builder.targets)) + 2)
-    for memref in builder.sources:
+    reserve(pointers, 2 * (len(encoder.sources) + len(encoder.targets)) + 2)
+    for memref in encoder.sources:
         put(pointers, memref.value.slot)
         put(pointers, memref.offset * memref.root.dtype.itemsize)
-    for node in builder.targets:
+    for node in encoder.targets:
         put(pointers, value_of(lowering.plan, node).slot)
         put(pointers, 0)
     return 0
@@ -309,59 +309,59 @@ def put_pointers(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def put_arguments(builder: Builder, arguments: cython.pointer(Array)) -> cython.int:
+def put_arguments(encoder: KernelEncoder, arguments: cython.pointer(Array)) -> cython.int:
     """Append the steps of every operand, then of every store."""
-    put_steps(builder, cython.address(builder.operands), arguments)
-    return put_steps(builder, cython.address(builder.stores), arguments)
+    put_steps(encoder, cython.address(encoder.operands), arguments)
+    return put_steps(encoder, cython.address(encoder.stores), arguments)
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def put_steps(
-    builder: Builder, regions: cython.pointer(Array), arguments: cython.pointer(Array)
+    encoder: KernelEncoder, regions: cython.pointer(Array), arguments: cython.pointer(Array)
 ) -> cython.int:
     place: cython.Py_ssize_t = 0
     axis: cython.Py_ssize_t
     while place < regions.count:
-        for axis in range(builder.rank):
-            put(arguments, builder.steps.words[regions.words[place + 2] + axis])
+        for axis in range(encoder.rank):
+            put(arguments, encoder.steps.words[regions.words[place + 2] + axis])
         place += REGION
     return 0
 
 
 @cython.cfunc
 def launch_loops(
-    lowering: Lowering, builder: Builder, pointers: cython.pointer(Array)
+    lowering: Lowering, encoder: KernelEncoder, pointers: cython.pointer(Array)
 ) -> cython.void:
     """Append the launches of a kernel with these pointers: one, or where all axes are reduced another one for the
     sums of blocks."""
-    spec: KernelSpec = builder.spec
-    rank: cython.Py_ssize_t = builder.rank
+    spec: KernelSpec = encoder.spec
+    rank: cython.Py_ssize_t = encoder.rank
     total: cython.longlong = 1
     axis: cython.Py_ssize_t
     for axis in range(rank):
-        total *= builder.dims.words[axis]
-    arguments: cython.pointer(Array) = cython.address(builder.dims)
-    put_arguments(builder, arguments)
-    work: cython.longlong = total * (builder.body_count + 1) // 8 + 1
+        total *= encoder.dims.words[axis]
+    arguments: cython.pointer(Array) = cython.address(encoder.dims)
+    put_arguments(encoder, arguments)
+    work: cython.longlong = total * (encoder.body_count + 1) // 8 + 1
     units: cython.longlong = arguments.words[0]
     tuning: Threads = lowering.program.device.tuning.threads
     chunk: cython.longlong = tuning.chunk_elements
     grain: cython.longlong = chunk if rank == 1 else max(1, chunk * units // max(total, 1))
-    if builder.reduced == rank:
+    if encoder.reduced == rank:
         units = (total + _block - 1) // _block
-        nbytes: cython.longlong = max(units, 1) * 16 * (builder.reduces.count // 3) * 2 + 64
+        nbytes: cython.longlong = max(units, 1) * 16 * (encoder.reduces.count // 3) * 2 + 64
         put(pointers, lowering.temporary(nbytes))
         put(pointers, 0)
         new_launch(lowering, spec, pointers, arguments, units, tuning.chunk_blocks, work)
         last: Launch = new_launch(lowering, spec, pointers, arguments, 1, 1, 0)
         last.final = True
         return
-    axis = _vector_axis(builder)
-    if rank - builder.reduced == 1 and _is_narrow(builder, axis):
-        _launch_blocks(lowering, builder, pointers, total // units, work)
+    axis = _vector_axis(encoder)
+    if rank - encoder.reduced == 1 and _is_narrow(encoder, axis):
+        _launch_blocks(lowering, encoder, pointers, total // units, work)
         return
-    if builder.reduced and axis < rank - 1 and rank - builder.reduced == 1:
+    if encoder.reduced and axis < rank - 1 and rank - encoder.reduced == 1:
         grain = tuning.chunk_columns
     new_launch(lowering, spec, pointers, arguments, units, grain, work)
 
@@ -369,22 +369,22 @@ def launch_loops(
 @cython.cfunc
 def _launch_blocks(
     lowering: Lowering,
-    builder: Builder,
+    encoder: KernelEncoder,
     pointers: cython.pointer(Array),
     rows: cython.longlong,
     work: cython.longlong,
 ) -> cython.void:
     """Append the launches of a kernel whose blocks are units of work: the blocks, then the columns."""
-    arguments: cython.pointer(Array) = cython.address(builder.dims)
+    arguments: cython.pointer(Array) = cython.address(encoder.dims)
     columns: cython.longlong = arguments.words[0]
     blocks: cython.longlong = (rows + _block - 1) // _block
     pitch: cython.longlong = columns + lowering.program.device.capabilities.scratch_margin
-    nbytes: cython.longlong = blocks * pitch * 16 * (builder.reduces.count // 3)
+    nbytes: cython.longlong = blocks * pitch * 16 * (encoder.reduces.count // 3)
     put(pointers, lowering.temporary(nbytes))
     put(pointers, 0)
-    new_launch(lowering, builder.spec, pointers, arguments, blocks, 1, work)
+    new_launch(lowering, encoder.spec, pointers, arguments, blocks, 1, work)
     chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_columns
-    last: Launch = new_launch(lowering, builder.spec, pointers, arguments, columns, chunk, 0)
+    last: Launch = new_launch(lowering, encoder.spec, pointers, arguments, columns, chunk, 0)
     last.final = True
 
 

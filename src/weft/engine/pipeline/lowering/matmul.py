@@ -11,7 +11,7 @@ from functools import partial
 import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal
-from cython.cimports.weft.engine.devices.cpu.gemm.choose import Choice, Variant, choose, tile_of
+from cython.cimports.weft.engine.devices.cpu.gemm.choose import GemmChoice, Variant, choose, tile_of
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering, new_launch
 from cython.cimports.weft.engine.pipeline.lowering.matmul import Product
@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import MemRef, operand, row
 
 from weft._build.compiled import require
 from weft.engine.pipeline.lowering.copy import contiguous
-from weft.engine.pipeline.lowering.prepack import Turned
+from weft.engine.pipeline.lowering.prepack import Prepacked
 
 require(__name__, cython.compiled)
 
@@ -109,7 +109,7 @@ def _set_right(
     product.b_offset = right.offset * node.dtype.itemsize
     if len(right.strides) == 2 and product.b_row == 1 and product.b_column != 1:
         if lowering.turned is None:
-            lowering.turned = Turned(lowering.program)
+            lowering.turned = Prepacked(lowering.program)
         if lowering.turned.places:
             _set_turned(lowering, node, product)
     return 0
@@ -286,7 +286,7 @@ def _launch_all(
     words: cython.p_longlong = arguments.words
     dtype: str = node.dtype.name
     variant: Variant = tile_of(dtype).pick(words[1], words[2], words[6] == 1, words[8] == 1)
-    choice: Choice = choose(variant, words[0], words[1], words[2], words[3])
+    choice: GemmChoice = choose(variant, words[0], words[1], words[2], words[3])
     spec = _spec_of(dtype, variant, pointers.count > 6)
     work: cython.longlong = words[0] * words[1] * words[2] * max(words[3], 1) // 40
     size: cython.longlong = node.dtype.itemsize

@@ -25,7 +25,7 @@ _contract = cython.declare(cython.int, CONTRACT)
 
 @cython.final
 @cython.cclass
-class Turned:
+class Prepacked:
     """The matrices of a program that enough products read across: where each has been copied, None for not yet; and
     the launches of copies that have to come before the gang in hand, whose members are put in another order."""
 

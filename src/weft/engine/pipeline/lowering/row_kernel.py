@@ -25,10 +25,10 @@ from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
     LOAD,
     PART,
     REGION,
-    Builder,
+    KernelEncoder,
     add_outer_axis,
     collapse,
-    new_builder,
+    new_encoder,
 )
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
     loop_key,
@@ -86,9 +86,9 @@ class RowKernelEncoder:
         self.columns = []
 
     @cython.cfunc
-    def phase(self, number: cython.Py_ssize_t) -> Builder:
+    def phase(self, number: cython.Py_ssize_t) -> KernelEncoder:
         while len(self.phases) <= number:
-            self.phases.append(new_builder(self.program, self.kernel))
+            self.phases.append(new_encoder(self.program, self.kernel))
         return self.phases[number]
 
     @cython.cfunc
@@ -134,7 +134,7 @@ class RowKernelEncoder:
         """A sum over rows: what is there so far, and the value of this row, in a row of local memory."""
         memref: MemRef = operand(self.program, node, 0)
         number: cython.Py_ssize_t = self.phase_of.get(memref.root, 0)
-        builder: Builder = self.phase(number)
+        builder: KernelEncoder = self.phase(number)
         dtype: cython.int = node.dtype.code
         value: cython.longlong = builder.argument(memref, False)
         local: cython.int = len(self.locals)
@@ -154,7 +154,7 @@ class RowKernelEncoder:
     @cython.cfunc
     def compute(self, node: Node, number: cython.Py_ssize_t) -> cython.void:
         """A node in a phase, what it reads there before it."""
-        builder: Builder = self.phase(number)
+        builder: KernelEncoder = self.phase(number)
         root: Node
         for root in self.inside(node):
             self.provide(root, number, self.is_per_row(node) and node.op.kind != _reduce)
@@ -165,7 +165,7 @@ class RowKernelEncoder:
         self, root: Node, number: cython.Py_ssize_t, in_epilogue: cython.bint
     ) -> cython.void:
         """See that a phase has a value of an earlier one."""
-        builder: Builder = self.phase(number)
+        builder: KernelEncoder = self.phase(number)
         known: cython.longlong = builder.late_value_of(root) if in_epilogue else -1
         if known < 0:
             known = builder.value_of(root)
@@ -194,13 +194,13 @@ class RowKernelEncoder:
         return cost <= tuning.costs.store_in_row or nbytes > tuning.fusion.row_memory_bytes
 
     @cython.cfunc
-    def set_local_steps(self, node: Node, builder: Builder, at: cython.Py_ssize_t) -> cython.void:
+    def set_local_steps(self, node: Node, builder: KernelEncoder, at: cython.Py_ssize_t) -> cython.void:
         """The steps of a value in local memory: along the row, or none."""
         self.set_row_steps(builder, at, 0 if self.is_per_row(node) else 1)
 
     @cython.cfunc
     def set_row_steps(
-        self, builder: Builder, at: cython.Py_ssize_t, step: cython.longlong
+        self, builder: KernelEncoder, at: cython.Py_ssize_t, step: cython.longlong
     ) -> cython.void:
         """No steps but along the row."""
         axis: cython.Py_ssize_t
@@ -219,7 +219,7 @@ class RowKernelEncoder:
         self.locals.append(node.dtype.code << 2 | (0 if self.is_per_row(node) else WHOLE))
         if not self.is_per_row(node):
             self.bytes += node.dtype.itemsize * self.row
-        builder: Builder = self.phases[self.phase_of[node]]
+        builder: KernelEncoder = self.phases[self.phase_of[node]]
         value: cython.longlong = builder.value_of(node)
         stores = cython.address(builder.stores)
         late: cython.bint = value >> PART != BODY
@@ -231,7 +231,7 @@ class RowKernelEncoder:
     def finish(self) -> cython.void:
         """The stores, the axes collapsed for all phases together, the spec."""
         node: Node
-        builder: Builder
+        builder: KernelEncoder
         for node in self.kernel.stores:
             if is_over_rows(self.kernel, node):
                 continue
@@ -249,7 +249,7 @@ class RowKernelEncoder:
 
 @cython.cfunc
 def _find_spec(encoder: RowKernelEncoder) -> KernelSpec:
-    builder: Builder
+    builder: KernelEncoder
     key: Array = empty()
     try:
         put(cython.address(key), -len(encoder.phases))
@@ -269,7 +269,7 @@ def _find_spec(encoder: RowKernelEncoder) -> KernelSpec:
 @cython.cfunc
 def _key_of(encoder: RowKernelEncoder) -> tuple:
     """The key as it is named and compiled."""
-    builder: Builder
+    builder: KernelEncoder
     keys: list = []
     for builder in encoder.phases:
         keys.append(loop_key(builder, builder.rank - 1))
@@ -338,7 +338,7 @@ def _launch_sums(
     """A launch over the lanes that rows belong to, and one that folds their sums."""
     node: Node
     nbytes: cython.longlong = 0
-    builder: Builder = encoder.phases[0]
+    builder: KernelEncoder = encoder.phases[0]
     length: cython.longlong = arguments.words[builder.rank - 1]
     reserve(pointers, 2 * len(encoder.columns) + 2)
     for node in encoder.columns:
@@ -363,7 +363,7 @@ def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
         lower_loops(lowering, kernel)
         return
     encoder: RowKernelEncoder = kernel.prepared
-    builder: Builder = encoder.phases[0]
+    builder: KernelEncoder = encoder.phases[0]
     total: cython.longlong = 1
     axis: cython.Py_ssize_t
     for axis in range(builder.rank):

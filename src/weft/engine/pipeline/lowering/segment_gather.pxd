@@ -1,7 +1,7 @@
 from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.launch_ir cimport Lowering
 
-cdef class Table:
+cdef class SegmentTable:
     cdef readonly int slot
     cdef readonly int offsets_slot
     cdef readonly long long count

@@ -21,7 +21,7 @@ from cython.cimports.weft.engine.pipeline.launch_ir import (
 from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import MemRef, operand, memref_of, row_major
-from cython.cimports.weft.engine.pipeline.segment_index import Terms
+from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex
 
 from weft._build.compiled import require
 
@@ -33,7 +33,7 @@ _specs: dict = {}
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Table:
+class SegmentTable:
     """Where the rows of one gather come from: `count` pairs (slot, byte offset), then `bounds` row offsets, packed."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Table:
             slots.get(self.slot, self.slot),
             slots.get(self.offsets_slot, self.offsets_slot),
         )
-        return Table(own, offsets, self.count, self.bounds, data)
+        return SegmentTable(own, offsets, self.count, self.bounds, data)
 
     @cython.cfunc
     def fill(self, addresses: cython.pointer(cython.size_t)) -> cython.void:
@@ -105,9 +105,9 @@ def _spec(dtype: str) -> KernelSpec:
 
 
 @cython.cfunc
-def _table_of(lowering: Lowering, node: Node, size: cython.longlong) -> Table:
+def _table_of(lowering: Lowering, node: Node, size: cython.longlong) -> SegmentTable:
     """Where the rows of a node come from, each of so many elements."""
-    terms: Terms = node.payload
+    terms: SegmentIndex = node.payload
     found = bytearray(24 * len(node.inputs))  # of each source: slot, offset, bytes from row to row
     sources: cython.p_longlong = _words(found)
     place: cython.longlong = 0
@@ -127,7 +127,7 @@ def _table_of(lowering: Lowering, node: Node, size: cython.longlong) -> Table:
         packed[2 * index + 1] = sources[place + 1] + (row * sources[place + 2] if row > 0 else 0)
     for index in range(bounds):
         packed[2 * entries + index] = index if terms.offsets is None else terms.offsets.items[index]
-    return Table(
+    return SegmentTable(
         lowering.temporary(8 * entries), lowering.temporary(8 * bounds), entries, bounds, data
     )
 
@@ -142,7 +142,7 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
 
 @cython.cfunc
 def _launch(
-    lowering: Lowering, node: Node, table: Table, count: cython.longlong, size: cython.longlong
+    lowering: Lowering, node: Node, table: SegmentTable, count: cython.longlong, size: cython.longlong
 ) -> cython.void:
     """Append the gather of so many rows of so many elements."""
     chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_gathered_elements
@@ -192,7 +192,7 @@ def lower_joined(lowering: Lowering, node: Node) -> cython.bint:
             entry += 1
     bounds[entries] = entries
     slots = lowering.temporary(8 * entries), lowering.temporary(8 * entries + 8)
-    table = Table(slots[0], slots[1], entries, entries + 1, data)
+    table = SegmentTable(slots[0], slots[1], entries, entries + 1, data)
     _launch(lowering, node, table, entries, size)
     return True
 
@@ -270,4 +270,4 @@ def fill_tables(tables: list, addresses: list):
     for index in range(count):
         flat[index] = addresses[index]
     for table in tables:
-        cython.cast(Table, table).fill(flat)
+        cython.cast(SegmentTable, table).fill(flat)

@@ -13,7 +13,7 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.program_ir import (
     MemRef,
     Program,
-    Value,
+    ProgramValue,
     operand,
     memref_of,
     row_major,
@@ -56,8 +56,8 @@ def merge_equal(program: Program) -> cython.void:
 @cython.cfunc
 def _merge(program: Program, node: Node, other: Node) -> cython.void:
     """Let a node lie where an equal one does."""
-    value: Value = memref_of(program, node).value
-    instead: Value = memref_of(program, other).value
+    value: ProgramValue = memref_of(program, node).value
+    instead: ProgramValue = memref_of(program, other).value
     value.same = instead
     if value.kept:
         instead.kept = True
@@ -92,7 +92,7 @@ def _forget(program: Program) -> cython.void:
     """Take merged nodes out of a program."""
     node: Node
     memref: MemRef
-    value: Value
+    value: ProgramValue
     order: list = []
     values: list = []
     for memref in program.memrefs:

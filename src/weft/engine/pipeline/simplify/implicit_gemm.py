@@ -31,7 +31,7 @@ DIMENSIONS = 4  # of an axis, as in `weft.engine.devices.cpu.gemm.pack_runs`
 _view = cython.declare(cython.int, VIEW)
 
 
-class Axes(NamedTuple):
+class GemmAxes(NamedTuple):
     """A product: dimensions of the batch (size, A, B, C), of m (size, A, C), n (size, B, C) and k (size, A, B)."""
 
     batch: Dims
@@ -39,20 +39,20 @@ class Axes(NamedTuple):
     n: Dims
     k: Dims
 
-    def turned(self) -> Axes:
+    def turned(self) -> GemmAxes:
         """The product of the transposed matrices."""
         batch = tuple([(size, b, a, c) for size, a, b, c in self.batch])
-        return Axes(batch, self.n, self.m, tuple([(size, b, a) for size, a, b in self.k]))
+        return GemmAxes(batch, self.n, self.m, tuple([(size, b, a) for size, a, b in self.k]))
 
-    def sorted(self) -> Axes:
+    def sorted(self) -> GemmAxes:
         """The columns in the order in which they lie in B."""
         return self._replace(n=tuple(sorted(self.n, key=lambda dim: -abs(dim[1]))))
 
 
-class Form(NamedTuple):
+class GemmForm(NamedTuple):
     """An orientation, and how its operands are packed."""
 
-    axes: Axes
+    axes: GemmAxes
     turned: bool
     a_step: int
     b_along_k: bool
@@ -183,7 +183,7 @@ def split(size: int, stride: int, shape: Any, strides: Any) -> Dims | None:
 # -- axes ----------------------------------------------------------------------------------------------------------
 
 
-def choose(tuning: Products, shape: Any, left: Any, right: Any) -> Form | None:
+def choose(tuning: Products, shape: Any, left: Any, right: Any) -> GemmForm | None:
     """How to walk a product of the given shape; `left` and `right` are the operands' shapes and strides. None where
     that cannot be done in `DIMENSIONS`."""
     return _choose(tuning, shape, *left, *right)
@@ -192,7 +192,7 @@ def choose(tuning: Products, shape: Any, left: Any, right: Any) -> Form | None:
 @lru_cache(4096)
 def _choose(
     tuning: Products, shape: Any, a_shape: Any, a: Any, b_shape: Any, b: Any
-) -> Form | None:
+) -> GemmForm | None:
     axes = _axes(shape, (a_shape, a), (b_shape, b))
     if axes is None:
         return None
@@ -205,7 +205,7 @@ def _choose(
     return min(forms, key=lambda form: _cost(tuning, form)) if forms else None
 
 
-def _axes(shape: Any, left: Any, right: Any) -> Axes | None:
+def _axes(shape: Any, left: Any, right: Any) -> GemmAxes | None:
     out = contiguous_strides(shape)
     (a_shape, a), (b_shape, b) = left, right
     m = _joined((shape[-2], a[-2], out[-2]))
@@ -224,7 +224,7 @@ def _axes(shape: Any, left: Any, right: Any) -> Axes | None:
     # Where A is shared, the matrices of a batch are columns of one.
     outer = [(size, y, z) for size, x, y, z in batch if x == 0]
     rest = _collapsed([dim for dim in batch if dim[1] != 0])
-    return Axes(rest, _collapsed(m), _collapsed([*outer, *n]), _collapsed(k))
+    return GemmAxes(rest, _collapsed(m), _collapsed([*outer, *n]), _collapsed(k))
 
 
 def _lead(shape: Any, strides: Any, axis: int) -> Any:
@@ -271,7 +271,7 @@ def _size(dims: Dims) -> int:
     return math.prod([dim[0] for dim in dims])
 
 
-def _form(tuning: Products, axes: Axes, turned: bool) -> Form | None:
+def _form(tuning: Products, axes: GemmAxes, turned: bool) -> GemmForm | None:
     """How operands are packed in one orientation. Rows of C have to be equally far apart."""
     if max(map(len, axes[1:])) > DIMENSIONS:
         return None
@@ -288,7 +288,7 @@ def _form(tuning: Products, axes: Axes, turned: bool) -> Form | None:
         for step in (1, 2)
     ]
     _, along_k, step = min(ways)
-    return Form(axes, turned, a_step, along_k, step)
+    return GemmForm(axes, turned, a_step, along_k, step)
 
 
 def _run(dims: Dims, operand: int, step: int) -> int:
@@ -308,7 +308,7 @@ def _packing(tuning: Products, run: int, step: int, turning: bool) -> float:
     return reading + 4 if turning else 1.5 * reading
 
 
-def _cost(tuning: Products, form: Form) -> float:
+def _cost(tuning: Products, form: GemmForm) -> float:
     """About how many cycles a product takes: multiplying, packing both operands, writing."""
     axes, lanes = form.axes, tuning.vector_elements
     m, n, k = [max(_size(dims), 1) for dims in axes[1:]]

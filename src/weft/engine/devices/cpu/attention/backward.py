@@ -9,9 +9,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from weft.engine.devices.cpu.attention.choose import LARGEST
-from weft.engine.devices.cpu.attention.frame import Frame, Rows, across
+from weft.engine.devices.cpu.attention.frame import AttentionFrame, AttentionRows, across
 from weft.engine.devices.cpu.elementary.exponential import exp
-from weft.engine.devices.cpu.elementary.expressions import Lanes, fma
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma
 from weft.engine.devices.cpu.gemm.code import (
     Function,
     Index,
@@ -30,16 +30,16 @@ from weft.engine.devices.cpu.llvm.builder import I1, I64, POINTER, Builder, Valu
 from weft.engine.kernels.reduction_order import ATTENTION_KEYS, LANES
 
 
-class Spread(Rows):
+class AttentionSpread(AttentionRows):
     """Scores become probabilities, cotangents of probabilities those of unscaled scores, in place."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: AttentionFrame) -> None:
         places = [(key, POINTER) for key in ("scores", "slopes", "stats", "dots")]
         super().__init__(frame, "spread", places)
 
     def build(self) -> Function:
         f, stride = self.f, self.frame.spec.a_stride
-        scale = Lanes(f, f.broadcast(f.arguments["scale"], LANES))
+        scale = SimdExpr(f, f.broadcast(f.arguments["scale"], LANES))
         with loop(f, f.index("count")) as row:
             place = self.given("scores", row, stride)
             shift = self.every(f.arguments["stats"], row * 2)
@@ -54,17 +54,17 @@ class Spread(Rows):
         return f
 
 
-class Dots(Rows):
+class Dots(AttentionRows):
     """The inner product of each row of the result and of its cotangent."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: AttentionFrame) -> None:
         places = [(key, POINTER) for key in ("cotangents", "out", "dots")]
         super().__init__(frame, "dots", [*places, ("out_stride", I64), ("width", I64)])
 
     def build(self) -> Function:
         f, stride = self.f, self.frame.spec.a_stride
         partial = f.alloca(ir.ArrayType(self.element, LANES))
-        zero = Lanes(f, Value(self.vector, "zeroinitializer"))
+        zero = SimdExpr(f, Value(self.vector, "zeroinitializer"))
         with loop(f, f.index("count")) as row:
             self.store(zero, partial)
             with loop(f, f.index("width"), LANES) as column:
@@ -76,7 +76,7 @@ class Dots(Rows):
                     ),
                 )
                 a, b = (
-                    Lanes(f, masked_load(f, self.vector, place, mask, self.spec.size))
+                    SimdExpr(f, masked_load(f, self.vector, place, mask, self.spec.size))
                     for place in places
                 )
                 self.store(fma(a, b, self.load(partial)), partial)
@@ -87,7 +87,7 @@ class Dots(Rows):
         return f
 
 
-class Backward(Frame):
+class Backward(AttentionFrame):
     """Writes the kernel."""
 
     PANELS = 5
@@ -95,7 +95,7 @@ class Backward(Frame):
     def __init__(self, module: ir.Module, name: str, spec: Spec, masked: bool) -> None:
         super().__init__(module, name, "backward", spec, masked)
         self.multiply_across, more = row_panel(module, f"{name}.across", across(spec))
-        self.spread, self.dots = Spread(self), Dots(self)
+        self.spread, self.dots = AttentionSpread(self), Dots(self)
         self.parts += [*more, self.spread.build(), self.dots.build()]
         rows, stride = self.block, spec.a_stride
         self.queries, self.cotangents = (self.room((rows + LANES) * stride) for _ in range(2))
@@ -108,7 +108,7 @@ class Backward(Frame):
 
     def build(self) -> list[Builder]:
         f, sizes = self.f, self.sizes
-        begin, end = Lanes(f, f.arguments["begin"]), Lanes(f, f.arguments["end"])
+        begin, end = SimdExpr(f, f.arguments["begin"]), SimdExpr(f, f.arguments["end"])
         with loop(f, end, start=begin) as unit:
             head, rest = remainder(unit, sizes["heads"]), quotient(unit, sizes["heads"])
             shared = (quotient(rest, sizes["inner"]), remainder(rest, sizes["inner"]), head)
@@ -174,7 +174,7 @@ class Backward(Frame):
     ) -> None:  # fmt: skip
         """A panel of rows and a tile of keys: weights, slopes, and what they add to the queries' gradient."""
         f, sizes = self.f, self.sizes
-        stride, never = self.spec.a_stride, Lanes(f, Value(I1, "false"))
+        stride, never = self.spec.a_stride, SimdExpr(f, Value(I1, "false"))
         weights, slopes = (self.inside(base, row * stride) for base in (self.weights, self.slopes))
         for left, right, depth, out in (
             (self.queries, self.keys, sizes["depth"], weights),
@@ -209,7 +209,7 @@ class Backward(Frame):
             self.times(
                 self.multiply_across, minimum(keys - key, self.spec.rows), self.inside(rows, key),
                 panel, self.block, count - start, columns, self.inside(self.carried, key * LARGEST),
-                LARGEST, Lanes(f, Value(I1, "true")),
+                LARGEST, SimdExpr(f, Value(I1, "true")),
             )  # fmt: skip
         with loop(f, keys) as key:
             source, target = (

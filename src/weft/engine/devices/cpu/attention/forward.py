@@ -7,9 +7,9 @@ from typing import Any
 from llvmlite import ir
 
 from weft.engine.devices.cpu.attention.choose import LARGEST, PANELS
-from weft.engine.devices.cpu.attention.frame import FAR, Frame, Rows, larger
+from weft.engine.devices.cpu.attention.frame import FAR, AttentionFrame, AttentionRows, larger
 from weft.engine.devices.cpu.elementary.exponential import exp
-from weft.engine.devices.cpu.elementary.expressions import Lanes, fma
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma
 from weft.engine.devices.cpu.gemm.code import (
     Function,
     Index,
@@ -26,10 +26,10 @@ from weft.engine.devices.cpu.llvm.builder import I1, I64, POINTER, Builder, Valu
 from weft.engine.kernels.reduction_order import ATTENTION_KEYS, LANES
 
 
-class Weigh(Rows):
+class Weigh(AttentionRows):
     """Scores of some rows become powers, in place; what the rows carry is brought up to date."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: AttentionFrame) -> None:
         carried = [(key, POINTER) for key in ("scores", "peaks", "totals", "sums")]
         super().__init__(frame, "weigh", [*carried, ("width", I64), ("again", I1)])
         self.tops, self.shifts, self.scales = (
@@ -44,7 +44,7 @@ class Weigh(Rows):
         self.find_scales()
         with loop(f, f.index("count")) as row:
             self.raise_row(row)
-        with when(f, Lanes(f, f.arguments["again"])), loop(f, f.index("count")) as row:
+        with when(f, SimdExpr(f, f.arguments["again"])), loop(f, f.index("count")) as row:
             scale = self.every(self.scales, row)
             with loop(f, f.index("width"), LANES) as column:
                 place = self.given("sums", row, LARGEST, column)
@@ -63,7 +63,7 @@ class Weigh(Rows):
         top = larger(self.every(f.arguments["peaks"], row), self.folded(top, larger))
         self.keep(top, self.tops, row)
 
-    def keep(self, value: Lanes, base: Value, row: Index) -> None:
+    def keep(self, value: SimdExpr, base: Value, row: Index) -> None:
         """One lane of a value that is the same in all."""
         f = self.f
         one = f.extract_element(value.value, Value(ir.IntType(32), "0"))
@@ -91,10 +91,10 @@ class Weigh(Rows):
         self.keep(self.every(self.tops, row), f.arguments["peaks"], row)
 
 
-class Finish(Rows):
+class Finish(AttentionRows):
     """What the rows carry becomes results, in place, and what the gradient needs."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: AttentionFrame) -> None:
         carried = [(key, POINTER) for key in ("peaks", "totals", "sums", "stats")]
         super().__init__(frame, "finish", [*carried, ("width", I64)])
 
@@ -115,7 +115,7 @@ class Finish(Rows):
         return f
 
 
-class Forward(Frame):
+class Forward(AttentionFrame):
     """Writes the kernel."""
 
     PANELS = PANELS
@@ -134,7 +134,7 @@ class Forward(Frame):
 
     def build(self) -> list[Builder]:
         f = self.f
-        begin, end = Lanes(f, f.arguments["begin"]), Lanes(f, f.arguments["end"])
+        begin, end = SimdExpr(f, f.arguments["begin"]), SimdExpr(f, f.arguments["end"])
         blocks = quotient(self.sizes["rows"] + (self.block - 1), self.block)
         with loop(f, end, start=begin) as unit:
             heads = quotient(unit, blocks)
@@ -165,7 +165,7 @@ class Forward(Frame):
     def start(self, count: Index) -> None:
         f = self.f
         vector = ir.VectorType(self.element, LANES)
-        zero = Lanes(f, Value(vector, "zeroinitializer"))
+        zero = SimdExpr(f, Value(vector, "zeroinitializer"))
         with loop(f, count, LANES) as row:
             f.store(zero.like(-FAR).value, self.inside(self.peaks, row), align=self.spec.size)
         with loop(f, count) as row:
@@ -177,7 +177,7 @@ class Forward(Frame):
         """A panel of rows and a tile of keys."""
         f, sizes = self.f, self.sizes
         stride, later = self.spec.a_stride, key > 0
-        never = Lanes(f, Value(I1, "false"))
+        never = SimdExpr(f, Value(I1, "false"))
         queries = self.inside(self.queries, row * stride)
         self.times(
             self.multiply, count, queries, self.keys, LARGEST, sizes["depth"], keys, self.scores,

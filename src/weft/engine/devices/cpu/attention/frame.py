@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 
 from weft.engine.devices.cpu.attention.choose import LARGEST, panel_rows
-from weft.engine.devices.cpu.elementary.expressions import Lanes
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
     Function,
     Index,
@@ -68,7 +68,7 @@ def across(spec: Spec) -> Across:
     return Across(**{f.name: getattr(spec, f.name) for f in fields(spec) if f.init})
 
 
-class Frame:
+class AttentionFrame:
     """A kernel's builder, its functions and its arguments by name."""
 
     PANELS = 1
@@ -94,11 +94,11 @@ class Frame:
             place += count
         self.sizes = {name: self.argument(i) for i, name in enumerate(SIZES)}
         scale = f.bitcast(self.sizes["scale"].value, ir.DoubleType())
-        self.scale = Lanes(f, f.fptrunc(scale, self.element) if self.spec.size == 4 else scale)
+        self.scale = SimdExpr(f, f.fptrunc(scale, self.element) if self.spec.size == 4 else scale)
 
     def argument(self, place: int) -> Index:
         f = self.f
-        return Lanes(f, f.load(address(f, f.arguments["arguments"], place, I64), typ=I64))
+        return SimdExpr(f, f.load(address(f, f.arguments["arguments"], place, I64), typ=I64))
 
     def room(self, count: int) -> Value:
         """Memory of this call for some elements."""
@@ -167,11 +167,11 @@ class Frame:
 
     def times(
         self, multiply: Function, count: Index, left: Value, right: Value, most: int, depth: Index,
-        columns: Index, out: Value, out_stride: Index | int, carry: Lanes,
+        columns: Index, out: Value, out_stride: Index | int, carry: SimdExpr,
     ) -> None:  # fmt: skip
         """Up to a panel of rows times all panels of columns of a right operand packed for `most` rows."""
         f = self.f
-        stride = out_stride if isinstance(out_stride, Lanes) else number(f, out_stride)
+        stride = out_stride if isinstance(out_stride, SimdExpr) else number(f, out_stride)
         with loop(f, columns, self.spec.columns) as j:
             multiply.invoke(
                 f, count, left, self.inside(right, j * (most + LANES)), number(f, self.spec.columns),
@@ -186,13 +186,13 @@ class Frame:
         return self.causal.where(seen, self.sizes["keys"])
 
     @property
-    def causal(self) -> Lanes:
+    def causal(self) -> SimdExpr:
         return self.sizes["causal"].equals(1)
 
     def first_panel(self, first: Index, key: Index) -> Index:
         """The first panel of a block of rows from `first` on of which a row sees a key."""
         ahead = (key > first).where(key - first, 0)
-        whole = Lanes(self.f, self.f.udiv(ahead.value, number(self.f, self.spec.rows).value))
+        whole = SimdExpr(self.f, self.f.udiv(ahead.value, number(self.f, self.spec.rows).value))
         return self.causal.where(whole * self.spec.rows, 0)
 
     def walk(
@@ -210,26 +210,26 @@ class Frame:
         return [count, limit, causal.where(number(f, 1), none), keys, stride, self.scale, mask]
 
 
-class Rows:
+class AttentionRows:
     """Walks over the scores of some rows of one tile: a function of its own."""
 
-    def __init__(self, frame: Frame, name: str, parameters: Any) -> None:
+    def __init__(self, frame: AttentionFrame, name: str, parameters: Any) -> None:
         self.frame, self.spec, self.element = frame, frame.spec, frame.element
         self.vector = ir.VectorType(self.element, LANES)
         common = [(key, I64) for key in ("count", "limit", "step", "keys", "mask_stride")]
         common += [("scale", self.element), ("mask", ir.PointerType())]
         self.f = Function(frame.module, f"{frame.name}.{name}", [*common, *parameters])
 
-    def load(self, place: Value) -> Lanes:
-        return Lanes(self.f, self.f.load(place, typ=self.vector, align=self.spec.size))
+    def load(self, place: Value) -> SimdExpr:
+        return SimdExpr(self.f, self.f.load(place, typ=self.vector, align=self.spec.size))
 
-    def store(self, value: Lanes, place: Value) -> None:
+    def store(self, value: SimdExpr, place: Value) -> None:
         self.f.store(value.value, place, align=self.spec.size)
 
-    def every(self, base: Value, index: Index | int) -> Lanes:
+    def every(self, base: Value, index: Index | int) -> SimdExpr:
         """One element in every lane."""
         one = self.f.load(address(self.f, base, index, self.element), typ=self.element)
-        return Lanes(self.f, self.f.broadcast(one, LANES))
+        return SimdExpr(self.f, self.f.broadcast(one, LANES))
 
     def given(self, name: str, row: Index, stride: int, column: Index | int = 0) -> Value:
         """An address in the row of an argument."""
@@ -239,10 +239,10 @@ class Rows:
         """How many keys of the tile a row sees."""
         return minimum(self.f.index("keys"), self.f.index("limit") + row * self.f.index("step"))
 
-    def scores(self, row: Index, place: Value) -> list[Lanes]:
+    def scores(self, row: Index, place: Value) -> list[SimdExpr]:
         """A row's scores: scaled, the mask added, -inf where a key is not seen."""
         f = self.f
-        scale = Lanes(f, f.broadcast(f.arguments["scale"], LANES))
+        scale = SimdExpr(f, f.broadcast(f.arguments["scale"], LANES))
         limit = self.limit(row)
         found = []
         for start in range(0, ATTENTION_KEYS, LANES):
@@ -251,19 +251,19 @@ class Rows:
             if self.frame.masked:
                 offset = row * f.index("mask_stride") + start
                 shift = address(f, f.arguments["mask"], offset, self.element)
-                score = score + Lanes(f, masked_load(f, self.vector, shift, seen, self.spec.size))
-            found.append(Lanes(f, seen).where(score, score.like(-FAR)))
+                score = score + SimdExpr(f, masked_load(f, self.vector, shift, seen, self.spec.size))
+            found.append(SimdExpr(f, seen).where(score, score.like(-FAR)))
         return found
 
-    def folded(self, value: Lanes, combine: Any) -> Lanes:
+    def folded(self, value: SimdExpr, combine: Any) -> SimdExpr:
         """All lanes combined by halves, in every lane."""
         f, half = self.f, LANES // 2
         while half:
             moved = f.shuffle(value.value, value.value, [i ^ half for i in range(LANES)])
-            value = combine(value, Lanes(f, moved))
+            value = combine(value, SimdExpr(f, moved))
             half //= 2
         return value
 
 
-def larger(a: Lanes, b: Lanes) -> Lanes:
+def larger(a: SimdExpr, b: SimdExpr) -> SimdExpr:
     return (a > b).where(a, b)

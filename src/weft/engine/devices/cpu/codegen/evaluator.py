@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from weft.engine.devices.cpu.codegen.loop_nest import Frame, Key, Scope
-from weft.engine.devices.cpu.codegen.vector_memory import Memory, decode, encode, memory_element
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Key, Scope
+from weft.engine.devices.cpu.codegen.vector_memory import VectorMemory, decode, encode, memory_element
 from weft.engine.devices.cpu.elementwise.emitter import Emitter
 from weft.engine.devices.cpu.llvm.builder import (
     I1,
@@ -25,7 +25,7 @@ from weft.engine.devices.cpu.llvm.builder import (
     integer,
     minimum,
 )
-from weft.engine.devices.cpu.llvm.simd_value import Lanes, joined, pieces
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue, joined, pieces
 from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels import loop_ir
 
@@ -43,18 +43,18 @@ class Window:
     full: bool = False
 
 
-Finish = Callable[[Window, dict[int, Lanes], list[Value]], list[Value]]
+Finish = Callable[[Window, dict[int, SimdValue], list[Value]], list[Value]]
 
 
-def nothing(window: Window, values: dict[int, Lanes], carry: list[Value]) -> list[Value]:
+def nothing(window: Window, values: dict[int, SimdValue], carry: list[Value]) -> list[Value]:
     """A `finish` that accumulates nothing."""
     return carry
 
 
-Given = Callable[[Window], dict[int, Lanes]]
+Given = Callable[[Window], dict[int, SimdValue]]
 
 
-def no_values(window: Window) -> dict[int, Lanes]:
+def no_values(window: Window) -> dict[int, SimdValue]:
     """A `given` that supplies nothing."""
     return {}
 
@@ -64,7 +64,7 @@ class Stage:
 
     def __init__(
         self,
-        frame: Frame,
+        frame: LoopFrame,
         lookup: Lookup,
         target: Target,
         stage: str,
@@ -76,7 +76,7 @@ class Stage:
         self.lookup = lookup
         self.builder = frame.builder
         self.e = Emitter(frame.builder, lanes)
-        self.memory = Memory(self.e, target)
+        self.memory = VectorMemory(self.e, target)
         self.order = tuple(order)
         self.axis = self.order[-1] if order else -1
         body = len(kernel.body)
@@ -115,23 +115,23 @@ class Stage:
         if level < self.top:
             self.uniform(scope, level)
 
-    def _value(self, instr: loop_ir.Instr, values: dict[int, Any], scope: Scope) -> Lanes:
+    def _value(self, instr: loop_ir.Instr, values: dict[int, Any], scope: Scope) -> SimdValue:
         if instr.operand < 0:
             return self._compute(instr, values)
         if instr.op == "offset":
             total = scope.offsets[instr.operand]
-            return Lanes("int64", self.builder.broadcast(total, self.e.lanes))
+            return SimdValue("int64", self.builder.broadcast(total, self.e.lanes))
         pointer = scope.pointers["operand", instr.operand]
         if instr.op == "load_indexed":
             pointer = self._indexed(instr, values, pointer)
         return decode(self.e, self.memory.load_one(pointer, instr.dtype), instr.dtype)
 
-    def _compute(self, instr: loop_ir.Instr, values: dict[int, Any]) -> Lanes:
+    def _compute(self, instr: loop_ir.Instr, values: dict[int, Any]) -> SimdValue:
         args = [values[arg] for arg in instr.args]
         if instr.op == "cast":
             return self.e.cast(args[0], instr.dtype)
         self.e.known = values
-        result = cast(Lanes, self.lookup(instr.op)(self.e, instr.dtype, *args))
+        result = cast(SimdValue, self.lookup(instr.op)(self.e, instr.dtype, *args))
         if result.dtype != instr.dtype:
             raise TypeError(f"lowering of {instr.op} gave {result.dtype}, not {instr.dtype}")
         return result
@@ -181,8 +181,8 @@ class Stage:
         choose(b, bad, report, list)
 
     def _gathered(
-        self, instr: loop_ir.Instr, values: dict[int, Lanes], scope: Scope, window: Window
-    ) -> Lanes:
+        self, instr: loop_ir.Instr, values: dict[int, SimdValue], scope: Scope, window: Window
+    ) -> SimdValue:
         """A load whose index values differ between lanes."""
         b, e, key = self.builder, self.e, ("operand", instr.operand)
         high = minimum(b, window.high, integer(e.lanes))
@@ -234,15 +234,15 @@ class Stage:
         """A scope of a stage with fewer lanes, its values repeated as often as this one's lanes want them."""
         inner, times = scope.inner(), self.e.lanes // lanes
         for number, value in scope.values.items():
-            parts = [joined(self.builder, [part] * times) for part in cast(Lanes, value).parts]
-            inner.values[number] = Lanes(cast(Lanes, value).dtype, *parts)
+            parts = [joined(self.builder, [part] * times) for part in cast(SimdValue, value).parts]
+            inner.values[number] = SimdValue(cast(SimdValue, value).dtype, *parts)
         return inner
 
     def narrowed(self, scope: Scope) -> Scope:
         """A scope of a stage with more lanes, of whose values the first lanes are taken: all of them are equal."""
         inner = scope.inner()
         for number, value in scope.values.items():
-            inner.values[number] = pieces(self.builder, cast(Lanes, value), self.e.lanes)[0]
+            inner.values[number] = pieces(self.builder, cast(SimdValue, value), self.e.lanes)[0]
         return inner
 
     def abreast(
@@ -387,8 +387,8 @@ class Stage:
 
     def _evaluated(
         self, scope: Scope, window: Window, direct: Numbered, raws: list[Value]
-    ) -> dict[int, Lanes]:
-        values = cast(dict[int, Lanes], dict(scope.values))
+    ) -> dict[int, SimdValue]:
+        values = cast(dict[int, SimdValue], dict(scope.values))
         loaded = dict(zip((number for number, _ in direct), raws, strict=True))
         for number, instr in self.instrs:
             if number in loaded:
@@ -398,8 +398,8 @@ class Stage:
         return values
 
     def _varying(
-        self, instr: loop_ir.Instr, values: dict[int, Lanes], scope: Scope, window: Window
-    ) -> Lanes:
+        self, instr: loop_ir.Instr, values: dict[int, SimdValue], scope: Scope, window: Window
+    ) -> SimdValue:
         if instr.op == "load_indexed":
             return self._gathered(instr, values, scope, window)
         if instr.op != "offset":
@@ -408,7 +408,7 @@ class Stage:
         stride = self.frame.strides.get((("virtual", instr.operand), self.axis), integer(0))
         base = b.add(scope.offsets[instr.operand], b.mul(window.index, stride))
         steps = b.mul(self.memory.lane_numbers(), b.broadcast(stride, self.e.lanes))
-        return Lanes("int64", b.add(b.broadcast(base, self.e.lanes), steps))
+        return SimdValue("int64", b.add(b.broadcast(base, self.e.lanes), steps))
 
     def _store(
         self, scope: Scope, number: int, item: loop_ir.Store, raw: Value, window: Window
@@ -429,7 +429,7 @@ class Stage:
         for number, instr in self.instrs:
             scope.values[number] = self._value(instr, scope.values, scope)
         for number, item in self.stores:
-            raw = encode(self.e, cast(Lanes, scope.values[item.value]))
+            raw = encode(self.e, cast(SimdValue, scope.values[item.value]))
             self.builder.store(raw, scope.pointers["store", number])
 
 

@@ -16,7 +16,7 @@ from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen import reduce_columns, reduce_columns_split, reduce_rows
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, vector_lanes
-from weft.engine.devices.cpu.codegen.loop_nest import Frame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
 from weft.engine.devices.cpu.codegen.transposed_kernel import Tiles, transposed_operands
 from weft.engine.devices.cpu.llvm.builder import Builder, integer, module_text
 from weft.engine.devices.cpu.llvm.target import Target, host
@@ -39,14 +39,14 @@ def lower(
         builders = reduce_columns_split.lower_apart(kernel, lookup, target, module, name)
     else:
         builder = Builder(module, name)
-        frame = _Scalar(kernel, builder) if kernel.rank == 0 else Frame(kernel, builder)
+        frame = _Scalar(kernel, builder) if kernel.rank == 0 else LoopFrame(kernel, builder)
         _lower(frame, lookup, target)
         builder.ret_void()
         builders = [builder]
     return module_text(module, builders, target.register_bits)
 
 
-def _lower(frame: Frame, lookup: Lookup, target: Target) -> None:
+def _lower(frame: LoopFrame, lookup: Lookup, target: Target) -> None:
     if frame.kernel.across:
         reduce_columns.lower(frame, lookup, target, vector_lanes(frame.kernel, target))
     elif frame.kernel.reduced:
@@ -55,7 +55,7 @@ def _lower(frame: Frame, lookup: Lookup, target: Target) -> None:
         elementwise(frame, lookup, target)
 
 
-class _Scalar(Frame):
+class _Scalar(LoopFrame):
     """The frame of a kernel of rank 0, which runs as one of rank 1 and extent 1."""
 
     def __init__(self, kernel: loop_ir.LoopKernel, builder: Builder) -> None:
@@ -69,7 +69,7 @@ class _Scalar(Frame):
         )
 
 
-def elementwise(frame: Frame, lookup: Lookup, target: Target) -> None:
+def elementwise(frame: LoopFrame, lookup: Lookup, target: Target) -> None:
     """Loops around windows of the last axis."""
     kernel = frame.kernel
     order = tuple(range(kernel.rank))

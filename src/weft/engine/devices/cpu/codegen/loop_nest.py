@@ -1,6 +1,6 @@
 """What a kernel's launch hands over: extents, strides and addresses, and the scopes of its loops.
 
-A `Frame` reads the pointers and arguments in the entry block, laid out as `loop_ir.pointers` and
+A `LoopFrame` reads the pointers and arguments in the entry block, laid out as `loop_ir.pointers` and
 `loop_ir.arguments` say.  A `Scope` is a place in the loop nest: the addresses and values that hold
 there.  `nest` writes loops; what runs inside them is the stages'.
 """
@@ -29,7 +29,7 @@ class Scope:
         return Scope(dict(self.pointers), dict(self.offsets), dict(self.values))
 
 
-class Frame:
+class LoopFrame:
     """The entry block of one function of a kernel, or of one phase of a staged one: then what it is handed over stands
     behind that of earlier phases, and `memory` is what the phases share."""
 

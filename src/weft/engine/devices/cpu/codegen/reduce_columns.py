@@ -14,8 +14,8 @@ from collections.abc import Callable
 from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen.evaluator import Finish, Lookup, Stage, Window
-from weft.engine.devices.cpu.codegen.loop_nest import Frame, Scope
-from weft.engine.devices.cpu.codegen.reduce_ops import Reductions, State, load_state, store_state
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.reduce_ops import KernelReductions, State, load_state, store_state
 from weft.engine.devices.cpu.codegen.reduce_rows import SHIFT, SHORT
 from weft.engine.devices.cpu.llvm.builder import (
     FIRST_CACHE,
@@ -29,7 +29,7 @@ from weft.engine.devices.cpu.llvm.builder import (
     integer,
     minimum,
 )
-from weft.engine.devices.cpu.llvm.simd_value import Lanes
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels import loop_ir, reduction_order
 
@@ -46,7 +46,7 @@ CHUNK = 1024  # elements of few columns, for which all partial results of a wind
 class _Strip:
     """States of a strip of columns: `rows` rows of them, in memory."""
 
-    def __init__(self, b: Builder, reductions: Reductions, rows: int, width: int) -> None:
+    def __init__(self, b: Builder, reductions: KernelReductions, rows: int, width: int) -> None:
         self.builder = b
         self.elements = reductions.elements()
         self.pitch = width + PAD
@@ -84,7 +84,7 @@ def bytes_of(element: object) -> int:
 class Columns:
     """The lowering of one kernel."""
 
-    def __init__(self, frame: Frame, lookup: Lookup, target: Target, lanes: int) -> None:
+    def __init__(self, frame: LoopFrame, lookup: Lookup, target: Target, lanes: int) -> None:
         kernel = frame.kernel
         self.frame = frame
         self.builder = frame.builder
@@ -97,7 +97,7 @@ class Columns:
         self.after = Stage(frame, lookup, target, "epilogue", (*self.outer, self.axis), lanes)
         self.narrow = self._narrow(lookup, target)
         self.e = self.body.e
-        self.reductions = Reductions(kernel)
+        self.reductions = KernelReductions(kernel)
         column = sum(bytes_of(element) for element in self.reductions.elements())
         self.width = max(1, STRIP * 4 // max(column, 4) // lanes) * lanes
         self.partial = _Strip(self.builder, self.reductions, reduction_order.LANES, self.width)
@@ -160,7 +160,7 @@ class Columns:
         for level in range(-1, len(self.outer)):
             self.after.uniform(here, level)
 
-        def given(window: Window) -> dict[int, Lanes]:
+        def given(window: Window) -> dict[int, SimdValue]:
             state = self.partial.load(integer(0), b.sub(window.index, start), self.lanes)
             return self.reductions.finished(self.e, state)
 
@@ -380,7 +380,7 @@ class Columns:
         """What adds the values of a window, of the body or of `stage`, to a state; they stand at `flat`."""
         b, e = self.builder, (stage or self.body).e
 
-        def finish(window: Window, values: dict[int, Lanes], state: State) -> State:
+        def finish(window: Window, values: dict[int, SimdValue], state: State) -> State:
             indexes = b.broadcast(flat, e.lanes) if self.reductions.indexed else None
             return self.reductions.combine(e, state, self.reductions.lift(e, values, indexes))
 
@@ -394,7 +394,7 @@ class Columns:
         lane = b.and_(flat, integer(reduction_order.LANES - 1))
         take = self._taking(flat)
 
-        def finish(window: Window, values: dict[int, Lanes], carry: State) -> State:
+        def finish(window: Window, values: dict[int, SimdValue], carry: State) -> State:
             places = self.partial.places(lane, b.sub(window.index, origin or start))
             before = load_state(b, self.partial.elements, self.lanes, places)
             store_state(b, take(window, values, before), places)
@@ -447,6 +447,6 @@ class Columns:
         self._unstack(below, below, size)
 
 
-def lower(frame: Frame, lookup: Lookup, target: Target, lanes: int) -> None:
+def lower(frame: LoopFrame, lookup: Lookup, target: Target, lanes: int) -> None:
     """Write the function of a kernel whose lanes run across its rows."""
     Columns(frame, lookup, target, lanes).lower()

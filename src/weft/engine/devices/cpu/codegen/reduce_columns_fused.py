@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from weft.engine.devices.cpu.codegen.vector_memory import Memory
+from weft.engine.devices.cpu.codegen.vector_memory import VectorMemory
 from weft.engine.devices.cpu.elementwise.emitter import Emitter
 from weft.engine.devices.cpu.llvm.builder import (
     I64,
@@ -23,7 +23,7 @@ from weft.engine.devices.cpu.llvm.builder import (
     integer,
     minimum,
 )
-from weft.engine.devices.cpu.llvm.simd_value import Lanes
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels import loop_ir, reduction_order
 
@@ -65,11 +65,11 @@ class ColumnSums:
         place = b.gep(b.arguments["pointers"], [integer(8 * (self.first + number))])
         return b.load(place, typ=POINTER)
 
-    def _along(self, dtype: str, visit: Callable[[Emitter, Memory, Value], None]) -> None:
+    def _along(self, dtype: str, visit: Callable[[Emitter, VectorMemory, Value], None]) -> None:
         """`visit(emitter, memory, byte offset)` for each vector of a row, the last one filled up."""
         b, size = self.builder, loop_ir.SIZES[dtype]
         e = Emitter(b, reduction_order.LANES)
-        memory = Memory(e, self.target)
+        memory = VectorMemory(e, self.target)
 
         def body(column: Value, carry: list[Value]) -> list[Value]:
             visit(e, memory, b.mul(column, integer(size)))
@@ -90,7 +90,7 @@ class ColumnSums:
         def zero(number: int, dtype: str, place: Value, lane: Value) -> None:
             target = self.row(number, place, lane)
 
-            def write(e: Emitter, memory: Memory, offset: Value) -> None:
+            def write(e: Emitter, memory: VectorMemory, offset: Value) -> None:
                 memory.store(e.constant(0, dtype).value, self.builder.gep(target, [offset]))
 
             self._along(dtype, write)
@@ -105,7 +105,7 @@ class ColumnSums:
             source = self.row(number, place, lane)
             target = self._scratch(number, b.add(first, lane))
 
-            def move(e: Emitter, memory: Memory, offset: Value) -> None:
+            def move(e: Emitter, memory: VectorMemory, offset: Value) -> None:
                 memory.store(memory.load(b.gep(source, [offset]), dtype), b.gep(target, [offset]))
 
             self._along(dtype, move)
@@ -151,10 +151,10 @@ class ColumnSums:
             counted(b, begin, end, reduction_order.LANES, [], columns)
 
     def _columns(self, number: int, dtype: str, column: Value, end: Value) -> None:
-        """A vector of results: lanes folded by halves, as `Reductions.fold` does."""
+        """A vector of results: lanes folded by halves, as `KernelReductions.fold` does."""
         b = self.builder
         e = Emitter(b, reduction_order.LANES)
-        memory = Memory(e, self.target)
+        memory = VectorMemory(e, self.target)
         high = minimum(b, b.sub(end, column), integer(reduction_order.LANES))
         place = b.mul(column, integer(loop_ir.SIZES[dtype]))
 
@@ -166,6 +166,6 @@ class ColumnSums:
         while len(rows) > 1:
             half = len(rows) // 2
             pairs = zip(rows[:half], rows[half:], strict=True)
-            rows = [e.add(Lanes(dtype, x), Lanes(dtype, y)).value for x, y in pairs]
+            rows = [e.add(SimdValue(dtype, x), SimdValue(dtype, y)).value for x, y in pairs]
         target = b.gep(self.pointers[1 + number], [place])
         memory.store_partial(rows[0], target, None, high, dtype)

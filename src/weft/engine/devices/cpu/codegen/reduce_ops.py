@@ -23,7 +23,7 @@ from weft.engine.devices.cpu.llvm.simd_value import (
     HALVES,
     INTEGERS,
     UNSIGNED,
-    Lanes,
+    SimdValue,
 )
 from weft.engine.kernels import loop_ir
 
@@ -53,7 +53,7 @@ class Reduction:
         state = list(e.constant(_identity(self.kind, self.dtype), self.dtype).parts)
         return [*state, e.literal(LARGEST, I64)] if self.indexed else state
 
-    def lift(self, e: Emitter, v: Lanes, indexes: Value | None) -> State:
+    def lift(self, e: Emitter, v: SimdValue, indexes: Value | None) -> State:
         """The state of one element per lane."""
         state = list(e.cast(v, self.dtype).parts)
         return [*state, indexes] if self.indexed and indexes is not None else state
@@ -62,26 +62,26 @@ class Reduction:
         """The state of both, a standing before b."""
         if self.indexed:
             return self._better(e, a, b)
-        left, right = Lanes(self.dtype, *a), Lanes(self.dtype, *b)
+        left, right = SimdValue(self.dtype, *a), SimdValue(self.dtype, *b)
         return list(getattr(e, _METHODS[self.kind])(left, right).parts)
 
     def _better(self, e: Emitter, a: State, b: State) -> State:
         """The larger (smaller) value; a nan is beyond all; of equals the first index."""
         builder = e.builder
-        left, right = Lanes(self.dtype, a[0]), Lanes(self.dtype, b[0])
+        left, right = SimdValue(self.dtype, a[0]), SimdValue(self.dtype, b[0])
         beyond = (e.gt if self.kind == "argmax" else e.lt)(right, left)
         level = e.eq(left, right)
         if self.dtype in FLOATS:
             nan_left, nan_right = e.isnan(left), e.isnan(right)
             beyond = e.logical_or(beyond, e.logical_and(nan_right, e.logical_not(nan_left)))
             level = e.logical_or(level, e.logical_and(nan_left, nan_right))
-        before = Lanes("bool", builder.icmp_signed("<", b[1], a[1]))
+        before = SimdValue("bool", builder.icmp_signed("<", b[1], a[1]))
         take = e.logical_or(beyond, e.logical_and(level, before)).value
         return [builder.select(take, y, x) for x, y in zip(a, b, strict=True)]
 
-    def finished(self, e: Emitter, state: State) -> Lanes:
+    def finished(self, e: Emitter, state: State) -> SimdValue:
         """The result in its dtype."""
-        value = Lanes("int64", state[-1]) if self.indexed else Lanes(self.dtype, *state)
+        value = SimdValue("int64", state[-1]) if self.indexed else SimdValue(self.dtype, *state)
         return e.cast(value, self.result)
 
 
@@ -122,7 +122,7 @@ def _identity(kind: str, dtype: str) -> float:
     return -half if lowest else half - 1
 
 
-class Reductions:
+class KernelReductions:
     """All reductions of a kernel; their states joined to one list."""
 
     def __init__(self, kernel: loop_ir.LoopKernel) -> None:
@@ -140,7 +140,7 @@ class Reductions:
         """The state of no elements."""
         return [value for item in self.items for value in item.identity(e)]
 
-    def lift(self, e: Emitter, values: dict[int, Lanes], indexes: Value | None) -> State:
+    def lift(self, e: Emitter, values: dict[int, SimdValue], indexes: Value | None) -> State:
         """The state of one element per lane, from body values."""
         states = [item.lift(e, values[item.value], indexes) for item in self.items]
         return [value for state in states for value in state]
@@ -158,7 +158,7 @@ class Reductions:
         pairs = zip(self.items, self._slices(a), self._slices(b), strict=True)
         return [value for item, x, y in pairs for value in item.combine(e, x, y)]
 
-    def finished(self, e: Emitter, state: Sequence[Value]) -> dict[int, Lanes]:
+    def finished(self, e: Emitter, state: Sequence[Value]) -> dict[int, SimdValue]:
         """The results by SSA id."""
         pairs = zip(self.items, self._slices(state), strict=True)
         return {
@@ -205,7 +205,7 @@ class Tree:
     block k merges once for each trailing one of k: the same pairs, without keeping all results.
     """
 
-    def __init__(self, reductions: Reductions, e: Emitter) -> None:
+    def __init__(self, reductions: KernelReductions, e: Emitter) -> None:
         self.reductions = reductions
         self.e = e
         self.builder = e.builder

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, Window, vector_lanes
-from weft.engine.devices.cpu.codegen.loop_nest import Frame, Scope
-from weft.engine.devices.cpu.codegen.reduce_ops import SLOT, Reductions, State, Tree, store_state
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.reduce_ops import SLOT, KernelReductions, State, Tree, store_state
 from weft.engine.devices.cpu.elementwise.emitter import Emitter
 from weft.engine.devices.cpu.llvm.builder import Builder, Value, choose, counted, integer, minimum
-from weft.engine.devices.cpu.llvm.simd_value import Lanes, pieces
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue, pieces
 from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels import loop_ir, reduction_order
 
@@ -28,20 +28,20 @@ SHORT = 4  # instructions of a body that is worth it
 
 def partial_bytes(kernel: loop_ir.LoopKernel) -> int:
     """Scratch for one block of a full reduction."""
-    return SLOT * len(Reductions(kernel).elements())
+    return SLOT * len(KernelReductions(kernel).elements())
 
 
-class Rows:
+class RowReduction:
     """The body of a reduction along its reduced axes."""
 
-    def __init__(self, frame: Frame, lookup: Lookup, target: Target) -> None:
+    def __init__(self, frame: LoopFrame, lookup: Lookup, target: Target) -> None:
         kernel = frame.kernel
         self.frame = frame
         self.builder = frame.builder
         self.stage = Stage(frame, lookup, target, "body", range(kernel.rank), reduction_order.LANES)
         self.e = self.stage.e
         self.axes = tuple(range(kernel.parallel, kernel.rank))
-        self.reductions = Reductions(kernel)
+        self.reductions = KernelReductions(kernel)
         self.wide = self._wide(lookup, target)
         self.one = Emitter(self.builder, 1)
 
@@ -106,7 +106,7 @@ class Rows:
     def _abreast(self, places: list[tuple[Scope, Value]], length: Value) -> list[State]:
         """The states of equally many elements, a multiple of the lanes, from several places."""
 
-        def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
+        def finish(window: Window, values: dict[int, SimdValue], state: list[Value]) -> State:
             return self._accumulated(window, values, state, integer(0))
 
         return self.stage.abreast(places, length, self.reductions.identity(self.e), finish)
@@ -135,7 +135,7 @@ class Rows:
         if wide is None:
             return start, state
 
-        def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
+        def finish(window: Window, values: dict[int, SimdValue], state: list[Value]) -> State:
             wanted = {item.value for item in self.reductions.items}
             parts = {number: pieces(b, values[number], reduction_order.LANES) for number in wanted}
             for place in range(wide.e.lanes // reduction_order.LANES):
@@ -179,7 +179,7 @@ class Rows:
         """A piece of an innermost row that begins in lane 0 and fills all lanes; `flat` as for `_segment`."""
         scope = self.stage.prepared(scope)
 
-        def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
+        def finish(window: Window, values: dict[int, SimdValue], state: list[Value]) -> State:
             return self._accumulated(window, values, state, flat)
 
         def body(index: Value, state: list[Value]) -> State:
@@ -215,7 +215,7 @@ class Rows:
         """A piece of one innermost row, accumulated; `flat` is the flat index of its element 0."""
         b = self.builder
 
-        def finish(window: Window, values: dict[int, Lanes], state: list[Value]) -> State:
+        def finish(window: Window, values: dict[int, SimdValue], state: list[Value]) -> State:
             combined = self._accumulated(window, values, state, flat)
             if window.full:
                 return combined
@@ -225,7 +225,7 @@ class Rows:
         return self.stage.windows(scope, start, stop, state, finish, phase, masked=True)
 
     def _accumulated(
-        self, window: Window, values: dict[int, Lanes], state: list[Value], flat: Value
+        self, window: Window, values: dict[int, SimdValue], state: list[Value], flat: Value
     ) -> State:
         """A state and the values of a window, in all lanes; `flat` as for `_segment`."""
         b, e, indexes = self.builder, self.e, None
@@ -245,10 +245,10 @@ def _blocks(b: Builder, total: Value) -> Value:
     return b.lshr(b.add(total, integer(reduction_order.BLOCK - 1)), integer(SHIFT))
 
 
-def lower(frame: Frame, lookup: Lookup, target: Target) -> None:
+def lower(frame: LoopFrame, lookup: Lookup, target: Target) -> None:
     """Each row of the parallel axes to one element."""
     b, kernel = frame.builder, frame.kernel
-    rows = Rows(frame, lookup, target)
+    rows = RowReduction(frame, lookup, target)
     epilogue = Stage(frame, lookup, target, "epilogue", (), 1)
     tree = Tree(rows.reductions, rows.one)
     total = frame.extent(rows.axes)
@@ -270,7 +270,7 @@ def lower(frame: Frame, lookup: Lookup, target: Target) -> None:
 
 
 def _line(
-    rows: Rows,
+    rows: RowReduction,
     total: Value,
     row: Callable[[Scope], None],
     done: Callable[[Scope, State], None],
@@ -307,7 +307,7 @@ def _line(
     return line
 
 
-def finish(reductions: Reductions, epilogue: Stage, scope: Scope, state: State) -> None:
+def finish(reductions: KernelReductions, epilogue: Stage, scope: Scope, state: State) -> None:
     """The epilogue of a row whose reductions have come to this state."""
     here = scope.inner()
     here.values = dict(reductions.finished(epilogue.e, state))
@@ -319,8 +319,8 @@ def lower_full(
 ) -> list[Builder]:
     """Two functions: blocks to scratch, and scratch to the result."""
     first = Builder(module, name)
-    frame = Frame(kernel, first)
-    rows = Rows(frame, lookup, target)
+    frame = LoopFrame(kernel, first)
+    rows = RowReduction(frame, lookup, target)
     scratch, total, root = frame.pointer("scratch"), frame.extent(rows.axes), frame.root()
     rows.stage.uniform(root, -1)
     tree = Tree(rows.reductions, rows.one)
@@ -334,9 +334,9 @@ def lower_full(
 
 
 def _final(kernel: loop_ir.LoopKernel, lookup: Lookup, target: Target, b: Builder) -> Builder:
-    frame = Frame(kernel, b)
+    frame = LoopFrame(kernel, b)
     epilogue = Stage(frame, lookup, target, "epilogue", (), 1)
-    reductions = Reductions(kernel)
+    reductions = KernelReductions(kernel)
     tree = Tree(reductions, epilogue.e)
     scratch, blocks = frame.pointer("scratch"), _blocks(b, frame.extent(range(kernel.rank)))
 

@@ -17,11 +17,11 @@ from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen import limits
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, vector_lanes
-from weft.engine.devices.cpu.codegen.loop_nest import Frame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
 from weft.engine.devices.cpu.codegen.reduce_columns_fused import ColumnSums
 from weft.engine.devices.cpu.codegen.reduce_ops import Tree
-from weft.engine.devices.cpu.codegen.reduce_rows import Rows, block_count, finish
-from weft.engine.devices.cpu.codegen.row_prefetch import Ahead
+from weft.engine.devices.cpu.codegen.reduce_rows import RowReduction, block_count, finish
+from weft.engine.devices.cpu.codegen.row_prefetch import RowPrefetch
 from weft.engine.devices.cpu.llvm.builder import (
     I64,
     Builder,
@@ -147,7 +147,7 @@ def lower(kernel: RowKernel, lookup: Lookup, name: str, target: Target | None = 
     pointers = arguments = 0
     counts = zip(pointer_counts(kernel), argument_counts(kernel), strict=True)
     for phase, (more_pointers, more_arguments) in zip(kernel.phases, counts, strict=True):
-        frame = Frame(phase, b, (pointers, arguments), memory)
+        frame = LoopFrame(phase, b, (pointers, arguments), memory)
         phases.append(_Phase(frame, lookup, target))
         pointers += more_pointers
         arguments += more_arguments
@@ -158,7 +158,7 @@ def lower(kernel: RowKernel, lookup: Lookup, name: str, target: Target | None = 
         return module_text(module, [b], target.register_bits)
     dtypes = [kernel.locals[number].dtype for number in kernel.sums]
     sums = ColumnSums(b, target, dtypes, pointers, kernel.rank - 1, GAP)
-    ahead = Ahead([phase.frame for phase in phases], scopes)
+    ahead = RowPrefetch([phase.frame for phase in phases], scopes)
     _lanes(phases, scopes, ahead, sums, {number: memory[number] for number in kernel.sums})
     b.ret_void()
     last = Builder(module, f"{name}_final")
@@ -191,12 +191,12 @@ def _reserve(b: Builder, kernel: RowKernel) -> list[Value]:
 class _Phase:
     """One phase in the loops over rows."""
 
-    def __init__(self, frame: Frame, lookup: Lookup, target: Target) -> None:
+    def __init__(self, frame: LoopFrame, lookup: Lookup, target: Target) -> None:
         kernel = frame.kernel
         self.frame = frame
         self.row_axis = kernel.rank - 1
         if kernel.reduces:
-            self.rows = Rows(frame, lookup, target)
+            self.rows = RowReduction(frame, lookup, target)
             self.stage = self.rows.stage
             self.after = Stage(frame, lookup, target, "epilogue", (), 1)
             self.tree = Tree(self.rows.reductions, self.rows.one)
@@ -254,7 +254,7 @@ def _rows(phases: list[_Phase], scopes: list[Scope], axis: int) -> None:
 def _lanes(
     phases: list[_Phase],
     scopes: list[Scope],
-    ahead: Ahead,
+    ahead: RowPrefetch,
     sums: ColumnSums,
     memory: dict[int, Value],
 ) -> None:
@@ -309,7 +309,7 @@ def _moved(phase: _Phase, scope: Scope, at: dict[int, Value]) -> Scope:
 
 
 def _one_row(
-    phases: list[_Phase], scopes: list[Scope], ahead: Ahead, number: Value, further: Value
+    phases: list[_Phase], scopes: list[Scope], ahead: RowPrefetch, number: Value, further: Value
 ) -> None:
     """The row of this number among all, before the one of number `further`."""
     frame = phases[0].frame
@@ -322,7 +322,7 @@ def _one_row(
         phase.run(scope)
 
 
-def _indexes(frame: Frame, number: Value) -> list[Value]:
+def _indexes(frame: LoopFrame, number: Value) -> list[Value]:
     """The indexes on the parallel axes of a row, by its number among all."""
     b, rest, indexes = frame.builder, number, []
     for axis in range(frame.kernel.rank - 2, 0, -1):

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.engine.devices.cpu.codegen.loop_nest import Frame, Key, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Key, Scope
 from weft.engine.devices.cpu.llvm.builder import SECOND_CACHE, Value, ask_for, counted, integer
 from weft.engine.kernels import loop_ir
 
 LINE = 6  # bits of the place within a line of the cache
 
 
-class Ahead:
+class RowPrefetch:
     """What the phases of a kernel read of each row in memory: (frame, key, pointer, lines of the cache). What several
     of them read counts once."""
 
-    def __init__(self, frames: Sequence[Frame], scopes: Sequence[Scope]) -> None:
-        self.streams: list[tuple[Frame, Key, Value, Value]] = []
+    def __init__(self, frames: Sequence[LoopFrame], scopes: Sequence[Scope]) -> None:
+        self.streams: list[tuple[LoopFrame, Key, Value, Value]] = []
         self.builder = b = frames[0].builder
         for frame, scope in zip(frames, scopes, strict=True):
             for number, operand in enumerate(frame.kernel.operands):

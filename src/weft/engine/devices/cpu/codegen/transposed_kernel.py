@@ -15,7 +15,7 @@ from collections.abc import Callable
 from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen.evaluator import Stage
-from weft.engine.devices.cpu.codegen.loop_nest import Frame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
 from weft.engine.devices.cpu.codegen.vector_memory import masked_load
 from weft.engine.devices.cpu.llvm.builder import (
     FIRST_CACHE,
@@ -49,7 +49,7 @@ def transposed_operands(kernel: loop_ir.LoopKernel, target: Target) -> list[int]
 class Tiles:
     """The two innermost loops of such a kernel."""
 
-    def __init__(self, frame: Frame, stage: Stage, operands: list[int]) -> None:
+    def __init__(self, frame: LoopFrame, stage: Stage, operands: list[int]) -> None:
         self.frame = frame
         self.stage = stage
         self.builder = frame.builder

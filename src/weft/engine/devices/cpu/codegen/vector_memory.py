@@ -2,7 +2,7 @@
 
 A *raw* vector is what lies in memory: a bool is a byte 0 or 1, a half its 16 bits, a complex
 vector has twice the lanes, real and imaginary interleaved.  `decode` and `encode` lead to and from
-`Lanes`.  A partial access touches the lanes [low, high) only: under a mask where the target has
+`SimdValue`.  A partial access touches the lanes [low, high) only: under a mask where the target has
 one for the element size, else lane by lane through a buffer on the stack.
 """
 
@@ -26,7 +26,7 @@ from weft.engine.devices.cpu.llvm.builder import (
     integer,
     splat,
 )
-from weft.engine.devices.cpu.llvm.simd_value import COMPLEX, ELEMENTS, HALVES, I16, Lanes
+from weft.engine.devices.cpu.llvm.simd_value import COMPLEX, ELEMENTS, HALVES, I16, SimdValue
 from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels.loop_ir import SIZES
 
@@ -38,18 +38,18 @@ def memory_element(dtype: str) -> Any:
     return I16 if dtype in HALVES else ELEMENTS[dtype]
 
 
-def decode(e: Emitter, raw: Value, dtype: str) -> Lanes:
+def decode(e: Emitter, raw: Value, dtype: str) -> SimdValue:
     """A raw vector as lanes of its dtype."""
     b = e.builder
     if dtype in COMPLEX:
         halves = (range(start, 2 * e.lanes, 2) for start in (0, 1))
-        return Lanes(dtype, *(b.shuffle(raw, raw, list(half)) for half in halves))
+        return SimdValue(dtype, *(b.shuffle(raw, raw, list(half)) for half in halves))
     if dtype == "bool":
-        return Lanes(dtype, b.icmp_unsigned("!=", raw, Value(raw.type, "zeroinitializer")))
-    return Lanes(dtype, from_bits(e, dtype, raw) if dtype in HALVES else raw)
+        return SimdValue(dtype, b.icmp_unsigned("!=", raw, Value(raw.type, "zeroinitializer")))
+    return SimdValue(dtype, from_bits(e, dtype, raw) if dtype in HALVES else raw)
 
 
-def encode(e: Emitter, v: Lanes) -> Value:
+def encode(e: Emitter, v: SimdValue) -> Value:
     """Lanes as the raw vector that memory holds."""
     b = e.builder
     if v.dtype in COMPLEX:
@@ -66,7 +66,7 @@ def masked_load(b: Builder, type_: Any, pointer: Value, mask: Value) -> Value:
     return b.intrinsic(name, type_, [pointer, mask, Value(type_, "zeroinitializer")])
 
 
-class Memory:
+class VectorMemory:
     """Raw loads and stores of `e.lanes` elements."""
 
     def __init__(self, e: Emitter, target: Target) -> None:

@@ -21,15 +21,15 @@ from weft.engine.devices.cpu.elementary import (
     power,
     trigonometric,
 )
-from weft.engine.devices.cpu.elementary.expressions import Lanes
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 
-Function = Callable[..., Lanes]
+Function = Callable[..., SimdExpr]
 
 
 def through_double(function: Function) -> Function:
     """A float64 function for both widths: float32 is widened, and the result rounded."""
 
-    def either(*values: Lanes) -> Lanes:
+    def either(*values: SimdExpr) -> SimdExpr:
         if not values[0].single:
             return function(*values)
         return function(*(value.widened() for value in values)).narrowed()
@@ -37,7 +37,7 @@ def through_double(function: Function) -> Function:
     return either
 
 
-def pow_either(x: Lanes, y: Lanes) -> Lanes:
+def pow_either(x: SimdExpr, y: SimdExpr) -> SimdExpr:
     if not x.single:
         return power.pow_64(x, y)
     return power.pow_32(x.widened(), y.widened()).narrowed()
@@ -75,4 +75,4 @@ FUNCTIONS: dict[str, Function] = {
 
 def emit(builder: ir.IRBuilder, name: str, *values: ir.Value) -> ir.Value:
     """The value of `name` at `values` (one, or two of the same type), lane by lane."""
-    return FUNCTIONS[name](*(Lanes(builder, value) for value in values)).value
+    return FUNCTIONS[name](*(SimdExpr(builder, value) for value in values)).value

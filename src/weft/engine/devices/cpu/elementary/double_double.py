@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes, Number, fma
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, Number, fma
 
-Pair = tuple[Lanes, Lanes]
+Pair = tuple[SimdExpr, SimdExpr]
 
 
-def fast_sum(a: Lanes, b: Lanes) -> Pair:
+def fast_sum(a: SimdExpr, b: SimdExpr) -> Pair:
     """a + b exactly, where |a| >= |b| or a is 0."""
     total = a + b
     return total, b - (total - a)
 
 
-def two_sum(a: Lanes, b: Lanes | Number) -> Pair:
+def two_sum(a: SimdExpr, b: SimdExpr | Number) -> Pair:
     """a + b exactly."""
     total = a + b
     b_part = total - a
     a_part = total - b_part
-    other = b if isinstance(b, Lanes) else a.like(b)
+    other = b if isinstance(b, SimdExpr) else a.like(b)
     return total, (a - a_part) + (other - b_part)
 
 
-def two_product(a: Lanes, b: Lanes | Number) -> Pair:
+def two_product(a: SimdExpr, b: SimdExpr | Number) -> Pair:
     """a * b exactly."""
     product = a * b
     return product, fma(a, b, -product)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.engine.devices.cpu.elementary import coefficients as table
-from weft.engine.devices.cpu.elementary.expressions import Lanes, fma, horner
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma, horner
 
 LOG2E = float.fromhex("0x1.71547652b82fep+0")
 BELOW_QUARTER_LN2 = 0.17328  # by so much that what is rounded for x = 0 is no tie
@@ -66,11 +66,11 @@ DOUBLE = Width(
 )
 
 
-def width_of(x: Lanes) -> Width:
+def width_of(x: SimdExpr) -> Width:
     return SINGLE if x.single else DOUBLE
 
 
-def reduce(x: Lanes, offset: int) -> tuple[Lanes, Lanes]:
+def reduce(x: SimdExpr, offset: int) -> tuple[SimdExpr, SimdExpr]:
     """(t, r) with x = k*ln2 + r; the low bits of t's integer form hold k + offset."""
     width = width_of(x)
     shifted = fma(x, LOG2E, width.shifter + offset)
@@ -79,12 +79,12 @@ def reduce(x: Lanes, offset: int) -> tuple[Lanes, Lanes]:
     return shifted, r
 
 
-def power_of_two(shifted: Lanes) -> Lanes:
+def power_of_two(shifted: SimdExpr) -> SimdExpr:
     """2**k from the t of `reduce` with offset bias; k must be a normal exponent."""
     return (shifted.bits() << width_of(shifted).mantissa).floats()
 
 
-def scale(value: Lanes, shifted: Lanes) -> Lanes:
+def scale(value: SimdExpr, shifted: SimdExpr) -> SimdExpr:
     """value * 2**k in two factors, for any k that a result may need; offset 2*bias."""
     mantissa = width_of(value).mantissa
     bits = shifted.bits()
@@ -92,14 +92,14 @@ def scale(value: Lanes, shifted: Lanes) -> Lanes:
     return value * half.floats() * ((bits << mantissa) - half).floats()
 
 
-def exp(x: Lanes) -> Lanes:
+def exp(x: SimdExpr) -> SimdExpr:
     width = width_of(x)
     clamped = x.at_most(width.exp_range[1]).at_least(width.exp_range[0])
     shifted, r = reduce(clamped, 2 * width.bias)
     return scale(horner(r, width.exp), shifted)
 
 
-def exp2(x: Lanes) -> Lanes:
+def exp2(x: SimdExpr) -> SimdExpr:
     width = width_of(x)
     clamped = x.at_most(width.exp2_range[1]).at_least(width.exp2_range[0])
     shifter = width.shifter + 2 * width.bias
@@ -107,7 +107,7 @@ def exp2(x: Lanes) -> Lanes:
     return scale(horner(clamped - (shifted - shifter), width.exp2), shifted)
 
 
-def expm1(x: Lanes) -> Lanes:
+def expm1(x: SimdExpr) -> SimdExpr:
     width = width_of(x)
     clamped = x.at_most(width.exp_range[1]).at_least(width.expm1_low)
     # Half of 2**k, so that k may be one more than the largest exponent.
@@ -122,7 +122,7 @@ def expm1(x: Lanes) -> Lanes:
     return (x.magnitude() < 2.0 ** -(width.mantissa + 2)).where(x, result + result)
 
 
-def tanh(x: Lanes) -> Lanes:
+def tanh(x: SimdExpr) -> SimdExpr:
     """e/(e + 1) with e = expm1(2|x|)/2 = 2**k * p + (2**k - 1)/2.
 
     Here |x| = k*ln2/2 + r with r in [0, ln2/2], so that no term of e is negative and nothing cancels. What the
@@ -142,7 +142,7 @@ def tanh(x: Lanes) -> Lanes:
     return (size < 4.0).where(nearer, q).with_sign_of(x)
 
 
-def sigmoid(x: Lanes) -> Lanes:
+def sigmoid(x: SimdExpr) -> SimdExpr:
     """1 - v or e - e*v with v = e/(1 + e) and e = exp(-|x|), which cannot overflow."""
     width = width_of(x)
     clamped = (-x.magnitude()).at_least(width.exp_range[0])
@@ -152,19 +152,19 @@ def sigmoid(x: Lanes) -> Lanes:
     return fma(-(e / (e + 1.0)), top, top)
 
 
-def half_exp(size: Lanes) -> Lanes:
+def half_exp(size: SimdExpr) -> SimdExpr:
     """exp(size)/2 for size >= 0, which overflows where sinh and cosh do."""
     width = width_of(size)
     shifted, r = reduce(size.at_most(width.exp_range[1] + 1.0), 2 * width.bias - 1)
     return scale(horner(r, width.exp), shifted)
 
 
-def cosh(x: Lanes) -> Lanes:
+def cosh(x: SimdExpr) -> SimdExpr:
     half = half_exp(x.magnitude())
     return half + 0.25 / half
 
 
-def sinh(x: Lanes) -> Lanes:
+def sinh(x: SimdExpr) -> SimdExpr:
     """In float64: a polynomial up to 1, exponentials beyond."""
     size = x.magnitude()
     z = size * size

@@ -1,6 +1,6 @@
 """Arithmetic on LLVM values written as Python expressions, for the elementary functions.
 
-A `Lanes` wraps one SSA value (a float or double, or a vector of them, or the integer or mask of the
+A `SimdExpr` wraps one SSA value (a float or double, or a vector of them, or the integer or mask of the
 same width) with the builder that extends it.  Operators append one instruction each and never set
 fast-math flags; a fused multiply-add appears only where `fma` is written.  Python numbers become
 constants of the other operand's type.  What the expressions mean is left to the functions.
@@ -66,7 +66,7 @@ def intrinsic(builder: ir.IRBuilder, name: str, result: ir.Type, *values: ir.Val
     return builder.call(function, values)
 
 
-class Lanes:
+class SimdExpr:
     """One value per lane, with operators that append instructions to `builder`."""
 
     __slots__ = ("builder", "value")
@@ -83,150 +83,150 @@ class Lanes:
     def single(self) -> bool:
         return is_single(self.type)
 
-    def like(self, number: Number) -> Lanes:
+    def like(self, number: Number) -> SimdExpr:
         """`number` in every lane."""
-        return Lanes(self.builder, constant(self.type, number))
+        return SimdExpr(self.builder, constant(self.type, number))
 
-    def _coerce(self, other: Lanes | Number) -> ir.Value:
-        return other.value if isinstance(other, Lanes) else constant(self.type, other)
+    def _coerce(self, other: SimdExpr | Number) -> ir.Value:
+        return other.value if isinstance(other, SimdExpr) else constant(self.type, other)
 
-    def _append(self, method: Callable[..., ir.Value], *others: Lanes | Number) -> Lanes:
-        return Lanes(self.builder, method(self.value, *map(self._coerce, others)))
+    def _append(self, method: Callable[..., ir.Value], *others: SimdExpr | Number) -> SimdExpr:
+        return SimdExpr(self.builder, method(self.value, *map(self._coerce, others)))
 
     def _choose(self, floating: str, integral: str) -> Callable[..., ir.Value]:
         whole = isinstance(element(self.type), ir.IntType)
         method: Callable[..., ir.Value] = getattr(self.builder, integral if whole else floating)
         return method
 
-    def __add__(self, other: Lanes | Number) -> Lanes:
+    def __add__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._append(self._choose("fadd", "add"), other)
 
-    def __sub__(self, other: Lanes | Number) -> Lanes:
+    def __sub__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._append(self._choose("fsub", "sub"), other)
 
-    def __rsub__(self, other: Number) -> Lanes:
+    def __rsub__(self, other: Number) -> SimdExpr:
         return self.like(other) - self
 
-    def __mul__(self, other: Lanes | Number) -> Lanes:
+    def __mul__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._append(self._choose("fmul", "mul"), other)
 
-    def __truediv__(self, other: Lanes | Number) -> Lanes:
+    def __truediv__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._append(self.builder.fdiv, other)
 
-    def __rtruediv__(self, other: Number) -> Lanes:
+    def __rtruediv__(self, other: Number) -> SimdExpr:
         return self.like(other) / self
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __neg__(self) -> Lanes:
-        return Lanes(self.builder, self._choose("fneg", "neg")(self.value))
+    def __neg__(self) -> SimdExpr:
+        return SimdExpr(self.builder, self._choose("fneg", "neg")(self.value))
 
-    def __and__(self, other: Lanes | Number) -> Lanes:
+    def __and__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._append(self.builder.and_, other)
 
-    def __or__(self, other: Lanes | Number) -> Lanes:
+    def __or__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._append(self.builder.or_, other)
 
-    def __xor__(self, other: Lanes | Number) -> Lanes:
+    def __xor__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._append(self.builder.xor, other)
 
-    def __lshift__(self, count: int) -> Lanes:
+    def __lshift__(self, count: int) -> SimdExpr:
         return self._append(self.builder.shl, count)
 
-    def __rshift__(self, count: int) -> Lanes:
+    def __rshift__(self, count: int) -> SimdExpr:
         """Logical: zeros enter from the left."""
         return self._append(self.builder.lshr, count)
 
-    def shift_signed(self, count: int) -> Lanes:
+    def shift_signed(self, count: int) -> SimdExpr:
         return self._append(self.builder.ashr, count)
 
-    def _compare(self, relation: str, other: Lanes | Number) -> Lanes:
+    def _compare(self, relation: str, other: SimdExpr | Number) -> SimdExpr:
         """Ordered comparison: a nan makes it false.  Integers compare as signed."""
         right = self._coerce(other)
         if isinstance(element(self.type), ir.IntType):
-            return Lanes(self.builder, self.builder.icmp_signed(relation, self.value, right))
-        return Lanes(self.builder, self.builder.fcmp_ordered(relation, self.value, right))
+            return SimdExpr(self.builder, self.builder.icmp_signed(relation, self.value, right))
+        return SimdExpr(self.builder, self.builder.fcmp_ordered(relation, self.value, right))
 
-    def __lt__(self, other: Lanes | Number) -> Lanes:
+    def __lt__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._compare("<", other)
 
-    def __gt__(self, other: Lanes | Number) -> Lanes:
+    def __gt__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._compare(">", other)
 
-    def __le__(self, other: Lanes | Number) -> Lanes:
+    def __le__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._compare("<=", other)
 
-    def __ge__(self, other: Lanes | Number) -> Lanes:
+    def __ge__(self, other: SimdExpr | Number) -> SimdExpr:
         return self._compare(">=", other)
 
-    def equals(self, other: Lanes | Number) -> Lanes:
+    def equals(self, other: SimdExpr | Number) -> SimdExpr:
         return self._compare("==", other)
 
-    def is_nan(self) -> Lanes:
-        return Lanes(self.builder, self.builder.fcmp_unordered("uno", self.value, self.value))
+    def is_nan(self) -> SimdExpr:
+        return SimdExpr(self.builder, self.builder.fcmp_unordered("uno", self.value, self.value))
 
-    def where(self, yes: Lanes | Number, no: Lanes | Number) -> Lanes:
+    def where(self, yes: SimdExpr | Number, no: SimdExpr | Number) -> SimdExpr:
         """`yes` where this mask is set, else `no`; one of the two has a type."""
-        typed = yes if isinstance(yes, Lanes) else no
-        assert isinstance(typed, Lanes)
+        typed = yes if isinstance(yes, SimdExpr) else no
+        assert isinstance(typed, SimdExpr)
         values = [typed._coerce(yes), typed._coerce(no)]
-        return Lanes(self.builder, self.builder.select(self.value, *values))
+        return SimdExpr(self.builder, self.builder.select(self.value, *values))
 
-    def at_most(self, bound: float) -> Lanes:
+    def at_most(self, bound: float) -> SimdExpr:
         """min(self, bound), a nan staying a nan: one `minps bound, self`."""
         return (self.like(bound) < self).where(bound, self)
 
-    def at_least(self, bound: float) -> Lanes:
+    def at_least(self, bound: float) -> SimdExpr:
         return (self.like(bound) > self).where(bound, self)
 
-    def bits(self) -> Lanes:
+    def bits(self) -> SimdExpr:
         whole = ir.IntType(32 if self.single else 64)
-        return Lanes(self.builder, self.builder.bitcast(self.value, with_element(self.type, whole)))
+        return SimdExpr(self.builder, self.builder.bitcast(self.value, with_element(self.type, whole)))
 
-    def floats(self) -> Lanes:
+    def floats(self) -> SimdExpr:
         """Integer bits read as floats of the same width."""
         lane = ir.FloatType() if element(self.type).width == 32 else ir.DoubleType()
-        return Lanes(self.builder, self.builder.bitcast(self.value, with_element(self.type, lane)))
+        return SimdExpr(self.builder, self.builder.bitcast(self.value, with_element(self.type, lane)))
 
-    def to_float(self, lane: ir.Type) -> Lanes:
+    def to_float(self, lane: ir.Type) -> SimdExpr:
         """Signed integers converted to floats of type `lane`."""
-        return Lanes(self.builder, self.builder.sitofp(self.value, with_element(self.type, lane)))
+        return SimdExpr(self.builder, self.builder.sitofp(self.value, with_element(self.type, lane)))
 
-    def widened(self) -> Lanes:
+    def widened(self) -> SimdExpr:
         wide = with_element(self.type, ir.DoubleType())
-        return Lanes(self.builder, self.builder.fpext(self.value, wide))
+        return SimdExpr(self.builder, self.builder.fpext(self.value, wide))
 
-    def narrowed(self) -> Lanes:
+    def narrowed(self) -> SimdExpr:
         narrow = with_element(self.type, ir.FloatType())
-        return Lanes(self.builder, self.builder.fptrunc(self.value, narrow))
+        return SimdExpr(self.builder, self.builder.fptrunc(self.value, narrow))
 
-    def magnitude(self) -> Lanes:
-        return Lanes(self.builder, intrinsic(self.builder, "fabs", self.type, self.value))
+    def magnitude(self) -> SimdExpr:
+        return SimdExpr(self.builder, intrinsic(self.builder, "fabs", self.type, self.value))
 
-    def square_root(self) -> Lanes:
-        return Lanes(self.builder, intrinsic(self.builder, "sqrt", self.type, self.value))
+    def square_root(self) -> SimdExpr:
+        return SimdExpr(self.builder, intrinsic(self.builder, "sqrt", self.type, self.value))
 
-    def truncated(self) -> Lanes:
+    def truncated(self) -> SimdExpr:
         """Rounded towards zero, still a float."""
-        return Lanes(self.builder, intrinsic(self.builder, "trunc", self.type, self.value))
+        return SimdExpr(self.builder, intrinsic(self.builder, "trunc", self.type, self.value))
 
-    def with_sign_of(self, other: Lanes) -> Lanes:
+    def with_sign_of(self, other: SimdExpr) -> SimdExpr:
         """This magnitude (its own sign bit clear) with the sign bit of `other`."""
         width = element(other.bits().type).width
         return (self.bits() | (other.bits() & (-1 << (width - 1)))).floats()
 
 
-def fma(a: Lanes, b: Lanes | Number, c: Lanes | Number) -> Lanes:
+def fma(a: SimdExpr, b: SimdExpr | Number, c: SimdExpr | Number) -> SimdExpr:
     """a*b + c, rounded once."""
     values = (a.value, a._coerce(b), a._coerce(c))
-    return Lanes(a.builder, intrinsic(a.builder, "fma", a.type, *values))
+    return SimdExpr(a.builder, intrinsic(a.builder, "fma", a.type, *values))
 
 
-def horner(x: Lanes, coefficients: Sequence[float]) -> Lanes:
+def horner(x: SimdExpr, coefficients: Sequence[float]) -> SimdExpr:
     """The sum of coefficients[i] * x**i, highest power first, one fma for each step."""
-    total: Lanes | float = coefficients[-1]
+    total: SimdExpr | float = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         total = fma(x, total, coefficient)
-    assert isinstance(total, Lanes)
+    assert isinstance(total, SimdExpr)
     return total

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes, horner, intrinsic
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, horner, intrinsic
 from weft.engine.devices.cpu.elementary.logarithm import log
 from weft.engine.devices.cpu.elementary.trigonometric import sin
 
@@ -46,7 +46,7 @@ def _joined() -> tuple[tuple[float, ...], tuple[float, ...]]:
 _ABOVE, _BELOW = _joined()
 
 
-def _log_gamma(x: Lanes) -> Lanes:
+def _log_gamma(x: SimdExpr) -> SimdExpr:
     """log gamma(x) for x >= 0.5."""
     bounded = x.at_most(_MOST)
     total = horner(bounded, _ABOVE) / horner(bounded, _BELOW)
@@ -54,11 +54,11 @@ def _log_gamma(x: Lanes) -> Lanes:
     return (x - 0.5) * turned + (log(total) + (_HALF_LOG_TWO_PI - 7.0))
 
 
-def lgamma(x: Lanes) -> Lanes:
+def lgamma(x: SimdExpr) -> SimdExpr:
     """log |gamma(x)|, by reflection below 0.5."""
     left = x < 0.5
     value = _log_gamma(left.where(1.0 - x, x))
-    part = x - Lanes(x.builder, intrinsic(x.builder, "roundeven", x.type, x.value))  # exact
+    part = x - SimdExpr(x.builder, intrinsic(x.builder, "roundeven", x.type, x.value))  # exact
     sine = sin(part * math.pi).magnitude()
     value = left.where(math.log(math.pi) - log(sine) - value, value)
     size = x.magnitude()

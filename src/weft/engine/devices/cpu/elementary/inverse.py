@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from weft.engine.devices.cpu.elementary import coefficients as table
 from weft.engine.devices.cpu.elementary.double_double import fast_sum
-from weft.engine.devices.cpu.elementary.expressions import Lanes, fma, horner
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma, horner
 
 PI = (float.fromhex("0x1.921fb54442d18p+1"), float.fromhex("0x1.1a62633145c07p-53"))
 HALF_PI = (PI[0] / 2, PI[1] / 2)
 
 
-def arctangent_of_ratio(smaller: Lanes, larger: Lanes) -> Lanes:
+def arctangent_of_ratio(smaller: SimdExpr, larger: SimdExpr) -> SimdExpr:
     """atan(smaller/larger) for 0 <= smaller <= larger."""
     t = smaller / larger
     z = t * t
     return fma(t * z, horner(z, table.ATAN_64), t)
 
 
-def atan(x: Lanes) -> Lanes:
+def atan(x: SimdExpr) -> SimdExpr:
     size = x.magnitude()
     inverted = size > 1.0
     one = x.like(1.0)
@@ -26,7 +26,7 @@ def atan(x: Lanes) -> Lanes:
     return inverted.where(folded, angle).with_sign_of(x)
 
 
-def atan2(y: Lanes, x: Lanes) -> Lanes:
+def atan2(y: SimdExpr, x: SimdExpr) -> SimdExpr:
     """The angle of (x, y); signed zeros and infinities as IEEE 754 has them."""
     up, across = y.magnitude(), x.magnitude()
     inverted = up > across
@@ -42,12 +42,12 @@ def atan2(y: Lanes, x: Lanes) -> Lanes:
     return (y.is_nan() | x.is_nan()).where(x + y, angle.with_sign_of(y))
 
 
-def arcsine_series(x: Lanes, z: Lanes) -> Lanes:
+def arcsine_series(x: SimdExpr, z: SimdExpr) -> SimdExpr:
     """asin(x) - x for z = x*x <= 1/4."""
     return x * z * horner(z, table.ASIN_64)
 
 
-def asin(x: Lanes) -> Lanes:
+def asin(x: SimdExpr) -> SimdExpr:
     """pi/2 - 2*asin(sqrt((1 - |x|)/2)) beyond 1/2."""
     size = x.magnitude()
     far = size > 0.5
@@ -59,7 +59,7 @@ def asin(x: Lanes) -> Lanes:
     return far.where(folded, root + tail).with_sign_of(x)
 
 
-def acos(x: Lanes) -> Lanes:
+def acos(x: SimdExpr) -> SimdExpr:
     size = x.magnitude()
     far = size > 0.5
     z = far.where(fma(size, -0.5, 0.5), size * size)

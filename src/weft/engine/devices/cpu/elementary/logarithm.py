@@ -16,7 +16,7 @@ from weft.engine.devices.cpu.elementary.double_double import (
     two_sum,
 )
 from weft.engine.devices.cpu.elementary.exponential import width_of
-from weft.engine.devices.cpu.elementary.expressions import Lanes, element, fma, horner
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, element, fma, horner
 
 SQRT_HALF_BITS = {True: 0x3F3504F3, False: 0x3FE6A09E667F3BCD}
 INF, NAN = float("inf"), float("nan")
@@ -26,7 +26,7 @@ LOG10_2 = (float.fromhex("0x1.34413509f7800p-2"), float.fromhex("0x1.fef311f12b3
 HUGE = 2.0**28  # from here on x*x + 1 is x*x
 
 
-def split(x: Lanes, normal: bool = False) -> tuple[Lanes, Lanes]:
+def split(x: SimdExpr, normal: bool = False) -> tuple[SimdExpr, SimdExpr]:
     """(k, f), k an integer and f a float, of a positive x; anything for other x.
 
     Subnormal numbers are right unless the caller says that there are none.
@@ -43,18 +43,18 @@ def split(x: Lanes, normal: bool = False) -> tuple[Lanes, Lanes]:
     return k, fraction.floats() - 1.0
 
 
-def with_special(x: Lanes, result: Lanes) -> Lanes:
+def with_special(x: SimdExpr, result: SimdExpr) -> SimdExpr:
     """`result` for positive finite x; -inf at 0, nan below, x itself for inf and nan."""
     result = (x < INF).where(result, x)
     return (x > 0.0).where(result, x.equals(0.0).where(x.like(-INF), NAN))
 
 
-def log(x: Lanes) -> Lanes:
+def log(x: SimdExpr) -> SimdExpr:
     whole, f = split(x)
     return with_special(x, combine(whole.to_float(element(x.type)), f))
 
 
-def combine(k: Lanes, f: Lanes) -> Lanes:
+def combine(k: SimdExpr, f: SimdExpr) -> SimdExpr:
     """k*log(2) + log(1 + f)."""
     high, low = width_of(f).ln2
     if f.single:
@@ -65,14 +65,14 @@ def combine(k: Lanes, f: Lanes) -> Lanes:
     return fma(k, high, small)
 
 
-def fraction_tail(f: Lanes, half_square: Lanes) -> Lanes:
+def fraction_tail(f: SimdExpr, half_square: SimdExpr) -> SimdExpr:
     """log(1 + f) - f + f*f/2 in float64."""
     s = f / (f + 2.0)
     z = s * s
     return s * fma(z, horner(z, table.LOG_64), half_square)
 
 
-def log_of_pair(x: Pair, doublings: Lanes | None = None) -> Lanes:
+def log_of_pair(x: Pair, doublings: SimdExpr | None = None) -> SimdExpr:
     """log(2**doublings * (high + low)) for normal positive high."""
     width = width_of(x[0])
     whole, f = split(x[0], normal=True)
@@ -84,7 +84,7 @@ def log_of_pair(x: Pair, doublings: Lanes | None = None) -> Lanes:
     return combine(k if doublings is None else k + doublings, f)
 
 
-def log_in_base(x: Lanes, per_base: tuple[float, float], two: tuple[float, float]) -> Lanes:
+def log_in_base(x: SimdExpr, per_base: tuple[float, float], two: tuple[float, float]) -> SimdExpr:
     """log(x) * per_base in float64, both factors as pairs; `two` is the logarithm of 2."""
     whole, f = split(x)
     k = whole.to_float(element(x.type))
@@ -99,15 +99,15 @@ def log_in_base(x: Lanes, per_base: tuple[float, float], two: tuple[float, float
     return with_special(x, total + (rest + error))
 
 
-def log2(x: Lanes) -> Lanes:
+def log2(x: SimdExpr) -> SimdExpr:
     return log_in_base(x, PER_LN2, (1.0, 0.0))
 
 
-def log10(x: Lanes) -> Lanes:
+def log10(x: SimdExpr) -> SimdExpr:
     return log_in_base(x, PER_LN10, LOG10_2)
 
 
-def log1p(x: Lanes) -> Lanes:
+def log1p(x: SimdExpr) -> SimdExpr:
     """log of the pair 1 + x."""
     total, low = two_sum(x, 1.0)
     low = (total < INF).where(low, 0.0)
@@ -115,7 +115,7 @@ def log1p(x: Lanes) -> Lanes:
     return (x.magnitude() < 2.0 ** -(width_of(x).mantissa + 2)).where(x, result)
 
 
-def asinh(x: Lanes) -> Lanes:
+def asinh(x: SimdExpr) -> SimdExpr:
     """log(|x| + sqrt(x*x + 1)), the sum as a pair."""
     size = x.magnitude()
     square, error = two_product(size, size)
@@ -124,14 +124,14 @@ def asinh(x: Lanes) -> Lanes:
     return (size < 2.0**-28).where(size, result).with_sign_of(x)
 
 
-def acosh(x: Lanes) -> Lanes:
+def acosh(x: SimdExpr) -> SimdExpr:
     square, error = two_product(x, x)
     total, rest = two_sum(square, -1.0)
     result = log_with_root(x, fast_sum(total, rest + error))
     return (x >= 1.0).where(result, NAN)
 
 
-def log_with_root(x: Lanes, radicand: Pair) -> Lanes:
+def log_with_root(x: SimdExpr, radicand: Pair) -> SimdExpr:
     """log(x + sqrt(radicand)), or log(2x) for huge x."""
     root, rest = square_root(radicand)
     total, error = two_sum(x, root)
@@ -141,7 +141,7 @@ def log_with_root(x: Lanes, radicand: Pair) -> Lanes:
     return (x < INF).where(result, x)
 
 
-def atanh(x: Lanes) -> Lanes:
+def atanh(x: SimdExpr) -> SimdExpr:
     """log((1 + |x|)/(1 - |x|)) / 2, the quotient as a pair."""
     size = x.magnitude()
     ratio = quotient(two_sum(size, 1.0), two_sum(-size, 1.0))

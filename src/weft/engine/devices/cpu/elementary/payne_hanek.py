@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes, fma, intrinsic, with_element
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma, intrinsic, with_element
 
 # 64 zero bits, then 2/pi.
 TWO_PER_PI_BITS = (
@@ -34,7 +34,7 @@ def bit_table(module: ir.Module) -> ir.GlobalVariable:
     return module.globals[name]
 
 
-def window(builder: ir.IRBuilder, position: Lanes) -> list[Lanes]:
+def window(builder: ir.IRBuilder, position: SimdExpr) -> list[SimdExpr]:
     """Three words of the table from bit `position` on."""
     table = bit_table(builder.module)
     first = position >> 6
@@ -44,20 +44,20 @@ def window(builder: ir.IRBuilder, position: Lanes) -> list[Lanes]:
     ]
     shift = (position & 63).value
     return [
-        Lanes(builder, intrinsic(builder, "fshl", WORD, words[i], words[i + 1], shift))
+        SimdExpr(builder, intrinsic(builder, "fshl", WORD, words[i], words[i + 1], shift))
         for i in range(3)
     ]
 
 
-def wide(word: Lanes) -> Lanes:
-    return Lanes(word.builder, word.builder.zext(word.value, WIDE))
+def wide(word: SimdExpr) -> SimdExpr:
+    return SimdExpr(word.builder, word.builder.zext(word.value, WIDE))
 
 
-def low_word(pair: Lanes) -> Lanes:
-    return Lanes(pair.builder, pair.builder.trunc(pair.value, WORD))
+def low_word(pair: SimdExpr) -> SimdExpr:
+    return SimdExpr(pair.builder, pair.builder.trunc(pair.value, WORD))
 
 
-def product(mantissa: Lanes, words: list[Lanes]) -> tuple[Lanes, Lanes, Lanes]:
+def product(mantissa: SimdExpr, words: list[SimdExpr]) -> tuple[SimdExpr, SimdExpr, SimdExpr]:
     """mantissa * (192-bit number) modulo 2**192, highest word first."""
     factor = wide(mantissa)
     lowest = factor * wide(words[2])
@@ -66,28 +66,28 @@ def product(mantissa: Lanes, words: list[Lanes]) -> tuple[Lanes, Lanes, Lanes]:
     return highest, low_word(middle), low_word(lowest)
 
 
-def exact_double(bits: Lanes, exponent: Lanes) -> Lanes:
+def exact_double(bits: SimdExpr, exponent: SimdExpr) -> SimdExpr:
     """An integer below 2**53 times 2**exponent, a normal number or 0."""
-    value = Lanes(bits.builder, bits.builder.uitofp(bits.value, REAL))
+    value = SimdExpr(bits.builder, bits.builder.uitofp(bits.value, REAL))
     return value * ((exponent + 1023) << 52).floats()
 
 
-def signed_fraction(words: tuple[Lanes, Lanes, Lanes]) -> tuple[Lanes, Lanes, Lanes]:
+def signed_fraction(words: tuple[SimdExpr, SimdExpr, SimdExpr]) -> tuple[SimdExpr, SimdExpr, SimdExpr]:
     """(sign mask, high, low) with |fraction of a quarter turn| = high + low, at most 1/2."""
     top, middle, lowest = words
     builder = top.builder
     shifted = [
-        Lanes(builder, intrinsic(builder, "fshl", WORD, a.value, b.value, WORD(2)))
+        SimdExpr(builder, intrinsic(builder, "fshl", WORD, a.value, b.value, WORD(2)))
         for a, b in ((top, middle), (middle, lowest))
     ]
     sign = shifted[0].shift_signed(63)
     # Complement for negation: off by one unit of 2**-190.
     upper = (wide(shifted[0] ^ sign) << 64) | wide(shifted[1] ^ sign)
     zeros = intrinsic(builder, "ctlz", WIDE, upper.value, ir.IntType(1)(0))
-    count = wide(low_word(Lanes(builder, zeros)) & 127)
+    count = wide(low_word(SimdExpr(builder, zeros)) & 127)
     rest = wide((lowest << 2) ^ sign)
-    spill = Lanes(builder, builder.shl(rest.value, count.value)) >> 64
-    normal = Lanes(builder, builder.shl(upper.value, count.value)) | spill
+    spill = SimdExpr(builder, builder.shl(rest.value, count.value)) >> 64
+    normal = SimdExpr(builder, builder.shl(upper.value, count.value)) | spill
     exponent = -low_word(count)
     high = exact_double(low_word(normal >> 75), exponent - 53)
     low = exact_double(low_word(normal >> 22) & ((1 << 53) - 1), exponent - 106)
@@ -96,7 +96,7 @@ def signed_fraction(words: tuple[Lanes, Lanes, Lanes]) -> tuple[Lanes, Lanes, La
 
 def build(function: ir.Function) -> None:
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    bits = Lanes(builder, function.args[0]).bits()
+    bits = SimdExpr(builder, function.args[0]).bits()
     mantissa = (bits & ((1 << 52) - 1)) | (1 << 52)
     exponent = ((bits >> 52) & 2047) - 1075
     # Lanes that are not huge, or not finite, come along; keep them inside the table.
@@ -130,14 +130,14 @@ def reduction(module: ir.Module) -> ir.Function:
     return module.globals[name]
 
 
-def reduce_lanes(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+def reduce_lanes(x: SimdExpr) -> tuple[SimdExpr, SimdExpr, SimdExpr]:
     """(quadrant, high, low) of every lane."""
     builder = x.builder
     function = reduction(builder.module)
     if not isinstance(x.type, ir.VectorType):
         answer = builder.call(function, [x.value])
         parts = [builder.extract_value(answer, i) for i in range(3)]
-        return Lanes(builder, parts[0]), Lanes(builder, parts[1]), Lanes(builder, parts[2])
+        return SimdExpr(builder, parts[0]), SimdExpr(builder, parts[1]), SimdExpr(builder, parts[2])
     whole = with_element(x.type, WORD)
     results = [ir.Constant(kind, ir.Undefined) for kind in (whole, x.type, x.type)]
     for lane in range(x.type.count):
@@ -146,4 +146,4 @@ def reduce_lanes(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
         for i in range(3):
             part = builder.extract_value(answer, i)
             results[i] = builder.insert_element(results[i], part, where)
-    return Lanes(builder, results[0]), Lanes(builder, results[1]), Lanes(builder, results[2])
+    return SimdExpr(builder, results[0]), SimdExpr(builder, results[1]), SimdExpr(builder, results[2])

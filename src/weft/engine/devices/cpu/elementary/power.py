@@ -5,14 +5,14 @@ from __future__ import annotations
 from weft.engine.devices.cpu.elementary import coefficients as table
 from weft.engine.devices.cpu.elementary.double_double import Pair, fast_sum, two_product
 from weft.engine.devices.cpu.elementary.exponential import DOUBLE, reduce, scale
-from weft.engine.devices.cpu.elementary.expressions import Lanes, element, fma, horner
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, element, fma, horner
 from weft.engine.devices.cpu.elementary.logarithm import INF, NAN, log, split
 
 THIRD = (float.fromhex("0x1.5555555555555p-2"), float.fromhex("0x1.5555555555555p-56"))
 LN2 = (float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45"))
 
 
-def log_pair(x: Lanes) -> Pair:
+def log_pair(x: SimdExpr) -> Pair:
     """log(x) of a positive finite x with a relative error near 2**-64.
 
     With s = f/(2 + f) and z = s*s, log(1 + f) = 2s (1 + z/3 + z*z*q(z)).
@@ -36,7 +36,7 @@ def log_pair(x: Lanes) -> Pair:
     return total, fma(k, LN2[1], low + carry)
 
 
-def power_64(size: Lanes, y: Lanes) -> Lanes:
+def power_64(size: SimdExpr, y: SimdExpr) -> SimdExpr:
     """size**y for size > 0, also 0 and inf for y other than 0."""
     high, low = log_pair(size)
     usual = (size > 0.0) & (size < INF)
@@ -51,14 +51,14 @@ def power_64(size: Lanes, y: Lanes) -> Lanes:
     return scale(horner(r + error, DOUBLE.exp), shifted)
 
 
-def power_32(size: Lanes, y: Lanes) -> Lanes:
+def power_32(size: SimdExpr, y: SimdExpr) -> SimdExpr:
     """The same with one float64 logarithm, exact enough for float32."""
     product = (log(size) * y).at_most(DOUBLE.exp_range[1]).at_least(DOUBLE.exp_range[0])
     shifted, r = reduce(product, 2 * DOUBLE.bias)
     return scale(horner(r, DOUBLE.exp), shifted)
 
 
-def with_special(x: Lanes, y: Lanes, size: Lanes, result: Lanes) -> Lanes:
+def with_special(x: SimdExpr, y: SimdExpr, size: SimdExpr, result: SimdExpr) -> SimdExpr:
     """Signs and special values, given result = |x|**y."""
     integral = y.truncated().equals(y)
     halved = y * 0.5
@@ -70,12 +70,12 @@ def with_special(x: Lanes, y: Lanes, size: Lanes, result: Lanes) -> Lanes:
     return one.where(x.like(1.0), flipped)
 
 
-def pow_64(x: Lanes, y: Lanes) -> Lanes:
+def pow_64(x: SimdExpr, y: SimdExpr) -> SimdExpr:
     size = x.magnitude()
     return with_special(x, y, size, power_64(size, y))
 
 
-def pow_32(x: Lanes, y: Lanes) -> Lanes:
+def pow_32(x: SimdExpr, y: SimdExpr) -> SimdExpr:
     """On float32 values widened to float64."""
     size = x.magnitude()
     return with_special(x, y, size, power_32(size, y))

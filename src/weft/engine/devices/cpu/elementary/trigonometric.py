@@ -20,7 +20,7 @@ from weft.engine.devices.cpu.elementary.double_double import (
     two_product,
     two_sum,
 )
-from weft.engine.devices.cpu.elementary.expressions import Lanes, fma, horner, suffix
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma, horner, suffix
 from weft.engine.devices.cpu.elementary.payne_hanek import reduce_lanes
 
 SHIFTER = 1.5 * 2.0**52
@@ -39,12 +39,12 @@ MODERATE_32 = 2.0**28
 class Angle:
     """x = quadrant*pi/2 + high + low, quadrant an integer modulo 4."""
 
-    quadrant: Lanes
-    high: Lanes
-    low: Lanes
+    quadrant: SimdExpr
+    high: SimdExpr
+    low: SimdExpr
 
 
-def reduce_64(x: Lanes) -> Angle:
+def reduce_64(x: SimdExpr) -> Angle:
     shifted = fma(x, TWO_PER_PI, SHIFTER)
     k = shifted - SHIFTER
     first = fma(k, -HALF_PI[0], x)
@@ -54,7 +54,7 @@ def reduce_64(x: Lanes) -> Angle:
     return Angle(shifted.bits(), high, low)
 
 
-def reduce_32(x: Lanes) -> Angle:
+def reduce_32(x: SimdExpr) -> Angle:
     """For float32 values widened: `low` is not needed and 0."""
     shifted = fma(x, TWO_PER_PI, SHIFTER)
     k = shifted - SHIFTER
@@ -76,7 +76,7 @@ def cosine_64(angle: Angle) -> Pair:
     return top, fma(z * z, horner(z, table.COS_64), rest)
 
 
-def ratio_64(a: Pair, b: Pair) -> Lanes:
+def ratio_64(a: Pair, b: Pair) -> SimdExpr:
     high, low = quotient(fast_sum(*a), fast_sum(*b))
     return high + low
 
@@ -91,7 +91,7 @@ def cosine_32(angle: Angle) -> Pair:
     return z.like(1.0), z * horner(z, (-0.5, *table.COS_32))
 
 
-def ratio_32(a: Pair, b: Pair) -> Lanes:
+def ratio_32(a: Pair, b: Pair) -> SimdExpr:
     return (a[0] + a[1]) / (b[0] + b[1])
 
 
@@ -100,35 +100,35 @@ class Kind:
     """How one precision reduces and evaluates."""
 
     moderate: float
-    reduce: Callable[[Lanes], Angle]
+    reduce: Callable[[SimdExpr], Angle]
     sine: Callable[[Angle], Pair]
     cosine: Callable[[Angle], Pair]
-    ratio: Callable[[Pair, Pair], Lanes]
+    ratio: Callable[[Pair, Pair], SimdExpr]
 
 
 KIND_64 = Kind(MODERATE_64, reduce_64, sine_64, cosine_64, ratio_64)
 KIND_32 = Kind(MODERATE_32, reduce_32, sine_32, cosine_32, ratio_32)
 
 
-def choose(mask: Lanes, yes: Pair, no: Pair) -> Pair:
+def choose(mask: SimdExpr, yes: Pair, no: Pair) -> Pair:
     return mask.where(yes[0], no[0]), mask.where(yes[1], no[1])
 
 
-def turned(quadrant: Lanes, even: Pair, odd: Pair) -> Lanes:
+def turned(quadrant: SimdExpr, even: Pair, odd: Pair) -> SimdExpr:
     """even, odd, -even, -odd in quadrants 0 to 3."""
     high, low = choose((quadrant & 1).equals(0), even, odd)
     return ((high + low).bits() ^ ((quadrant & 2) << 62)).floats()
 
 
-def sin_of(kind: Kind, angle: Angle) -> Lanes:
+def sin_of(kind: Kind, angle: Angle) -> SimdExpr:
     return turned(angle.quadrant, kind.sine(angle), kind.cosine(angle))
 
 
-def cos_of(kind: Kind, angle: Angle) -> Lanes:
+def cos_of(kind: Kind, angle: Angle) -> SimdExpr:
     return turned(angle.quadrant + 1, kind.sine(angle), kind.cosine(angle))
 
 
-def tan_of(kind: Kind, angle: Angle) -> Lanes:
+def tan_of(kind: Kind, angle: Angle) -> SimdExpr:
     """sine/cosine, or -cosine/sine in odd quadrants."""
     sine, cosine = kind.sine(angle), kind.cosine(angle)
     even = (angle.quadrant & 1).equals(0)
@@ -139,7 +139,7 @@ def tan_of(kind: Kind, angle: Angle) -> Lanes:
 RESULTS = {"sin": sin_of, "cos": cos_of, "tan": tan_of}
 
 
-def any_lane(builder: ir.IRBuilder, mask: Lanes) -> ir.Value:
+def any_lane(builder: ir.IRBuilder, mask: SimdExpr) -> ir.Value:
     if not isinstance(mask.type, ir.VectorType):
         return mask.value
     packed = ir.IntType(mask.type.count)
@@ -150,7 +150,7 @@ def build(function: ir.Function, name: str, single: bool) -> None:
     """The body: moderate lanes inline, a second block for huge ones."""
     builder = ir.IRBuilder(function.append_basic_block("moderate"))
     kind = KIND_32 if single else KIND_64
-    given = Lanes(builder, function.args[0])
+    given = SimdExpr(builder, function.args[0])
     x = given.widened() if single else given
     size = x.magnitude()
     angle = kind.reduce(x)
@@ -159,7 +159,7 @@ def build(function: ir.Function, name: str, single: bool) -> None:
     far, ready = function.append_basic_block("huge"), function.append_basic_block("evaluate")
     builder.cbranch(any_lane(builder, huge), far, ready)
     builder.position_at_end(far)
-    parts = reduce_lanes(Lanes(builder, x.value))
+    parts = reduce_lanes(SimdExpr(builder, x.value))
     usual = (angle.quadrant, angle.high, angle.low)
     replaced = [huge.where(new, old) for new, old in zip(parts, usual, strict=True)]
     end = builder.block
@@ -170,7 +170,7 @@ def build(function: ir.Function, name: str, single: bool) -> None:
         phi = builder.phi(old.type)
         phi.add_incoming(old.value, start)
         phi.add_incoming(new.value, end)
-        merged.append(Lanes(builder, phi))
+        merged.append(SimdExpr(builder, phi))
     result = RESULTS[name](kind, Angle(*merged))
     if name != "cos":
         result = (size < 2.0**-27).where(x, result)
@@ -178,7 +178,7 @@ def build(function: ir.Function, name: str, single: bool) -> None:
     builder.ret((result.narrowed() if single else result).value)
 
 
-def call(name: str, x: Lanes) -> Lanes:
+def call(name: str, x: SimdExpr) -> SimdExpr:
     """A call of the module's own `name`, which is built on its first use."""
     full = f"weft.{name}.{suffix(x.type)}"
     function = x.builder.module.globals.get(full)
@@ -187,16 +187,16 @@ def call(name: str, x: Lanes) -> Lanes:
         function.linkage = "internal"
         function.attributes.add("nounwind")
         build(function, name, x.single)
-    return Lanes(x.builder, x.builder.call(function, [x.value]))
+    return SimdExpr(x.builder, x.builder.call(function, [x.value]))
 
 
-def sin(x: Lanes) -> Lanes:
+def sin(x: SimdExpr) -> SimdExpr:
     return call("sin", x)
 
 
-def cos(x: Lanes) -> Lanes:
+def cos(x: SimdExpr) -> SimdExpr:
     return call("cos", x)
 
 
-def tan(x: Lanes) -> Lanes:
+def tan(x: SimdExpr) -> SimdExpr:
     return call("tan", x)

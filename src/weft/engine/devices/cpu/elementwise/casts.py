@@ -21,14 +21,14 @@ from weft.engine.devices.cpu.llvm.simd_value import (
     I16,
     REAL,
     UNSIGNED,
-    Lanes,
+    SimdValue,
 )
 
 if TYPE_CHECKING:
     from weft.engine.devices.cpu.elementwise.emitter import Emitter
 
 
-def cast(e: Emitter, v: Lanes, dtype: str) -> Lanes:
+def cast(e: Emitter, v: SimdValue, dtype: str) -> SimdValue:
     """`v` as `dtype`."""
     if v.dtype == dtype:
         return v
@@ -36,28 +36,28 @@ def cast(e: Emitter, v: Lanes, dtype: str) -> Lanes:
         return e.truth(v)
     if dtype in COMPLEX:
         real = REAL[dtype]
-        return Lanes(dtype, cast(e, e.real(v), real).value, _imaginary(e, v, real))
+        return SimdValue(dtype, cast(e, e.real(v), real).value, _imaginary(e, v, real))
     if v.dtype in COMPLEX:
         return cast(e, e.real(v), dtype)
     if dtype in FLOATS:
-        return Lanes(dtype, _to_float(e, v, dtype))
-    return Lanes(dtype, _to_integer(e, v, dtype))
+        return SimdValue(dtype, _to_float(e, v, dtype))
+    return SimdValue(dtype, _to_integer(e, v, dtype))
 
 
-def reinterpret(e: Emitter, v: Lanes, dtype: str) -> Lanes:
+def reinterpret(e: Emitter, v: SimdValue, dtype: str) -> SimdValue:
     """The bits of `v`, a float, as the integer type of its size, or of an integer as a float."""
     if v.dtype in HALVES:
-        return Lanes(dtype, to_bits(e, v.dtype, v.value))
+        return SimdValue(dtype, to_bits(e, v.dtype, v.value))
     if dtype in HALVES:
-        return Lanes(dtype, from_bits(e, dtype, v.value))
-    return Lanes(dtype, e.builder.bitcast(v.value, e.vector(ELEMENTS[dtype])))
+        return SimdValue(dtype, from_bits(e, dtype, v.value))
+    return SimdValue(dtype, e.builder.bitcast(v.value, e.vector(ELEMENTS[dtype])))
 
 
-def _imaginary(e: Emitter, v: Lanes, real: str) -> Value:
+def _imaginary(e: Emitter, v: SimdValue, real: str) -> Value:
     return cast(e, e.imag(v), real).value if v.dtype in COMPLEX else e.constant(0, real).value
 
 
-def _to_float(e: Emitter, v: Lanes, dtype: str) -> Value:
+def _to_float(e: Emitter, v: SimdValue, dtype: str) -> Value:
     target = e.vector(ELEMENTS[dtype])
     if v.dtype not in FLOATS:
         signed = v.dtype not in ("bool", *UNSIGNED)
@@ -72,7 +72,7 @@ def _to_float(e: Emitter, v: Lanes, dtype: str) -> Value:
     return round_half(e, dtype, value) if dtype in HALVES else value
 
 
-def _to_integer(e: Emitter, v: Lanes, dtype: str) -> Value:
+def _to_integer(e: Emitter, v: SimdValue, dtype: str) -> Value:
     element = ELEMENTS[dtype]
     target = e.vector(element)
     if v.dtype in FLOATS:
@@ -86,13 +86,13 @@ def _to_integer(e: Emitter, v: Lanes, dtype: str) -> Value:
     return extend(v.value, target)
 
 
-def _saturated(e: Emitter, v: Lanes, dtype: str) -> Value:
+def _saturated(e: Emitter, v: SimdValue, dtype: str) -> Value:
     """Truncated to an integer inside its range, nan to 0: no lane is out of the hardware's range.
 
     Where the largest integer is no float, values beyond the float below it are replaced after.
     """
     b, element = e.builder, ELEMENTS[dtype]
-    number = Lanes("float64" if v.value.type.element == DOUBLE else "float32", v.value)
+    number = SimdValue("float64" if v.value.type.element == DOUBLE else "float32", v.value)
     precision = 53 if number.dtype == "float64" else 24
     unsigned = dtype in UNSIGNED
     bits = element.width - (not unsigned)
@@ -118,7 +118,7 @@ def _round_to_odd(e: Emitter, value: Value) -> Value:
     back = b.fpext(narrow, value.type)
     bits = b.bitcast(narrow, e.vector(I32))
     away = b.fcmp_ordered(
-        ">", e.abs(Lanes("float64", back)).value, e.abs(Lanes("float64", value)).value
+        ">", e.abs(SimdValue("float64", back)).value, e.abs(SimdValue("float64", value)).value
     )
     bits = b.sub(bits, b.zext(away, bits.type))
     inexact = b.fcmp_ordered("!=", back, value)

@@ -10,37 +10,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from weft.engine.devices.cpu.llvm.simd_value import REAL, Lanes
+from weft.engine.devices.cpu.llvm.simd_value import REAL, SimdValue
 
 if TYPE_CHECKING:
     from weft.engine.devices.cpu.elementwise.emitter import Emitter
 
 
-def parts(v: Lanes) -> tuple[Lanes, Lanes]:
+def parts(v: SimdValue) -> tuple[SimdValue, SimdValue]:
     real, imag = v.parts
-    return Lanes(REAL[v.dtype], real), Lanes(REAL[v.dtype], imag)
+    return SimdValue(REAL[v.dtype], real), SimdValue(REAL[v.dtype], imag)
 
 
-def add(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def add(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a + b."""
     pairs = zip(parts(a), parts(b), strict=True)
     return e.complex(*(e.add(x, y) for x, y in pairs))
 
 
-def sub(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def sub(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a - b."""
     pairs = zip(parts(a), parts(b), strict=True)
     return e.complex(*(e.sub(x, y) for x, y in pairs))
 
 
-def mul(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def mul(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a * b."""
     (ar, ai), (br, bi) = parts(a), parts(b)
     real = e.sub(e.mul(ar, br), e.mul(ai, bi))
     return e.complex(real, e.add(e.mul(ar, bi), e.mul(ai, br)))
 
 
-def div(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def div(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a / b, by Smith's method; with b zero, each part of a divided by |b|."""
     (ar, ai), (br, bi) = parts(a), parts(b)
     swap = e.lt(e.abs(br), e.abs(bi))
@@ -56,13 +56,13 @@ def div(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     return e.complex(real, e.div(e.select(swap, e.neg(imag), imag), scale))
 
 
-def eq(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def eq(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a == b."""
     (ar, ai), (br, bi) = parts(a), parts(b)
     return e.logical_and(e.eq(ar, br), e.eq(ai, bi))
 
 
-def magnitude(e: Emitter, v: Lanes) -> Lanes:
+def magnitude(e: Emitter, v: SimdValue) -> SimdValue:
     """|v|: in float64 for complex64, else scaled by the larger part."""
     real, imag = parts(v)
     infinite = e.logical_or(e.isinf(real), e.isinf(imag))
@@ -74,7 +74,7 @@ def magnitude(e: Emitter, v: Lanes) -> Lanes:
     return e.select(infinite, e.constant(float("inf"), real.dtype), result)
 
 
-def _scaled_magnitude(e: Emitter, x: Lanes, y: Lanes) -> Lanes:
+def _scaled_magnitude(e: Emitter, x: SimdValue, y: SimdValue) -> SimdValue:
     huge, tiny = e.constant(2.0**500, x.dtype), e.constant(2.0**-500, x.dtype)
     one, larger = e.constant(1, x.dtype), e.maximum(x, y)
     up, down = e.constant(2.0**600, x.dtype), e.constant(2.0**-600, x.dtype)
@@ -84,7 +84,7 @@ def _scaled_magnitude(e: Emitter, x: Lanes, y: Lanes) -> Lanes:
     return e.mul(e.sqrt(e.fma(x, x, e.mul(y, y))), inverse)
 
 
-def sqrt(e: Emitter, v: Lanes) -> Lanes:
+def sqrt(e: Emitter, v: SimdValue) -> SimdValue:
     """The square root with a real part >= 0."""
     real, imag = parts(v)
     half, zero = e.constant(0.5, real.dtype), e.constant(0, real.dtype)
@@ -98,12 +98,12 @@ def sqrt(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(main, copysign(e, other, imag))
 
 
-def copysign(e: Emitter, size: Lanes, sign: Lanes) -> Lanes:
+def copysign(e: Emitter, size: SimdValue, sign: SimdValue) -> SimdValue:
     """The size of the one number with the sign of the other."""
-    return Lanes(size.dtype, e.intrinsic("copysign", size.value, sign.value))
+    return SimdValue(size.dtype, e.intrinsic("copysign", size.value, sign.value))
 
 
-def sign(e: Emitter, v: Lanes) -> Lanes:
+def sign(e: Emitter, v: SimdValue) -> SimdValue:
     """v / |v|, and 0 for 0."""
     size = magnitude(e, v)
     nothing, one = e.eq(size, e.constant(0, size.dtype)), e.constant(1, size.dtype)
@@ -111,7 +111,7 @@ def sign(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(*(e.div(part, safe) for part in parts(v)))
 
 
-def exp(e: Emitter, v: Lanes) -> Lanes:
+def exp(e: Emitter, v: SimdValue) -> SimdValue:
     """exp(re) * (cos(im) + i sin(im)); of an infinite re the size, whatever im is."""
     real, imag = parts(v)
     size, zero = e.elementary("exp", real), e.constant(0, real.dtype)
@@ -123,7 +123,7 @@ def exp(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(e.select(lost, size, cosine), sine)
 
 
-def log(e: Emitter, v: Lanes) -> Lanes:
+def log(e: Emitter, v: SimdValue) -> SimdValue:
     """log|v| + i angle(v); near the unit circle the size by the real log1p of |v|^2 - 1."""
     real, imag = parts(v)
     one, half = e.constant(1, real.dtype), e.constant(0.5, real.dtype)
@@ -136,22 +136,22 @@ def log(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(size, e.elementary("atan2", imag, real))
 
 
-def _scaled(e: Emitter, v: Lanes, factor: float) -> Lanes:
+def _scaled(e: Emitter, v: SimdValue, factor: float) -> SimdValue:
     return e.complex(*(e.mul(part, e.constant(factor, part.dtype)) for part in parts(v)))
 
 
-def _log_to_base(factor: float) -> Callable[[Emitter, Lanes], Lanes]:
+def _log_to_base(factor: float) -> Callable[[Emitter, SimdValue], SimdValue]:
     return lambda e, v: _scaled(e, log(e, v), factor)
 
 
-def pow(e: Emitter, a: Lanes, b: Lanes) -> Lanes:  # noqa: A001
+def pow(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:  # noqa: A001
     """exp(b log a); 1 where b is 0, 0 where only a is."""
     zero, one = e.constant(0, a.dtype), e.constant(1, a.dtype)
     power = exp(e, mul(e, b, log(e, a)))
     return e.select(eq(e, b, zero), one, e.select(eq(e, a, zero), zero, power))
 
 
-def sinh(e: Emitter, v: Lanes) -> Lanes:
+def sinh(e: Emitter, v: SimdValue) -> SimdValue:
     """sinh(re) cos(im) + i cosh(re) sin(im); a part that is 0 stays so beside infinities and nan."""
     real, imag = parts(v)
     zero, sinh_ = e.constant(0, real.dtype), e.elementary("sinh", real)
@@ -163,7 +163,7 @@ def sinh(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(main, e.select(e.eq(imag, zero), imag, other))
 
 
-def cosh(e: Emitter, v: Lanes) -> Lanes:
+def cosh(e: Emitter, v: SimdValue) -> SimdValue:
     """cosh(re) cos(im) + i sinh(re) sin(im); a part that is 0 stays so beside infinities and nan."""
     real, imag = parts(v)
     zero, one = e.constant(0, real.dtype), e.constant(1, real.dtype)
@@ -177,17 +177,17 @@ def cosh(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(main, e.select(flat, signed, other))
 
 
-def sin(e: Emitter, v: Lanes) -> Lanes:
+def sin(e: Emitter, v: SimdValue) -> SimdValue:
     """sinh(i v) / i."""
     return over_i(e, sinh(e, times_i(e, v)))
 
 
-def cos(e: Emitter, v: Lanes) -> Lanes:
+def cos(e: Emitter, v: SimdValue) -> SimdValue:
     """cosh(i v)."""
     return cosh(e, times_i(e, v))
 
 
-def tanh(e: Emitter, v: Lanes) -> Lanes:
+def tanh(e: Emitter, v: SimdValue) -> SimdValue:
     """With t = tanh(re), u = tan(im): t (1 + u u) / (1 + t t u u) + i u / cosh(re)^2 / (1 + t t u u)."""
     real, imag = parts(v)
     zero, one = e.constant(0, real.dtype), e.constant(1, real.dtype)
@@ -202,28 +202,28 @@ def tanh(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(main, e.select(lost, zero, e.select(e.eq(imag, zero), imag, other)))
 
 
-def times_i(e: Emitter, v: Lanes) -> Lanes:
+def times_i(e: Emitter, v: SimdValue) -> SimdValue:
     real, imag = parts(v)
     return e.complex(e.neg(imag), real)
 
 
-def over_i(e: Emitter, v: Lanes) -> Lanes:
+def over_i(e: Emitter, v: SimdValue) -> SimdValue:
     real, imag = parts(v)
     return e.complex(imag, e.neg(real))
 
 
-def tan(e: Emitter, v: Lanes) -> Lanes:
+def tan(e: Emitter, v: SimdValue) -> SimdValue:
     """tanh(i v) / i."""
     return over_i(e, tanh(e, times_i(e, v)))
 
 
-def sigmoid(e: Emitter, v: Lanes) -> Lanes:
+def sigmoid(e: Emitter, v: SimdValue) -> SimdValue:
     """1 / (1 + exp(-v))."""
     one = e.constant(1, v.dtype)
     return div(e, one, add(e, one, exp(e, e.neg(v))))
 
 
-def expm1(e: Emitter, v: Lanes) -> Lanes:
+def expm1(e: Emitter, v: SimdValue) -> SimdValue:
     """expm1(re) cos(im) - 2 sin(im / 2)^2 + i exp(re) sin(im): nothing cancels near 0."""
     real, imag = parts(v)
     power, small = exp(e, v), e.elementary("expm1", real)
@@ -236,7 +236,7 @@ def expm1(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(e.select(far, e.sub(main, e.constant(1, main.dtype)), near), other)
 
 
-def log1p(e: Emitter, v: Lanes) -> Lanes:
+def log1p(e: Emitter, v: SimdValue) -> SimdValue:
     """log(1 + v); near 0 the size by the real log1p of what it adds to 1."""
     real, imag = parts(v)
     one, two = e.constant(1, real.dtype), e.constant(2, real.dtype)
@@ -249,12 +249,12 @@ def log1p(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(e.select(inside, near, far), angle)
 
 
-def exp2(e: Emitter, v: Lanes) -> Lanes:
+def exp2(e: Emitter, v: SimdValue) -> SimdValue:
     """exp(v log 2)."""
     return exp(e, _scaled(e, v, 0.6931471805599453))
 
 
-FUNCTIONS: dict[str, Callable[..., Lanes]] = {
+FUNCTIONS: dict[str, Callable[..., SimdValue]] = {
     "exp": exp,
     "exp2": exp2,
     "expm1": expm1,

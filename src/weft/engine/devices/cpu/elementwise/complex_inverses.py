@@ -17,7 +17,7 @@ from weft.engine.devices.cpu.elementwise.complex_arithmetic import (
     sqrt,
     times_i,
 )
-from weft.engine.devices.cpu.llvm.simd_value import Lanes
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 
 if TYPE_CHECKING:
     from weft.engine.devices.cpu.elementwise.emitter import Emitter
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HALF_PI = 1.5707963267948966
 
 
-def _roots(e: Emitter, v: Lanes) -> tuple[Lanes, Lanes, Lanes, Lanes]:
+def _roots(e: Emitter, v: SimdValue) -> tuple[SimdValue, SimdValue, SimdValue, SimdValue]:
     """The parts of sqrt(1 - v) and sqrt(1 + v)."""
     real, imag = parts(v)
     one = e.constant(1, real.dtype)
@@ -34,12 +34,12 @@ def _roots(e: Emitter, v: Lanes) -> tuple[Lanes, Lanes, Lanes, Lanes]:
     return *parts(below), *parts(above)
 
 
-def _cross(e: Emitter, a: Lanes, b: Lanes, c: Lanes, d: Lanes) -> Lanes:
+def _cross(e: Emitter, a: SimdValue, b: SimdValue, c: SimdValue, d: SimdValue) -> SimdValue:
     """a * b + c * d."""
     return e.add(e.mul(a, b), e.mul(c, d))
 
 
-def asin(e: Emitter, v: Lanes) -> Lanes:
+def asin(e: Emitter, v: SimdValue) -> SimdValue:
     """With p = sqrt(1 - v), q = sqrt(1 + v): atan2(re, Re(p q)) + i asinh(Im(conj(p) q))."""
     real, imag = parts(v)
     zero, infinity = e.constant(0, real.dtype), e.constant(float("inf"), real.dtype)
@@ -52,7 +52,7 @@ def asin(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(angle, e.select(endless, copysign(e, infinity, imag), size))
 
 
-def acos(e: Emitter, v: Lanes) -> Lanes:
+def acos(e: Emitter, v: SimdValue) -> SimdValue:
     """With p = sqrt(1 - v), q = sqrt(1 + v): 2 atan2(Re p, Re q) + i asinh(Im(conj(q) p))."""
     real, imag = parts(v)
     zero, infinity = e.constant(0, real.dtype), e.constant(float("inf"), real.dtype)
@@ -66,18 +66,18 @@ def acos(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(angle, e.select(endless, copysign(e, infinity, e.neg(imag)), size))
 
 
-def acosh(e: Emitter, v: Lanes) -> Lanes:
+def acosh(e: Emitter, v: SimdValue) -> SimdValue:
     """acos(v) turned by a quarter, to the side where the real part is positive."""
     angle, size = parts(acos(e, v))
     return e.complex(e.abs(size), copysign(e, angle, parts(v)[1]))
 
 
-def asinh(e: Emitter, v: Lanes) -> Lanes:
+def asinh(e: Emitter, v: SimdValue) -> SimdValue:
     """asin(i v) / i."""
     return over_i(e, asin(e, times_i(e, v)))
 
 
-def atanh(e: Emitter, v: Lanes) -> Lanes:
+def atanh(e: Emitter, v: SimdValue) -> SimdValue:
     """log1p(4 re / ((1 - re)^2 + im^2)) / 4 + i atan2(2 im, (1 - re)(1 + re) - im^2) / 2."""
     real, imag = parts(v)
     zero, one = e.constant(0, real.dtype), e.constant(1, real.dtype)
@@ -95,12 +95,12 @@ def atanh(e: Emitter, v: Lanes) -> Lanes:
     return e.complex(copysign(e, size, real), angle)
 
 
-def atan(e: Emitter, v: Lanes) -> Lanes:
+def atan(e: Emitter, v: SimdValue) -> SimdValue:
     """atanh(i v) / i."""
     return over_i(e, atanh(e, times_i(e, v)))
 
 
-FUNCTIONS: dict[str, Callable[..., Lanes]] = {
+FUNCTIONS: dict[str, Callable[..., SimdValue]] = {
     "asin": asin,
     "acos": acos,
     "atan": atan,

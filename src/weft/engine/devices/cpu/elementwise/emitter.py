@@ -1,6 +1,6 @@
 """Elementwise meaning in LLVM IR: each method of `Emitter` is one primitive over vectors of lanes.
 
-In come `Lanes` (a dtype and the vectors that hold it), out goes a new one; instructions are
+In come `SimdValue` (a dtype and the vectors that hold it), out goes a new one; instructions are
 appended to the builder.  Every primitive rounds to its dtype, without fast-math flags.  In
 registers a bool is a vector of i1, float16 and bfloat16 are float32 vectors whose values are
 already rounded, a complex number is two vectors.  Conversions, halves, complex numbers, integer
@@ -36,7 +36,7 @@ from weft.engine.devices.cpu.llvm.simd_value import (
     REAL,
     SUFFIX,
     UNSIGNED,
-    Lanes,
+    SimdValue,
     literal,
     same_dtype,
 )
@@ -50,8 +50,8 @@ ELEMENTARY = (
 # fmt: on
 
 
-Unary = Callable[["Emitter", Lanes], Lanes]
-Binary = Callable[["Emitter", Lanes, Lanes], Lanes]
+Unary = Callable[["Emitter", SimdValue], SimdValue]
+Binary = Callable[["Emitter", SimdValue, SimdValue], SimdValue]
 
 
 class Emitter:
@@ -76,46 +76,46 @@ class Emitter:
         """A number of an element type in every lane."""
         return splat(Value(element, literal(number, element)), self.lanes)
 
-    def constant(self, python_value: complex | float | int | bool, dtype: str) -> Lanes:
+    def constant(self, python_value: complex | float | int | bool, dtype: str) -> SimdValue:
         """A Python number, rounded to the dtype, in every lane."""
         element = ELEMENTS[dtype]
         if dtype in COMPLEX:
             number = complex(python_value)
-            return Lanes(dtype, *(self.literal(x, element) for x in (number.real, number.imag)))
+            return SimdValue(dtype, *(self.literal(x, element) for x in (number.real, number.imag)))
         if dtype == "bool":
-            return Lanes(dtype, self.literal(bool(python_value), element))
+            return SimdValue(dtype, self.literal(bool(python_value), element))
         if dtype in INTEGERS:
-            return Lanes(dtype, self.literal(int(python_value), element))  # type: ignore[arg-type]
+            return SimdValue(dtype, self.literal(int(python_value), element))  # type: ignore[arg-type]
         value = self.literal(float(python_value), element)  # type: ignore[arg-type]
         return self._rounded(dtype, value)
 
-    def _rounded(self, dtype: str, value: Value) -> Lanes:
+    def _rounded(self, dtype: str, value: Value) -> SimdValue:
         if dtype in HALVES:
             value = casts.round_half(self, dtype, value)
-        return Lanes(dtype, value)
+        return SimdValue(dtype, value)
 
-    def cast(self, v: Lanes, dtype: str) -> Lanes:
+    def cast(self, v: SimdValue, dtype: str) -> SimdValue:
         """The value in another dtype; float to int saturates, complex to real drops a part."""
         return casts.cast(self, v, dtype)
 
-    def reinterpret(self, v: Lanes, dtype: str) -> Lanes:
+    def reinterpret(self, v: SimdValue, dtype: str) -> SimdValue:
         """The same bits: a float as the integer type of its size, or an integer as a float."""
         return casts.reinterpret(self, v, dtype)
 
     # Arithmetic
 
-    def _arithmetic(self, floating: str, integral: str, a: Lanes, b: Lanes) -> Lanes:
+    def _arithmetic(self, floating: str, integral: str, a: SimdValue, b: SimdValue) -> SimdValue:
         same_dtype(a, b)
         name = floating if a.dtype in FLOATS else integral
         return self._rounded(a.dtype, getattr(self.builder, name)(a.value, b.value))
 
-    def add(self, a: Lanes, b: Lanes) -> Lanes:
+    def add(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a + b; for bools, or."""
         if a.dtype in COMPLEX:
             return complex_arithmetic.add(self, a, b)
         return self.logical_or(a, b) if a.dtype == "bool" else self._arithmetic("fadd", "add", a, b)
 
-    def sub(self, a: Lanes, b: Lanes) -> Lanes:
+    def sub(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a - b; for bools, exclusive or."""
         if a.dtype in COMPLEX:
             return complex_arithmetic.sub(self, a, b)
@@ -123,7 +123,7 @@ class Emitter:
             return self.logical_xor(a, b)
         return self._arithmetic("fsub", "sub", a, b)
 
-    def mul(self, a: Lanes, b: Lanes) -> Lanes:
+    def mul(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a * b; for bools, and."""
         if a.dtype in COMPLEX:
             return complex_arithmetic.mul(self, a, b)
@@ -131,7 +131,7 @@ class Emitter:
             return self.logical_and(a, b)
         return self._arithmetic("fmul", "mul", a, b)
 
-    def div(self, a: Lanes, b: Lanes) -> Lanes:
+    def div(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a / b; integers truncate, and give 0 on division by zero."""
         same_dtype(a, b)
         if a.dtype in COMPLEX:
@@ -140,7 +140,7 @@ class Emitter:
             return integer_division.divide(self, a, b)
         return self._rounded(a.dtype, self.builder.fdiv(a.value, b.value))
 
-    def fma(self, a: Lanes, b: Lanes, c: Lanes) -> Lanes:
+    def fma(self, a: SimdValue, b: SimdValue, c: SimdValue) -> SimdValue:
         """a * b + c, floats rounded once (halves: once to float32, once more to their dtype)."""
         if a.dtype not in FLOATS:
             return self.add(self.mul(a, b), c)
@@ -155,105 +155,105 @@ class Emitter:
         suffix = SUFFIX.get(str(element)) or str(element)
         return self.builder.intrinsic(f"llvm.{name}.v{type_.count}{suffix}", type_, values)
 
-    def _unary(self, name: str, v: Lanes) -> Lanes:
+    def _unary(self, name: str, v: SimdValue) -> SimdValue:
         return self._rounded(v.dtype, self.intrinsic(name, v.value))
 
-    def neg(self, v: Lanes) -> Lanes:
+    def neg(self, v: SimdValue) -> SimdValue:
         """-v."""
         negate = self.builder.neg if v.dtype in INTEGERS else self.builder.fneg
-        return Lanes(v.dtype, *(negate(part) for part in v.parts))
+        return SimdValue(v.dtype, *(negate(part) for part in v.parts))
 
-    def abs(self, v: Lanes) -> Lanes:
+    def abs(self, v: SimdValue) -> SimdValue:
         """|v|; real for complex values."""
         if v.dtype in COMPLEX:
             return complex_arithmetic.magnitude(self, v)
         if v.dtype in FLOATS:
-            return Lanes(v.dtype, self.intrinsic("fabs", v.value))
+            return SimdValue(v.dtype, self.intrinsic("fabs", v.value))
         if v.dtype in ("bool", *UNSIGNED):
             return v
         negative = self.lt(v, self.constant(0, v.dtype))
         return self.select(negative, self.neg(v), v)
 
-    def sqrt(self, v: Lanes) -> Lanes:
+    def sqrt(self, v: SimdValue) -> SimdValue:
         """The square root."""
         return complex_arithmetic.sqrt(self, v) if v.dtype in COMPLEX else self._unary("sqrt", v)
 
-    def _integral(self, name: str, v: Lanes) -> Lanes:
-        return Lanes(v.dtype, self.intrinsic(name, v.value)) if v.dtype in FLOATS else v
+    def _integral(self, name: str, v: SimdValue) -> SimdValue:
+        return SimdValue(v.dtype, self.intrinsic(name, v.value)) if v.dtype in FLOATS else v
 
-    def floor(self, v: Lanes) -> Lanes:
+    def floor(self, v: SimdValue) -> SimdValue:
         """The integer below."""
         return self._integral("floor", v)
 
-    def ceil(self, v: Lanes) -> Lanes:
+    def ceil(self, v: SimdValue) -> SimdValue:
         """The integer above."""
         return self._integral("ceil", v)
 
-    def trunc(self, v: Lanes) -> Lanes:
+    def trunc(self, v: SimdValue) -> SimdValue:
         """The integer towards zero."""
         return self._integral("trunc", v)
 
-    def round(self, v: Lanes) -> Lanes:
+    def round(self, v: SimdValue) -> SimdValue:
         """The nearest integer, halves to even."""
         return self._integral("roundeven", v)
 
-    def _extremum(self, relation: str, a: Lanes, b: Lanes) -> Lanes:
+    def _extremum(self, relation: str, a: SimdValue, b: SimdValue) -> SimdValue:
         """b where it is beyond a, or a nan: two instructions on x86, of which one waits for a."""
         same_dtype(a, b)
         take = self._compare(relation, b, a).value
         value = self.builder.select(take, b.value, a.value)
         if a.dtype in FLOATS:
             value = self.builder.select(self.isnan(b).value, b.value, value)
-        return Lanes(a.dtype, value)
+        return SimdValue(a.dtype, value)
 
-    def minimum(self, a: Lanes, b: Lanes) -> Lanes:
+    def minimum(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """The smaller one, a nan if there is one; the first of equals."""
         return self._extremum("<", a, b)
 
-    def maximum(self, a: Lanes, b: Lanes) -> Lanes:
+    def maximum(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """The larger one, a nan if there is one; the first of equals."""
         return self._extremum(">", a, b)
 
-    def fmod(self, a: Lanes, b: Lanes) -> Lanes:
+    def fmod(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """The exact remainder with the sign of a."""
         same_dtype(a, b)
         if a.dtype in FLOATS:
-            return Lanes(a.dtype, fmod.fmod(self, a.value, b.value))
+            return SimdValue(a.dtype, fmod.fmod(self, a.value, b.value))
         return integer_division.fmod(self, a, b)
 
-    def remainder(self, a: Lanes, b: Lanes) -> Lanes:
+    def remainder(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """Python's a % b: the sign of b."""
         same_dtype(a, b)
         if a.dtype in INTEGERS:
             return integer_division.remainder(self, a, b)
         return fmod.remainder(self, a, b)
 
-    def floordiv(self, a: Lanes, b: Lanes) -> Lanes:
+    def floordiv(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """Python's a // b."""
         same_dtype(a, b)
         if a.dtype in INTEGERS:
             return integer_division.floordiv(self, a, b)
         return fmod.floordiv(self, a, b)
 
-    def gcd(self, a: Lanes, b: Lanes) -> Lanes:
+    def gcd(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """The greatest common divisor of integers."""
         same_dtype(a, b)
         return integer_division.gcd(self, a, b)
 
-    def nextafter(self, a: Lanes, b: Lanes) -> Lanes:
+    def nextafter(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """The next float after a on the way to b."""
         same_dtype(a, b)
         return float_bits.nextafter(self, a, b)
 
-    def mantissa(self, v: Lanes) -> Lanes:
+    def mantissa(self, v: SimdValue) -> SimdValue:
         """v without its power of two: in [0.5, 1), with the sign."""
         return float_bits.mantissa(self, v)
 
-    def exponent(self, v: Lanes) -> Lanes:
+    def exponent(self, v: SimdValue) -> SimdValue:
         """The power of two that goes with `mantissa`, int32."""
         return float_bits.exponent(self, v)
 
-    def pow(self, a: Lanes, b: Lanes) -> Lanes:
+    def pow(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a ** b; integers wrap, and a negative exponent gives 1, -1 or 0."""
         same_dtype(a, b)
         if a.dtype in COMPLEX:
@@ -262,7 +262,7 @@ class Emitter:
             return integer_division.pow(self, a, b)
         return self.elementary("pow", a, b)
 
-    def sign(self, v: Lanes) -> Lanes:
+    def sign(self, v: SimdValue) -> SimdValue:
         """-1, 0 or 1 (nan gives 0, as in PyTorch); v / |v| for complex values."""
         if v.dtype in COMPLEX:
             return complex_arithmetic.sign(self, v)
@@ -274,143 +274,143 @@ class Emitter:
             return positive
         return self.select(self.lt(v, zero), self.constant(-1, v.dtype), positive)
 
-    def rsqrt(self, v: Lanes) -> Lanes:
+    def rsqrt(self, v: SimdValue) -> SimdValue:
         """1 / sqrt(v), two roundings."""
         return self.div(self.constant(1, v.dtype), self.sqrt(v))
 
-    def reciprocal(self, v: Lanes) -> Lanes:
+    def reciprocal(self, v: SimdValue) -> SimdValue:
         """1 / v."""
         return self.div(self.constant(1, v.dtype), v)
 
     # Comparison, logic, bits
 
-    def _compare(self, relation: str, a: Lanes, b: Lanes) -> Lanes:
+    def _compare(self, relation: str, a: SimdValue, b: SimdValue) -> SimdValue:
         same_dtype(a, b)
         builder = self.builder
         if a.dtype in FLOATS:
             ordered = builder.fcmp_unordered if relation == "!=" else builder.fcmp_ordered
-            return Lanes("bool", ordered(relation, a.value, b.value))
+            return SimdValue("bool", ordered(relation, a.value, b.value))
         unsigned = a.dtype in ("bool", *UNSIGNED)
         compare = builder.icmp_unsigned if unsigned else builder.icmp_signed
-        return Lanes("bool", compare(relation, a.value, b.value))
+        return SimdValue("bool", compare(relation, a.value, b.value))
 
-    def lt(self, a: Lanes, b: Lanes) -> Lanes:
+    def lt(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a < b."""
         return self._compare("<", a, b)
 
-    def le(self, a: Lanes, b: Lanes) -> Lanes:
+    def le(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a <= b."""
         return self._compare("<=", a, b)
 
-    def gt(self, a: Lanes, b: Lanes) -> Lanes:
+    def gt(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a > b."""
         return self._compare(">", a, b)
 
-    def ge(self, a: Lanes, b: Lanes) -> Lanes:
+    def ge(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a >= b."""
         return self._compare(">=", a, b)
 
-    def eq(self, a: Lanes, b: Lanes) -> Lanes:
+    def eq(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a == b."""
         return (
             complex_arithmetic.eq(self, a, b) if a.dtype in COMPLEX else self._compare("==", a, b)
         )
 
-    def ne(self, a: Lanes, b: Lanes) -> Lanes:
+    def ne(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a != b; true for a nan."""
         if a.dtype in COMPLEX:
             return self.logical_not(complex_arithmetic.eq(self, a, b))
         return self._compare("!=", a, b)
 
-    def truth(self, v: Lanes) -> Lanes:
+    def truth(self, v: SimdValue) -> SimdValue:
         """v != 0, as a bool."""
         return v if v.dtype == "bool" else self.ne(v, self.constant(0, v.dtype))
 
-    def logical_and(self, a: Lanes, b: Lanes) -> Lanes:
+    def logical_and(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """Both are non-zero."""
-        return Lanes("bool", self.builder.and_(self.truth(a).value, self.truth(b).value))
+        return SimdValue("bool", self.builder.and_(self.truth(a).value, self.truth(b).value))
 
-    def logical_or(self, a: Lanes, b: Lanes) -> Lanes:
+    def logical_or(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """One is non-zero."""
-        return Lanes("bool", self.builder.or_(self.truth(a).value, self.truth(b).value))
+        return SimdValue("bool", self.builder.or_(self.truth(a).value, self.truth(b).value))
 
-    def logical_xor(self, a: Lanes, b: Lanes) -> Lanes:
+    def logical_xor(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """Exactly one is non-zero."""
-        return Lanes("bool", self.builder.xor(self.truth(a).value, self.truth(b).value))
+        return SimdValue("bool", self.builder.xor(self.truth(a).value, self.truth(b).value))
 
-    def logical_not(self, v: Lanes) -> Lanes:
+    def logical_not(self, v: SimdValue) -> SimdValue:
         """v is zero."""
-        return Lanes("bool", self.builder.not_(self.truth(v).value))
+        return SimdValue("bool", self.builder.not_(self.truth(v).value))
 
-    def bitwise_and(self, a: Lanes, b: Lanes) -> Lanes:
+    def bitwise_and(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a & b."""
         same_dtype(a, b)
-        return Lanes(a.dtype, self.builder.and_(a.value, b.value))
+        return SimdValue(a.dtype, self.builder.and_(a.value, b.value))
 
-    def bitwise_or(self, a: Lanes, b: Lanes) -> Lanes:
+    def bitwise_or(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a | b."""
         same_dtype(a, b)
-        return Lanes(a.dtype, self.builder.or_(a.value, b.value))
+        return SimdValue(a.dtype, self.builder.or_(a.value, b.value))
 
-    def bitwise_xor(self, a: Lanes, b: Lanes) -> Lanes:
+    def bitwise_xor(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a ^ b."""
         same_dtype(a, b)
-        return Lanes(a.dtype, self.builder.xor(a.value, b.value))
+        return SimdValue(a.dtype, self.builder.xor(a.value, b.value))
 
-    def bitwise_not(self, v: Lanes) -> Lanes:
+    def bitwise_not(self, v: SimdValue) -> SimdValue:
         """~v."""
-        return Lanes(v.dtype, self.builder.not_(v.value))
+        return SimdValue(v.dtype, self.builder.not_(v.value))
 
-    def shl(self, a: Lanes, b: Lanes) -> Lanes:
+    def shl(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a << b; 0 where b is negative or reaches the width."""
         same_dtype(a, b)
         return integer_division.shl(self, a, b)
 
-    def shr(self, a: Lanes, b: Lanes) -> Lanes:
+    def shr(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """a >> b, filled with the sign; also where b is negative or reaches the width."""
         same_dtype(a, b)
         return integer_division.shr(self, a, b)
 
-    def select(self, mask: Lanes, a: Lanes, b: Lanes) -> Lanes:
+    def select(self, mask: SimdValue, a: SimdValue, b: SimdValue) -> SimdValue:
         """a where mask, else b."""
         same_dtype(a, b)
         condition = self.truth(mask).value
         pairs = zip(a.parts, b.parts, strict=True)
-        return Lanes(a.dtype, *(self.builder.select(condition, x, y) for x, y in pairs))
+        return SimdValue(a.dtype, *(self.builder.select(condition, x, y) for x, y in pairs))
 
-    def _classify(self, v: Lanes, test: Unary, otherwise: bool) -> Lanes:
+    def _classify(self, v: SimdValue, test: Unary, otherwise: bool) -> SimdValue:
         if v.dtype in COMPLEX:
             real, imag = (test(self, part) for part in (self.real(v), self.imag(v)))
             return self.logical_and(real, imag) if otherwise else self.logical_or(real, imag)
         return test(self, v) if v.dtype in FLOATS else self.constant(otherwise, "bool")
 
-    def isnan(self, v: Lanes) -> Lanes:
+    def isnan(self, v: SimdValue) -> SimdValue:
         """v is not a number (for complex values: one part is)."""
 
-        def test(self: Emitter, part: Lanes) -> Lanes:
-            return Lanes("bool", self.builder.fcmp_unordered("uno", part.value, part.value))
+        def test(self: Emitter, part: SimdValue) -> SimdValue:
+            return SimdValue("bool", self.builder.fcmp_unordered("uno", part.value, part.value))
 
         return self._classify(v, test, False)
 
-    def isinf(self, v: Lanes) -> Lanes:
+    def isinf(self, v: SimdValue) -> SimdValue:
         """v is an infinity (for complex values: one part is)."""
 
-        def test(self: Emitter, part: Lanes) -> Lanes:
+        def test(self: Emitter, part: SimdValue) -> SimdValue:
             return self.eq(self.abs(part), self.constant(float("inf"), part.dtype))
 
         return self._classify(v, test, False)
 
-    def isfinite(self, v: Lanes) -> Lanes:
+    def isfinite(self, v: SimdValue) -> SimdValue:
         """v is neither nan nor infinite (for complex values: both parts)."""
 
-        def test(self: Emitter, part: Lanes) -> Lanes:
+        def test(self: Emitter, part: SimdValue) -> SimdValue:
             return self.lt(self.abs(part), self.constant(float("inf"), part.dtype))
 
         return self._classify(v, test, True)
 
     # Elementary functions; methods are made below for the names in ELEMENTARY
 
-    def elementary(self, name: str, *values: Lanes) -> Lanes:
+    def elementary(self, name: str, *values: SimdValue) -> SimdValue:
         """One of the elementary functions; halves go through float32."""
         from weft.engine.devices.cpu import elementary
 
@@ -427,51 +427,51 @@ class Emitter:
         result = elementary.emit(self.builder, name, *(v.value for v in values))
         return self._rounded(dtype, result)
 
-    def once(self, name: str, v: Lanes) -> Lanes:
+    def once(self, name: str, v: SimdValue) -> SimdValue:
         """An elementary function of one value, computed where it is asked for first."""
         key = name, *(part.ref for part in v.parts)
         if key not in self.known:
             self.known[key] = self.elementary(name, v)
-        result: Lanes = self.known[key]
+        result: SimdValue = self.known[key]
         return result
 
-    def atan2(self, a: Lanes, b: Lanes) -> Lanes:
+    def atan2(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """The angle of the point (b, a)."""
         same_dtype(a, b)
         return self.elementary("atan2", a, b)
 
     # Complex parts, random numbers
 
-    def real(self, v: Lanes) -> Lanes:
+    def real(self, v: SimdValue) -> SimdValue:
         """The real part."""
-        return Lanes(REAL[v.dtype], v.parts[0]) if v.dtype in COMPLEX else v
+        return SimdValue(REAL[v.dtype], v.parts[0]) if v.dtype in COMPLEX else v
 
-    def imag(self, v: Lanes) -> Lanes:
+    def imag(self, v: SimdValue) -> SimdValue:
         """The imaginary part; 0 for a real value."""
         if v.dtype in COMPLEX:
-            return Lanes(REAL[v.dtype], v.parts[1])
+            return SimdValue(REAL[v.dtype], v.parts[1])
         return self.constant(0, v.dtype)
 
-    def conj(self, v: Lanes) -> Lanes:
+    def conj(self, v: SimdValue) -> SimdValue:
         """The conjugate."""
         if v.dtype not in COMPLEX:
             return v
-        return Lanes(v.dtype, v.parts[0], self.builder.fneg(v.parts[1]))
+        return SimdValue(v.dtype, v.parts[0], self.builder.fneg(v.parts[1]))
 
-    def complex(self, re: Lanes, im: Lanes) -> Lanes:
+    def complex(self, re: SimdValue, im: SimdValue) -> SimdValue:
         """re + i im."""
         same_dtype(re, im)
-        return Lanes(
+        return SimdValue(
             {"float32": "complex64", "float64": "complex128"}[re.dtype], re.value, im.value
         )
 
-    def philox(self, key: Lanes, counter: Lanes) -> Lanes:
+    def philox(self, key: SimdValue, counter: SimdValue) -> SimdValue:
         """Word 0 of Philox4x32-10, in [0, 2**32), as int64."""
-        return Lanes("int64", philox.philox(self, key.value, counter.value))
+        return SimdValue("int64", philox.philox(self, key.value, counter.value))
 
 
 def _method(name: str) -> Unary:
-    def method(self: Emitter, v: Lanes) -> Lanes:
+    def method(self: Emitter, v: SimdValue) -> SimdValue:
         return self.elementary(name, v)
 
     method.__name__ = name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.engine.devices.cpu.elementwise.fmod import DOUBLE, Format, biased_exponent, format_of
 from weft.engine.devices.cpu.llvm.builder import I32
-from weft.engine.devices.cpu.llvm.simd_value import Lanes
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 
 if TYPE_CHECKING:
     from weft.engine.devices.cpu.elementwise.emitter import Emitter
@@ -23,7 +23,7 @@ _LEAST_NORMAL, _LARGEST = (
 )  # of float16, whose steps the bits of float32 do not have there
 
 
-def nextafter(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def nextafter(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """The next value of the type after a on the way to b; b where they are equal, nan where one is."""
     zero = e.constant(0, a.dtype)
     grows = e.logical_not(e.logical_xor(e.gt(b, a), e.gt(a, zero)))
@@ -31,17 +31,17 @@ def nextafter(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     moved = e.select(grows, _moved(e, size, True), _moved(e, size, False))
     moved = e.select(e.eq(a, zero), e.constant(_TINY[a.dtype], a.dtype), moved)
     sign = e.select(e.eq(a, zero), b, a)
-    moved = Lanes(a.dtype, e.intrinsic("copysign", moved.value, sign.value))
+    moved = SimdValue(a.dtype, e.intrinsic("copysign", moved.value, sign.value))
     moved = e.select(e.eq(a, b), b, moved)
     return e.select(e.logical_or(e.isnan(a), e.isnan(b)), e.add(a, b), moved)
 
 
-def _moved(e: Emitter, size: Lanes, up: bool) -> Lanes:
+def _moved(e: Emitter, size: SimdValue, up: bool) -> SimdValue:
     """The next value above or below one that is not negative."""
     b, form = e.builder, format_of(size.value)
     bits = b.bitcast(size.value, e.vector(form.bits))
     bits = (b.add if up else b.sub)(bits, e.literal(_STEP[size.dtype], form.bits))
-    moved = Lanes(size.dtype, b.bitcast(bits, size.value.type))
+    moved = SimdValue(size.dtype, b.bitcast(bits, size.value.type))
     if size.dtype != "float16":
         return moved
     least, tiny = (e.constant(x, "float16") for x in (_LEAST_NORMAL, _TINY["float16"]))
@@ -53,14 +53,14 @@ def _moved(e: Emitter, size: Lanes, up: bool) -> Lanes:
     return e.select(e.le(size, least), e.sub(size, tiny), moved)
 
 
-def _regular(e: Emitter, v: Lanes) -> tuple[Format, Lanes, Lanes]:
+def _regular(e: Emitter, v: SimdValue) -> tuple[Format, SimdValue, SimdValue]:
     """The float format, where the value is finite and not 0, and its size there (1 elsewhere)."""
     form, size = format_of(v.value), e.abs(v)
     regular = e.logical_and(e.gt(size, e.constant(0, v.dtype)), e.isfinite(v))
-    return form, regular, Lanes(form.dtype, e.select(regular, size, e.constant(1, v.dtype)).value)
+    return form, regular, SimdValue(form.dtype, e.select(regular, size, e.constant(1, v.dtype)).value)
 
 
-def mantissa(e: Emitter, v: Lanes) -> Lanes:
+def mantissa(e: Emitter, v: SimdValue) -> SimdValue:
     """The part of v in [0.5, 1), with its sign; 0, infinities and nan as they are."""
     b = e.builder
     form, regular, size = _regular(e, v)
@@ -71,14 +71,14 @@ def mantissa(e: Emitter, v: Lanes) -> Lanes:
     bits = b.and_(bits, e.literal((1 << form.fraction) - 1, form.bits))
     bits = b.or_(bits, e.literal((form.bias - 1) << form.fraction, form.bits))
     part = e.intrinsic("copysign", b.bitcast(bits, v.value.type), v.value)
-    return e.select(regular, Lanes(v.dtype, part), v)
+    return e.select(regular, SimdValue(v.dtype, part), v)
 
 
-def exponent(e: Emitter, v: Lanes) -> Lanes:
+def exponent(e: Emitter, v: SimdValue) -> SimdValue:
     """The int32 power of two that `mantissa` is to be multiplied with; 0 for 0, infinities and nan."""
     b = e.builder
     form, regular, size = _regular(e, v)
     power = b.sub(biased_exponent(e, form, size), e.literal(form.bias - 1, form.bits))
     if form is DOUBLE:
         power = b.trunc(power, e.vector(I32))
-    return e.select(regular, Lanes("int32", power), e.constant(0, "int32"))
+    return e.select(regular, SimdValue("int32", power), e.constant(0, "int32"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.engine.devices.cpu.elementwise.integer_division import any_lane
 from weft.engine.devices.cpu.llvm.builder import I32, I64, Value
-from weft.engine.devices.cpu.llvm.simd_value import Lanes
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 
 if TYPE_CHECKING:
     from weft.engine.devices.cpu.elementwise.emitter import Emitter
@@ -38,7 +38,7 @@ def format_of(value: Value) -> Format:
 def fmod(e: Emitter, a: Value, b: Value) -> Value:
     """The remainder of a / b with the sign of a; nan for an infinite a or a zero b."""
     form = format_of(a)
-    dividend, divisor = (e.abs(Lanes(form.dtype, x)) for x in (a, b))
+    dividend, divisor = (e.abs(SimdValue(form.dtype, x)) for x in (a, b))
     infinity, zero = e.constant(float("inf"), form.dtype), e.constant(0, form.dtype)
     valid = e.logical_and(e.lt(dividend, infinity), e.gt(divisor, zero))
     finite = e.logical_and(valid, e.lt(divisor, infinity))
@@ -51,7 +51,7 @@ def fmod(e: Emitter, a: Value, b: Value) -> Value:
     return e.intrinsic("copysign", rest.value, a)
 
 
-def _reduce(e: Emitter, form: Format, dividend: Lanes, divisor: Lanes) -> Lanes:
+def _reduce(e: Emitter, form: Format, dividend: SimdValue, divisor: SimdValue) -> SimdValue:
     """The remainder of two finite positive values, in a loop until it is below the divisor."""
     b = e.builder
     before, step, after = b.block, b.append_basic_block("fmod"), b.append_basic_block("fmoded")
@@ -61,7 +61,7 @@ def _reduce(e: Emitter, form: Format, dividend: Lanes, divisor: Lanes) -> Lanes:
     b.position_at_end(step)
     phi = b.phi(dividend.value.type)
     phi.add_incoming(dividend.value, before)
-    rest = Lanes(form.dtype, phi)
+    rest = SimdValue(form.dtype, phi)
     scaled = _scaled(e, form, divisor, b.sub(biased_exponent(e, form, rest), exponent))
     quotient = e.trunc(e.div(rest, scaled))
     remains = e.fma(e.neg(quotient), scaled, rest)
@@ -73,7 +73,7 @@ def _reduce(e: Emitter, form: Format, dividend: Lanes, divisor: Lanes) -> Lanes:
     return remains
 
 
-def biased_exponent(e: Emitter, form: Format, v: Lanes) -> Value:
+def biased_exponent(e: Emitter, form: Format, v: SimdValue) -> Value:
     """The exponent of a positive value, also of a denormal one."""
     b = e.builder
     tiny = e.lt(v, e.constant(2.0 ** (1 - form.bias), form.dtype))
@@ -85,7 +85,7 @@ def biased_exponent(e: Emitter, form: Format, v: Lanes) -> Value:
     return b.select(tiny.value, moved, raw)
 
 
-def _scaled(e: Emitter, form: Format, divisor: Lanes, distance: Value) -> Lanes:
+def _scaled(e: Emitter, form: Format, divisor: SimdValue, distance: Value) -> SimdValue:
     """divisor * 2**k, with k such that the quotient has at most _STEP + 1 bits."""
     b = e.builder
     excess = b.sub(distance, e.literal(_STEP, form.bits))
@@ -97,12 +97,12 @@ def _scaled(e: Emitter, form: Format, divisor: Lanes, distance: Value) -> Lanes:
     for part in (quarter, quarter, quarter, rest):
         biased = b.add(part, e.literal(form.bias, form.bits))
         bits = b.shl(biased, e.literal(form.fraction, form.bits))
-        factor = Lanes(form.dtype, b.bitcast(bits, divisor.value.type))
+        factor = SimdValue(form.dtype, b.bitcast(bits, divisor.value.type))
         divisor = e.mul(divisor, factor)
     return divisor
 
 
-def remainder(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def remainder(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a - b * floor(a / b): the sign of b."""
     rest = e.fmod(a, b)
     zero = e.constant(0, a.dtype)
@@ -111,7 +111,7 @@ def remainder(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     return e.select(wrong, e.add(rest, b), rest)
 
 
-def floordiv(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def floordiv(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """floor(a / b), computed from the exact remainder as Python does; a / b where b is 0."""
     rest, zero, one = e.fmod(a, b), e.constant(0, a.dtype), e.constant(1, a.dtype)
     quotient = e.div(e.sub(a, rest), b)
@@ -122,6 +122,6 @@ def floordiv(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     half = e.constant(0.5, a.dtype)
     whole = e.select(e.gt(e.sub(quotient, whole), half), e.add(whole, one), whole)
     exact = e.div(a, b)
-    signed_zero = Lanes(a.dtype, e.intrinsic("copysign", zero.value, exact.value))
+    signed_zero = SimdValue(a.dtype, e.intrinsic("copysign", zero.value, exact.value))
     whole = e.select(e.eq(quotient, zero), signed_zero, whole)
     return e.select(e.eq(b, zero), exact, whole)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.engine.devices.cpu.llvm.builder import I1, Value
-from weft.engine.devices.cpu.llvm.simd_value import ELEMENTS, UNSIGNED, Lanes
+from weft.engine.devices.cpu.llvm.simd_value import ELEMENTS, UNSIGNED, SimdValue
 
 if TYPE_CHECKING:
     from weft.engine.devices.cpu.elementwise.emitter import Emitter
 
 
-def _guarded(e: Emitter, op: str, a: Lanes, b: Lanes) -> Lanes:
+def _guarded(e: Emitter, op: str, a: SimdValue, b: SimdValue) -> SimdValue:
     """a op b by a divisor that cannot trap, and 0 where b is 0."""
     zero, one = e.constant(0, b.dtype), e.constant(1, b.dtype)
     by_zero = e.eq(b, zero)
@@ -26,25 +26,25 @@ def _guarded(e: Emitter, op: str, a: Lanes, b: Lanes) -> Lanes:
         harmful = e.logical_or(by_zero, overflow)
     safe = e.select(harmful, one, b)
     method = getattr(e.builder, f"{'u' if b.dtype in UNSIGNED else 's'}{op}")
-    return e.select(by_zero, zero, Lanes(a.dtype, method(a.value, safe.value)))
+    return e.select(by_zero, zero, SimdValue(a.dtype, method(a.value, safe.value)))
 
 
-def divide(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def divide(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a / b towards zero."""
     return _guarded(e, "div", a, b)
 
 
-def fmod(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def fmod(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """The remainder with the sign of a."""
     return _guarded(e, "rem", a, b)
 
 
-def _signs_differ(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def _signs_differ(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     zero = e.constant(0, a.dtype)
     return e.logical_xor(e.lt(a, zero), e.lt(b, zero))
 
 
-def remainder(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def remainder(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """The remainder with the sign of b."""
     rest = fmod(e, a, b)
     if a.dtype in UNSIGNED:
@@ -53,7 +53,7 @@ def remainder(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     return e.select(wrong, e.add(rest, b), rest)
 
 
-def floordiv(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def floordiv(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a / b rounded down."""
     quotient = divide(e, a, b)
     if a.dtype in UNSIGNED:
@@ -63,33 +63,33 @@ def floordiv(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     return e.select(below, e.sub(quotient, e.constant(1, a.dtype)), quotient)
 
 
-def shl(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def shl(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a << b."""
     inside = _inside(e, b)
     safe = e.select(inside, b, e.constant(0, b.dtype))
-    shifted = Lanes(a.dtype, e.builder.shl(a.value, safe.value))
+    shifted = SimdValue(a.dtype, e.builder.shl(a.value, safe.value))
     return e.select(inside, shifted, e.constant(0, a.dtype))
 
 
-def shr(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def shr(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """a >> b."""
     width = ELEMENTS[a.dtype].width
     safe = e.select(_inside(e, b), b, e.constant(width - 1, b.dtype))
     if a.dtype not in UNSIGNED:
-        return Lanes(a.dtype, e.builder.ashr(a.value, safe.value))
-    shifted = Lanes(a.dtype, e.builder.lshr(a.value, safe.value))
+        return SimdValue(a.dtype, e.builder.ashr(a.value, safe.value))
+    shifted = SimdValue(a.dtype, e.builder.lshr(a.value, safe.value))
     return e.select(_inside(e, b), shifted, e.constant(0, a.dtype))
 
 
-def _inside(e: Emitter, count: Lanes) -> Lanes:
+def _inside(e: Emitter, count: SimdValue) -> SimdValue:
     width = e.constant(ELEMENTS[count.dtype].width, count.dtype)
-    return Lanes("bool", e.builder.icmp_unsigned("<", count.value, width.value))
+    return SimdValue("bool", e.builder.icmp_unsigned("<", count.value, width.value))
 
 
-def pow(e: Emitter, base: Lanes, exponent: Lanes) -> Lanes:  # noqa: A001
+def pow(e: Emitter, base: SimdValue, exponent: SimdValue) -> SimdValue:  # noqa: A001
     """base ** exponent by squaring; where the exponent is negative, 1 / base ** -exponent."""
     one, zero = e.constant(1, base.dtype), e.constant(0, base.dtype)
-    result = Lanes(base.dtype, _squarings(e, base.value, exponent.value, one.value))
+    result = SimdValue(base.dtype, _squarings(e, base.value, exponent.value, one.value))
     if base.dtype in UNSIGNED:
         return result
     odd = e.truth(e.bitwise_and(exponent, one))
@@ -124,7 +124,7 @@ def any_lane(e: Emitter, mask: Value) -> Value:
     return e.builder.intrinsic(f"llvm.vector.reduce.or.v{e.lanes}i1", I1, [mask])
 
 
-def gcd(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
+def gcd(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:
     """The greatest common divisor by Euclid's algorithm, not negative; of 0 and b it is |b|."""
     builder = e.builder
     sizes = [e.abs(v).value for v in (a, b)]
@@ -144,4 +144,4 @@ def gcd(e: Emitter, a: Lanes, b: Lanes) -> Lanes:
     smaller.add_incoming(rest, builder.block)
     builder.cbranch(any_lane(e, builder.icmp_signed("!=", rest, zero)), loop, after)
     builder.position_at_end(after)
-    return Lanes(a.dtype, result)
+    return SimdValue(a.dtype, result)

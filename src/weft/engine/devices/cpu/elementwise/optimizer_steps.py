@@ -1,6 +1,6 @@
 """The steps of optimizers on lanes of floats.
 
-In come the `Lanes` of a running mean or a parameter and of what moves it; out goes its new value. Every step
+In come the `SimdValue` of a running mean or a parameter and of what moves it; out goes its new value. Every step
 rounds as the primitive of its name.
 """
 
@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.engine.devices.cpu.llvm.simd_value import Lanes
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 
 if TYPE_CHECKING:
     from weft.engine.devices.cpu.elementwise.emitter import Emitter
 
 
-def blend(e: Emitter, mean: Lanes, value: Lanes, share: Lanes) -> Lanes:
+def blend(e: Emitter, mean: SimdValue, value: SimdValue, share: SimdValue) -> SimdValue:
     """mean + (value - mean) * share"""
     return e.add(mean, e.mul(e.sub(value, mean), share))
 
 
-def add_product(e: Emitter, total: Lanes, one: Lanes, other: Lanes, factor: Lanes) -> Lanes:
+def add_product(e: Emitter, total: SimdValue, one: SimdValue, other: SimdValue, factor: SimdValue) -> SimdValue:
     """total + one * factor * other"""
     return e.add(total, e.mul(e.mul(one, factor), other))
 
 
-def add_quotient(e: Emitter, total: Lanes, above: Lanes, below: Lanes, factor: Lanes) -> Lanes:
+def add_quotient(e: Emitter, total: SimdValue, above: SimdValue, below: SimdValue, factor: SimdValue) -> SimdValue:
     """total + above / below * factor"""
     return e.add(total, e.mul(e.div(above, below), factor))
 

@@ -15,7 +15,7 @@ writes kernels is imported when one is written: a process may find all of its ke
 
 from __future__ import annotations
 
-from weft.engine.devices.cpu.gemm.choose import Launch, launch_axes, launch_gemm
+from weft.engine.devices.cpu.gemm.choose import GemmLaunch, launch_axes, launch_gemm
 from weft.engine.devices.cpu.llvm.target import Target, host
 
 __all__ = ["GemmLaunch", "launch_axes", "launch_gemm", "lower_axes", "lower_gemm"]

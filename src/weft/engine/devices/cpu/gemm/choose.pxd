@@ -1,4 +1,4 @@
-cdef struct Choice:
+cdef struct GemmChoice:
     long long units
     long long grain
     long long rows  # of one unit
@@ -27,4 +27,4 @@ cdef class Tile:
     cdef Variant pick(self, long long m, long long n, bint a_along, bint b_along)
 
 cdef Tile tile_of(str dtype, object target=*)
-cdef Choice choose(Variant variant, long long batch, long long m, long long n, long long k) noexcept
+cdef GemmChoice choose(Variant variant, long long batch, long long m, long long n, long long k) noexcept

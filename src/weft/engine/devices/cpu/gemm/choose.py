@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import cython
-from cython.cimports.weft.engine.devices.cpu.gemm.choose import Choice
+from cython.cimports.weft.engine.devices.cpu.gemm.choose import GemmChoice
 
 from weft._build.compiled import require
 from weft.engine.devices.cpu.llvm.target import AVX2, Target, host
@@ -32,7 +32,7 @@ TILE, EXACT, EXACT_ROW, TURNED_ROWS = range(4)  # kinds of variants
 _tiles = cython.declare(dict, {})  # by target and dtype
 
 
-class Launch(NamedTuple):
+class GemmLaunch(NamedTuple):
     """How to run one product: the kernel's variant, its range, and the least piece of it.
 
     Threads take pieces of [0, units) cut at multiples of `grain`.  Kernels hold what they pack on
@@ -147,9 +147,9 @@ def choose(
     m: cython.longlong,
     n: cython.longlong,
     k: cython.longlong,
-) -> Choice:
+) -> GemmChoice:
     """How many units a product has, how many are worth a piece, and the rows and columns of one."""
-    choice: Choice
+    choice: GemmChoice
     few: cython.longlong = n if variant.swapped else m
     many: cython.longlong = m if variant.swapped else n
     rows: cython.longlong = variant.unit_rows
@@ -173,19 +173,19 @@ def launch_gemm(
     k: int,
     target: Target | None = None,
     along: tuple[bool, bool] = (False, False),
-) -> Launch:
+) -> GemmLaunch:
     """The launch of C[batch, m, n] = A[batch, m, k] @ B[batch, k, n]; `along` says of A and of B whether neighbours in
     memory are neighbours along k."""
     variant: Variant = tile_of(dtype, target).pick(m, n, along[0], along[1])
-    choice: Choice = choose(variant, batch, m, n, k)
-    return Launch(variant.name, choice.units, choice.grain)
+    choice: GemmChoice = choose(variant, batch, m, n, k)
+    return GemmLaunch(variant.name, choice.units, choice.grain)
 
 
 def units_of(
     dtype: str, variant: str, target: Target, batch: int, m: int, n: int
 ) -> tuple[int, int, int]:
     """How many units a product of this variant has, and their rows and columns."""
-    choice: Choice = choose(Variant(dtype, variant, target), batch, m, n, 1)
+    choice: GemmChoice = choose(Variant(dtype, variant, target), batch, m, n, 1)
     return choice.units, choice.rows, choice.columns
 
 
@@ -204,7 +204,7 @@ def _broad(rows: int, vectors: int, target: Target) -> int:
 @lru_cache(maxsize=4096)
 def launch_axes(
     dtype: str, batch: int, m: int, n: int, k: int, target: Target | None = None
-) -> Launch:
+) -> GemmLaunch:
     """The launch of a product whose axes lie in several dimensions (`lower_axes`): vectors lie along n."""
     from weft.engine.devices.cpu.gemm.spec import full_tile, parse
 
@@ -217,4 +217,4 @@ def launch_axes(
         if broad > 1 and n >= broad * columns // vectors:
             variant = f"exact{max(m, 1)}x{broad}"
     units, rows, columns = parse(dtype, variant, chosen).units_of_axes(batch, m, n)
-    return Launch(variant, units, grain(2.0 * rows * columns * max(k, 1)))
+    return GemmLaunch(variant, units, grain(2.0 * rows * columns * max(k, 1)))

@@ -1,6 +1,6 @@
 """Functions, loops and addresses for the GEMM kernels, over the text builder.
 
-Index arithmetic is written with `Lanes` of i64, so that it reads as arithmetic.
+Index arithmetic is written with `SimdExpr` of i64, so that it reads as arithmetic.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.llvm.builder import I32, I64, Builder, Value, integer
 
-Index = Lanes
+Index = SimdExpr
 
 
 class Function(Builder):
@@ -30,17 +30,17 @@ class Function(Builder):
         return "\n".join([f'define internal void @"{self.name}"({parameters}) #0 {{', *rest])
 
     def index(self, name: str) -> Index:
-        return Lanes(self, self.arguments[name])
+        return SimdExpr(self, self.arguments[name])
 
     def invoke(self, caller: Builder, *values: Any) -> None:
         """A call of this function from `caller`."""
-        parts = [v.value if isinstance(v, Lanes) else v for v in values]
+        parts = [v.value if isinstance(v, SimdExpr) else v for v in values]
         text = ", ".join(f"{v.type} {v.get_reference()}" for v in parts)
         caller.effect(f'call void @"{self.name}"({text})')
 
 
 def number(builder: Builder, value: int) -> Index:
-    return Lanes(builder, integer(value))
+    return SimdExpr(builder, integer(value))
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def loop(
 ) -> Iterator[Index]:
     """range(start, stop, step), the index given to the body."""
     first, last, by = (
-        v if isinstance(v, Lanes) else number(builder, v) for v in (start, stop, step)
+        v if isinstance(v, SimdExpr) else number(builder, v) for v in (start, stop, step)
     )
     before = builder.block
     head, body, after = (builder.append_basic_block(name) for name in ("loop", "do", "done"))
@@ -59,14 +59,14 @@ def loop(
     index.add_incoming(first.value, before)
     builder.cbranch(builder.icmp_signed("<", index, last.value), body, after)
     builder.position_at_end(body)
-    yield Lanes(builder, index)
+    yield SimdExpr(builder, index)
     index.add_incoming(builder.add(index, by.value), builder.block)
     builder.branch(head)
     builder.position_at_end(after)
 
 
 @contextmanager
-def when(builder: Builder, condition: Lanes) -> Iterator[None]:
+def when(builder: Builder, condition: SimdExpr) -> Iterator[None]:
     """The body runs only if `condition`."""
     yes, after = builder.append_basic_block("then"), builder.append_basic_block("after")
     builder.cbranch(condition.value, yes, after)
@@ -77,7 +77,7 @@ def when(builder: Builder, condition: Lanes) -> Iterator[None]:
 
 
 @contextmanager
-def alternatives(builder: Builder, condition: Lanes) -> Iterator[Iterator[None]]:
+def alternatives(builder: Builder, condition: SimdExpr) -> Iterator[Iterator[None]]:
     """Iterate twice over what this gives: first the body for true, then the one for false."""
     blocks = [builder.append_basic_block(name) for name in ("then", "else", "after")]
     builder.cbranch(condition.value, blocks[0], blocks[1])
@@ -98,11 +98,11 @@ def minimum(a: Index, b: Index | int) -> Index:
 
 def quotient(a: Index, b: Index | int) -> Index:
     """a // b for numbers that are not negative."""
-    return Lanes(a.builder, a.builder.udiv(a.value, _value(b)))
+    return SimdExpr(a.builder, a.builder.udiv(a.value, _value(b)))
 
 
 def remainder(a: Index, b: Index | int) -> Index:
-    return Lanes(a.builder, a.builder.urem(a.value, _value(b)))
+    return SimdExpr(a.builder, a.builder.urem(a.value, _value(b)))
 
 
 def ceiling(a: Index, b: int) -> Index:
@@ -114,7 +114,7 @@ def ceiling_by(a: Index, b: Index) -> Index:
 
 
 def _value(a: Index | int) -> Any:
-    return a.value if isinstance(a, Lanes) else integer(a)
+    return a.value if isinstance(a, SimdExpr) else integer(a)
 
 
 def address(builder: Builder, base: Any, index: Index | int, element: Any) -> Value:
@@ -122,7 +122,7 @@ def address(builder: Builder, base: Any, index: Index | int, element: Any) -> Va
     return builder.gep(base, [_value(index)], source_etype=element)
 
 
-def either(builder: Builder, condition: Lanes, yes: Any, no: Any) -> Value:
+def either(builder: Builder, condition: SimdExpr, yes: Any, no: Any) -> Value:
     """A pointer chosen by a condition."""
     return builder.select(condition.value, yes, no)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
     Function,
     Index,
@@ -34,10 +34,10 @@ from weft.engine.devices.cpu.gemm.code import (
 )
 from weft.engine.devices.cpu.gemm.microkernel import height_of_tiles, row_panel
 from weft.engine.devices.cpu.gemm.output import Put, Shift, fold
-from weft.engine.devices.cpu.gemm.panels import STRETCH, Ahead, Gather, Sheet
+from weft.engine.devices.cpu.gemm.panels import STRETCH, PanelPrefetch, Gather, Sheet
 from weft.engine.devices.cpu.gemm.spec import DEPTH, Spec
 from weft.engine.devices.cpu.gemm.tile_streaming import Stream
-from weft.engine.devices.cpu.gemm.tile_transposed import Turned
+from weft.engine.devices.cpu.gemm.tile_transposed import TransposedTile
 from weft.engine.devices.cpu.llvm.builder import I1, I64, Builder, Value, integer
 from weft.engine.kernels.reduction_order import PRODUCT_CHUNK
 
@@ -48,13 +48,13 @@ class Parts:
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.rows, tiles = row_panel(module, f"{name}.tile", spec)
         self.turned = (
-            Turned(module, f"{name}.turned", spec, spec.rows).build() if spec.turned else None
+            TransposedTile(module, f"{name}.turned", spec, spec.rows).build() if spec.turned else None
         )
         self.gather = Gather(module, f"{name}.gather", spec).build()
         native = spec.number.native and not spec.turned
         self.sheet = Sheet(module, f"{name}.sheet", spec).build() if native else None
         asks = native and not spec.exact
-        self.ahead = Ahead(module, f"{name}.ahead", spec).build() if asks else None
+        self.ahead = PanelPrefetch(module, f"{name}.ahead", spec).build() if asks else None
         self.stream = Stream(module, f"{name}.stream", spec).build() if spec.streams else None
         self.fold = fold(module, f"{name}.fold", spec)
         self.put = Put(module, f"{name}.put", spec).build()
@@ -98,7 +98,7 @@ class Driver:
             for i in range(4 if self.spec.biased else 3)
         ]
         values = [
-            Lanes(f, f.load(address(f, f.arguments["arguments"], i, I64), typ=I64))
+            SimdExpr(f, f.load(address(f, f.arguments["arguments"], i, I64), typ=I64))
             for i in range(13)
         ]
         self.a, self.b, self.c = pointers[:3]
@@ -119,7 +119,7 @@ class Driver:
         """Runs of units of the same matrix and columns; where B is shared, those of one column follow each other. Where
         columns alone are cut, units have all rows, and runs go on along the columns."""
         f, spec = self.f, self.spec
-        begin, end = Lanes(f, f.arguments["begin"]), Lanes(f, f.arguments["end"])
+        begin, end = SimdExpr(f, f.arguments["begin"]), SimdExpr(f, f.arguments["end"])
         flat = self.matrices.equals(1) & (self.m <= minimum(self.n, spec.flat_rows))
         unit_rows = flat.where(maximum(self.m, 1), spec.unit_rows)
         row_units = maximum(ceiling_by(self.m, unit_rows), 1)
@@ -166,7 +166,7 @@ class Driver:
         groups = maximum(ceiling_by(rows, most), 1)
         return maximum(ceiling(ceiling_by(rows, groups), spec.rows), 1) * spec.rows
 
-    def group(self, row: Index, rows: Index, buffered: Lanes) -> None:
+    def group(self, row: Index, rows: Index, buffered: SimdExpr) -> None:
         """All of K for some rows; K = 0 is one empty block, whose sums are zero."""
         f = self.f
         with loop(f, maximum(self.k, 1), self.spec.depth) as start:
@@ -214,7 +214,7 @@ class Driver:
             count = minimum(self.columns - column, spec.columns)
             self.parts.put.invoke(f, place, count, target, self.c_strides[2])
 
-    def block(self, row: Index, rows: Index, start: Index, depth: Index, buffered: Lanes) -> None:
+    def block(self, row: Index, rows: Index, start: Index, depth: Index, buffered: SimdExpr) -> None:
         """One block of K for some rows and all columns of the unit."""
         f, spec = self.f, self.spec
         across = self.a_strides[1].equals(1)  # each line of memory holds several rows
@@ -243,7 +243,7 @@ class Driver:
                 with when(f, ends):
                     self.add_bias_behind(row, first + count, rows)
 
-    def stream(self, row: Index, rows: Index, start: Index, depth: Index, ends: Lanes) -> Index:
+    def stream(self, row: Index, rows: Index, start: Index, depth: Index, ends: SimdExpr) -> Index:
         """A few rows by what can be read where it lies: how many panels that are."""
         f, spec = self.f, self.spec
         if self.parts.stream is None:
@@ -265,7 +265,7 @@ class Driver:
 
     def tile(
         self, panel: Index, row: Index, first: Index, i: Index, rows: Index, start: Index,
-        depth: Index, b: tuple[Value, Index] | None, ends: Lanes,
+        depth: Index, b: tuple[Value, Index] | None, ends: SimdExpr,
     ) -> None:  # fmt: skip
         """One register tile: `rows` packed rows from `i` on, which begin at row `first` of the group, and a panel of B.
         Where it `ends` an element's sum, a bias is added."""
@@ -290,7 +290,7 @@ class Driver:
         """Pack what of a block of B is packed at once. The function given returns (address, stride) of a panel for the
         part of the rows that begins at `first`, and packs it before if need be."""
         f, spec = self.f, self.spec
-        along = Lanes(f, Value(I1, "false"))
+        along = SimdExpr(f, Value(I1, "false"))
         if self.number.native:
             along = self.b_strides[2].equals(1)
         shared = (self.matrices > 1) & self.b_strides[0].equals(0)
@@ -309,11 +309,11 @@ class Driver:
 
         return panel_of_b
 
-    def is_missing(self, start: Index, kept: Lanes) -> Lanes:
+    def is_missing(self, start: Index, kept: SimdExpr) -> SimdExpr:
         """Whether the block of B that begins at `start` has to be packed; from now on it is there if it is kept."""
         f = self.f
         block = (self.operand * self.n + self.column) * maximum(self.k, 1) + start
-        known = Lanes(f, f.load(self.known, typ=I64))
+        known = SimdExpr(f, f.load(self.known, typ=I64))
         f.store(kept.where(block, -1).value, self.known)
         return (kept & known.equals(block)) ^ 1
 
@@ -328,7 +328,7 @@ class Driver:
                     f, source, self.a_strides[1], self.a_strides[2], panel * STRETCH
                 )
 
-    def sheets_of_b(self, start: Index, depth: Index, unpacked: Lanes, missing: Lanes) -> Index:
+    def sheets_of_b(self, start: Index, depth: Index, unpacked: SimdExpr, missing: SimdExpr) -> Index:
         """Pack the whole panels of the unit at once, where columns lie beside each other; how many those are."""
         f, spec = self.f, self.spec
         if self.parts.sheet is None:
@@ -344,8 +344,8 @@ class Driver:
         return count
 
     def turned_panel(
-        self, turned: Function, panel: Index, start: Index, depth: Index, whole: Lanes,
-        out: Value, out_stride: Index, carry: Lanes,
+        self, turned: Function, panel: Index, start: Index, depth: Index, whole: SimdExpr,
+        out: Value, out_stride: Index, carry: SimdExpr,
     ) -> None:  # fmt: skip
         """A panel whose B lies along k: whole vectors of k where it lies, the rest packed."""
         f, spec = self.f, self.spec
@@ -369,8 +369,8 @@ class Driver:
             )  # fmt: skip
 
     def panel_of_b(
-        self, panel: Index, start: Index, depth: Index, unpacked: Lanes, pending: Lanes,
-        lone: Lanes,
+        self, panel: Index, start: Index, depth: Index, unpacked: SimdExpr, pending: SimdExpr,
+        lone: SimdExpr,
     ) -> tuple[Value, Index]:  # fmt: skip
         """(address, stride) of a panel, packed if it is pending."""
         f, spec = self.f, self.spec

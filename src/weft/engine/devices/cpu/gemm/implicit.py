@@ -18,7 +18,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
     Index,
     address,
@@ -83,7 +83,7 @@ def parse_axes(dtype: str, variant: str, target: Target) -> AxesSpec:
     return AxesSpec(**{each.name: getattr(spec, each.name) for each in fields(spec) if each.init})
 
 
-class Parts:
+class ImplicitParts:
     """The functions that a kernel calls."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
@@ -99,7 +99,7 @@ class Parts:
         self.all += [self.copy, self.turn, self.line, self.spread]
 
 
-class Table:
+class GatherTable:
     """Offsets of a stretch of an axis in two operands, and the runs of each of its vectors in one of them or both."""
 
     def __init__(self, driver: AxesDriver, axis: int, length: int) -> None:
@@ -116,7 +116,7 @@ class Table:
         self.driver.parts.offsets.invoke(self.f, self.axis, start, count, *self.offsets)
 
     def find_runs(self, operand: int, count: Index, step: Index | int) -> None:
-        by = step if isinstance(step, Lanes) else number(self.f, step)
+        by = step if isinstance(step, SimdExpr) else number(self.f, step)
         with loop(self.f, count, self.spec.lanes) as lane:
             self.driver.parts.runs.invoke(
                 self.f, self.at(operand, lane), minimum(count - lane, self.spec.lanes), by,
@@ -130,7 +130,7 @@ class Table:
         return address(self.f, self.records[operand], vector * self.size, I64)
 
     def offset(self, operand: int, index: Index) -> Index:
-        return Lanes(self.f, self.f.load(self.at(operand, index), typ=I64))
+        return SimdExpr(self.f, self.f.load(self.at(operand, index), typ=I64))
 
 
 class AxesDriver:
@@ -138,7 +138,7 @@ class AxesDriver:
 
     def __init__(self, module: ir.Module, name: str, spec: AxesSpec) -> None:
         self.spec, self.element = spec, spec.number.compute
-        self.parts = Parts(module, name, spec)
+        self.parts = ImplicitParts(module, name, spec)
         self.f = f = Builder(module, name)
         self.words = f.arguments["arguments"]
         self.line = spec.width  # of the buffers
@@ -146,9 +146,9 @@ class AxesDriver:
         self.packed_b = buffer(f, self.element, spec.depth * spec.columns)
         self.chain = buffer(f, self.element, spec.group_rows * self.line)
         self.total = buffer(f, self.element, spec.group_rows * self.line)
-        self.along_m = Table(self, 0, spec.group_rows)
-        self.along_n = Table(self, 1, spec.width)
-        self.along_k = Table(self, 2, PRODUCT_CHUNK)
+        self.along_m = GatherTable(self, 0, spec.group_rows)
+        self.along_n = GatherTable(self, 1, spec.width)
+        self.along_k = GatherTable(self, 2, PRODUCT_CHUNK)
         self.dense = buffer(f, I64, spec.width // spec.columns)
         self.plain = buffer(f, I64, spec.width // spec.columns)
         self.known = [buffer(f, I64, 1) for _ in range(2)]  # the column and the k of the tables
@@ -172,7 +172,7 @@ class AxesDriver:
                 f.store((i * step).value, address(f, table, i, I64))
 
     def word(self, base: Any, index: Index | int) -> Index:
-        return Lanes(self.f, self.f.load(address(self.f, base, index, I64), typ=I64))
+        return SimdExpr(self.f, self.f.load(address(self.f, base, index, I64), typ=I64))
 
     def read_arguments(self) -> None:
         f = self.f
@@ -190,7 +190,7 @@ class AxesDriver:
         """Runs of units of the same matrix and columns. The columns of a single matrix come in narrow units: those that
         follow each other with all their rows are walked as one."""
         f, spec = self.f, self.spec
-        begin, end = Lanes(f, f.arguments["begin"]), Lanes(f, f.arguments["end"])
+        begin, end = SimdExpr(f, f.arguments["begin"]), SimdExpr(f, f.arguments["end"])
         row_units = maximum(ceiling(self.m, spec.unit_rows), 1)
         single = self.batch.equals(1)
         unit_columns = single.where(number(f, spec.narrow), spec.width)
@@ -272,7 +272,7 @@ class AxesDriver:
         with loop(f, high, step, start=low) as row:
             self.group(row, minimum(high - row, step))
 
-    def direct(self, panel: Index) -> Lanes:
+    def direct(self, panel: Index) -> SimdExpr:
         """Whether the tiles of a panel keep their sums in C itself."""
         return self.short & (self.word(self.dense, panel) > 0)
 

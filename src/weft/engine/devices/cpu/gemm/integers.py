@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
     Index,
     address,
@@ -64,7 +64,7 @@ class IntegerDriver:
             f.load(address(f, f.arguments["pointers"], i, POINTER), typ=POINTER) for i in range(3)
         ]
         values = [
-            Lanes(f, f.load(address(f, f.arguments["arguments"], i, I64), typ=I64))
+            SimdExpr(f, f.load(address(f, f.arguments["arguments"], i, I64), typ=I64))
             for i in range(13)
         ]
         self.m, self.n, self.k = values[1:4]
@@ -72,7 +72,7 @@ class IntegerDriver:
 
     def build(self) -> list[Builder]:
         f = self.f
-        begin, end = (Lanes(f, f.arguments[name]) for name in ("begin", "end"))
+        begin, end = (SimdExpr(f, f.arguments[name]) for name in ("begin", "end"))
         blocks = ceiling(self.m, UNIT_ROWS)
         some = (self.k < 1).where(number(f, 1), self.k)  # C is written also where K is empty
         with loop(f, end, start=begin) as unit:
@@ -88,17 +88,17 @@ class IntegerDriver:
         offset = strides[0] * batch + strides[1] * i + strides[2] * j
         return address(self.f, self.pointers[operand], offset, self.element)
 
-    def fills(self, operand: int, count: Index) -> Lanes:
+    def fills(self, operand: int, count: Index) -> SimdExpr:
         """Whether `count` columns of an operand are whole vectors of neighbours."""
         f = self.f
         near = f.icmp_signed("==", self.strides[operand][2].value, integer(1))
-        return Lanes(f, f.and_(near, f.icmp_signed("==", count.value, integer(self.width))))
+        return SimdExpr(f, f.and_(near, f.icmp_signed("==", count.value, integer(self.width))))
 
     def panel(self, batch: Index, start: Index, column: Index) -> Panel:
         f = self.f
         depth, count = minimum(self.k - start, DEPTH), minimum(self.n - column, self.width)
         lies = self.fills(1, count)
-        with when(f, Lanes(f, f.not_(lies.value))), loop(f, count) as j, loop(f, depth) as i:
+        with when(f, SimdExpr(f, f.not_(lies.value))), loop(f, count) as j, loop(f, depth) as i:
             read = f.load(self.place(1, batch, start + i, column + j), typ=self.element)
             f.store(read, address(f, self.packed, i * self.width + j, self.element))
         pointer = either(f, lies, self.place(1, batch, start, column), self.packed)
@@ -118,7 +118,7 @@ class IntegerDriver:
         starts = [self.place(0, panel.batch, row + r, panel.start) for r in range(rows)]
 
         def body(index: Value, sums: list[Value]) -> list[Any]:
-            k = Lanes(f, index)
+            k = SimdExpr(f, index)
             line = [
                 f.load(
                     address(f, panel.pointer, k * panel.stride + v * self.lanes, self.element),

@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
     Function,
     Index,
@@ -126,7 +126,7 @@ class Micro:
         f = self.function
         f.position_at_end(body)
         k, b, *sums = (f.phi(type_) for type_ in (I64, POINTER, *[self.vector] * len(starts)))
-        following = self.step(Lanes(f, k), b, list(sums))
+        following = self.step(SimdExpr(f, k), b, list(sums))
         after = f.add(k, integer(1))
         onward = address(f, b, f.index("b_stride"), self.element)
         phis = (k, b, *sums)
@@ -137,7 +137,7 @@ class Micro:
         f.cbranch(f.icmp_signed("<", after, f.arguments["depth"]), body, done)
         return following
 
-    def step(self, k: Lanes, b: Value, sums: list[Any]) -> list[Any]:
+    def step(self, k: SimdExpr, b: Value, sums: list[Any]) -> list[Any]:
         """One k: the new accumulators."""
         f, spec = self.function, self.spec
         count = spec.vectors * self.planes
@@ -152,7 +152,7 @@ class Micro:
             result += row_step(place, row, columns, sums[row * count : (row + 1) * count])
         return result
 
-    def places_of_b(self, k: Lanes, b: Value) -> list[Value]:
+    def places_of_b(self, k: SimdExpr, b: Value) -> list[Value]:
         """Where the vectors of one k are."""
         count, lanes = self.spec.vectors * self.planes, self.spec.lanes
         return [address(self.function, b, v * lanes, self.element) for v in range(count)]
@@ -195,12 +195,12 @@ class Straight(Micro):
         self.starts = []
         for v in range(self.spec.vectors):
             start = f.load(address(f, f.arguments["columns"], v * lanes, I64), typ=I64)
-            self.starts.append(address(f, f.arguments["b"], Lanes(f, start), self.element))
+            self.starts.append(address(f, f.arguments["b"], SimdExpr(f, start), self.element))
         return super().build()
 
-    def places_of_b(self, k: Lanes, b: Value) -> list[Value]:
+    def places_of_b(self, k: SimdExpr, b: Value) -> list[Value]:
         f = self.function
-        place = Lanes(f, f.load(address(f, f.arguments["places"], k, I64), typ=I64))
+        place = SimdExpr(f, f.load(address(f, f.arguments["places"], k, I64), typ=I64))
         return [address(f, start, place, self.element) for start in self.starts]
 
 

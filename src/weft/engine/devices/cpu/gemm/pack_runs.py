@@ -14,7 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
     Function,
     Index,
@@ -61,7 +61,7 @@ def walk(
     f.position_at_end(head)
     first = [stop.like(0), *start]
     phis = [f.phi(value.type) for value in first]
-    i, *carry = (Lanes(f, phi) for phi in phis)
+    i, *carry = (SimdExpr(f, phi) for phi in phis)
     f.cbranch((i < stop).value, inside, done)
     f.position_at_end(inside)
     ahead = body(i, carry)
@@ -86,7 +86,7 @@ class Offsets:
         """Stretches of the innermost dimension, a few at a time: what is written beyond one is written again."""
         f = self.f
         words = [
-            [Lanes(f, f.load(address(f, f.arguments["axis"], 3 * d + part, I64), typ=I64))
+            [SimdExpr(f, f.load(address(f, f.arguments["axis"], 3 * d + part, I64), typ=I64))
              for d in range(DIMENSIONS)]
             for part in range(3)
         ]  # fmt: skip
@@ -116,12 +116,12 @@ class Offsets:
         """start, start + step ...; up to `GROUP` - 1 more than `length`."""
         f = self.f
         lanes = ", ".join(f"i64 {i}" for i in range(GROUP))
-        ramp = Lanes(f, Value(ir.VectorType(I64, GROUP), f"<{lanes}>"))
-        first = Lanes(f, f.broadcast(start.value, GROUP)) + ramp * Lanes(
+        ramp = SimdExpr(f, Value(ir.VectorType(I64, GROUP), f"<{lanes}>"))
+        first = SimdExpr(f, f.broadcast(start.value, GROUP)) + ramp * SimdExpr(
             f, f.broadcast(step.value, GROUP)
         )
         with loop(f, length, GROUP) as i:
-            values = first + Lanes(f, f.broadcast((i * step).value, GROUP))
+            values = first + SimdExpr(f, f.broadcast((i * step).value, GROUP))
             f.store(values.value, address(f, place, i, I64))
 
     def coordinates(self, sizes: list[Index]) -> list[Index]:
@@ -129,22 +129,22 @@ class Offsets:
         rest, found = self.f.index("start"), []
         for size in reversed(sizes[1:]):
             found.append(remainder(rest, size))
-            rest = Lanes(self.f, self.f.udiv(rest.value, size.value))
+            rest = SimdExpr(self.f, self.f.udiv(rest.value, size.value))
         return [rest, *reversed(found)]
 
     def moves(self, sizes: list[Index], strides: list[Index]) -> list[Index]:
         """How far it is to the next element where the innermost 0, 1, 2 ... dimensions start again."""
-        found, back = [strides[-1]], Lanes(self.f, integer(0))
+        found, back = [strides[-1]], SimdExpr(self.f, integer(0))
         for d in range(len(sizes) - 1, 0, -1):
             back = back + (sizes[d] - 1) * strides[d]
             found.append(strides[d - 1] - back)
         return found
 
-    def following(self, now: list[Index], sizes: list[Index]) -> tuple[list[Index], list[Lanes]]:
+    def following(self, now: list[Index], sizes: list[Index]) -> tuple[list[Index], list[SimdExpr]]:
         """The coordinates of the next element, and which dimensions start again, the innermost first."""
-        carry = Lanes(self.f, Value(I1, "true"))
+        carry = SimdExpr(self.f, Value(I1, "true"))
         ahead: list[Index] = []
-        turned: list[Lanes] = []
+        turned: list[SimdExpr] = []
         for place, size in zip(reversed(now), reversed(sizes[1:]), strict=True):
             over = carry & place.equals(size - 1)
             ahead.append(over.where(place.like(0), carry.where(place + 1, place)))
@@ -153,7 +153,7 @@ class Offsets:
         return ahead[::-1], turned
 
     @staticmethod
-    def chosen(turned: list[Lanes], moves: list[Index]) -> Index:
+    def chosen(turned: list[SimdExpr], moves: list[Index]) -> Index:
         step = moves[0]
         for over, move in zip(turned, moves[1:], strict=True):
             step = over.where(move, step)
@@ -183,18 +183,18 @@ class Runs:
         f.ret_void()
         return f
 
-    def is_one_run(self) -> Lanes:
+    def is_one_run(self) -> SimdExpr:
         """Whether a whole vector of offsets is one run forwards."""
         f, lanes = self.f, self.lanes
         wide = ir.VectorType(I64, lanes)
-        offsets = Lanes(f, f.load(f.arguments["offsets"], typ=wide))
-        ramp = Lanes(f, Value(wide, "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">"))
+        offsets = SimdExpr(f, f.load(f.arguments["offsets"], typ=wide))
+        ramp = SimdExpr(f, Value(wide, "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">"))
         first, step = (
-            Lanes(f, f.broadcast(v.value, lanes))
+            SimdExpr(f, f.broadcast(v.value, lanes))
             for v in (self.word(f.arguments["offsets"], 0), f.index("step"))
         )
         same = f.bitcast((offsets - first).equals(ramp * step).value, ir.IntType(lanes))
-        every = Lanes(f, f.icmp_signed("==", same, Value(ir.IntType(lanes), "-1")))
+        every = SimdExpr(f, f.icmp_signed("==", same, Value(ir.IntType(lanes), "-1")))
         return every & f.index("count").equals(lanes) & (f.index("step") > 0)
 
     def one_run(self) -> None:
@@ -213,7 +213,7 @@ class Runs:
         offset = self.word(f.arguments["offsets"], lane)
         last = self.word(f.arguments["offsets"], (lane > 0).where(lane - 1, lane))
         new = lane.equals(0) | ((offset - last).equals(step) ^ 1)
-        runs = self.word(record, 0) + Lanes(f, f.zext(new.value, I64))
+        runs = self.word(record, 0) + SimdExpr(f, f.zext(new.value, I64))
         f.store(runs.value, address(f, record, 0, I64))
         start = offset - lane * step - back.where(lane.like(lanes - 1), lane.like(0))
         f.store(start.value, address(f, record, runs * 2 - 1, I64))
@@ -223,7 +223,7 @@ class Runs:
         f.store(f.or_(f.load(mask, typ=I64), one), mask)
 
     def word(self, base: Any, index: Index | int) -> Index:
-        return Lanes(self.f, self.f.load(address(self.f, base, index, I64), typ=I64))
+        return SimdExpr(self.f, self.f.load(address(self.f, base, index, I64), typ=I64))
 
 
 class Reader(Function):
@@ -234,7 +234,7 @@ class Reader(Function):
         self.spec, self.lanes, self.element = spec, spec.lanes, spec.number.compute
 
     def word(self, base: Any, index: Index | int) -> Index:
-        return Lanes(self, self.load(address(self, base, index, I64), typ=I64))
+        return SimdExpr(self, self.load(address(self, base, index, I64), typ=I64))
 
     def choose(self, steps: tuple[int, ...], counts: tuple[int, ...], body: Any, rest: Any) -> None:
         """`body(step, count)` for the step and the number of runs at hand, or `rest()` where there are too many."""
@@ -385,13 +385,13 @@ class Spread(Function):
         record = self.arguments["record"]
         kind = "f64" if spec.size == 8 else "f32"
         name = f"llvm.masked.store.v{spec.lanes}{kind}.p0"
-        with loop(self, Lanes(self, self.load(record, typ=I64))) as run:
+        with loop(self, SimdExpr(self, self.load(record, typ=I64))) as run:
             start, mask = (
                 self.load(address(self, record, run * 2 + word, I64), typ=I64) for word in (1, 2)
             )
             bits = self.trunc(mask, ir.IntType(spec.lanes))
             lanes = self.bitcast(bits, ir.VectorType(I1, spec.lanes))
-            place = address(self, self.arguments["target"], Lanes(self, start), element)
+            place = address(self, self.arguments["target"], SimdExpr(self, start), element)
             align = integer(spec.size, I32)
             self.intrinsic(name, ir.VoidType(), [vector, place, align, lanes])
         self.ret_void()

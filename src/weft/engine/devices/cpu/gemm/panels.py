@@ -181,7 +181,7 @@ class Sheet:
         return f
 
 
-class Ahead:
+class PanelPrefetch:
     """Writes the function that asks for a part of the next panel of A, so that it is near when it is packed."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.engine.devices.cpu.elementary.expressions import Lanes
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import Index, address, fma, minimum, number
 from weft.engine.devices.cpu.gemm.microkernel import Micro
 from weft.engine.devices.cpu.gemm.pack_runs import walk
@@ -25,7 +25,7 @@ SKEW = 6  # vectors of k
 CROWDING = 2048  # bytes between columns, or a multiple: two vectors of columns then crowd few sets of the first cache
 
 
-class Turned(Micro):
+class TransposedTile(Micro):
     """Writes the function for `rows` rows and one or two vectors of columns."""
 
     def steps(self, head: Any, body: Any, done: Any, starts: list[Any]) -> list[Value]:
@@ -56,9 +56,9 @@ class Turned(Micro):
             for v, move in enumerate(moves):
                 if move is not None:
                     self.block(start + i + move, v, following)
-            return [i + self.spec.lanes, *[Lanes(f, total) for total in following]]
+            return [i + self.spec.lanes, *[SimdExpr(f, total) for total in following]]
 
-        walked: list[Index] = walk(f, length, [Lanes(f, total) for total in sums], step)
+        walked: list[Index] = walk(f, length, [SimdExpr(f, total) for total in sums], step)
         return [total.value for total in walked]
 
     def block(self, k: Index, v: int, sums: list[Any]) -> None:

@@ -11,7 +11,7 @@ from copy import copy
 
 from llvmlite import ir as llvm
 
-from weft.engine.devices.cpu.codegen.vector_memory import Memory, decode, encode
+from weft.engine.devices.cpu.codegen.vector_memory import VectorMemory, decode, encode
 from weft.engine.devices.cpu.elementwise.emitter import Emitter
 from weft.engine.devices.cpu.llvm.builder import (
     I64,
@@ -23,7 +23,7 @@ from weft.engine.devices.cpu.llvm.builder import (
     integer,
     module_text,
 )
-from weft.engine.devices.cpu.llvm.simd_value import Lanes
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 from weft.engine.devices.cpu.llvm.target import Target, host
 from weft.engine.kernels import loop_ir
 
@@ -39,7 +39,7 @@ class Family:
         self.size = loop_ir.SIZES[dtype]
         lanes = lanes or max(1, min(64, self.target.register_bits // 4 // self.size))
         self.e = Emitter(self.builder, lanes)
-        self.memory = Memory(self.e, self.target)
+        self.memory = VectorMemory(self.e, self.target)
         self.begin = self.builder.arguments["begin"]
         self.end = self.builder.arguments["end"]
 
@@ -47,7 +47,7 @@ class Family:
         """The same function, written with another number of lanes."""
         family = copy(self)
         family.e = Emitter(self.builder, lanes)
-        family.memory = Memory(family.e, self.target)
+        family.memory = VectorMemory(family.e, self.target)
         return family
 
     def pointers(self, count: int) -> list[Value]:
@@ -88,7 +88,7 @@ class Family:
 
         counted(b, start, stop, self.e.lanes, [], piece)
 
-    def load(self, pointer: Value, count: Value | None) -> Lanes:
+    def load(self, pointer: Value, count: Value | None) -> SimdValue:
         """The elements at an address, all lanes or the first `count`."""
         if count is None:
             raw = self.memory.load(pointer, self.dtype)
@@ -96,7 +96,7 @@ class Family:
             raw = self.memory.load_partial(pointer, self.dtype, None, count)
         return decode(self.e, raw, self.dtype)
 
-    def store(self, value: Lanes, pointer: Value, count: Value | None) -> None:
+    def store(self, value: SimdValue, pointer: Value, count: Value | None) -> None:
         """Write all lanes or the first `count`."""
         raw = encode(self.e, value)
         if count is None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from weft.engine.devices.cpu.codegen.limits import LANES
 from weft.engine.devices.cpu.kernels.kernel_base import Family, each
 from weft.engine.devices.cpu.llvm.builder import I64, Value, choose, counted, integer, minimum
-from weft.engine.devices.cpu.llvm.simd_value import Lanes
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 from weft.engine.devices.cpu.llvm.target import Target
 
 COLUMNS = 128  # inner elements of one unit that is spread
@@ -61,10 +61,10 @@ class _Resampling:
         """Where index and weights have a tap, in elements."""
         return self.builder.add(self.builder.mul(tap, self.places), place)
 
-    def weight(self, family: Family, entry: Value) -> Lanes:
+    def weight(self, family: Family, entry: Value) -> SimdValue:
         """One weight in every lane."""
         place = family.at(self.weights, (entry, integer(1)))
-        return Lanes(family.dtype, family.memory.load_one(place, family.dtype))
+        return SimdValue(family.dtype, family.memory.load_one(place, family.dtype))
 
     def inside(
         self, entry: Value, found: Callable[[Value], list[Value]], other: list[Value]
@@ -76,7 +76,7 @@ class _Resampling:
             b, b.icmp_unsigned("<", index, self.extent), lambda: found(index), lambda: other
         )
 
-    def added(self, family: Family, total: Lanes, weight: Lanes, value: Lanes) -> Lanes:
+    def added(self, family: Family, total: SimdValue, weight: SimdValue, value: SimdValue) -> SimdValue:
         """One tap more."""
         return family.e.add(total, family.e.mul(weight, value))
 
@@ -107,7 +107,7 @@ class _Gathered(_Resampling):
 
                 def add(index: Value) -> list[Value]:
                     line = family.at(source, (index, self.inner), (column, integer(1)))
-                    total = Lanes(family.dtype, *carry)
+                    total = SimdValue(family.dtype, *carry)
                     weight = self.weight(family, entry)
                     return [self.added(family, total, weight, family.load(line, count)).value]
 
@@ -115,7 +115,7 @@ class _Gathered(_Resampling):
 
             zero = self.e.constant(0, family.dtype).value
             total = counted(b, integer(0), self.taps, 1, [zero], tap)
-            family.store(Lanes(family.dtype, *total), family.at(out, (column, integer(1))), count)
+            family.store(SimdValue(family.dtype, *total), family.at(out, (column, integer(1))), count)
 
         family.pieces(integer(0), self.inner, piece)
         return []
@@ -131,17 +131,17 @@ class _Gathered(_Resampling):
                 entry = self.entry(number, place)
                 inside, value = self._taken(source, entry, count)
                 weight = family.load(family.at(self.weights, (entry, integer(1))), count)
-                total = self.added(family, Lanes(family.dtype, carry[0]), weight, value)
+                total = self.added(family, SimdValue(family.dtype, carry[0]), weight, value)
                 return [b.select(inside, total.value, carry[0])]
 
             zero = self.e.constant(0, family.dtype).value
             total = counted(b, integer(0), self.taps, 1, [zero], tap)
-            family.store(Lanes(family.dtype, *total), family.at(out, (place, integer(1))), count)
+            family.store(SimdValue(family.dtype, *total), family.at(out, (place, integer(1))), count)
 
         family.pieces(integer(0), self.places, piece)
         return []
 
-    def _taken(self, source: Value, entry: Value, count: Value | None) -> tuple[Value, Lanes]:
+    def _taken(self, source: Value, entry: Value, count: Value | None) -> tuple[Value, SimdValue]:
         """Which lanes of a tap point inside, and what they point at."""
         b, memory, lanes = self.builder, self.family.memory, self.e.lanes
         pointer = b.gep(self.index, [b.mul(entry, integer(8))])
@@ -151,7 +151,7 @@ class _Gathered(_Resampling):
         index = b.select(inside, index, Value(index.type, "zeroinitializer"))
         steps = b.mul(index, b.broadcast(integer(self.family.size), lanes))
         value = memory.gather(b.gep(source, [steps]), self.family.dtype)
-        return inside, Lanes(self.family.dtype, value)
+        return inside, SimdValue(self.family.dtype, value)
 
 
 class _Spread(_Resampling):

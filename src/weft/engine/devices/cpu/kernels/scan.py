@@ -15,7 +15,7 @@ from __future__ import annotations
 from weft.engine.devices.cpu.codegen.vector_memory import decode, encode
 from weft.engine.devices.cpu.kernels.kernel_base import Family, each
 from weft.engine.devices.cpu.llvm.builder import I1, I32, Value, choose, counted, integer, minimum
-from weft.engine.devices.cpu.llvm.simd_value import COMPLEX, HALVES, Lanes
+from weft.engine.devices.cpu.llvm.simd_value import COMPLEX, HALVES, SimdValue
 from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels.reduction_order import LANES
 
@@ -62,9 +62,9 @@ class _Scan:
         self.continued = self.builder.icmp_signed("!=", strides[4], integer(0))
         self.total_bytes = strides[5]
 
-    def combine(self, a: Lanes, b: Lanes) -> Lanes:
+    def combine(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """One step."""
-        result: Lanes = getattr(self.e, self.method)(a, b)
+        result: SimdValue = getattr(self.e, self.method)(a, b)
         return result
 
     def row(self, number: Value) -> None:
@@ -76,12 +76,12 @@ class _Scan:
 
         def sixteen(index: Value, carry: list[Value]) -> list[Value]:
             local = self._local(self._read(source, index))
-            joined = self.combine(Lanes(self.dtype, *carry), local).parts
+            joined = self.combine(SimdValue(self.dtype, *carry), local).parts
             first = b.icmp_signed("==", index, integer(0))
             alone = b.broadcast(b.select(self.continued, Value(I1, "false"), first), LANES)
             pairs = zip(local.parts, joined, strict=True)
             result = [b.select(alone, x, y) for x, y in pairs]
-            self._write(Lanes(self.dtype, *result), out, index)
+            self._write(SimdValue(self.dtype, *result), out, index)
             return [b.shuffle(part, part, [LANES - 1] * LANES) for part in result]
 
         start = self._start(place)
@@ -113,14 +113,14 @@ class _Scan:
 
         choose(b, b.icmp_signed("!=", self.total_bytes, integer(0)), write, list)
 
-    def _local(self, v: Lanes) -> Lanes:
+    def _local(self, v: SimdValue) -> SimdValue:
         """The scan of sixteen elements by doubling distances."""
         b, distance = self.builder, 1
         while distance < LANES:
             lanes = [max(0, i - distance) for i in range(LANES)]
-            moved = Lanes(v.dtype, *(b.shuffle(part, part, lanes) for part in v.parts))
+            moved = SimdValue(v.dtype, *(b.shuffle(part, part, lanes) for part in v.parts))
             bits = ", ".join(f"i1 {'true' if i >= distance else 'false'}" for i in range(LANES))
-            inside = Lanes("bool", Value(self.e.vector(I1), f"<{bits}>"))
+            inside = SimdValue("bool", Value(self.e.vector(I1), f"<{bits}>"))
             v = self.e.select(inside, self.combine(moved, v), v)
             distance *= 2
         return v
@@ -133,7 +133,7 @@ class _Scan:
         unit = b.icmp_signed("==", step, integer(1))
         return minimum(b, rest, integer(LANES)), b.and_(whole, unit)
 
-    def _read(self, source: Value, index: Value) -> Lanes:
+    def _read(self, source: Value, index: Value) -> SimdValue:
         family, memory = self.family, self.family.memory
         count, whole = self._partial(index, self.source_step)
         pointer = family.at(source, (index, self.source_step))
@@ -145,7 +145,7 @@ class _Scan:
         raw = choose(self.builder, whole, lambda: [memory.load(pointer, family.dtype)], strided)
         return self.e.cast(decode(self.e, raw[0], family.dtype), self.dtype)
 
-    def _write(self, v: Lanes, out: Value, index: Value) -> None:
+    def _write(self, v: SimdValue, out: Value, index: Value) -> None:
         family, memory = self.family, self.family.memory
         raw = encode(self.e, self.e.cast(v, family.dtype))
         count, whole = self._partial(index, self.out_step)

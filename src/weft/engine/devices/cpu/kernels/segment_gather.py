@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weft.engine.devices.cpu.kernels.kernel_base import Family, each
 from weft.engine.devices.cpu.llvm.builder import I64, POINTER, Value, choose, counted, integer
-from weft.engine.devices.cpu.llvm.simd_value import Lanes
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 from weft.engine.devices.cpu.llvm.target import Target
 
 ELEMENTS_PER_GRAIN = 4096
@@ -63,11 +63,11 @@ def _add(family: Family, table: Value, first: Value, last: Value, out: Value, si
     def piece(index: Value, count: Value | None) -> None:
         def add(number: Value, carry: list[Value]) -> list[Value]:
             value = family.load(family.at(source(number), (index, integer(1))), count)
-            return list(e.add(Lanes(family.dtype, *carry), value).parts)
+            return list(e.add(SimdValue(family.dtype, *carry), value).parts)
 
         value = family.load(family.at(start, (index, integer(1))), count)
         total = counted(b, rest, last, 1, value.parts, add)
-        family.store(Lanes(family.dtype, *total), family.at(out, (index, integer(1))), count)
+        family.store(SimdValue(family.dtype, *total), family.at(out, (index, integer(1))), count)
 
     family.pieces(integer(0), size, piece)
 

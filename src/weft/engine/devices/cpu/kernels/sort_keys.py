@@ -15,7 +15,7 @@ from weft.engine.devices.cpu.codegen.limits import LANES
 from weft.engine.devices.cpu.codegen.vector_memory import decode
 from weft.engine.devices.cpu.kernels.kernel_base import Family
 from weft.engine.devices.cpu.llvm.builder import I32, I64, Value, choose, integer, minimum
-from weft.engine.devices.cpu.llvm.simd_value import ELEMENTS, FLOATS, UNSIGNED, Lanes
+from weft.engine.devices.cpu.llvm.simd_value import ELEMENTS, FLOATS, UNSIGNED, SimdValue
 from weft.engine.kernels.loop_ir import SIZES
 
 _SIGNED = ("int8", "int16", "int32", "int64")
@@ -71,7 +71,7 @@ class Keys:
         )
         return b.icmp_signed("<", numbers, b.broadcast(b.trunc(count, I32), LANES))
 
-    def _of(self, v: Lanes) -> Value:
+    def _of(self, v: SimdValue) -> Value:
         b = self.builder
         if v.dtype in FLOATS:
             keys, nan = self._of_floats(v)
@@ -85,7 +85,7 @@ class Keys:
             return b.select(nan, self.last, flipped)
         return b.select(nan, b.xor(self.last, self.flip), flipped)
 
-    def _of_integers(self, v: Lanes) -> Value:
+    def _of_integers(self, v: SimdValue) -> Value:
         b = self.builder
         type_: Any = ir.VectorType(I64 if self.bits == 64 else I32, LANES)
         if v.dtype not in _SIGNED:
@@ -93,7 +93,7 @@ class Keys:
             return b.zext(v.value, type_)
         return b.xor(b.sext(v.value, type_), self._sign(type_))
 
-    def _of_floats(self, v: Lanes) -> tuple[Value, Value]:
+    def _of_floats(self, v: SimdValue) -> tuple[Value, Value]:
         b, e = self.builder, self.family.e
         type_ = ir.VectorType(I64 if self.bits == 64 else I32, LANES)
         bits = b.bitcast(b.fadd(v.value, e.literal(0.0, ELEMENTS[v.dtype])), type_)

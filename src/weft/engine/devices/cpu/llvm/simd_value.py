@@ -44,7 +44,7 @@ SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
 REAL = {"complex64": "float32", "complex128": "float64"}
 
 
-class Lanes:
+class SimdValue:
     """One value of a dtype in every lane: one vector, or two (real, imaginary)."""
 
     __slots__ = ("dtype", "parts")
@@ -69,16 +69,16 @@ def joined(b: Builder, vectors: list[Value]) -> Value:
     return vectors[0]
 
 
-def pieces(b: Builder, value: Lanes, lanes: int) -> list[Lanes]:
+def pieces(b: Builder, value: SimdValue, lanes: int) -> list[SimdValue]:
     """A value on more lanes as several on so many."""
     starts = range(0, value.parts[0].type.count, lanes)
     return [
-        Lanes(value.dtype, *[b.shuffle(v, v, range(at, at + lanes)) for v in value.parts])
+        SimdValue(value.dtype, *[b.shuffle(v, v, range(at, at + lanes)) for v in value.parts])
         for at in starts
     ]
 
 
-def same_dtype(a: Lanes, b: Lanes) -> None:
+def same_dtype(a: SimdValue, b: SimdValue) -> None:
     """Errors: TypeError if the recorder left out a cast."""
     if a.dtype != b.dtype:
         raise TypeError(f"operands of one dtype expected, got {a.dtype} and {b.dtype}; cast first")
