@@ -49,7 +49,7 @@ class Operand:
 class Facts:
     """What operations have in common that may run as one."""
 
-    place: tuple[Any, int]  # code object and place in it
+    call_site: tuple[Any, int]  # code object and place in it
     operation: str
     params: Any
     dtype: str
@@ -58,7 +58,7 @@ class Facts:
 
     def where(self) -> str:
         """The user's line."""
-        return describe_position(*self.place)
+        return describe_position(*self.call_site)
 
     def __str__(self) -> str:
         return f"{self.operation} {list(self.shape)}"
@@ -330,10 +330,10 @@ def _hear(notes: list[Any], quotients: list[object]) -> None:
     gathered: set[int] = set()
     made = iter(quotients)
     for story, count, least in notes:
-        signature, place, operation, params, (dtype, shape), operands = story
+        signature, call_site, operation, params, (dtype, shape), operands = story
         known = run._lots.get(signature)
         if known is None:
-            facts = Facts(place, operation, params, dtype, shape, operands)
+            facts = Facts(call_site, operation, params, dtype, shape, operands)
             known = run._lots[signature] = (facts, [])
         known[1].append(count)
         if count < least:

@@ -6,7 +6,7 @@ from weft.engine.frontend.tensor cimport Tensor
 cdef class RowContributions:
     cdef Tensor cotangent
     cdef Integers rows
-    cdef Integers places
+    cdef Integers member_numbers
 
 cdef class Group:
     cdef Reached* known  # of the walk, which outlives its groups
@@ -15,29 +15,29 @@ cdef class Group:
     cdef Integers rows  # of the quotient that have been reached; None for all
     cdef bint ragged  # members have as many rows as they are high
     cdef Py_ssize_t axis  # along this dimension
-    cdef list whole
-    cdef list bundles
+    cdef list dense
+    cdef list row_contributions
     cdef public list parts
-    cdef public object likeness
+    cdef public object merge_key
     cdef public bint gone
-    cdef public long long left
-    cdef public long long behind
+    cdef public long long pending
+    cdef public long long arrivals
     cdef int put(self, Node node, int number) except? -1
     cdef int close(self) except? -1
     cdef void sort_members(self)
-    cdef Node at(self, Py_ssize_t place)
+    cdef Node at(self, Py_ssize_t member)
     cdef list nodes(self)
     cdef tuple edges(self)
-    cdef int add(self, int place, Tensor cotangent, int row) except? -1
+    cdef int add(self, int member, Tensor cotangent, int row) except? -1
     cdef list contributions(self)
     cdef list bundled(self)
-    cdef list slices(self, object whole)
+    cdef list slices(self, object dense)
     cdef Integers reached_rows(self)
     cdef object assemble(self, tuple shape)
     cdef object stack_blocks(self, tuple shape)
     cdef object stack_rows(self)
     cdef object lay_rows(self)
-    cdef object sum_of(self, list parts, Py_ssize_t place)
+    cdef object sum_of(self, list parts, Py_ssize_t member)
     cdef tuple in_order(self)
 
 cdef Group group_of(Reached* known, Node quotient, bint ragged)

@@ -41,11 +41,11 @@ class RowContributions:
 @cython.cfunc
 def new_row_contributions(cotangent: Tensor) -> RowContributions:
     """One without rows."""
-    bundle: RowContributions = RowContributions.__new__(RowContributions)
-    bundle.cotangent = cotangent
-    bundle.rows = integers(0, 0)
-    bundle.places = integers(0, 0)
-    return bundle
+    contribution: RowContributions = RowContributions.__new__(RowContributions)
+    contribution.cotangent = cotangent
+    contribution.rows = integers(0, 0)
+    contribution.member_numbers = integers(0, 0)
+    return contribution
 
 
 @cython.final
@@ -54,7 +54,7 @@ def new_row_contributions(cotangent: Tensor) -> RowContributions:
 class Group:
     """Members of one quotient that a walk has reached, in the order of their rows. `left` consumers of them have not
     run; `behind` times all members had one that has, which their own counts do not know. `gone`: it has been pulled,
-    perhaps as one of the `parts` of a group over several quotients, which have a `likeness`."""
+    perhaps as one of the `parts` of a group over several quotients, which have a `merge_key`."""
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -80,7 +80,7 @@ class Group:
             if number >= 0:
                 self.members.items[rows.count] = number
                 self.known[number].member = cython.cast(cython.int, rows.count)
-                self.left += self.known[number].consumers
+                self.pending += self.known[number].consumers
                 push(rows, row)
         every: cython.bint = rows.count == self.members.count
         self.members.count = rows.count
@@ -94,13 +94,13 @@ class Group:
     @cython.cfunc
     def sort_members(self) -> cython.void:
         """Put members in the order of their rows: most often they came in it, or the other way round."""
-        place: cython.Py_ssize_t
+        member: cython.Py_ssize_t
         order: list = [
-            (self.at(place).qrow, self.members.items[place]) for place in range(self.members.count)
+            (self.at(member).qrow, self.members.items[member]) for member in range(self.members.count)
         ]
         order.sort()
-        for place in range(self.members.count):
-            self.members.items[place] = cython.cast(tuple, order[place])[1]
+        for member in range(self.members.count):
+            self.members.items[member] = cython.cast(tuple, order[member])[1]
 
     @cython.cfunc
     def reached_rows(self) -> Integers:
@@ -118,14 +118,14 @@ class Group:
         return rows
 
     @cython.cfunc
-    def at(self, place: cython.Py_ssize_t) -> Node:
+    def at(self, member: cython.Py_ssize_t) -> Node:
         """One member."""
-        return cython.cast(Node, self.known[self.members.items[place]].record)
+        return cython.cast(Node, self.known[self.members.items[member]].record)
 
     @cython.cfunc
     def nodes(self) -> list:
         """All members."""
-        return [self.at(place) for place in range(self.members.count)]
+        return [self.at(member) for member in range(self.members.count)]
 
     @cython.cfunc
     def edges(self) -> tuple:
@@ -145,39 +145,39 @@ class Group:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def add(self, place: cython.int, cotangent: Tensor, row: cython.int) -> cython.int:
+    def add(self, member: cython.int, cotangent: Tensor, row: cython.int) -> cython.int:
         """One contribution to the cotangent of one member; the handle keeps its value alive while it is in flight."""
-        bundle: RowContributions = None
-        if self.bundles:
-            bundle = self.bundles[len(self.bundles) - 1]
-        if bundle is None or bundle.cotangent is not cotangent:
-            bundle = new_row_contributions(cotangent)
-            self.bundles.append(bundle)
-        push(bundle.rows, row)
-        return push(bundle.places, place)
+        contribution: RowContributions = None
+        if self.row_contributions:
+            contribution = self.row_contributions[len(self.row_contributions) - 1]
+        if contribution is None or contribution.cotangent is not cotangent:
+            contribution = new_row_contributions(cotangent)
+            self.row_contributions.append(contribution)
+        push(contribution.rows, row)
+        return push(contribution.member_numbers, member)
 
     @cython.cfunc
     def contributions(self) -> list:
         """What came for each member: None, or a list of (handle, row, output number)."""
         result: list = self.bundled()
-        place: cython.Py_ssize_t
-        for whole in self.whole:
+        member: cython.Py_ssize_t
+        for whole in self.dense:
             pieces = self.slices(whole) if self.ragged else None
-            for place in range(self.members.count):
-                one: tuple = (whole, place, 0) if pieces is None else (pieces[place], -1, 0)
-                cython.cast(list, result[place]).append(one)
+            for member in range(self.members.count):
+                one: tuple = (whole, member, 0) if pieces is None else (pieces[member], -1, 0)
+                cython.cast(list, result[member]).append(one)
         return [came or None for came in result]
 
     @cython.cfunc
     def bundled(self) -> list:
         """What came for each member alone: a list of (handle, row, output number)."""
         result: list = [[] for _ in range(self.members.count)]
-        bundle: RowContributions
+        contribution: RowContributions
         index: cython.Py_ssize_t
-        for bundle in self.bundles:
-            for index in range(bundle.rows.count):
-                one: tuple = (bundle.cotangent, bundle.rows.items[index], 0)
-                cython.cast(list, result[bundle.places.items[index]]).append(one)
+        for contribution in self.row_contributions:
+            for index in range(contribution.rows.count):
+                one: tuple = (contribution.cotangent, contribution.rows.items[index], 0)
+                cython.cast(list, result[contribution.member_numbers.items[index]]).append(one)
         return result
 
     @cython.cfunc
@@ -201,7 +201,7 @@ class Group:
     @cython.cfunc
     def assemble(self, shape: tuple):
         """The sum of the members' cotangents, stacked; None where none came."""
-        parts: list = self.whole
+        parts: list = self.dense
         blocks = self.stack_blocks(shape)
         if blocks is not None:
             parts = [*parts, blocks]
@@ -220,16 +220,16 @@ class Group:
         """Contributions to single members that are all blocks of the same columns in zeros, beside whole ones that are
         blocks too: gathered without the zeros around them, as one block that can be joined. None where they are not."""
         part: Tensor
-        bundle: RowContributions
-        if not self.whole or not self.bundles or self.ragged:
+        contribution: RowContributions
+        if not self.dense or not self.row_contributions or self.ragged:
             return None
-        for part in self.whole:
+        for part in self.dense:
             if part.edge is not None or not _is_block(value(part), shape):
                 return None
-        first: Node = value(cython.cast(RowContributions, self.bundles[0]).cotangent)
-        for bundle in self.bundles:
-            node: Node = value(bundle.cotangent)
-            if bundle.cotangent.edge is not None or not _is_block(node, node.shape):
+        first: Node = value(cython.cast(RowContributions, self.row_contributions[0]).cotangent)
+        for contribution in self.row_contributions:
+            node: Node = value(contribution.cotangent)
+            if contribution.cotangent.edge is not None or not _is_block(node, node.shape):
                 return None
             if node.shape[1:] != shape[1:] or node.params[0] != first.params[0]:
                 return None
@@ -251,27 +251,27 @@ class Group:
         """Contributions to single members, gathered and added; a batch that came in order is taken as it is."""
         count: cython.Py_ssize_t = self.members.count
         first: Node = self.at(0)
-        bundle: RowContributions
-        if not self.bundles:
+        contribution: RowContributions
+        if not self.row_contributions:
             return None
         if self.ragged:
             return self.lay_rows()
         shape: tuple = (count, *first.shape)
-        if len(self.bundles) == 1:
-            bundle = self.bundles[0]
-            if bundle.places.count == count and bundle.places.ascending():
-                source: Node = value(bundle.cotangent)
-                rows: Integers = bundle.rows
+        if len(self.row_contributions) == 1:
+            contribution = self.row_contributions[0]
+            if contribution.member_numbers.count == count and contribution.member_numbers.ascending():
+                source: Node = value(contribution.cotangent)
+                rows: Integers = contribution.rows
                 if (
                     source.shape
                     and source.shape[0] == count
                     and source.numel == count * first.numel
                     and rows.ascending()
                 ):
-                    return bundle.cotangent
+                    return contribution.cotangent
                 step: cython.int = _step_of(rows)
                 if source.shape and step > 0 and source.shape[1:] == first.shape:
-                    return slice_axis(bundle.cotangent, 0, rows.items[0], count, step)
+                    return slice_axis(contribution.cotangent, 0, rows.items[0], count, step)
                 chosen: SegmentIndex = segment_index_of(integers(count, 0), rows.copy(), None)
                 return wrap(gather((source,), chosen, shape, first.dtype), None)
         sources, terms = self.in_order()
@@ -281,12 +281,12 @@ class Group:
     def lay_rows(self):
         """Contributions to single members of different heights, added where there are several, one behind the other."""
         came: list = [
-            join_blocks([_contribution(one, self.at(place)) for one in ones], self.at(place).shape)
-            for place, ones in enumerate(self.bundled())
+            join_blocks([_contribution(one, self.at(member)) for one in ones], self.at(member).shape)
+            for member, ones in enumerate(self.bundled())
         ]
         most: cython.Py_ssize_t = max([len(parts) for parts in came])
         if min([len(parts) for parts in came]) < most:
-            came, most = [[self.sum_of(came[place], place)] for place in range(len(came))], 1
+            came, most = [[self.sum_of(came[member], member)] for member in range(len(came))], 1
         total = None
         for index in range(most):
             parts = [value(cython.cast(list, parts)[index]) for parts in came]
@@ -295,12 +295,12 @@ class Group:
         return total
 
     @cython.cfunc
-    def sum_of(self, parts: list, place: cython.Py_ssize_t):
+    def sum_of(self, parts: list, member: cython.Py_ssize_t):
         """The sum of what came for one member."""
         total = None
         for part in parts:
             total = part if total is None else total + part
-        node: Node = self.at(place)
+        node: Node = self.at(member)
         return full(node.shape, 0, node.dtype) if total is None else total
 
     @cython.cfunc
@@ -309,27 +309,27 @@ class Group:
         count: cython.Py_ssize_t = self.members.count
         cursor: Integers = integers(count + 1, 0)
         sources: dict = {}
-        bundle: RowContributions
-        place: cython.Py_ssize_t
+        contribution: RowContributions
+        member: cython.Py_ssize_t
         index: cython.Py_ssize_t
         position: cython.int
         number: cython.int
-        for bundle in self.bundles:
-            for index in range(bundle.places.count):
-                cursor.items[bundle.places.items[index] + 1] += 1
-        for place in range(count):
-            cursor.items[place + 1] += cursor.items[place]
+        for contribution in self.row_contributions:
+            for index in range(contribution.member_numbers.count):
+                cursor.items[contribution.member_numbers.items[index] + 1] += 1
+        for member in range(count):
+            cursor.items[member + 1] += cursor.items[member]
         offsets: Integers = None if cursor.ascending() else cursor.copy()
         numbers: Integers = integers(cursor.items[count], 0)
         rows: Integers = integers(cursor.items[count], 0)
-        for bundle in self.bundles:
-            number = sources.setdefault(value(bundle.cotangent), len(sources))
-            for index in range(bundle.rows.count):
-                place = bundle.places.items[index]
-                position = cursor.items[place]
-                cursor.items[place] = position + 1
+        for contribution in self.row_contributions:
+            number = sources.setdefault(value(contribution.cotangent), len(sources))
+            for index in range(contribution.rows.count):
+                member = contribution.member_numbers.items[index]
+                position = cursor.items[member]
+                cursor.items[member] = position + 1
                 numbers.items[position] = number
-                rows.items[position] = bundle.rows.items[index]
+                rows.items[position] = contribution.rows.items[index]
         return tuple(sources), segment_index_of(numbers, rows, offsets)
 
 
@@ -348,8 +348,8 @@ def new_group(known: cython.pointer(Reached), quotient: Node, rows: cython.Py_ss
     group.known = known
     group.quotient = quotient
     group.members = integers(rows, -1)
-    group.whole = []
-    group.bundles = []
+    group.dense = []
+    group.row_contributions = []
     return group
 
 

@@ -2,8 +2,8 @@
 """Batches of different rounds in one reverse walk: groups that are ready together and equal are pulled as one.
 
 Where values are read in between, equal operations ran in a batch for each round, as `weft.map` has it; the walk comes
-after all of them. In come groups of executed members; out go what makes two of them equal (`likeness`), one group of
-all their members (`union`), and what a rule needs of it (`form_of_union`). Saved values are copied
+after all of them. In come groups of executed members; out go what makes two of them equal (`merge_key`), one group of
+all their members (`merge_batches`), and what a rule needs of it (`residuals_of_merged`). Saved values are copied
 together, so batches that are large already stay apart.
 """
 
@@ -27,7 +27,7 @@ require(__name__, cython.compiled)
 _MOST_BYTES = cython.declare(cython.longlong, 1 << 18)
 
 
-def likeness(group: Group):
+def merge_key(group: Group):
     """A key that groups share whose derivative may be recorded once for all; None where it may not."""
     first: Node = group.at(0)
     quotient: Node = group.quotient
@@ -57,24 +57,24 @@ def likeness(group: Group):
     return tuple(parts)
 
 
-def union(groups: list) -> Group:
+def merge_batches(groups: list) -> Group:
     """One group of the members of all."""
     group: Group = groups[0]
     whole: Group = new_group(group.known, group.quotient, 0)
     whole.parts = groups
-    bundle: RowContributions
+    contribution: RowContributions
     row: cython.int
     for group in groups:
         start: cython.int = cython.cast(cython.int, whole.members.count)
-        for bundle in group.bundles:
-            _bring(whole, bundle.cotangent, bundle.rows, bundle.places, start)
-        for cotangent in group.whole:
+        for contribution in group.row_contributions:
+            _bring(whole, contribution.cotangent, contribution.rows, contribution.member_numbers, start)
+        for cotangent in group.dense:
             rows: Integers = integers(0, 0)
             for row in range(cython.cast(cython.int, group.members.count)):
                 push(rows, row)
             _bring(whole, cotangent, rows, rows, start)
         extend(whole.members, group.members, 0)
-        group.whole, group.bundles = [], []
+        group.dense, group.row_contributions = [], []
     return whole
 
 
@@ -83,18 +83,18 @@ def _bring(
     group: Group, cotangent: Tensor, rows: Integers, places: Integers, start: cython.int
 ) -> cython.void:
     """Add rows of a cotangent, beside those of the same one, for members that begin at a place."""
-    bundle: RowContributions
-    for bundle in group.bundles:
-        if bundle.cotangent is cotangent:
+    contribution: RowContributions
+    for contribution in group.row_contributions:
+        if contribution.cotangent is cotangent:
             break
     else:
-        bundle = new_row_contributions(cotangent)
-        group.bundles.append(bundle)
-    extend(bundle.rows, rows, 0)
-    extend(bundle.places, places, start)
+        contribution = new_row_contributions(cotangent)
+        group.row_contributions.append(contribution)
+    extend(contribution.rows, rows, 0)
+    extend(contribution.member_numbers, places, start)
 
 
-def form_of_union(group: Group) -> BatchedResiduals:
+def residuals_of_merged(group: Group) -> BatchedResiduals:
     """What the rule needs for all members, saved values copied together."""
     first: Node = group.at(0)
     quotient: Node = group.quotient

@@ -9,7 +9,7 @@ cdef struct Reached:
     PyObject* record
     int consumers  # that have been reached and are not done
     int group  # the number of the batch that it is a member of; -1 where it goes by itself
-    int place  # which member it is
+    int member  # which member it is
     int first  # where its edges begin among `targets`
 
 cdef class Reachability:
@@ -29,12 +29,12 @@ cdef class Reachability:
     cdef int reach(self, object edge) except? -1
     cdef int enter(self, object record) except? -1
     cdef void make_room(self, Py_ssize_t room)
-    cdef int look_at(self, Node node) except? -1
+    cdef int inspect(self, Node node) except? -1
     cdef int lead_to(self, tuple edges) except? -1
     cdef int lead(self, object edge) except? -1
     cdef int lead_to_terms(self, Node node) except? -1
     cdef bint begins(self, object edge) except? -1
-    cdef int meet(self, Node node) except? -1
+    cdef int visit(self, Node node) except? -1
     cdef void join_outputs(self, Node node)
     cdef tuple below(self, object record)
     cdef tuple beneath(self, object record)

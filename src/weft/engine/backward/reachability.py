@@ -124,7 +124,7 @@ class Reachability:
             self.known[number].first = cython.cast(cython.int, self.targets.count)
             number += 1
             if isinstance(current, Node):
-                self.look_at(current)
+                self.inspect(current)
             elif isinstance(current, GradientFunction):
                 self.observed += 1
                 if not self.captured:
@@ -142,7 +142,7 @@ class Reachability:
     @cython.cfunc
     @cython.inline
     @cython.exceptval(-1)
-    def look_at(self, node: Node) -> cython.int:
+    def inspect(self, node: Node) -> cython.int:
         """What a node that has been reached means for the walk, and where its edges lead.
 
         Errors: RuntimeError where it has given up its saved values."""
@@ -152,7 +152,7 @@ class Reachability:
             self.join_outputs(node)
         if node.released and node.residual_mask != 0 and not self.captured:
             raise freed(node)
-        self.meet(node)
+        self.visit(node)
         if self.joined is None and is_sum(node):
             return self.lead_to_terms(node)
         return self.lead_to(node.edges if self.joined is None else self.below(node))
@@ -202,7 +202,7 @@ class Reachability:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def meet(self, node: Node) -> cython.int:
+    def visit(self, node: Node) -> cython.int:
         """For subclasses: a node has been reached, and is at hand."""
         return 0
 

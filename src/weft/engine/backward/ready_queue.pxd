@@ -26,14 +26,14 @@ cdef class ReadyQueue(Reachability):
     cdef bint takes_rows(self, Node node, bint create, object watched)
     cdef void give_rows(self, int number, tuple edges, object g)
     cdef bint adds_up(self, Group group)
-    cdef void deal_rows(self, Group group, object g, bint apart)
+    cdef void scatter_rows(self, Group group, object g, bint apart)
     cdef int operands(self, int number) noexcept
-    cdef void hand_over(self, Group members, int index, object part)
-    cdef int target(self, Group members, Py_ssize_t place, Py_ssize_t index) noexcept
+    cdef void deliver_rows(self, Group members, int index, object part)
+    cdef int target(self, Group members, Py_ssize_t member, Py_ssize_t index) noexcept
     cdef Group opposite(self, Group members, int index)
-    cdef void settle_group(self, Group group, long long consumers)
-    cdef int settle(self, int target) except? -1
-    cdef void settle_below(self, int number)
+    cdef void release_group(self, Group group, long long consumers)
+    cdef int release_if_done(self, int target) except? -1
+    cdef void release_below(self, int number)
     cdef void ready(self, object current)
     cdef void push(self, Group group)
     cdef Group with_its_like(self, Group group)

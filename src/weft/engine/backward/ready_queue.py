@@ -54,7 +54,7 @@ class ReadyQueue(Reachability):
             if number >= 0:
                 self.give(number, output_of(edge), cotangent, -1)
         for group in self.groups:
-            if group.left == 0:
+            if group.pending == 0:
                 self.push(group)
         for number in range(self.count):
             if self.known[number].consumers == 0 and self.known[number].group < 0:
@@ -64,7 +64,7 @@ class ReadyQueue(Reachability):
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def meet(self, node: Node) -> cython.int:
+    def visit(self, node: Node) -> cython.int:
         """Put a reached member of a batch beside the others; what is observed or captured stays by itself."""
         if (
             not self.batched
@@ -116,7 +116,7 @@ class ReadyQueue(Reachability):
         for number in range(self.count):
             current = cython.cast(object, self.known[number].record)
             if isinstance(current, Node):
-                self.meet(current)
+                self.visit(current)
 
     @cython.cfunc
     def forget_groups(self) -> cython.void:
@@ -134,10 +134,10 @@ class ReadyQueue(Reachability):
         chosen: Group = None
         group: Group
         for group in self.groups:
-            if group.left <= 0:
+            if group.pending <= 0:
                 continue
             for number in group.members.listed():
-                if self.known[number].consumers == group.behind and (
+                if self.known[number].consumers == group.arrivals and (
                     latest < 0 or self.sequence_of(number) > self.sequence_of(latest)
                 ):
                     latest, chosen = number, group
@@ -158,23 +158,23 @@ class ReadyQueue(Reachability):
         members: Integers = group.members
         part: Group = group_of(self.known, group.quotient, group.ragged)
         rest: Group = group_of(self.known, group.quotient, group.ragged)
-        place: cython.Py_ssize_t
+        member: cython.Py_ssize_t
         number: cython.int
         own: cython.int = self.known[members.items[0]].group
-        for place in range(members.count):
-            number = members.items[place]
-            self.known[number].consumers -= cython.cast(cython.int, group.behind)
+        for member in range(members.count):
+            number = members.items[member]
+            self.known[number].consumers -= cython.cast(cython.int, group.arrivals)
             ready: cython.bint = self.known[number].consumers == 0
             self.known[number].group = cython.cast(cython.int, len(self.groups)) if ready else own
             chosen: Group = part if ready else rest
-            chosen.put(group.at(place), number)
+            chosen.put(group.at(member), number)
         part.close()
         rest.close()
         self.groups[own] = rest
         self.groups.append(part)
-        for place in range(members.count):
-            for tensor, row, output in came[place] or ():
-                self.give(members.items[place], output, tensor, row)
+        for member in range(members.count):
+            for tensor, row, output in came[member] or ():
+                self.give(members.items[member], output, tensor, row)
         self.push(part)
 
     # -- cotangents --------------------------------------------------------------------------------------------------
@@ -205,15 +205,15 @@ class ReadyQueue(Reachability):
         return 0
 
     @cython.cfunc
-    def hand_over(self, members: Group, index: cython.int, part) -> cython.void:
+    def deliver_rows(self, members: Group, index: cython.int, part) -> cython.void:
         """Give one cotangent (or None) with a row for each member to what the members' edges lead to, and settle these:
         at once where they lead to all rows of another batch in order."""
         group: Group = self.opposite(members, index)
         if group is not None:
             if part is not None:
-                group.whole.append(part)
-            group.behind += 1
-            self.settle_group(group, members.members.count)
+                group.dense.append(part)
+            group.arrivals += 1
+            self.release_group(group, members.members.count)
             return
         row: cython.int
         target: cython.int
@@ -231,7 +231,7 @@ class ReadyQueue(Reachability):
                     self.give(target, output, part, row)
                 else:
                     self.give(target, output, pieces[row], -1)
-            self.settle(target)
+            self.release_if_done(target)
 
     @cython.cfunc
     def give_parts(self, number: cython.int, edges: tuple, parts: list) -> cython.void:
@@ -266,37 +266,37 @@ class ReadyQueue(Reachability):
     def adds_up(self, group: Group) -> cython.bint:
         """Whether members of a batch are sums of more than two rows."""
         first: Node = group.at(0)
-        place: cython.Py_ssize_t
+        member: cython.Py_ssize_t
         if first.op is not _add_op:
             return False
-        for place in range(group.members.count):
-            if self.operands(group.members.items[place]) > 2:
+        for member in range(group.members.count):
+            if self.operands(group.members.items[member]) > 2:
                 return True
         return False
 
     @cython.cfunc
-    def deal_rows(self, group: Group, g, apart: cython.bint) -> cython.void:
+    def scatter_rows(self, group: Group, g, apart: cython.bint) -> cython.void:
         """Give each operand of each member of a batch a row of `g` (None where nothing has come for the batch), and
         settle it. The operands of a member have rows of their own, one after another, where they are `apart`, as in
         stacks; those of a sum all have the member's."""
-        place: cython.int
+        member: cython.int
         index: cython.int
-        for place in range(cython.cast(cython.int, group.members.count)):
-            count: cython.int = self.operands(group.members.items[place])
+        for member in range(cython.cast(cython.int, group.members.count)):
+            count: cython.int = self.operands(group.members.items[member])
             edges: tuple = None
             for index in range(count):
-                target: cython.int = self.target(group, place, index)
+                target: cython.int = self.target(group, member, index)
                 if target < 0:
                     continue
                 if g is not None:
                     output: cython.int = 0
                     if self.known[target].group < 0:
                         if edges is None:
-                            node: Node = group.at(place)
+                            node: Node = group.at(member)
                             edges = node.edges if apart else sum_edges(node, count)
                         output = output_of(edges[index])
-                    self.give(target, output, g, place * count + index if apart else place)
-                self.settle(target)
+                    self.give(target, output, g, member * count + index if apart else member)
+                self.release_if_done(target)
 
     @cython.cfunc
     @cython.inline
@@ -309,10 +309,10 @@ class ReadyQueue(Reachability):
     @cython.inline
     @cython.exceptval(check=False)
     def target(
-        self, members: Group, place: cython.Py_ssize_t, index: cython.Py_ssize_t
+        self, members: Group, member: cython.Py_ssize_t, index: cython.Py_ssize_t
     ) -> cython.int:
         """The number of what an edge of a member leads to."""
-        return self.targets.items[self.known[members.members.items[place]].first + index]
+        return self.targets.items[self.known[members.members.items[member]].first + index]
 
     @cython.cfunc
     def opposite(self, members: Group, index: cython.int) -> Group:
@@ -321,35 +321,35 @@ class ReadyQueue(Reachability):
         if first < 0 or self.known[first].group < 0:
             return None
         group: Group = self.groups[self.known[first].group]
-        place: cython.Py_ssize_t
+        member: cython.Py_ssize_t
         if group.members.count != members.members.count:
             return None
-        for place in range(group.members.count):
-            if self.target(members, place, index) != group.members.items[place]:
+        for member in range(group.members.count):
+            if self.target(members, member, index) != group.members.items[member]:
                 return None
         return group
 
     @cython.cfunc
-    def settle_group(self, group: Group, consumers: cython.longlong) -> cython.void:
+    def release_group(self, group: Group, consumers: cython.longlong) -> cython.void:
         """So many consumers of a batch's members are done."""
-        group.left -= consumers
-        if group.left == 0:
+        group.pending -= consumers
+        if group.pending == 0:
             self.push(group)
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def settle(self, target: cython.int) -> cython.int:
+    def release_if_done(self, target: cython.int) -> cython.int:
         """One consumer of a reached record is done."""
         group: cython.int = self.known[target].group
         self.known[target].consumers -= 1
         if group >= 0:
-            self.settle_group(self.groups[group], 1)
+            self.release_group(self.groups[group], 1)
         elif self.known[target].consumers == 0:
             self.ready(cython.cast(object, self.known[target].record))
         return 0
 
     @cython.cfunc
-    def settle_below(self, number: cython.int) -> cython.void:
+    def release_below(self, number: cython.int) -> cython.void:
         """A record is done: one consumer less for each that its edges lead to."""
         edge: cython.Py_ssize_t
         for edge in range(self.known[number].first, self.known[number + 1].first):
@@ -380,18 +380,18 @@ class ReadyQueue(Reachability):
         last: Node = group.at(group.members.count - 1)
         heapq.heappush(self.heap, (-last.seq, group.quotient.seq, group))
         if self.merges:
-            group.likeness = merge_batches.likeness(group)
-            if group.likeness is not None:
-                self.ready_groups.setdefault(group.likeness, []).append(group)
+            group.merge_key = merge_batches.merge_key(group)
+            if group.merge_key is not None:
+                self.ready_groups.setdefault(group.merge_key, []).append(group)
 
     @cython.cfunc
     def with_its_like(self, group: Group) -> Group:
         """A group, with those that are ready and equal: batches of different rounds."""
-        ready: list = [] if group.likeness is None else self.ready_groups.pop(group.likeness)
+        ready: list = [] if group.merge_key is None else self.ready_groups.pop(group.merge_key)
         other: Group
         for other in ready:
             other.gone = True
-        return group if len(ready) < 2 else merge_batches.union(ready)
+        return group if len(ready) < 2 else merge_batches.merge_batches(ready)
 
     @cython.cfunc
     def accumulate(self, sink: AccumulateGrad) -> cython.void:

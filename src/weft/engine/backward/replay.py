@@ -62,7 +62,7 @@ def repeat(tape: Tape, roots: list, keep: bool):
     if verifying:
         _walks.counters.hits += 1
         return WalkRecorder(outline, look, trace, outline.begin(tape, trace))
-    outline.carry_out(tape, trace, keep)
+    outline.replay_walk(tape, trace, keep)
     _walks.counters.hits += 1
     return True
 
@@ -101,7 +101,7 @@ class WalkReplay(WalkFingerprint):
     """A walk that follows a trace."""
 
     @cython.cfunc
-    def carry_out(self, tape: Tape, trace: WalkTrace, keep: cython.bint):
+    def replay_walk(self, tape: Tape, trace: WalkTrace, keep: cython.bint):
         """Record the trace, give the leaves their gradients and let records give up what they saved."""
         mode: Mode = tape.mode
         previous: cython.bint = mode.grad

@@ -232,7 +232,7 @@ class Walk(ReadyQueue):
             elif observers is not None:
                 self.pass_nothing(observers, len(below))
             self.finish(node)
-        self.settle_below(number)
+        self.release_below(number)
 
     @cython.cfunc
     def vjp_through(self, node: Node, below: tuple, g) -> cython.void:
@@ -292,19 +292,19 @@ class Walk(ReadyQueue):
             self.vjp_sums(group)
             return
         form = (
-            batched_residuals.form_of(group.quotient, first, group.rows)
+            batched_residuals.batched_residuals_of(group.quotient, first, group.rows)
             if group.parts is None
-            else merge_batches.form_of_union(group)
+            else merge_batches.residuals_of_merged(group)
         )
         g = group.assemble(form.shape)
-        group.whole, group.bundles = [], []
+        group.dense, group.row_contributions = [], []
         parts: list = None
         edges: tuple = group.edges()
         if g is not None and self.takes_rows(first, self.create, self.place()):
             if not self.keep:
                 self.finish_all(group)
             rows: tuple = (group.members.count * first.shape[0], *first.shape[1:])
-            self.deal_rows(group, reshape(g, rows), True)
+            self.scatter_rows(group, reshape(g, rows), True)
             return
         if g is not None:
             start: object = self.place()
@@ -330,7 +330,7 @@ class Walk(ReadyQueue):
                     self.give(target, output_of(edges[index]), part, -1)
                 part = None
             if edges[index] is not None:
-                self.hand_over(group, index, part)
+                self.deliver_rows(group, index, part)
 
     @cython.cfunc
     def vjp_sums(self, group: Group) -> cython.void:
@@ -339,12 +339,12 @@ class Walk(ReadyQueue):
         count: cython.int = cython.cast(cython.int, group.members.count)
         start: object = self.place()
         g = group.assemble((count, *first.shape))
-        group.whole, group.bundles = [], []
+        group.dense, group.row_contributions = [], []
         if start is not None and g is not None:
             members: list = group.nodes()
             parts: list = [g] * len(first.edges)
             self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
-        self.deal_rows(group, g, False)
+        self.scatter_rows(group, g, False)
         if not self.keep:
             self.finish_all(group)
 
@@ -427,7 +427,7 @@ class Walk(ReadyQueue):
         if wanted and not self.keep:
             function.released = True
             function.release()
-        self.settle_below(own)
+        self.release_below(own)
 
     @cython.cfunc
     def accumulate(self, sink: AccumulateGrad) -> cython.void:

@@ -8,7 +8,7 @@ cdef extern from "Python.h":
     int PyGC_Enable()
 
 # The innermost frame whose code is not the library's own, or the outermost one: its code object, borrowed, and its
-# place, a number for the instruction in it and the way from there through the library's frames (`weft_place`).
+# place, a number for the instruction in it and the way from there through the library's frames (`weft_call_site`).
 # CPython keeps frames that no Python object stands for until somebody asks for one; they are read where they lie. How
 # they lie changes with each version: `weft_frame_*` is all that has to be known of it. Versions that nobody has looked
 # at are asked by the public functions, which make the object. (3.14 is written from its headers and has not been run.)
@@ -17,18 +17,18 @@ cdef extern from *:
     typedef int (*weft_judge)(PyObject *code);
 
     /* One more library frame on the way. Lines and instructions, not addresses: the same numbers on every run. */
-    static unsigned int weft_way(unsigned int way, PyObject *code, int instruction) {
+    static unsigned int weft_library_path(unsigned int path, PyObject *code, int instruction) {
         unsigned int line = (unsigned int)((PyCodeObject *)code)->co_firstlineno;
-        return (way ^ (line << 14) ^ (unsigned int)instruction) * 0x9E3779B1u + 1;
+        return (path ^ (line << 14) ^ (unsigned int)instruction) * 0x9E3779B1u + 1;
     }
 
     /* 18 bits of instruction and 13 of the way; -1: unknown; below: an instruction far on in a giant function. */
-    static int weft_place(int instruction, unsigned int way) {
+    static int weft_call_site(int instruction, unsigned int path) {
         if (instruction < 0)
             return -1;
         if (instruction >= 1 << 18)
             return -2 - instruction;
-        return instruction | (int)(way >> 19 << 18);
+        return instruction | (int)(path >> 19 << 18);
     }
 
     #if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
@@ -64,8 +64,8 @@ cdef extern from *:
     #endif
     #endif
 
-    static PyObject *weft_caller(weft_judge is_internal, int *place) {
-        unsigned int way = 0;
+    static PyObject *weft_caller(weft_judge is_internal, int *call_site) {
+        unsigned int path = 0;
         struct _PyInterpreterFrame *frame = weft_frame_innermost(PyThreadState_Get());
         struct _PyInterpreterFrame *last = NULL;
         for (; frame != NULL; frame = frame->previous) {
@@ -74,16 +74,16 @@ cdef extern from *:
             last = frame;
             if (!is_internal((PyObject *)weft_frame_code(frame)))
                 break;
-            way = weft_way(way, (PyObject *)weft_frame_code(frame), weft_frame_instruction(frame));
+            path = weft_library_path(path, (PyObject *)weft_frame_code(frame), weft_frame_instruction(frame));
         }
         if (last == NULL)
             return NULL;
-        *place = weft_place(weft_frame_instruction(last), way);
+        *call_site = weft_call_site(weft_frame_instruction(last), path);
         return (PyObject *)weft_frame_code(last);
     }
     #else
-    static PyObject *weft_caller(weft_judge is_internal, int *place) {
-        unsigned int way = 0;
+    static PyObject *weft_caller(weft_judge is_internal, int *call_site) {
+        unsigned int path = 0;
         PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
         PyObject *code = NULL;
         while (frame != NULL) {
@@ -94,9 +94,9 @@ cdef extern from *:
             int offset = PyFrame_GetLasti(frame);
             int instruction = offset < 0 ? -1 : offset / 2;
             if (back == NULL)
-                *place = weft_place(instruction, way);
+                *call_site = weft_call_site(instruction, path);
             else
-                way = weft_way(way, code, instruction);
+                path = weft_library_path(path, code, instruction);
             Py_DECREF(code);
             Py_DECREF(frame);
             frame = back;
@@ -106,13 +106,13 @@ cdef extern from *:
     #endif
     """
     ctypedef int (*weft_judge)(PyObject*)
-    PyObject* weft_caller(weft_judge is_internal, int* place)
+    PyObject* weft_caller(weft_judge is_internal, int* call_site)
 
 cdef enum:
     SEEN_BITS = 12
     SEEN = 1 << SEEN_BITS  # code objects whose origin is remembered
 
-cdef PyObject* caller(int* place) noexcept
+cdef PyObject* caller(int* call_site) noexcept
 
 # A number that no other thread of this process has had.
 cdef inline unsigned long long thread_id() noexcept:

@@ -32,10 +32,10 @@ _known = cython.declare(LruTable, LruTable(FILES))  # file -> whether it is the 
 def _is_internal(code: cython.pointer(PyObject)) -> cython.int:
     """Whether code is the library's own; the answer is kept by code object, which is kept alive for it."""
     spread: cython.uint = cython.cast(cython.uint, cython.cast(uintptr_t, code) >> 4) * _SPREAD
-    place: cython.int = cython.cast(cython.int, spread >> (32 - SEEN_BITS))
-    if _codes[place] != code:
-        _remember(place, cython.cast(object, code))
-    return _verdicts[place]
+    slot: cython.int = cython.cast(cython.int, spread >> (32 - SEEN_BITS))
+    if _codes[slot] != code:
+        _remember(slot, cython.cast(object, code))
+    return _verdicts[slot]
 
 
 @cython.cfunc
@@ -67,27 +67,27 @@ def _lies_inside(name: str):
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _remember(place: cython.int, code: object) -> cython.void:
+def _remember(slot: cython.int, code: object) -> cython.void:
     name: str = code.co_filename
     known = _known.get(name)
     if known is None:
         known = _lies_inside(name)
         _known.put(name, known)
-    former: cython.pointer(PyObject) = _codes[place]
+    former: cython.pointer(PyObject) = _codes[slot]
     Py_INCREF(code)
-    _codes[place] = cython.cast(cython.pointer(PyObject), code)
-    _verdicts[place] = known
+    _codes[slot] = cython.cast(cython.pointer(PyObject), code)
+    _verdicts[slot] = known
     if former != cython.NULL:
         Py_DECREF(cython.cast(object, former))
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def caller(place: cython.p_int) -> cython.pointer(PyObject):
+def caller(call_site: cython.p_int) -> cython.pointer(PyObject):
     """The code object of the user's frame (borrowed; NULL where there is none), and the place in it: a number for the
     instruction and the way from there (`errors.describe_position` reads the line)."""
-    place[0] = -1
-    return weft_caller(_is_internal, place)
+    call_site[0] = -1
+    return weft_caller(_is_internal, call_site)
 
 
 def pause_collector():

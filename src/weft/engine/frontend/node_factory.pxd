@@ -32,7 +32,7 @@ cdef Node new_node(Primitive op, tuple inputs, object params, tuple shape, long 
 cdef Node append(Tape tape, Primitive op, tuple inputs, object params, tuple shape, long long numel,
                  DType dtype, tuple edges)
 cdef Node append_again(Tape tape, Primitive op, tuple inputs, object params, tuple shape, long long numel,
-                       DType dtype, object code, int place)
+                       DType dtype, object code, int call_site)
 cdef Node new_record(Primitive op, object params, tuple shape, long long numel, DType dtype, tuple edges,
                      tuple payload, Node beside)
 cdef void show_records(Node record, Node root)

@@ -71,12 +71,12 @@ def count_elements(shape: tuple) -> cython.longlong:
 def shapes_of(nodes: tuple) -> tuple:
     """The shapes of some nodes: as a rule those of other nodes before, in the tuple that was made for them."""
     count: cython.Py_ssize_t = len(nodes)
-    place: uintptr_t = 0
+    slot: uintptr_t = 0
     index: cython.Py_ssize_t
     for index in range(count):
         shape: tuple = cython.cast(Node, nodes[index]).shape
-        place = place * 5 + (cython.cast(uintptr_t, cython.cast(cython.p_void, shape)) >> 4)
-    known: tuple = _known_shapes[place % SHAPES]
+        slot = slot * 5 + (cython.cast(uintptr_t, cython.cast(cython.p_void, shape)) >> 4)
+    known: tuple = _known_shapes[slot % SHAPES]
     if known is not None and len(known) == count:
         for index in range(count):
             if known[index] is not cython.cast(Node, nodes[index]).shape:
@@ -85,7 +85,7 @@ def shapes_of(nodes: tuple) -> tuple:
             return known
     known = tuple([cython.cast(Node, node).shape for node in nodes])
     hide(known)
-    _known_shapes[place % SHAPES] = known
+    _known_shapes[slot % SHAPES] = known
     return known
 
 
@@ -169,7 +169,7 @@ def _blank(op: Primitive, shape: tuple, numel: cython.longlong, dtype: DType) ->
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _place(node: Node) -> cython.void:
+def _set_call_site(node: Node) -> cython.void:
     """Note the user's line; a node that is used again often has it already."""
     code: cython.pointer(PyObject) = caller(cython.address(node.offset_in_code))
     if code != cython.cast(cython.pointer(PyObject), node.code):
@@ -214,7 +214,7 @@ def append(
         node.edges = edges
         hide(edges)
         retain_residuals(node, edges)
-    _place(node)
+    _set_call_site(node)
     link(tape, node)
     if _any_may_fail or op.kind == INDEX or op.kind == SCATTER:
         _judge(tape, node)
@@ -246,7 +246,7 @@ def new_record(
     node.payload = payload
     hide(payload)
     if beside is None:
-        _place(node)
+        _set_call_site(node)
     else:
         node.offset_in_code, node.code = beside.offset_in_code, beside.code
     if ambient > 0 and op.kind != COMPOSITE and current_tape().running is None:
@@ -264,7 +264,7 @@ def append_again(
     numel: cython.longlong,
     dtype: DType,
     code,
-    place: cython.int,
+    call_site: cython.int,
 ) -> Node:
     """Append an operation without gradient edges that has been recorded like this before. The caller has looked for
     the user's code and place, and knows that nobody watches what is recorded."""
@@ -273,7 +273,7 @@ def append_again(
     hide(inputs)
     if params is not None:
         node.params = params
-    node.offset_in_code = place
+    node.offset_in_code = call_site
     if node.code is not code:
         node.code = code
     link(tape, node)

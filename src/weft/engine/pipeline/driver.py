@@ -136,7 +136,7 @@ def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
     """Keep, until the run is over, what other threads may read afterwards: what has a handle, which they may write to
     meanwhile; what their pending work reads, also of values that are there and could make room here; and what this run
     takes from their tapes."""
-    place: cython.p_void = cython.cast(cython.p_void, tape)
+    home: cython.p_void = cython.cast(cython.p_void, tape)
     other: Tape
     node: Node
     source: Node
@@ -145,7 +145,7 @@ def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
     for other in others:
         for node in other.pending():
             for source in node.inputs or ():
-                if source.tape == place if source.state == PENDING_STATE else source.external_refs == 0:
+                if source.tape == home if source.state == PENDING_STATE else source.external_refs == 0:
                     kept.append(source)
     for node in (*kept, *membership.needed_elsewhere(own, tape)):
         node.external_refs += 1

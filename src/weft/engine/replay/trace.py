@@ -152,6 +152,6 @@ def _entry(number: cython.longlong, given: list, made: list):
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _joined(place: cython.int, way: cython.int) -> cython.int:
+def _joined(call_site: cython.int, path: cython.int) -> cython.int:
     """The user's instruction, with the way through the library that was gone when the trace was learned."""
-    return place if place < 0 or way < 0 else (place & INSTRUCTION) | (way & ~INSTRUCTION)
+    return call_site if call_site < 0 or path < 0 else (call_site & INSTRUCTION) | (path & ~INSTRUCTION)

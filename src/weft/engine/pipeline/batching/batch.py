@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     goes_on,
     identity,
     is_one_gather,
-    role_of,
+    operand_role,
     tuning_of,
 )
 from cython.cimports.weft.engine.pipeline.batching.membership import (
@@ -261,9 +261,9 @@ def _build_ragged(
         shapes: tuple = tuple([cython.cast(Node, operand).shape for operand in operands])
         _make_quotient(members, operands, first.params, shape, shapes, flags)
         return
-    for alike in of_one_height(members):
-        if len(alike) >= tuning_of(first).fewest_rows:
-            _build(alike, stacks)
+    for is_batchable_with in of_one_height(members):
+        if len(is_batchable_with) >= tuning_of(first).fewest_rows:
+            _build(is_batchable_with, stacks)
 
 
 @cython.cfunc
@@ -332,11 +332,11 @@ def _bring_in_order(members: list, columns: list) -> cython.void:
             chosen = column
     if chosen is None:
         return
-    places: list = chosen.places()
-    members[:] = [members[place] for place in places]
+    order_of_rows: list = chosen.order_of_rows()
+    members[:] = [members[number] for number in order_of_rows]
     for column in columns:
         if not column.same:
-            column.arrange(places)
+            column.arrange(order_of_rows)
 
 
 @cython.cfunc
@@ -363,7 +363,7 @@ def _is_row_by_weight(node: Node) -> cython.bint:
         node.op.kind == CONTRACT
         and node.edges is not None
         and len(cython.cast(Node, node.inputs[0]).shape) == 1
-        and role_of(node, 0) == "b"
+        and operand_role(node, 0) == "b"
     )
 
 
@@ -399,9 +399,9 @@ def verify(nodes: list):
         shape = quotient.shape[1:]
         if in_ragged(node):
             shape = with_height(quotient.shape, quotient.info[2], last - node.qrow)
-        places = {(quotient, row) for row in range(node.qrow, last)}
+        order_of_rows = {(quotient, row) for row in range(node.qrow, last)}
         if (
-            places & seen
+            order_of_rows & seen
             or not 0 <= node.qrow < last <= quotient.info[1]
             or quotient.op is not node.op
             or shape != node.shape
@@ -410,7 +410,7 @@ def verify(nodes: list):
             raise VerificationError(
                 "batch", expected=f"{node!r} in rows of its own", got=f"row {node.qrow}"
             )
-        seen |= places
+        seen |= order_of_rows
 
 
 def text(nodes: list):

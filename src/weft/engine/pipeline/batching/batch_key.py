@@ -69,7 +69,7 @@ def most_bytes(node: Node) -> cython.longlong:
 
 
 @cython.cfunc
-def role_of(node: Node, index: cython.Py_ssize_t) -> str:
+def operand_role(node: Node, index: cython.Py_ssize_t) -> str:
     """What an operand has to be in a group: "b" any rows, "s" one value, "w" one value or rows of a batch (a column is
     an example's own vector, and no weight)."""
     roles: tuple = node.op.batch_operands
@@ -82,21 +82,21 @@ def role_of(node: Node, index: cython.Py_ssize_t) -> str:
 
 
 @cython.cfunc
-def line_of(node: Node) -> cython.longlong:
+def call_site_hash(node: Node) -> cython.longlong:
     """A number for the call in the user's program that recorded a node, and its way through the library."""
     return cython.cast(cython.longlong, cython.cast(cython.p_void, node.code)) + node.offset_in_code
 
 
 @cython.cfunc
-def way_of(node: Node) -> cython.int:
+def library_path_of(node: Node) -> cython.int:
     """A number for the library's frames between the user's line and a node (`engine.capi.call_site`); 0 where there are
     none."""
     return node.offset_in_code >> 18 if node.offset_in_code >= 0 else 0
 
 
 @cython.cfunc
-def hash_of(node: Node) -> cython.ulonglong:
-    """A hash of what `alike` compares: of shapes the sizes, where heights may differ those of a row."""
+def batch_hash(node: Node) -> cython.ulonglong:
+    """A hash of what `is_batchable_with` compares: of shapes the sizes, where heights may differ those of a row."""
     h: cython.ulonglong = mix(1469598103, node.op.code * 8 + len(node.shape))
     rows: cython.bint = node.op.is_row_independent is not None and len(node.shape) > 1
     h = mix(h, _width_of(node) if rows else node.numel)
@@ -109,20 +109,20 @@ def hash_of(node: Node) -> cython.ulonglong:
             h = mix(h, _width_of(source))
         elif not rows and source.numel != node.numel:
             h = mix(h, source.numel)
-        if role_of(node, index) != "b":
-            h = mix(h, _shared_place(node, index))
+        if operand_role(node, index) != "b":
+            h = mix(h, _shared_identity(node, index))
     return h
 
 
 @cython.cfunc
-def _shared_place(node: Node, index: cython.Py_ssize_t) -> cython.longlong:
+def _shared_identity(node: Node, index: cython.Py_ssize_t) -> cython.longlong:
     """A number for an operand that is not any row: `address_of`, and where only the operand itself will do because it
     has to be computed, its own: what reads values between writes to them is not compared with all the others."""
     source: Node = node.inputs[index]
-    place: cython.longlong = address_of(source)
-    if place == 0 and role_of(node, index) == "s" and identity(source) is None:
+    address: cython.longlong = address_of(source)
+    if address == 0 and operand_role(node, index) == "s" and identity(source) is None:
         return cython.cast(cython.longlong, cython.cast(cython.p_void, source))
-    return place
+    return address
 
 
 @cython.cfunc
@@ -143,7 +143,7 @@ def address_of(node: Node) -> cython.longlong:
 
 
 @cython.cfunc
-def alike(one: Node, other: Node) -> cython.bint:
+def is_batchable_with(one: Node, other: Node) -> cython.bint:
     """Equal op, params, operand shapes and types, gradient pattern; the same values where they are shared. Operations
     whose rows do not know each other may differ in height, and those that save nothing in which operands have a
     gradient."""
@@ -165,7 +165,7 @@ def alike(one: Node, other: Node) -> cython.bint:
 
 
 @cython.cfunc
-def same_line(one: Node, other: Node) -> cython.bint:
+def same_call_site(one: Node, other: Node) -> cython.bint:
     """Whether two nodes were recorded by the same call in the user's program, at the same place in the library."""
     return one.code is other.code and one.offset_in_code == other.offset_in_code
 
@@ -181,7 +181,7 @@ def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.b
         (one.edges[index] is None) != (other.edges[index] is None)
     ):
         return False
-    role: str = role_of(one, index)
+    role: str = operand_role(one, index)
     if role == "b":
         if a is b or a.numel * a.dtype.itemsize <= most_bytes(one):
             return True
@@ -205,7 +205,7 @@ def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.b
 def edge_matters(node: Node, index: cython.Py_ssize_t) -> cython.bint:
     """Whether equal operations agree in whether an operand has a gradient: it decides what they save, and which value
     all of them share. Otherwise one rule serves those that have one and those that have none."""
-    return node.edges is not None and (node.residual_mask != 0 or role_of(node, index) != "b")
+    return node.edges is not None and (node.residual_mask != 0 or operand_role(node, index) != "b")
 
 
 # -- of different heights --------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def operand_axis(
         return -1
     if own < 0 or own >= rank or source.shape[own] != node.shape[axis]:
         return -1
-    if role_of(node, index) != "b" or not _ones_before(source.shape, own):
+    if operand_role(node, index) != "b" or not _ones_before(source.shape, own):
         return -1
     return own
 

@@ -2,7 +2,7 @@
 """Forms: what the reverse walk asks of batches.
 
 In come members of a batch that a walk has reached; out go the params, shapes and saved values that a derivative rule
-needs for all of them at once (`form_of`), or for one by itself (`saved_input`, `saved_result`).
+needs for all of them at once (`batched_residuals_of`), or for one by itself (`saved_input`, `saved_result`).
 Gradient-only records, which no flush computes, are put into groups when a walk meets them (`group_records`).
 """
 
@@ -81,7 +81,7 @@ def saved_result(node: Node):
     return part_of(whole, node)
 
 
-def form_of(quotient: Node, first: Node, rows: Integers | None):
+def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
     """What the rule of a group needs, for all members (`first` is one) or for some `rows`, those of the members that
     have been reached."""
     flags: tuple = quotient.info[0]

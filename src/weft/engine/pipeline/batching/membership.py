@@ -29,12 +29,12 @@ def adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
     quotient.info = (flags, quotient.shape[axis], axis)
     if first.edges is not None:
         retain_residuals(quotient, first.edges)
-    place: cython.Py_ssize_t
+    position: cython.Py_ssize_t
     node: Node
     row: cython.longlong = 0
-    for place in range(len(members)):
-        prefetch_inputs(members, place)
-        node = members[place]
+    for position in range(len(members)):
+        prefetch_inputs(members, position)
+        node = members[position]
         become_row(node, quotient, row)
         row += cython.cast(cython.longlong, node.shape[axis]) if ragged else 1
 
@@ -128,7 +128,7 @@ def needed_by(wanted: Node, tape: Tape):
 def needed_elsewhere(pending: list, tape: Tape):
     """The pending nodes that a tape's own read on other tapes, with the batches that these are part of: what has not
     run there reads them afterwards."""
-    place: cython.p_void = cython.cast(cython.p_void, tape)
+    home: cython.p_void = cython.cast(cython.p_void, tape)
     met: set = set()
     found: list = []
     stack: list = [(node, False) for node in pending]
@@ -137,7 +137,7 @@ def needed_elsewhere(pending: list, tape: Tape):
     while stack:
         node, elsewhere = stack.pop()
         for source in _sources(node):
-            if source.state != PENDING or source.tape == place or source in met:
+            if source.state != PENDING or source.tape == home or source in met:
                 continue
             below: cython.bint = elsewhere or source.tape != cython.NULL
             met.add(source)

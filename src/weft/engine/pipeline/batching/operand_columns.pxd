@@ -16,8 +16,8 @@ cdef class Column:
     cdef Node at(self, Py_ssize_t position)
     cdef void put(self, Py_ssize_t position, Node source) noexcept
     cdef unsigned long long hash(self) noexcept
-    cdef list places(self)
-    cdef void arrange(self, list places)
+    cdef list order_of_rows(self)
+    cdef void arrange(self, list order_of_rows)
 
 cdef bint same_operands(Column one, Column other) noexcept
 cdef list read_columns(list members, Py_ssize_t arity)

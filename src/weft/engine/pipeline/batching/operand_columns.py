@@ -25,7 +25,7 @@ from weft.engine.ir.primitive import VIEW
 require(__name__, cython.compiled)
 
 _VIEW = cython.declare(cython.int, VIEW)
-_PLACE_BITS = cython.declare(cython.int, 32)
+_POSITION_BITS = cython.declare(cython.int, 32)
 
 
 @cython.final
@@ -72,25 +72,25 @@ class Column:
         return h
 
     @cython.cfunc
-    def places(self) -> list:
+    def order_of_rows(self) -> list:
         """Where members have to go so that the rows that they read here are in order."""
         keys: list = []
         position: cython.Py_ssize_t
         for position in range(self.count):
-            keys.append((below_views(self.at(position)).qrow << _PLACE_BITS) + position)
+            keys.append((below_views(self.at(position)).qrow << _POSITION_BITS) + position)
         keys.sort()
-        mask: cython.longlong = (cython.cast(cython.longlong, 1) << _PLACE_BITS) - 1
+        mask: cython.longlong = (cython.cast(cython.longlong, 1) << _POSITION_BITS) - 1
         return [cython.cast(cython.longlong, key) & mask for key in keys]
 
     @cython.cfunc
-    def arrange(self, places: list) -> cython.void:
+    def arrange(self, order_of_rows: list) -> cython.void:
         """Put operands in another order of the members."""
         nbytes: cython.size_t = self.count * cython.sizeof(cython.pointer(PyObject))
         former: Column = Column(self.count)
         memcpy(former.items, self.items, nbytes)
         position: cython.Py_ssize_t
         for position in range(self.count):
-            self.items[position] = former.items[cython.cast(cython.Py_ssize_t, places[position])]
+            self.items[position] = former.items[cython.cast(cython.Py_ssize_t, order_of_rows[position])]
 
 
 @cython.cfunc

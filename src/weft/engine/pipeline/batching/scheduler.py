@@ -29,16 +29,16 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     ADDED_UP,
     address_of,
     adds_rows,
-    alike,
+    is_batchable_with,
     edge_matters,
-    hash_of,
+    batch_hash,
     is_one_gather,
-    line_of,
+    call_site_hash,
     most_bytes,
-    role_of,
-    same_line,
+    operand_role,
+    same_call_site,
     tuning_of,
-    way_of,
+    library_path_of,
 )
 from cython.cimports.weft.engine.pipeline.batching.topology import MOST_SLOTS, Order
 
@@ -180,9 +180,9 @@ class Agenda:
     @cython.cfunc
     def position_of(self, source: Node) -> cython.longlong:
         """Where an operand, or the batch that it is a row of, stands among the nodes; -1 where it is computed."""
-        place: cython.longlong = source.index
-        if place < len(self.nodes) and self.nodes[place] is source:
-            return place
+        source_position: cython.longlong = source.index
+        if source_position < len(self.nodes) and self.nodes[source_position] is source:
+            return source_position
         if source.quotient is not None and source.state == PENDING:
             return self.position_of(source.quotient)
         return -1
@@ -223,64 +223,64 @@ class Agenda:
         """Note that a node waits for an operand, unless that is computed already."""
         if source is None or source.state != PENDING:
             return
-        place: cython.longlong = self.position_of(source)
-        if place < 0:
+        source_position: cython.longlong = self.position_of(source)
+        if source_position < 0:
             if again:
                 self.later.append((position, source))
             return
-        self.order.note(place, position)
-        signature: Signature = self.signatures[place]
+        self.order.note(source_position, position)
+        signature: Signature = self.signatures[source_position]
         if signature is not None and signature is self.signatures[position]:
             signature.links += 1
-            self.note_sum(position, place)
-            self.steps[position] = max(self.steps[position], self.steps[place] + 1)
+            self.note_sum(position, source_position)
+            self.steps[position] = max(self.steps[position], self.steps[source_position] + 1)
             signature.longest = max(signature.longest, self.steps[position])
 
     @cython.cfunc
     @cython.inline
-    def note_sum(self, position: cython.Py_ssize_t, place: cython.longlong) -> cython.void:
+    def note_sum(self, position: cython.Py_ssize_t, source_position: cython.longlong) -> cython.void:
         """Keep where a sum of rows goes on from one of equal signature, if that might be its beginning and no more."""
         node: Node = self.nodes[position]
-        below: Node = self.nodes[place]
+        below: Node = self.nodes[source_position]
         if (
             adds_rows(node)
             and node.inputs[0] is below
             and below.observers is None
             and (node.edges is None or node.edges[0] is below or node.edges[0] is None)
         ):
-            push(self.begun, cython.cast(cython.int, place))
+            push(self.begun, cython.cast(cython.int, source_position))
 
     @cython.cfunc
     def signature_of(self, node: Node) -> Signature:
         """The signature of a node: that of the last one of its line, as a rule; else found by hash. Confirmed by
         comparison."""
-        slot: cython.Py_ssize_t = mix(line_of(node), node.op.code) % _RECENT
+        slot: cython.Py_ssize_t = mix(call_site_hash(node), node.op.code) % _RECENT
         recent: Signature = self.recent[slot]
-        if recent is None or not same_line(recent.first, node) or not alike(recent.first, node):
+        if recent is None or not same_call_site(recent.first, node) or not is_batchable_with(recent.first, node):
             recent = self.recent[slot] = self.look_up(node)
         return recent
 
     @cython.cfunc
     def look_up(self, node: Node) -> Signature:
         """The signature of a node, by hash; a new one where there is none."""
-        base: cython.ulonglong = hash_of(node)
-        key = cython.cast(cython.longlong, mix(base, line_of(node)) >> 1)
+        base: cython.ulonglong = batch_hash(node)
+        key = cython.cast(cython.longlong, mix(base, call_site_hash(node)) >> 1)
         candidates: list = self.table.get(key)
         signature: Signature
         if candidates is None:
             candidates = self.table[key] = []
         else:
             for signature in candidates:
-                if same_line(signature.first, node) and alike(signature.first, node):
+                if same_call_site(signature.first, node) and is_batchable_with(signature.first, node):
                     return signature
-        others: list = self.family_of(node, mix(base, way_of(node)))
+        others: list = self.key_class_of(node, mix(base, library_path_of(node)))
         signature = Signature(node, len(self.known) + 1, others)
         candidates.append(signature)
         self.known.append(signature)
         return signature
 
     @cython.cfunc
-    def family_of(self, node: Node, base: cython.ulonglong) -> list:
+    def key_class_of(self, node: Node, base: cython.ulonglong) -> list:
         """The signatures that differ from a node's in the line only, not in the way from there through the library:
         the gates of a cell are no company for each other."""
         key = cython.cast(cython.longlong, base >> 1)
@@ -290,7 +290,7 @@ class Agenda:
             families = self.families[key] = []
         for family in families:
             first = cython.cast(Signature, cython.cast(list, family)[0]).first
-            if way_of(first) == way_of(node) and alike(first, node):
+            if library_path_of(first) == library_path_of(node) and is_batchable_with(first, node):
                 return family
         families.append([])
         return families[len(families) - 1]
@@ -346,14 +346,14 @@ class Agenda:
         order: Order = self.order
         index: cython.Py_ssize_t
         for index in range(self.begun.count):
-            place: cython.int = self.begun.items[index]
-            signature: Signature = self.signatures[place]
-            if signature is None or signature.uneven or self.needed[place]:
+            source_position: cython.int = self.begun.items[index]
+            signature: Signature = self.signatures[source_position]
+            if signature is None or signature.uneven or self.needed[source_position]:
                 continue
-            if order.starts[place + 1] - order.starts[place] != 1:
+            if order.starts[source_position + 1] - order.starts[source_position] != 1:
                 continue  # something else reads it
-            cython.cast(Node, self.nodes[place]).qrow = ADDED_UP
-            self.signatures[place] = None
+            cython.cast(Node, self.nodes[source_position]).qrow = ADDED_UP
+            self.signatures[source_position] = None
             signature.remaining -= 1
             signature.links -= 1
 
@@ -425,15 +425,15 @@ class Agenda:
     def take(self, signature: Signature) -> Integers:
         """Where the ready nodes of a signature stand, oldest first; where they are few, with those of other lines that
         are few."""
-        places: Integers = _ready_of(signature)
+        positions: Integers = _ready_of(signature)
         other: Signature
         fewest: cython.longlong = self.tuning.fewest_rows
-        if places.count < fewest and signature.links == 0:
+        if positions.count < fewest and signature.links == 0:
             for other in signature.others:
                 if 0 < other.ready.count < fewest and other.links == 0:
-                    extend(places, _ready_of(other), 0)
-        places.sort()
-        return places
+                    extend(positions, _ready_of(other), 0)
+        positions.sort()
+        return positions
 
     @cython.cfunc
     def least_rows(self, signature: Signature, node: Node) -> cython.longlong:
@@ -479,7 +479,7 @@ class Agenda:
             source = node.inputs[index]
             if source.numel * source.dtype.itemsize <= most:
                 continue
-            if role_of(node, index) != "b" and not _repeats(source):
+            if operand_role(node, index) != "b" and not _repeats(source):
                 continue
             if not self.is_in_batch(source):
                 return False
@@ -494,20 +494,20 @@ class Agenda:
             return False
         if source.quotient is not None:
             return True
-        place: cython.longlong = self.position_of(source)
-        return place >= 0 and self.joined[place]
+        source_position: cython.longlong = self.position_of(source)
+        return source_position >= 0 and self.joined[source_position]
 
     @cython.cfunc
-    def join(self, places: Integers) -> list:
+    def join(self, positions: Integers) -> list:
         """The nodes at some places, as a group."""
         members: list = []
         position: cython.Py_ssize_t
         index: cython.Py_ssize_t
-        for index in range(places.count):
-            if index + FAR < places.count:
-                position = places.items[index + FAR]
+        for index in range(positions.count):
+            if index + FAR < positions.count:
+                position = positions.items[index + FAR]
                 prefetch_node(cython.cast(cython.p_void, PyList_GET_ITEM(self.nodes, position)))
-            position = places.items[index]
+            position = positions.items[index]
             self.joined[position] = True
             members.append(self.nodes[position])
         return members
@@ -536,14 +536,14 @@ class Agenda:
             signature = self.known[_number_in(heapq.heappop(self.heap)) - 1]
             if signature.ready.count == 0:
                 continue  # taken already: an entry from before more of it was ready
-            places: Integers = self.take(signature)
-            least: cython.longlong = self.least_rows(signature, self.nodes[places.items[0]])
+            positions: Integers = self.take(signature)
+            least: cython.longlong = self.least_rows(signature, self.nodes[positions.items[0]])
             if self.notes is not None:
-                self.notes.append((facts_of(signature), places.count, least))
-            if places.count >= least:
-                groups.append(self.join(places))
-            for position in range(places.count):
-                self.ran(places.items[position])
+                self.notes.append((facts_of(signature), positions.count, least))
+            if positions.count >= least:
+                groups.append(self.join(positions))
+            for position in range(positions.count):
+                self.ran(positions.items[position])
         return groups
 
 
@@ -566,12 +566,12 @@ def _number_in(turn: cython.longlong) -> cython.Py_ssize_t:
 @cython.cfunc
 def _ready_of(signature: Signature) -> Integers:
     """The places of the ready nodes of a signature, which are ready no longer."""
-    places: Integers = signature.ready
+    positions: Integers = signature.ready
     signature.ready = integers(0, 0)
-    signature.remaining -= places.count
+    signature.remaining -= positions.count
     signature.height = 0
     signature.reached = 0
-    return places
+    return positions
 
 
 @cython.cfunc
@@ -588,7 +588,7 @@ def facts_of(signature: Signature) -> tuple:
                 (
                     source.dtype.name,
                     source.shape,
-                    address_of(source) if role_of(node, index) != "b" else 0,
+                    address_of(source) if operand_role(node, index) != "b" else 0,
                     edge_matters(node, index) and node.edges[index] is not None,
                 )
             )

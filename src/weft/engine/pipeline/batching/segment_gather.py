@@ -121,18 +121,18 @@ def _composed(sources: tuple, inner: list, terms: SegmentIndex) -> tuple:
     offsets: Integers = terms.offsets
     count: cython.Py_ssize_t = terms.numbers.count if offsets is None else offsets.count - 1
     bounds: Integers = integers(count + 1, 0)
-    place: cython.Py_ssize_t
+    entry: cython.Py_ssize_t
     row: cython.Py_ssize_t
     for row in range(count):
         begin: cython.Py_ssize_t = row if offsets is None else offsets.items[row]
         end: cython.Py_ssize_t = row + 1 if offsets is None else offsets.items[row + 1]
-        for place in range(begin, end):
-            number: cython.Py_ssize_t = terms.numbers.items[place]
+        for entry in range(begin, end):
+            number: cython.Py_ssize_t = terms.numbers.items[entry]
             below = inner[number]
             if below is None or not _add_below(
-                listed, below, terms.rows.items[place], place == begin
+                listed, below, terms.rows.items[entry], entry == begin
             ):
-                listed.add_row(sources[number], terms.rows.items[place])
+                listed.add_row(sources[number], terms.rows.items[entry])
         bounds.items[row + 1] = cython.cast(cython.int, listed.rows.count)
     if bounds.ascending():
         bounds = None
@@ -165,7 +165,7 @@ def _add_below(
             and node.dtype.name in ("float32", "float64")
         ):
             return False
-    place: cython.Py_ssize_t
-    for place in range(begin, end):
-        listed.add_row(node.inputs[terms.numbers.items[place]], terms.rows.items[place])
+    entry: cython.Py_ssize_t
+    for entry in range(begin, end):
+        listed.add_row(node.inputs[terms.numbers.items[entry]], terms.rows.items[entry])
     return True

@@ -17,7 +17,7 @@ cdef class Order:
     cdef int* pairs  # where an operand stands, and where its reader does
     cdef Py_ssize_t filled
     cdef Py_ssize_t room
-    cdef int note(self, long long place, long long reader) except -1
+    cdef int note(self, long long source_position, long long reader) except -1
     cdef int link(self) except -1
     cdef void measure(self, char* needed) noexcept
     cdef int rank(self, Py_ssize_t width) except -1

@@ -52,7 +52,7 @@ class Order:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def note(self, place: cython.longlong, reader: cython.longlong) -> cython.int:
+    def note(self, source_position: cython.longlong, reader: cython.longlong) -> cython.int:
         """Keep that a reader waits for the node at a place."""
         if self.filled == self.room:
             room: cython.Py_ssize_t = 2 * self.room + 1024
@@ -62,7 +62,7 @@ class Order:
             if grown == cython.NULL:
                 raise MemoryError
             self.pairs, self.room = grown, room
-        self.pairs[2 * self.filled] = place
+        self.pairs[2 * self.filled] = source_position
         self.pairs[2 * self.filled + 1] = reader
         self.filled += 1
         return 0
@@ -71,7 +71,7 @@ class Order:
     @cython.exceptval(-1, check=False)
     def link(self) -> cython.int:
         """List the readers of each node, count what each waits for, and sort the nodes, operands first."""
-        place: cython.longlong
+        source_position: cython.longlong
         position: cython.Py_ssize_t
         index: cython.Py_ssize_t
         for index in range(self.filled):
@@ -81,9 +81,9 @@ class Order:
             self.starts[position + 2] += self.starts[position + 1]
         self.readers = self.numbers(self.filled + 1)
         for index in range(self.filled):
-            place = self.pairs[2 * index]
-            self.readers[self.starts[place + 1]] = self.pairs[2 * index + 1]
-            self.starts[place + 1] += 1
+            source_position = self.pairs[2 * index]
+            self.readers[self.starts[source_position + 1]] = self.pairs[2 * index + 1]
+            self.starts[source_position + 1] += 1
         self.sort()
         return 0
 
@@ -101,9 +101,9 @@ class Order:
                 self.sorted[filled] = position
                 filled += 1
         while done < filled:
-            place: cython.int = self.sorted[done]
+            source_position: cython.int = self.sorted[done]
             done += 1
-            for index in range(self.starts[place], self.starts[place + 1]):
+            for index in range(self.starts[source_position], self.starts[source_position + 1]):
                 reader: cython.int = self.readers[index]
                 waits[reader] -= 1
                 if waits[reader] == 0:
@@ -121,12 +121,12 @@ class Order:
         index: cython.int
         while at > 0:
             at -= 1
-            place: cython.int = self.sorted[at]
+            source_position: cython.int = self.sorted[at]
             highest: cython.int = 0
-            for index in range(self.starts[place], self.starts[place + 1]):
+            for index in range(self.starts[source_position], self.starts[source_position + 1]):
                 highest = max(highest, self.height[self.readers[index]])
-            if highest > 0 or needed[place]:
-                self.height[place] = highest + 1
+            if highest > 0 or needed[source_position]:
+                self.height[source_position] = highest + 1
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -144,14 +144,14 @@ class Order:
         index: cython.int
         kind: cython.Py_ssize_t
         for at in range(self.sorted_count):
-            place: cython.int = self.sorted[at]
-            mine: cython.pointer(cython.short) = counts + place * width
-            if self.slot[place] >= 0:
-                if mine[self.slot[place]] < LAST_LEVEL:
-                    mine[self.slot[place]] += 1
-                self.level[place] = mine[self.slot[place]]
-                deepest = max(deepest, self.level[place])
-            for index in range(self.starts[place], self.starts[place + 1]):
+            source_position: cython.int = self.sorted[at]
+            mine: cython.pointer(cython.short) = counts + source_position * width
+            if self.slot[source_position] >= 0:
+                if mine[self.slot[source_position]] < LAST_LEVEL:
+                    mine[self.slot[source_position]] += 1
+                self.level[source_position] = mine[self.slot[source_position]]
+                deepest = max(deepest, self.level[source_position])
+            for index in range(self.starts[source_position], self.starts[source_position + 1]):
                 theirs: cython.pointer(cython.short) = counts + self.readers[index] * width
                 for kind in range(width):
                     theirs[kind] = max(mine[kind], theirs[kind])
