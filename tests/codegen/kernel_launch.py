@@ -47,7 +47,7 @@ def launch(
     `indexes` the (stride, extent) of gathered axes.
     """
     function = compiled(kernel, target or host())
-    units, grain, scratch_bytes = loop_kernel.launch_shape(kernel, dims)
+    units, grain_size, scratch_bytes = loop_kernel.launch_shape(kernel, dims)
     arrays = iter(operands)
     arguments = list(dims)
     for number, operand in enumerate(kernel.operands):
@@ -65,7 +65,7 @@ def launch(
     ] * kernel.checked
     assert len(pointers) == len(loop_ir.pointers(kernel))
     assert len(arguments) == len(loop_ir.arguments(kernel))
-    cuts = sorted({0, units, *(min(units, cut * grain) for cut in splits)})
+    cuts = sorted({0, units, *(min(units, cut * grain_size) for cut in splits)})
     for begin, end in zip(cuts, cuts[1:], strict=False):
         function("kernel", pointers, arguments, begin, end)
     if kernel.full or kernel.apart:

@@ -176,8 +176,8 @@ def test_scatter(combine, dtype, target):
                 ]
                 status = np.zeros(1, "int64")
                 pointers = [address(a) for a in (index, source, out, status)]
-                units, grain, _ = scatter.launch_scatter(*shape)
-                cuts = sorted({0, min(grain, units), units})
+                units, grain_size, _ = scatter.launch_scatter(*shape)
+                cuts = sorted({0, min(grain_size, units), units})
                 for begin, end in zip(cuts, cuts[1:], strict=False):
                     function("kernel", pointers, [*shape, extent, *strides], begin, end)
                 np.testing.assert_array_equal(out, expected)

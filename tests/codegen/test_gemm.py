@@ -356,9 +356,9 @@ def test_infinities_and_nans_stay_in_their_row_and_column(dtype: str) -> None:
 
 def test_launch_leaves_small_products_to_one_thread() -> None:
     small = launch_gemm("float32", 1, 64, 64, 64)
-    assert small.grain >= small.units
+    assert small.grain_size >= small.units
     large = launch_gemm("float32", 1, 1024, 1024, 1024)
-    assert large.units >= 8 * large.grain
+    assert large.units >= 8 * large.grain_size
     assert unit_count("float32", large.variant, host(), 1, 1024, 1024) == large.units
 
 
@@ -372,6 +372,6 @@ def test_threads_get_equal_parts(shape: tuple[int, int, int], threads: int) -> N
     """Units are fine enough that no thread has much more than its share of C."""
     m, n, k = shape
     launch = launch_gemm("float32", 1, m, n, k, AVX512)
-    grains = -(-launch.units // launch.grain)
+    grains = -(-launch.units // launch.grain_size)
     most = max(grains * (part + 1) // threads - grains * part // threads for part in range(threads))
-    assert most * launch.grain <= 1.25 * launch.units / threads
+    assert most * launch.grain_size <= 1.25 * launch.units / threads

@@ -92,7 +92,7 @@ def addresses(*arrays: np.ndarray) -> list[int]:
 
 
 def add_program(
-    elements: int, steps: int = 1, kernel: str = "add", work: int = -1, grain: int = 16
+    elements: int, steps: int = 1, kernel: str = "add", work: int = -1, grain_size: int = 16
 ) -> Executable:
     """`steps` launches, the first from slot 0 to slot 1, the others within slot 1."""
     program = Executable()
@@ -103,7 +103,7 @@ def add_program(
             [(source, 0), (1, 0)],
             [step + 1],
             elements,
-            grain,
+            grain_size,
             work,
             owner=kernels(),
         )

@@ -108,15 +108,15 @@ def test_what_does_not_fit_is_refused():
 
 @given(
     units=st.integers(0, 5000),
-    grain=st.integers(1, 700),
+    grain_size=st.integers(1, 700),
     threads=st.integers(1, 5),
     work=st.integers(0, 10**6),
 )
-def test_every_unit_is_done_once_on_any_number_of_threads(units, grain, threads, work):
+def test_every_unit_is_done_once_on_any_number_of_threads(units, grain_size, threads, work):
     set_num_threads(threads)
     array = np.zeros(units + 1, np.float32)
     program = Executable()
-    program.append(kernels()["add"], [(0, 0), (0, 0)], [1], units, grain, work)
+    program.append(kernels()["add"], [(0, 0), (0, 0)], [1], units, grain_size, work)
     assert program.run(addresses(array)) == 1
     assert (array[:units] == 1).all() and array[units] == 0
 
@@ -124,7 +124,7 @@ def test_every_unit_is_done_once_on_any_number_of_threads(units, grain, threads,
 @pytest.mark.parametrize("splits", [1, 2, 3, 1000])
 def test_launch_once_cuts_at_grain_multiples(splits):
     array = np.zeros(101, np.float32)
-    launch_once(kernels()["add"], addresses(array, array), [1], 100, grain=16, splits=splits)
+    launch_once(kernels()["add"], addresses(array, array), [1], 100, grain_size=16, splits=splits)
     assert (array[:100] == 1).all() and array[100] == 0
 
 
@@ -257,7 +257,7 @@ def test_control_c_stops_in_the_middle_of_a_long_kernel(threads):
 
 def test_slices_run_every_unit_once():
     """Whatever the estimate of the work says."""
-    for units, grain, work in (
+    for units, grain_size, work in (
         (1, 1, HOUR),
         (1000, 7, HOUR),
         (3_000_000, 16, 10**7),
@@ -265,7 +265,7 @@ def test_slices_run_every_unit_once():
     ):
         array = np.zeros(units, np.float32)
         program = Executable()
-        program.append(kernels()["add"], [(0, 0), (0, 0)], [1], units, grain, work)
+        program.append(kernels()["add"], [(0, 0), (0, 0)], [1], units, grain_size, work)
         for times in (1, 2, 3):  # by the estimate, then by what the run before took
             assert program.run(addresses(array)) == 1
             assert (array == times).all()

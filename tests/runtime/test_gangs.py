@@ -45,15 +45,15 @@ def without_gangs() -> Iterator[None]:
 # -- the executor --------------------------------------------------------------------------------------------------
 
 
-def joined_program(sizes: list[int], grain: int, work: int) -> Executable:
+def joined_program(sizes: list[int], grain_size: int, work: int) -> Executable:
     """target += 1 over source, for several pairs of slots, in one launch."""
     program = Executable()
     for number, size in enumerate(sizes):
         pointers = [(2 * number, 0), (2 * number + 1, 0)]
         if number == 0:
-            program.append(kernels()["add"], pointers, [1], size, grain, work)
+            program.append(kernels()["add"], pointers, [1], size, grain_size, work)
         else:
-            program.join(pointers, [1], size, grain + number, work)
+            program.join(pointers, [1], size, grain_size + number, work)
     return program
 
 

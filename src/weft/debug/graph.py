@@ -102,7 +102,7 @@ def _pairs(record: Any) -> Iterator[tuple[Any, Any]]:
 
 def _is_value_of(leaf: Tensor, node: Node) -> bool:
     """Whether a node is what a leaf holds, or an earlier value of it that has been computed."""
-    return node.op is VALUE_OP or (not leaf.recipe and value_of(leaf) is node)
+    return node.op is VALUE_OP or (not leaf.view_chain and value_of(leaf) is node)
 
 
 def _is_region_of(value: Any, view: Any) -> bool:

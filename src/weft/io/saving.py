@@ -241,7 +241,7 @@ class _Writer:
         """The structure as JSON values; tensors go into `arrays` under their path."""
         if isinstance(obj, Tensor) and asks(type(obj)):
             return self._rare(obj, path)
-        if isinstance(obj, Tensor) and obj.lens & SPARSE:
+        if isinstance(obj, Tensor) and obj.view_transform & SPARSE:
             return {"sparse": self.describe(_sparse_parts(obj), path or "tensor")["list"]}
         if isinstance(obj, Tensor) and obj.is_meta:
             kept = isinstance(obj, weft.nn.Parameter)
@@ -305,7 +305,7 @@ class _Writer:
         more: dict[str, Any] = {}
         storage = tensor._cell
         covering = (
-            self._shared.get(id(storage)) if storage is not None and not tensor.lens else None
+            self._shared.get(id(storage)) if storage is not None and not tensor.view_transform else None
         )
         if covering is None:
             name = self._store(tensor, tensor, path)
@@ -361,7 +361,7 @@ def _shared_storages(obj: object) -> dict[int, Tensor]:
     for tensor in _tensors_in(obj):
         if (
             tensor._cell is not None
-            and not tensor.lens
+            and not tensor.view_transform
             and not any(tensor is other for other in found.get(id(tensor._cell), ()))
         ):
             found.setdefault(id(tensor._cell), []).append(tensor)

@@ -339,7 +339,7 @@ def _looked_up(input: Any, weight: Any) -> Any:
     if (
         node is None
         or node.state != DONE
-        or index.lens != 0
+        or index.view_transform != 0
         or index._dtype is not _int64
         or len(table._shape) != 2
         or not 0 < node.max_index <= cython.cast(cython.longlong, table._shape[0])

@@ -171,7 +171,7 @@ def _of_one_example(input: Any, target: Any, ignore_index: Any) -> Any:
         or len(scores._shape) != 1
         or len(index._shape) != 0
         or index._dtype is not _int64
-        or index.lens != 0
+        or index.view_transform != 0
         or scores._dtype.category != 2
         or scores._dtype.itemsize == 2
     ):

@@ -139,7 +139,7 @@ class Before:
 @cython.inline
 def _is_dense(entry) -> cython.bint:
     """Whether an entry of a state is a tensor that has a value."""
-    return isinstance(entry, Tensor) and not cython.cast(Tensor, entry).lens & _sparse
+    return isinstance(entry, Tensor) and not cython.cast(Tensor, entry).view_transform & _sparse
 
 
 def forget_gradients(parameters):
@@ -157,7 +157,7 @@ def check_gradients(parameters):
         gradient: Tensor = gradient_of(parameter)
         if gradient is None:
             continue
-        found |= gradient.lens & _sparse != 0
+        found |= gradient.view_transform & _sparse != 0
         if gradient._shape != parameter._shape:
             raise GradientError(
                 "step: a gradient does not fit its parameter, nothing was updated",

@@ -101,7 +101,7 @@ class Update(Replay):
 @cython.exceptval(-1, check=False)
 def _is_whole(tensor: Tensor, shape: tuple) -> cython.bint:
     """Whether a handle shows, in order, all of a value of this shape that nothing else is to be told about."""
-    if tensor.strides is not None or tensor.lens != 0 or tensor.base is not None:
+    if tensor.strides is not None or tensor.view_transform != 0 or tensor.base is not None:
         return False
     if tensor.counter is not None or tensor.retains or tensor.inference:
         return False
@@ -110,7 +110,7 @@ def _is_whole(tensor: Tensor, shape: tuple) -> cython.bint:
     if storage is not None:
         if storage.foreign is not None or storage.undo is not None:
             return False
-        if tensor.recipe != () or tensor.offset != 0:
+        if tensor.view_chain != () or tensor.offset != 0:
             return False
         node = storage.node
     if node.may_fail or (node.state != DONE and node.state != PENDING):
@@ -207,7 +207,7 @@ class UpdateTrace(Trace):
             storage: Storage = share(tensor)
             replace_node(storage, given.made[number])
             storage.version += versions
-            tensor.seen = storage.version
+            tensor.version_seen = storage.version
         state.update(self.numbers)
         check_budget()
         return True

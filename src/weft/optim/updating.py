@@ -71,7 +71,7 @@ def _with_state(
         gradient: Tensor = gradient_of(parameter)
         if gradient is None:
             continue
-        if not sparse and gradient.lens & _sparse and gradient.is_sparse:
+        if not sparse and gradient.view_transform & _sparse and gradient.is_sparse:
             raise refuse_sparse(type(optimizer).__name__)
         state = states[parameter]
         if not state:

@@ -339,7 +339,7 @@ def handle(shape: tuple[int, ...], dtype: DType) -> SparseTensor:
         blank = _blanks[dtype] = host.from_numpy(0, dtype)
     made: SparseTensor = Tensor.__new__(SparseTensor)
     become(made, blank.expand(shape))
-    made.lens, made.strides = SPARSE, None
+    made.view_transform, made.strides = SPARSE, None
     return made
 
 

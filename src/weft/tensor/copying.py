@@ -41,7 +41,7 @@ def deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
             got=f"a result of {tensor.grad_fn.name()}",
             fix="copy tensor.detach(), or tensor.clone()",
         )
-    if tensor.lens:
+    if tensor.view_transform:
         made = memo[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
         return made
     storage = storage_of(tensor)
@@ -79,7 +79,7 @@ def reduce(tensor: Tensor, protocol: int) -> tuple[Any, ...]:
     if tensor.is_meta:
         layout = (tensor._shape, tensor._dtype.name, tensor.strides)
         return rebuild_on_meta, (type(tensor), *layout, tensor.requires_grad, state)
-    shown = tensor.detach().clone() if tensor.lens else tensor
+    shown = tensor.detach().clone() if tensor.view_transform else tensor
     arguments = (
         type(tensor),
         storage_of(shown),

@@ -51,12 +51,12 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             got=describe(self) + " on the device meta",
             fix="give the module memory with to_empty(device='cpu')",
         )
-    if self.lens:
-        self = _without_lens(self, force)
+    if self.view_transform:
+        self = _without_view_transform(self, force)
     return export_array(self)
 
 
-def _without_lens(tensor: Tensor, force: bool) -> Tensor:
+def _without_view_transform(tensor: Tensor, force: bool) -> Tensor:
     """The values of a view that is computed where it is read. Errors: RuntimeError, unless forced."""
     for word, is_set in (("conj", tensor.is_conj()), ("neg", tensor.is_neg())):
         if is_set and not force:

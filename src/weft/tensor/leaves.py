@@ -224,9 +224,9 @@ def view_of_function(tensor: Tensor) -> MutationError:
 def base_of_function(tensor: Tensor) -> MutationError:
     """The error of using such an output after what it shows has been changed."""
     changed = "its base or another view of its base has been modified inplace"
-    tensor.seen = tensor._cell.version  # its edge can be looked at for the message
+    tensor.version_seen = tensor._cell.version  # its edge can be looked at for the message
     error = _refused_view(tensor, changed)
-    tensor.seen = -1
+    tensor.version_seen = -1
     return error
 
 
@@ -351,7 +351,7 @@ def show_other(tensor: Tensor, other: Tensor) -> None:
 
 def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
     """A leaf of a subclass that shares the value of `data`."""
-    if data.lens & SPARSE:
+    if data.view_transform & SPARSE:
         raise sparse_library().no_memory(data)
     made = Tensor.__new__(cls)
     become(made, data)
@@ -441,7 +441,7 @@ def _count_write(tensor: Tensor) -> None:
     """A tensor has been changed in place: it and all that count with it have another version."""
     cell = tensor._cell
     cell.version += 1
-    tensor.seen = cell.version
+    tensor.version_seen = cell.version
     if tensor.counter is not None:
         tensor.counter.version += 1
         cell.apart += 1
@@ -479,7 +479,7 @@ def resize_(
     need, have = prod(shape), prod(self._shape)
     shown, start = self, self.offset
     if not _has_room(self, need):
-        if self.lens:  # memory of another type, or of numbers that are bent
+        if self.view_transform:  # memory of another type, or of numbers that are bent
             more = full((need - have,), unwritten(self._dtype), self._dtype)
             shown, start = concat((reshape(self.detach(), (have,)), more), 0), 0
         else:

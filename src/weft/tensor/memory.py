@@ -137,7 +137,7 @@ def _window(memory: np.ndarray, tensor: Tensor) -> Any:
 def raw_array(tensor: Tensor) -> Any:
     """The stored bits of a tensor as an array that must not be written; computes what is pending."""
     storage = tensor._cell
-    if storage is not None and not tensor.lens:
+    if storage is not None and not tensor.view_transform:
         if storage.foreign is not None:
             return _window(storage.foreign.memory, tensor)
         if storage.node.state == DONE and storage.node.dtype is tensor._dtype:
@@ -322,7 +322,7 @@ def handle_of(storage: Storage) -> Tensor:
     whole: Tensor = wrap_node(storage.node)
     storage_of(whole)
     whole._cell = storage
-    whole.seen = storage.version
+    whole.version_seen = storage.version
     return whole
 
 

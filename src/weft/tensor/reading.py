@@ -92,7 +92,7 @@ def _plain_node(tensor: Tensor) -> Node:
     storage: Storage = tensor.storage
     if storage is None:
         node = value(tensor)
-    elif tensor.lens != 0:
+    elif tensor.view_transform != 0:
         return None
     elif storage.foreign is None:
         node = storage.node

@@ -147,7 +147,7 @@ class Call(Replay):
     def read_tensor(self, tensor: Tensor) -> cython.bint:
         """Shape, type and layout, whether a gradient flows, and which tensor before has the same value or edge; False
         where nodes do not follow from them."""
-        if type(tensor) not in plain_kinds or tensor.lens != 0 or tensor.inference:
+        if type(tensor) not in plain_kinds or tensor.view_transform != 0 or tensor.inference:
             return False
         tracked: cython.bint = self.tape.mode.grad and needs_grad(tensor)
         node: Node = value(tensor)
@@ -407,4 +407,4 @@ def _is_own(part) -> cython.bint:
     tensor: Tensor = part
     if tensor.storage is not None or tensor.base is not None or tensor.leaf_grad:
         return False
-    return tensor.lens == 0 and not tensor.inference and not tensor.retains
+    return tensor.view_transform == 0 and not tensor.inference and not tensor.retains

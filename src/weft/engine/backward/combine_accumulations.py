@@ -54,12 +54,12 @@ class _Operation:
     part = cython.declare(object, visibility="readonly")
     params = cython.declare(object, visibility="readonly")
     operands = cython.declare(list, visibility="readonly")
-    turned = cython.declare(object, visibility="readonly")
+    transposed = cython.declare(object, visibility="readonly")
 
     def __init__(self, part: Any, node: Any) -> None:
         self.part, self.params = part, node.params
         self.operands = [wrap_node(source) for source in node.inputs]
-        self.turned = _turned_from(node.inputs[0])
+        self.transposed = _turned_from(node.inputs[0])
 
 
 # -- blocks of rows in zeros -----------------------------------------------------------------------
@@ -150,15 +150,15 @@ def _join_products(alike: list[Any], shape: tuple[int, ...]) -> list[Any]:
 
 def _turned_from(node: Any) -> Any:
     """What a pending matrix is the transpose of; None where it is not recorded as one."""
-    turned = node.op.name == "permute" and node.params == (1, 0)
+    transposed = node.op.name == "permute" and node.params == (1, 0)
     free = node.state == PENDING_STATE and node.quotient is None
-    return wrap_node(node.inputs[0]) if turned and free else None
+    return wrap_node(node.inputs[0]) if transposed and free else None
 
 
 def _transposed(operation: Any) -> Any:
     """The transpose of the left operand: what it was turned from, as a rule."""
-    turned = operation.turned
-    return transpose(operation.operands[0]) if turned is None else turned
+    transposed = operation.transposed
+    return transpose(operation.operands[0]) if transposed is None else transposed
 
 
 def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:

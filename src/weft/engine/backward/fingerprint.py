@@ -149,7 +149,7 @@ class WalkFingerprint(Reachability):
     def describe_leaf(self, sink: AccumulateGrad) -> cython.bint:
         key: Fingerprint = self.key
         leaf: Tensor = sink.variable
-        if leaf.lens != 0:
+        if leaf.view_transform != 0:
             return False
         reserve(key, len(leaf._shape) + 1)
         put(
@@ -172,7 +172,7 @@ class WalkFingerprint(Reachability):
         put(key, cython.cast(DType, dtypes.get_default()).code)
         for edge, cotangent in roots:
             tensor: Tensor = cotangent
-            if tensor.lens != 0:
+            if tensor.view_transform != 0:
                 return False
             node: Node = value(tensor)
             self.cotangents.append(node)

@@ -423,7 +423,7 @@ def one_more(came, tensor, row: cython.int, output: cython.int):
 @cython.inline
 @cython.exceptval(check=False)
 def is_sparse(tensor: Tensor) -> cython.bint:
-    return tensor.lens & _sparse != 0
+    return tensor.view_transform & _sparse != 0
 
 
 @cython.cfunc

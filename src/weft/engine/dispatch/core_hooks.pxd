@@ -91,4 +91,4 @@ cdef object with_arrays
 cdef object without_tangents
 cdef object without_values
 cdef object write_through
-cdef object write_through_lens
+cdef object write_through_view_transform

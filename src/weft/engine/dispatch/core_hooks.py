@@ -54,7 +54,7 @@ def bind(functions):
     global refit, region, repr_text, retain_again, scalar_dtype, seen_through, set_data, set_grad
     global set_requires_grad, setitem, several_outputs, size, snapshot, sparse, truth
     global type_name, untracked_view, view_of_function, vmap, warn_non_leaf_grad, with_arrays
-    global without_tangents, without_values, write_through, write_through_lens
+    global without_tangents, without_values, write_through, write_through_view_transform
     given = dict(functions)
     try:
         device = given.pop("device")
@@ -122,7 +122,7 @@ def bind(functions):
         without_tangents = given.pop("without_tangents")
         without_values = given.pop("without_values")
         write_through = given.pop("write_through")
-        write_through_lens = given.pop("write_through_lens")
+        write_through_view_transform = given.pop("write_through_view_transform")
     except KeyError as missing:
         raise TypeError(f"the core needs a function {missing}") from None
     if given:

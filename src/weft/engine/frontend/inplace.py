@@ -67,7 +67,7 @@ def memory_behind(tensor: Tensor, new: Tensor):
     mode: Mode = current_tape().mode
     storage: Storage = tensor.storage
     base: Tensor = tensor.base
-    if storage is None or base is None or tensor.lens != 0 or base.lens != 0:
+    if storage is None or base is None or tensor.view_transform != 0 or base.view_transform != 0:
         return None
     if mode.extra is not None or mode.fiber is not None or mode.duals is not None:
         return None
@@ -103,8 +103,8 @@ def mutate(tensor: Tensor, new: Tensor):
         )
     if mode.grad:
         _check_mutation(tensor, grad)
-    if tensor.lens != 0 or (tensor.base is not None and tensor.base.lens != 0):
-        core_hooks.write_through_lens(tensor, new)
+    if tensor.view_transform != 0 or (tensor.base is not None and tensor.base.view_transform != 0):
+        core_hooks.write_through_view_transform(tensor, new)
         _retain_again(tensor)
         return tensor
     region = _region_of(tensor) if grad else None
@@ -129,7 +129,7 @@ def mutate(tensor: Tensor, new: Tensor):
     if grad:
         _move_edges(tensor, new, region)
     elif tensor.base is None:
-        tensor.seen = storage.version
+        tensor.version_seen = storage.version
     _retain_again(tensor)
     check_budget()
     return tensor
@@ -155,7 +155,7 @@ def _write(tensor: Tensor, storage: Storage, new: Node) -> cython.void:
         if is_meta(storage.node):
             return
     if (
-        tensor.recipe == ()
+        tensor.view_chain == ()
         and tensor.strides is None
         and tensor.offset == 0
         and tensor._shape == storage.node.shape
@@ -168,7 +168,7 @@ def _write(tensor: Tensor, storage: Storage, new: Node) -> cython.void:
 @cython.cfunc
 def _is_region_of(new: Tensor, tensor: Tensor) -> cython.bint:
     """Whether what is to be written shows the very elements that are written: `e[i] += 1` ends with `e[i] = e[i]`."""
-    if new.storage is not tensor.storage or new.offset != tensor.offset or new.lens != 0:
+    if new.storage is not tensor.storage or new.offset != tensor.offset or new.view_transform != 0:
         return False
     if new._dtype is not tensor._dtype or new._shape != tensor._shape:
         return False
@@ -228,7 +228,7 @@ def _region_of(tensor: Tensor):
     base: Tensor = tensor.base
     if base is None:
         return (0, contiguous_strides(tensor._shape))
-    region = core_hooks.region(base._shape, tensor.recipe[len(base.recipe) :])
+    region = core_hooks.region(base._shape, tensor.view_chain[len(base.view_chain) :])
     if region is None:
         raise MutationError(
             "in-place operation on this view",
@@ -259,14 +259,14 @@ def _move_edges(tensor: Tensor, new: Tensor, region) -> cython.void:
         finish(node)
         edge = node
     base.edge = edge
-    base.seen = tensor.storage.version
+    base.version_seen = tensor.storage.version
 
 
 def put_back(tensor: Tensor, node: Node):
     """Let a tensor that is all of its storage show an earlier value again; its version stays. Part of a storage keeps
     its value: the rest may belong to somebody else."""
     if tensor.storage is not None:
-        if tensor.recipe == () and tensor.storage.node.shape == node.shape:
+        if tensor.view_chain == () and tensor.storage.node.shape == node.shape:
             replace_node(tensor.storage, node)
         return
     node.external_refs += 1

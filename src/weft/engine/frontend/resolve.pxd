@@ -19,7 +19,7 @@ cdef inline Node value(Tensor tensor):
 
 # The gradient edge of a non-leaf, regenerated where its base has been mutated since.
 cdef inline object edge_now(Tensor tensor):
-    if tensor.base is not None and tensor.seen != tensor.storage.version:
+    if tensor.base is not None and tensor.version_seen != tensor.storage.version:
         regenerate(tensor)
     return tensor.edge
 

@@ -41,11 +41,11 @@ require(__name__, cython.compiled)
 def stored(tensor: Tensor) -> Node:
     """The node of a value that lies in a storage."""
     storage: Storage = tensor.storage
-    if tensor.lens != 0:
+    if tensor.view_transform != 0:
         return core_hooks.seen_through(tensor)
     if storage.foreign is not None:
         return core_hooks.snapshot(tensor)
-    if not tensor.recipe and storage.node.shape is tensor._shape:
+    if not tensor.view_chain and storage.node.shape is tensor._shape:
         return storage.node
     if (
         tensor.base is not None
@@ -74,13 +74,13 @@ def stored(tensor: Tensor) -> Node:
 def _shows(tensor: Tensor, root: Node) -> cython.bint:
     """Whether the gradient records of a view are its value too: where all its steps lead to the node that its storage
     holds, and none of them has run. They become pending values then, which spares a second node for every view."""
-    step: cython.Py_ssize_t = len(tensor.recipe)
+    step: cython.Py_ssize_t = len(tensor.view_chain)
     node: Node = tensor.edge
     if root.state != PENDING or step > STEPS:
         return False
     while node is not root:
         step -= 1
-        if step < 0 or not _is_step(node, tensor.recipe[step]):
+        if step < 0 or not _is_step(node, tensor.view_chain[step]):
             return False
         below = node.edges[0]
         if not isinstance(below, Node):
@@ -119,7 +119,7 @@ def set_edge(tensor: Tensor, edge):
     tensor.edge = edge
     watch(tensor)
     if tensor.storage is not None:
-        tensor.seen = tensor.storage.version
+        tensor.version_seen = tensor.storage.version
 
 
 def rename_record(tensor: Tensor, name: str):
@@ -156,16 +156,16 @@ def regenerate(tensor: Tensor) -> cython.int:
     edge = edge_of(base)
     if edge is not None and (kind in (KIND_UNDER_NO_GRAD, KIND_UNDER_INFERENCE)):
         raise core_hooks.base_of_untracked(tensor)
-    tensor.seen = tensor.storage.version
+    tensor.version_seen = tensor.storage.version
     if edge is None:
         tensor.edge = None
         return 0
     shape: tuple = base._shape
     dtype: DType = base._dtype
-    first: cython.Py_ssize_t = 0 if base.recipe is None else len(base.recipe)
+    first: cython.Py_ssize_t = 0 if base.view_chain is None else len(base.view_chain)
     index: cython.Py_ssize_t
-    for index in range(first, len(tensor.recipe)):
-        op, params, target = tensor.recipe[index]
+    for index in range(first, len(tensor.view_chain)):
+        op, params, target = tensor.view_chain[index]
         dtype = viewed_dtype(op, dtype)
         edge = view_edge(op, params, shape, target, dtype, edge)
         shape = target

@@ -30,16 +30,16 @@ cdef class Tensor:
     cdef public tuple strides
     cdef object edge
     cdef public Tensor base
-    cdef public tuple recipe
+    cdef public tuple view_chain
     cdef public Tensor _grad
     cdef public object hooks
     cdef public VersionCounter counter
     cdef object __weakref__
     # From here to `attributes`: zero in a new handle.
     cdef public long long offset
-    cdef public long long seen
+    cdef public long long version_seen
     cdef public int creation
-    cdef public int lens
+    cdef public int view_transform
     cdef public bint leaf_grad
     cdef public bint retains
     cdef public bint inference

@@ -33,14 +33,14 @@ class Tensor:
     _dtype: DType
     strides: Any
     base: Any
-    recipe: Any
+    view_chain: Any
     _grad: Tensor | Any
     hooks: Any
     counter: Any
     offset: builtins.int
-    seen: builtins.int
+    version_seen: builtins.int
     creation: builtins.int
-    lens: builtins.int
+    view_transform: builtins.int
     leaf_grad: builtins.bool
     retains: builtins.bool
     inference: builtins.bool

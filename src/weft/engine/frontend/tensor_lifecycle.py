@@ -50,8 +50,8 @@ def _empty(tensor: Tensor) -> cython.void:
         tensor.edge = None
     if tensor.base is not None:
         tensor.base = None
-    if tensor.recipe is not None:
-        tensor.recipe = None
+    if tensor.view_chain is not None:
+        tensor.view_chain = None
     if tensor._grad is not None:
         tensor._grad = None
     if tensor.hooks is not None:

@@ -69,8 +69,8 @@ def share(tensor: Tensor) -> Storage:
     tensor.storage = storage
     tensor.node.external_refs -= 1
     tensor.node = None
-    tensor.recipe = ()
-    tensor.seen = 0
+    tensor.view_chain = ()
+    tensor.version_seen = 0
     return storage
 
 
@@ -97,9 +97,9 @@ def _show_region(tensor: Tensor, other: Tensor) -> cython.void:
     tensor._dtype = other._dtype
     tensor.strides = other.strides
     tensor.offset = other.offset
-    tensor.recipe = other.recipe
-    tensor.lens = other.lens
-    tensor.seen = storage.version
+    tensor.view_chain = other.view_chain
+    tensor.view_transform = other.view_transform
+    tensor.version_seen = storage.version
 
 
 @cython.ccall
@@ -115,8 +115,8 @@ def view(
     result._dtype = viewed_dtype(op, tensor._dtype)
     result.strides = None if is_contiguous(shape, strides) else strides
     result.offset = offset
-    result.lens = tensor.lens
-    result.recipe = tensor.recipe + ((op, params, shape),)
+    result.view_transform = tensor.view_transform
+    result.view_chain = tensor.view_chain + ((op, params, shape),)
     result.counter = tensor.counter
     result.inference = tensor.inference
     mode: Mode = current_tape().mode
@@ -124,7 +124,7 @@ def view(
     result.creation = kind_of_view(tensor, mode)
     if mode.grad and needs_grad(tensor):
         result.edge = view_edge(op, params, tensor._shape, shape, result._dtype, edge_of(tensor))
-    result.seen = storage.version
+    result.version_seen = storage.version
     return result
 
 
@@ -135,7 +135,7 @@ def retyped(
     shape: tuple,
     strides: tuple,
     offset: cython.longlong,
-    lens: cython.int,
+    view_transform: cython.int,
 ):
     """An untracked handle of the same memory as elements of another type, which `strides` and `offset` count; for
     autograd no view of the tensor, but one more name of its storage. `op` is its recipe."""
@@ -146,8 +146,8 @@ def retyped(
     result._dtype = dtype
     result.strides = None if is_contiguous(shape, strides) else strides
     result.offset = offset
-    result.lens = lens
-    result.recipe = ((op, None, shape),)
+    result.view_transform = view_transform
+    result.view_chain = ((op, None, shape),)
     result.counter = tensor.counter
     result.inference = tensor.inference
     return result
@@ -175,8 +175,8 @@ def parts_of(tensor: Tensor, cut: SplitSpec) -> tuple:
         part._dtype = dtype
         part.strides = region.strides
         part.offset = tensor.offset + region.start
-        part.lens = tensor.lens
-        part.recipe = tensor.recipe + region.steps if tensor.recipe else region.steps
+        part.view_transform = tensor.view_transform
+        part.view_chain = tensor.view_chain + region.steps if tensor.view_chain else region.steps
         part.counter = tensor.counter
         part.inference = tensor.inference
         part.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
@@ -196,7 +196,7 @@ def parts_of(tensor: Tensor, cut: SplitSpec) -> tuple:
             )
             record.info = joint
             part.edge = record
-        part.seen = storage.version
+        part.version_seen = storage.version
         put(parts, number, part)
     return parts
 
@@ -208,8 +208,8 @@ def handle_of_storage(tensor: Tensor):
     storage.node.external_refs -= 1
     whole.node = None
     whole.storage = storage
-    whole.recipe = ()
-    whole.seen = storage.version
+    whole.view_chain = ()
+    whole.version_seen = storage.version
     return whole
 
 
@@ -264,11 +264,11 @@ def moved_into(tensor: Tensor, cls: type):
     made.strides = tensor.strides
     made.edge = tensor.edge
     made.base = tensor.base
-    made.recipe = tensor.recipe
+    made.view_chain = tensor.view_chain
     made.counter = tensor.counter
     made.offset = tensor.offset
-    made.seen = tensor.seen
+    made.version_seen = tensor.version_seen
     made.creation = tensor.creation
-    made.lens = tensor.lens
+    made.view_transform = tensor.view_transform
     made.inference = tensor.inference
     return made

@@ -134,5 +134,5 @@ def _restore(storage: Storage, undo: UndoEntry) -> cython.void:
     handle: Tensor = None if base is None else base()
     if handle is not None:
         handle.edge = edge
-        handle.seen = storage.version
+        handle.version_seen = storage.version
     discard(storage)

@@ -22,8 +22,8 @@ cdef class Launch:
     cdef long long* words  # pointers as (slot, byte offset), then arguments
     cdef Py_ssize_t pointer_count, argument_count
     cdef readonly long long units
-    cdef readonly long long grain
-    cdef readonly long long work
+    cdef readonly long long grain_size
+    cdef readonly long long cost_ns
     cdef readonly int kernel
     cdef public object table
     cdef readonly list members
@@ -34,14 +34,14 @@ cdef class Lowering:
     cdef public list launches
     cdef public list scratch
     cdef public int current
-    cdef public object turned
+    cdef public object prepacked
     cdef public object layout  # a `budget.layout.Layout` where values share one arena, else None
 
     cdef tuple pointer(self, MemRef memref, long long itemsize)
     cdef int temporary(self, long long nbytes)
 
 cdef Launch new_launch(
-    Lowering lowering, KernelSpec spec, Array* pointers, Array* arguments, long long units, long long grain, long long work
+    Lowering lowering, KernelSpec spec, Array* pointers, Array* arguments, long long units, long long grain_size, long long cost_ns
 )
 cdef list joined(list members)
 cdef Launch copy_launch(Launch launch, dict slots)

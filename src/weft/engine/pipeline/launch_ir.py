@@ -73,15 +73,15 @@ def new_launch(
     pointers: cython.pointer(Array),
     arguments: cython.pointer(Array),
     units: cython.longlong,
-    grain: cython.longlong,
-    work: cython.longlong,
+    grain_size: cython.longlong,
+    cost_ns: cython.longlong,
 ) -> Launch:
     """Append one launch of the kernel in hand; `pointers` are pairs of words."""
     launch: Launch = Launch.__new__(Launch)
     launch.spec = spec
     launch.units = units
-    launch.grain = grain
-    launch.work = work
+    launch.grain_size = grain_size
+    launch.cost_ns = cost_ns
     launch.kernel = lowering.current
     launch.pointer_count = pointers.count // 2
     launch.argument_count = arguments.count
@@ -106,7 +106,7 @@ class Lowering:
         self.launches = []
         self.scratch = []
         self.current = -1
-        self.turned = None  # the matrices that are copied for many products (`prepack.Prepacked`)
+        self.prepacked = None  # the matrices that are copied for many products (`prepack.Prepacked`)
 
     @cython.cfunc
     def pointer(self, memref: MemRef, itemsize: cython.longlong) -> tuple:
@@ -132,7 +132,7 @@ class Lowering:
         """A temporary for this program."""
         return self.temporary(nbytes)
 
-    def add(self, spec: KernelSpec, pointers, arguments, units, grain, work):
+    def add(self, spec: KernelSpec, pointers, arguments, units, grain_size, cost_ns):
         """Append one launch of the kernel in hand, from sequences."""
         places: Array = empty()
         words: Array = empty()
@@ -143,7 +143,7 @@ class Lowering:
             for argument in arguments:
                 put(cython.address(words), argument)
             new_launch(
-                self, spec, cython.address(places), cython.address(words), units, grain, work
+                self, spec, cython.address(places), cython.address(words), units, grain_size, cost_ns
             )
         finally:
             drop(cython.address(places))
@@ -186,11 +186,11 @@ def _together(members: list) -> Launch:
     whole.spec = first.spec
     whole.final = first.final
     whole.kernel = first.kernel
-    whole.grain = 1
+    whole.grain_size = 1
     whole.members = members
     for launch in members:
-        whole.units += (launch.units + launch.grain - 1) // launch.grain
-        whole.work += launch.work
+        whole.units += (launch.units + launch.grain_size - 1) // launch.grain_size
+        whole.cost_ns += launch.cost_ns
     return whole
 
 
@@ -199,7 +199,7 @@ def copy_launch(launch: Launch, slots: dict) -> Launch:
     """The same launch on other slots: those that `slots` names are exchanged."""
     copy: Launch = Launch.__new__(Launch)
     copy.spec, copy.final, copy.kernel = launch.spec, launch.final, launch.kernel
-    copy.units, copy.grain, copy.work = launch.units, launch.grain, launch.work
+    copy.units, copy.grain_size, copy.cost_ns = launch.units, launch.grain_size, launch.cost_ns
     copy.pointer_count, copy.argument_count = launch.pointer_count, launch.argument_count
     copy.table = launch.table
     if launch.members is not None:

@@ -198,8 +198,8 @@ def _append(program: Executable, launch: Launch) -> cython.void:
         first.pointer_count,
         first.argument_count,
         first.units,
-        first.grain,
-        first.work,
+        first.grain_size,
+        first.cost_ns,
     )
     index: cython.Py_ssize_t
     for index in range(1, 0 if launch.members is None else len(launch.members)):
@@ -209,6 +209,6 @@ def _append(program: Executable, launch: Launch) -> cython.void:
             first.pointer_count,
             first.argument_count,
             first.units,
-            first.grain,
-            first.work,
+            first.grain_size,
+            first.cost_ns,
         )

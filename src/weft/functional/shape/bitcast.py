@@ -40,7 +40,7 @@ def view_dtype(input: Tensor, dtype: DType) -> Any:
         (CONJUGATE, "conjugate view tensors"),
         (NEGATE, "tensors with negative bit set"),
     ):
-        if input.lens & bit:
+        if input.view_transform & bit:
             raise _refused(
                 input,
                 f"torch.Tensor.view is not supported for {words} when converting to a different dtype.",
@@ -48,10 +48,10 @@ def view_dtype(input: Tensor, dtype: DType) -> Any:
                 "call .resolve_conj().resolve_neg() first",
             )
     shape, strides, offset = _laid_out(input, dtype)
-    lens = input.lens & ~(PARTS | JOIN) | BITS
+    view_transform = input.view_transform & ~(PARTS | JOIN) | BITS
     if input._cell is None or input._cell.node.dtype is dtype:
-        lens = 0 if input._cell is not None else BITS
-    return retyped(input, OPS["view"], dtype, shape, strides, offset, lens)
+        view_transform = 0 if input._cell is not None else BITS
+    return retyped(input, OPS["view"], dtype, shape, strides, offset, view_transform)
 
 
 def _laid_out(input: Tensor, dtype: DType) -> tuple[Shape, Shape, int]:

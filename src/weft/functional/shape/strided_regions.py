@@ -49,11 +49,11 @@ _LENSES: dict[str, Any] = {
 }
 
 
-def region(shape: Shape, recipe: tuple[Any, ...]) -> tuple[int, Shape] | None:
+def region(shape: Shape, view_chain: tuple[Any, ...]) -> tuple[int, Shape] | None:
     """Offset and strides, over row-major memory of `shape`, of what a chain of view rows covers; None where a row
     of the chain needs a copy."""
     strides, offset = contiguous_strides(shape), 0
-    for op, params, target in recipe:
+    for op, params, target in view_chain:
         through = _LENSES.get(op.name)
         if through is not None:
             strides, offset = through(strides, offset)

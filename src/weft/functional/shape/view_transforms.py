@@ -4,7 +4,7 @@ memory as another type (`bits`).
 
 A tensor comes in; a handle of the same memory goes out, with a lens: what is done to an element of the storage to get
 one of the tensor. Strides and offsets of real views count real numbers. Values are computed through the lens where
-they are read (`seen_through`); what is written goes back through it (`write_through_lens`).
+they are read (`seen_through`); what is written goes back through it (`write_through_view_transform`).
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _COPY_SLICES = named(OPS["clone"], OPS["put"].grad_name)
 _RESOLVE_NEG = named(OPS["clone"], "ResolveNegBackward0")
 
 
-def _lens_view(
-    op: Primitive, x: Tensor, shape: Shape, strides: Shape, offset: int, lens: int
+def _transformed_view(
+    op: Primitive, x: Tensor, shape: Shape, strides: Shape, offset: int, view_transform: int
 ) -> Any:
     made = record_view(op, x, None, shape, strides, offset)
-    made.lens = lens
+    made.view_transform = view_transform
     return made
 
 
@@ -61,7 +61,7 @@ def conj(input: Tensor) -> Any:
     if not need_tensor("conj", input)._dtype.is_complex:
         return input
     strides = logical_strides(input)
-    return _lens_view(_CONJ, input, input._shape, strides, input.offset, input.lens ^ CONJUGATE)
+    return _transformed_view(_CONJ, input, input._shape, strides, input.offset, input.view_transform ^ CONJUGATE)
 
 
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Any:
@@ -115,12 +115,12 @@ def hermitian(input: Tensor) -> Any:
 
 def _part(op: Primitive, input: Tensor, second: int) -> Any:
     strides = tuple([2 * stride for stride in logical_strides(input)])
-    lens = input.lens & ~(CONJUGATE | JOIN)
-    if not input.lens & (JOIN | BITS):
-        lens |= PARTS
-    if second and input.lens & CONJUGATE:
-        lens |= NEGATE
-    return _lens_view(op, input, input._shape, strides, 2 * input.offset + second, lens)
+    view_transform = input.view_transform & ~(CONJUGATE | JOIN)
+    if not input.view_transform & (JOIN | BITS):
+        view_transform |= PARTS
+    if second and input.view_transform & CONJUGATE:
+        view_transform |= NEGATE
+    return _transformed_view(op, input, input._shape, strides, 2 * input.offset + second, view_transform)
 
 
 def real(input: Tensor) -> Any:
@@ -162,7 +162,7 @@ def view_as_real(input: Tensor) -> Any:
             got=describe("input", input),
             fix="leave it out for real tensors",
         )
-    if input.lens & CONJUGATE:
+    if input.view_transform & CONJUGATE:
         raise ArgumentError(
             "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
             "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias "
@@ -172,10 +172,10 @@ def view_as_real(input: Tensor) -> Any:
             fix="call .resolve_conj() first",
         )
     strides = (*[2 * stride for stride in logical_strides(input)], 1)
-    lens = input.lens if input.lens & BITS else input.lens | PARTS
-    if input.lens & JOIN:
-        lens = input.lens & ~JOIN
-    return _lens_view(_AS_REAL, input, (*input._shape, 2), strides, 2 * input.offset, lens)
+    view_transform = input.view_transform if input.view_transform & BITS else input.view_transform | PARTS
+    if input.view_transform & JOIN:
+        view_transform = input.view_transform & ~JOIN
+    return _transformed_view(_AS_REAL, input, (*input._shape, 2), strides, 2 * input.offset, view_transform)
 
 
 def view_as_complex(input: Tensor) -> Any:
@@ -200,13 +200,13 @@ def view_as_complex(input: Tensor) -> Any:
             got=f"{describe('input', input)} with strides {list(strides)}",
             fix="use weft.complex(real, imag), or .contiguous() first",
         )
-    if input.lens & NEGATE:
+    if input.view_transform & NEGATE:
         input = resolve_neg(input)
     halved = tuple([stride // 2 for stride in strides[:-1]])
-    lens = input.lens if input.lens & BITS else input.lens | JOIN
-    if input.lens & PARTS:
-        lens = input.lens & ~PARTS
-    return _lens_view(_AS_COMPLEX, input, shape[:-1], halved, input.offset // 2, lens)
+    view_transform = input.view_transform if input.view_transform & BITS else input.view_transform | JOIN
+    if input.view_transform & PARTS:
+        view_transform = input.view_transform & ~PARTS
+    return _transformed_view(_AS_COMPLEX, input, shape[:-1], halved, input.offset // 2, view_transform)
 
 
 # -- the bits ------------------------------------------------------------------------------------------------------
@@ -214,12 +214,12 @@ def view_as_complex(input: Tensor) -> Any:
 
 def is_conj(input: Tensor) -> bool:
     """Whether the tensor is a conjugate that is computed where it is read."""
-    return bool(input.lens & CONJUGATE)
+    return bool(input.view_transform & CONJUGATE)
 
 
 def is_neg(input: Tensor) -> bool:
     """Whether the tensor is a negative that is computed where it is read: the imaginary part of a conjugate."""
-    return bool(input.lens & NEGATE)
+    return bool(input.view_transform & NEGATE)
 
 
 def resolve_conj(input: Tensor) -> Any:
@@ -248,35 +248,35 @@ def _joined(flat: Tensor) -> Any:
 
 def _flat(whole: Tensor, tensor: Tensor) -> Any:
     """The memory in the units of a tensor with a lens."""
-    if tensor.lens & PARTS:
+    if tensor.view_transform & PARTS:
         return _flat_parts(whole)
     flat = reshape(whole, (whole.numel(),))
-    if tensor.lens & BITS:
+    if tensor.view_transform & BITS:
         return as_type(flat, tensor._dtype)
-    return _joined(flat) if tensor.lens & JOIN else flat
+    return _joined(flat) if tensor.view_transform & JOIN else flat
 
 
-def _bent(x: Tensor, lens: int) -> Any:
+def _bent(x: Tensor, view_transform: int) -> Any:
     """Conjugated and negated as a lens does; its own inverse."""
-    x = call("conj", x) if lens & CONJUGATE else x
-    return call("neg", x) if lens & NEGATE else x
+    x = call("conj", x) if view_transform & CONJUGATE else x
+    return call("neg", x) if view_transform & NEGATE else x
 
 
 def seen_through(tensor: Tensor) -> Any:
     """The node of the value of a tensor with a lens."""
-    if tensor.lens & SPARSE:
+    if tensor.view_transform & SPARSE:
         return value_of(sparse_library().shown(tensor))
     flat = _flat(handle_of_storage(tensor), tensor)
     shape, strides = tensor._shape, logical_strides(tensor)
     whole = tensor.offset == 0 and tensor.strides is None and flat.numel() == tensor.numel()
     shown = reshape(flat, shape) if whole else strided(flat, shape, tensor.offset, strides)
-    return value_of(_bent(shown, tensor.lens))
+    return value_of(_bent(shown, tensor.view_transform))
 
 
-def write_through_lens(tensor: Tensor, new: Tensor) -> None:
+def write_through_view_transform(tensor: Tensor, new: Tensor) -> None:
     """Give the region that a tensor with a lens shows a new value. Where a gradient is required, the base gets a new
     value as a whole, computed back through the steps that lead to the tensor."""
-    if tensor.lens & SPARSE:
+    if tensor.view_transform & SPARSE:
         raise sparse_library().no_memory(tensor)
     base = tensor.base
     if base is None or not tapes.tape().mode.grad or not (base.requires_grad or new.requires_grad):
@@ -285,7 +285,7 @@ def write_through_lens(tensor: Tensor, new: Tensor) -> None:
             set_edge(tensor, edge_for(new))
         return
     behind = Written(edge_for(base), edge_for(new))
-    written = _back(base, tensor.recipe[len(base.recipe) :], new)
+    written = _back(base, tensor.view_chain[len(base.view_chain) :], new)
     copied = record_elementwise(_COPY_SLICES, (written,), None)
     edge_for(copied).info = (behind,)
     mutate(base, copied)
@@ -295,14 +295,14 @@ def _write_memory(tensor: Tensor, new: Tensor) -> None:
     """The value only."""
     whole = handle_of_storage(tensor)
     whole.counter = tensor.counter
-    new, strides = _bent(new.detach(), tensor.lens), logical_strides(tensor)
-    if tensor.lens & BITS:
+    new, strides = _bent(new.detach(), tensor.view_transform), logical_strides(tensor)
+    if tensor.view_transform & BITS:
         written = written_into(reshape(whole, (whole.numel(),)), new, tensor.offset, strides)
     else:
         written = put(_flat(whole, tensor), new, tensor.offset, strides)
-    if tensor.lens & PARTS:
+    if tensor.view_transform & PARTS:
         written = _joined(written)
-    elif tensor.lens & JOIN:
+    elif tensor.view_transform & JOIN:
         written = _flat_parts(written)
     mutate(whole, reshape(written, whole._shape))
 
@@ -357,4 +357,4 @@ METHODS: dict[str, Any] = {
     "mH": property(_mH),
     "H": property(hermitian),
 }
-HOOKS: dict[str, Any] = {"seen_through": seen_through, "write_through_lens": write_through_lens}
+HOOKS: dict[str, Any] = {"seen_through": seen_through, "write_through_view_transform": write_through_view_transform}

@@ -36,8 +36,8 @@ def check_index(
     low: cython.longlong = 0
     high: cython.longlong = 0
     node: Node = index.node if index.storage is None else index.storage.node
-    if node.state != DONE or index.lens != 0:
-        return COUNTED if index.lens == 0 and within(node, limit) else UNKNOWN
+    if node.state != DONE or index.view_transform != 0:
+        return COUNTED if index.view_transform == 0 and within(node, limit) else UNKNOWN
     if index.storage is None and 0 < node.max_index <= limit:
         return COUNTED
     count: cython.longlong = 1
@@ -70,7 +70,7 @@ def _values(index: Any, node: Any) -> Any:
 def values_if_there(tensor: Tensor) -> Any:
     """The elements of a tensor as an array, or None where they are still to be computed."""
     node: Node = tensor.node if tensor.storage is None else tensor.storage.node
-    return None if node.state != DONE or tensor.lens != 0 else _values(tensor, node)
+    return None if node.state != DONE or tensor.view_transform != 0 else _values(tensor, node)
 
 
 def present_values(index: Any) -> Any:

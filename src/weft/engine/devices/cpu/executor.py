@@ -58,13 +58,13 @@ def flushes_subnormals(salt: cython.Py_ssize_t) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 @cython.nogil
-def _piece_count(grains: int64_t, work: int64_t, threads: int64_t) -> int64_t:
+def _task_count(grains: int64_t, cost_ns: int64_t, threads: int64_t) -> int64_t:
     """Into how many pieces so many grains are cut, as many for each thread wherever there is enough."""
-    pieces: int64_t = threads if work < threads * ALONE_BELOW else threads * PIECES_PER_THREAD
-    pieces = min(min(pieces, MAX_PIECES), min(grains, work // PIECE_WORK))
-    if pieces > threads:
-        pieces -= pieces % threads
-    return pieces
+    tasks: int64_t = threads if cost_ns < threads * ALONE_BELOW else threads * PIECES_PER_THREAD
+    tasks = min(min(tasks, MAX_PIECES), min(grains, cost_ns // PIECE_WORK))
+    if tasks > threads:
+        tasks -= tasks % threads
+    return tasks
 
 
 @cython.cfunc
@@ -73,14 +73,14 @@ def _piece_count(grains: int64_t, work: int64_t, threads: int64_t) -> int64_t:
 def _slice_units(launch: cython.pointer(Instruction), begin: int64_t, before: int64_t) -> int64_t:
     """Units of the slice from `begin` on: little by the estimate, or what takes as long as wanted by the pace of the
     slice before, of so many units, or of the last run; what is left is cut into equal slices."""
-    left: int64_t = (launch.units - begin + launch.grain - 1) // launch.grain
-    work: cython.double = (
-        cython.cast(cython.double, left) * launch.grain / launch.units * launch.work
+    left: int64_t = (launch.units - begin + launch.grain_size - 1) // launch.grain_size
+    cost_ns: cython.double = (
+        cython.cast(cython.double, left) * launch.grain_size / launch.units * launch.cost_ns
     )
-    slices: cython.double = work / SLICE_FIRST
+    slices: cython.double = cost_ns / SLICE_FIRST
     if launch.pace > 0:
-        slices = work * launch.pace / SLICE_WANTED
-    size: int64_t = max(left // (cython.cast(int64_t, min(slices, 1e15)) + 1), 1) * launch.grain
+        slices = cost_ns * launch.pace / SLICE_WANTED
+    size: int64_t = max(left // (cython.cast(int64_t, min(slices, 1e15)) + 1), 1) * launch.grain_size
     return min(size, before * SLICE_GROWTH) if before > 0 else size
 
 
@@ -143,7 +143,7 @@ class Executable(Instructions):
         uninterruptible: cython.bint,
     ) -> cython.Py_ssize_t:
         """`run` for compiled callers."""
-        threads: cython.int = wanted_threads() if self.shared_work > 0 else 1
+        threads: cython.int = wanted_threads() if self.shared_cost_ns > 0 else 1
         resolved: cython.pp_void
         stopped: cython.Py_ssize_t
         if slot_count < self.slot_count or not 0 <= start <= self.count:
@@ -158,7 +158,7 @@ class Executable(Instructions):
             _resolve(self, slots, resolved)
             if self.running == 1:  # else it may be another thread's, still to be read
                 self.interrupt = None
-            if self.work < RELEASE_ABOVE:
+            if self.cost_ns < RELEASE_ABOVE:
                 return _execute_normally(self, resolved, start, not uninterruptible, 1)
             with cython.nogil:
                 stopped = _execute_normally(self, resolved, start, not uninterruptible, threads)
@@ -185,7 +185,7 @@ class Executable(Instructions):
         poll_at: int64_t = 0
         began: int64_t = 0
         timed: cython.bint
-        if self.work + self.count * CLOCK_LAUNCHES >= CLOCK_EVERY:  # else it is over before
+        if self.cost_ns + self.count * CLOCK_LAUNCHES >= CLOCK_EVERY:  # else it is over before
             poll_at = now() + POLL_EVERY
         for index in range(start, self.count):
             launch = cython.address(self.code[index])
@@ -194,7 +194,7 @@ class Executable(Instructions):
             timed = index < self.timed
             if timed:
                 began = now()
-            if launch.work >= SLICE_ABOVE and poll:
+            if launch.cost_ns >= SLICE_ABOVE and poll:
                 if not self._run_slices(launch, resolved, team):
                     return index
             else:
@@ -205,14 +205,14 @@ class Executable(Instructions):
                     self.members,
                     0,
                     launch.units,
-                    launch.work,
+                    launch.cost_ns,
                     team,
                 )
             if spill_failure != 0 and self._spill_failed():
                 return index
             if timed:
                 self.times[index] += now() - began
-            since_clock += launch.work + CLOCK_LAUNCHES
+            since_clock += launch.cost_ns + CLOCK_LAUNCHES
             if since_clock >= CLOCK_EVERY and poll:
                 since_clock = 0
                 if now() >= poll_at:
@@ -237,11 +237,11 @@ class Executable(Instructions):
         began: int64_t = now()
         poll_at: int64_t = began + POLL_EVERY
         ended: int64_t
-        work: cython.double
+        cost_ns: cython.double
         while begin < launch.units:
             size = _slice_units(launch, begin, size)
             end = min(begin + size, launch.units)
-            work = cython.cast(cython.double, end - begin) / launch.units * launch.work
+            cost_ns = cython.cast(cython.double, end - begin) / launch.units * launch.cost_ns
             _run_units(
                 launch,
                 resolved,
@@ -249,12 +249,12 @@ class Executable(Instructions):
                 self.members,
                 begin,
                 end,
-                cython.cast(int64_t, work),
+                cython.cast(int64_t, cost_ns),
                 team,
             )
             begin = end
             ended = now()
-            launch.pace = (ended - began) / work
+            launch.pace = (ended - began) / cost_ns
             began = ended
             if began >= poll_at:
                 if self._interrupted():
@@ -322,7 +322,7 @@ def _execute_normally(
         fesetenv(FE_DFL_ENV)
     if threads > 1:
         team = enter(threads)
-        if team != cython.NULL and program.shared_work >= ROUSE_ABOVE:
+        if team != cython.NULL and program.shared_cost_ns >= ROUSE_ABOVE:
             rouse(team)
     start = program._execute(resolved, start, poll, team)
     if team != cython.NULL:
@@ -343,7 +343,7 @@ def _run_units(
     members: cython.pointer(Member),
     begin: int64_t,
     end: int64_t,
-    work: int64_t,
+    cost_ns: int64_t,
     team: cython.pointer(Team),
 ) -> cython.void:
     """Run the units [begin, end) of an instruction, shared out where that is worth it."""
@@ -364,8 +364,8 @@ def _run_units(
         job.kernel = _run_group
         job.pointers = cython.cast(cython.pp_void, cython.address(group))
         job.arguments = cython.NULL
-    if team != cython.NULL and (work >= SPLIT_ABOVE or (work >= SPLIT_AWAKE and is_awake(team))):
-        _share_units(cython.address(job), launch.grain, work, team)
+    if team != cython.NULL and (cost_ns >= SPLIT_ABOVE or (cost_ns >= SPLIT_AWAKE and is_awake(team))):
+        _share_units(cython.address(job), launch.grain_size, cost_ns, team)
     elif begin < end:
         job.kernel(job.pointers, job.arguments, begin, end)
 
@@ -397,8 +397,8 @@ def _run_group(
             group.kernel(
                 group.resolved + member.first_pointer,
                 group.arguments + member.first_argument,
-                (begin - member.first) * member.grain,
-                min((stop - member.first) * member.grain, member.units),
+                (begin - member.first) * member.grain_size,
+                min((stop - member.first) * member.grain_size, member.units),
             )
             begin = stop
 
@@ -407,13 +407,13 @@ def _run_group(
 @cython.nogil
 @cython.exceptval(check=False)
 def _share_units(
-    job: cython.pointer(Job), grain: int64_t, work: int64_t, team: cython.pointer(Team)
+    job: cython.pointer(Job), grain_size: int64_t, cost_ns: int64_t, team: cython.pointer(Team)
 ) -> cython.void:
     """Share units out, or run them as one where there is nothing to cut."""
-    job.grain = grain
-    job.grains = (job.end - job.begin + grain - 1) // grain
-    job.pieces = _piece_count(job.grains, work, cython.cast(int64_t, team.size))
-    if job.pieces > 1:
+    job.grain_size = grain_size
+    job.grains = (job.end - job.begin + grain_size - 1) // grain_size
+    job.tasks = _task_count(job.grains, cost_ns, cython.cast(int64_t, team.size))
+    if job.tasks > 1:
         share(team, job)
     elif job.begin < job.end:
         job.kernel(job.pointers, job.arguments, job.begin, job.end)
@@ -459,16 +459,16 @@ def _pointer_room(program: Executable) -> cython.pp_void:
 
 
 def launch_once(
-    address: int, pointers: list, arguments: list, units: int, grain: int = 1, splits: int = 1
+    address: int, pointers: list, arguments: list, units: int, grain_size: int = 1, splits: int = 1
 ) -> None:
     """Run one kernel on the calling thread, its units cut into `splits` pieces, for tests."""
-    pieces = max(1, min(splits, -(-units // grain)))
-    piece: cython.Py_ssize_t = -(-units // pieces)
-    piece = -(-piece // grain) * grain
+    tasks = max(1, min(splits, -(-units // grain_size)))
+    task: cython.Py_ssize_t = -(-units // tasks)
+    task = -(-task // grain_size) * grain_size
     begin: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = units
     program: Executable = Executable()
-    program.append(address, [(slot, 0) for slot in range(len(pointers))], arguments, 0, grain)
+    program.append(address, [(slot, 0) for slot in range(len(pointers))], arguments, 0, grain_size)
     addresses: cython.pp_void = _pointer_room(program)
     for index, pointer in enumerate(pointers):
         addresses[cython.cast(cython.Py_ssize_t, index)] = cython.cast(
@@ -476,5 +476,5 @@ def launch_once(
         )
     while begin < end:
         with cython.nogil:
-            program.code.kernel(addresses, program.arguments, begin, min(begin + piece, end))
-        begin += piece
+            program.code.kernel(addresses, program.arguments, begin, min(begin + task, end))
+        begin += task

@@ -17,6 +17,6 @@ def launch_once(
     pointers: Sequence[int],
     arguments: Sequence[int],
     units: int,
-    grain: int = 1,
+    grain_size: int = 1,
     splits: int = 1,
 ) -> None: ...

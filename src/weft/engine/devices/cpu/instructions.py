@@ -49,7 +49,7 @@ class Instructions:
     def __repr__(self):
         return (
             f"<program of {self.count} instructions, {self.slot_count} slots, "
-            f"about {self.work / 1000:.1f} us of work>"
+            f"about {self.cost_ns / 1000:.1f} us of work>"
         )
 
     # Building
@@ -60,17 +60,17 @@ class Instructions:
         pointers: object,
         arguments: object,
         units: int,
-        grain: int = 1,
-        work: int = -1,
+        grain_size: int = 1,
+        cost_ns: int = -1,
         owner: object = None,
     ) -> int:
         """Add one launch; its index.
 
-        `pointers` are (slot, byte offset) pairs. `work` estimates the nanoseconds that all units
+        `pointers` are (slot, byte offset) pairs. `cost_ns` estimates the nanoseconds that all units
         take on one thread and decides whether they are shared out; by default one per unit. `owner`
         is kept alive with the program.
         """
-        index = self.add(address, len(pointers), len(arguments), units, grain, work)
+        index = self.add(address, len(pointers), len(arguments), units, grain_size, cost_ns)
         self._fill(
             self.code[index].first_pointer, self.code[index].first_argument, pointers, arguments
         )
@@ -79,13 +79,13 @@ class Instructions:
         return index
 
     def join(
-        self, pointers: object, arguments: object, units: int, grain: int = 1, work: int = -1
+        self, pointers: object, arguments: object, units: int, grain_size: int = 1, cost_ns: int = -1
     ) -> None:
         """Let the last launch run its kernel on these, too: one launch over a table of members.
 
         Members run in any order and at the same time: none may read what another one writes.
         """
-        index = self.join_member(len(pointers), len(arguments), units, grain, work)
+        index = self.join_member(len(pointers), len(arguments), units, grain_size, cost_ns)
         member: cython.pointer(Member) = cython.address(self.members[index])
         self._fill(member.first_pointer, member.first_argument, pointers, arguments)
 
@@ -98,11 +98,11 @@ class Instructions:
         pointers: cython.Py_ssize_t,
         arguments: cython.Py_ssize_t,
         units: int64_t,
-        grain: int64_t,
-        work: int64_t,
+        grain_size: int64_t,
+        cost_ns: int64_t,
     ) -> cython.int:
         """`append` for compiled callers: pointers as pairs of words, arguments behind them."""
-        index: cython.Py_ssize_t = self.add(function, pointers, arguments, units, grain, work)
+        index: cython.Py_ssize_t = self.add(function, pointers, arguments, units, grain_size, cost_ns)
         launch: cython.pointer(Instruction) = cython.address(self.code[index])
         return self.copy_words(
             launch.first_pointer, launch.first_argument, words, pointers, arguments
@@ -116,11 +116,11 @@ class Instructions:
         pointers: cython.Py_ssize_t,
         arguments: cython.Py_ssize_t,
         units: int64_t,
-        grain: int64_t,
-        work: int64_t,
+        grain_size: int64_t,
+        cost_ns: int64_t,
     ) -> cython.int:
         """`join` for compiled callers."""
-        index: cython.Py_ssize_t = self.join_member(pointers, arguments, units, grain, work)
+        index: cython.Py_ssize_t = self.join_member(pointers, arguments, units, grain_size, cost_ns)
         member: cython.pointer(Member) = cython.address(self.members[index])
         return self.copy_words(
             member.first_pointer, member.first_argument, words, pointers, arguments
@@ -133,26 +133,26 @@ class Instructions:
         pointers: cython.Py_ssize_t,
         arguments: cython.Py_ssize_t,
         units: int64_t,
-        grain: int64_t,
-        work: int64_t,
+        grain_size: int64_t,
+        cost_ns: int64_t,
     ) -> cython.Py_ssize_t:
         """The number of a new member of the last launch, whose pointers and arguments the caller sets."""
-        if self.count == 0 or units < 0 or grain < 1:
+        if self.count == 0 or units < 0 or grain_size < 1:
             raise ArgumentError(
                 "Program.join",
                 expected="a launch to join, units >= 0, grain >= 1",
-                got=f"{self.count} launches, units {units}, grain {grain}",
+                got=f"{self.count} launches, units {units}, grain {grain_size}",
             )
         self._check_idle()
         launch: cython.pointer(Instruction) = cython.address(self.code[self.count - 1])
-        taken: int64_t = launch.work
+        taken: int64_t = launch.cost_ns
         self._count_work(launch, -1)
         if launch.members == 0:
             launch.first_member = self.member_count
-            self.add_member(launch, 0, 0, launch.units, launch.grain)
-        self.add_member(launch, pointers, arguments, units, grain)
-        launch.grain = 1
-        launch.work = taken + (units if work < 0 else work)
+            self.add_member(launch, 0, 0, launch.units, launch.grain_size)
+        self.add_member(launch, pointers, arguments, units, grain_size)
+        launch.grain_size = 1
+        launch.cost_ns = taken + (units if cost_ns < 0 else cost_ns)
         self._count_work(launch, 1)
         return self.member_count - 1
 
@@ -181,7 +181,7 @@ class Instructions:
         pointers: cython.Py_ssize_t,
         arguments: cython.Py_ssize_t,
         units: int64_t,
-        grain: int64_t,
+        grain_size: int64_t,
     ) -> cython.int:
         """One more entry in the table of the last launch; the first one takes over what the launch has."""
         first: cython.bint = launch.members == 0
@@ -198,14 +198,14 @@ class Instructions:
         member: cython.pointer(Member) = cython.address(self.members[self.member_count])
         member.first = 0 if first else launch.units
         member.units = units
-        member.grain = grain
+        member.grain_size = grain_size
         member.first_pointer = launch.first_pointer if first else self.pointer_count
         member.first_argument = launch.first_argument if first else self.argument_count
         self.pointer_count += pointers
         self.argument_count += arguments
         self.member_count += 1
         launch.members += 1
-        launch.units = member.first + (units + grain - 1) // grain
+        launch.units = member.first + (units + grain_size - 1) // grain_size
         return 0
 
     def _fill(self, at: int, first: int, pointers: object, arguments: object) -> None:
@@ -222,15 +222,15 @@ class Instructions:
         pointers: cython.Py_ssize_t,
         arguments: cython.Py_ssize_t,
         units: int64_t,
-        grain: int64_t,
-        work: int64_t,
+        grain_size: int64_t,
+        cost_ns: int64_t,
     ) -> cython.Py_ssize_t:
         """Add a launch with room for its pointers and arguments, which the caller then sets."""
-        if function == 0 or units < 0 or grain < 1:
+        if function == 0 or units < 0 or grain_size < 1:
             raise ArgumentError(
                 "Program.append",
                 expected="a function address, units >= 0, grain >= 1",
-                got=f"address {function:#x}, units {units}, grain {grain}",
+                got=f"address {function:#x}, units {units}, grain {grain_size}",
             )
         self._check_idle()
         _reserve(self, 1, pointers, arguments)
@@ -238,15 +238,15 @@ class Instructions:
         launch.kernel = cython.cast(Kernel, function)
         launch.first_pointer = self.pointer_count
         launch.first_argument = self.argument_count
-        launch.grain = grain
+        launch.grain_size = grain_size
         launch.units = 0
-        launch.work = 0
+        launch.cost_ns = 0
         launch.pace = 0
         launch.members = 0
         self.pointer_count += pointers
         self.argument_count += arguments
         self.count += 1
-        self.patch_units(self.count - 1, units, work)
+        self.patch_units(self.count - 1, units, cost_ns)
         return self.count - 1
 
     @cython.cfunc
@@ -304,7 +304,7 @@ class Instructions:
     @cython.ccall
     @cython.exceptval(-1, check=False)
     def patch_units(
-        self, index: cython.Py_ssize_t, units: int64_t, work: int64_t = -1
+        self, index: cython.Py_ssize_t, units: int64_t, cost_ns: int64_t = -1
     ) -> cython.int:
         """Set the units of an instruction and the estimate of their work."""
         self._check_idle()
@@ -317,7 +317,7 @@ class Instructions:
             )
         self._count_work(launch, -1)
         launch.units = units
-        launch.work = units if work < 0 else work
+        launch.cost_ns = units if cost_ns < 0 else cost_ns
         self._count_work(launch, 1)
         return 0
 
@@ -325,9 +325,9 @@ class Instructions:
     @cython.exceptval(-1, check=False)
     def _count_work(self, launch: cython.pointer(Instruction), sign: cython.int) -> cython.int:
         """Add an instruction to the sums of work, or take it away."""
-        self.work += sign * (launch.work + LAUNCH_WORK)
-        if launch.work >= SPLIT_ABOVE and launch.units > launch.grain:
-            self.shared_work += sign * launch.work
+        self.cost_ns += sign * (launch.cost_ns + LAUNCH_WORK)
+        if launch.cost_ns >= SPLIT_ABOVE and launch.units > launch.grain_size:
+            self.shared_cost_ns += sign * launch.cost_ns
         return 0
 
     def first_argument(self, instruction: cython.Py_ssize_t) -> int:
@@ -369,8 +369,8 @@ class Instructions:
         other.pointer_count = self.pointer_count
         other.argument_count = self.argument_count
         other.slot_count = self.slot_count
-        other.work = self.work
-        other.shared_work = self.shared_work
+        other.cost_ns = self.cost_ns
+        other.shared_cost_ns = self.shared_cost_ns
         other.held = list(self.held)
         return other
 
@@ -462,4 +462,4 @@ def _describe(program: Instructions, index: cython.Py_ssize_t) -> tuple:
     end = program.argument_count if last else program.code[index + 1].first_argument
     arguments = [program.arguments[i] for i in range(first, end)]
     address = cython.cast(uintptr_t, launch.kernel)
-    return address, pointers, arguments, launch.units, launch.grain, launch.work
+    return address, pointers, arguments, launch.units, launch.grain_size, launch.cost_ns

@@ -16,9 +16,9 @@ cdef struct Job:
     int64_t* arguments
     int64_t begin
     int64_t end
-    int64_t grain
+    int64_t grain_size
     int64_t grains
-    int64_t pieces
+    int64_t tasks
 
 cdef struct Seat:
     # One thread's place. `range` packs ticket (32 bits), next piece (16) and end of pieces (16).

@@ -108,9 +108,9 @@ def _take(seat: cython.pointer(Seat), steal: cython.bint) -> int64_t:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _piece_start(job: cython.pointer(Job), piece: int64_t) -> int64_t:
+def _piece_start(job: cython.pointer(Job), task: int64_t) -> int64_t:
     """The first unit of a piece; the end of the last one may lie beyond the job's."""
-    return job.begin + job.grains * piece // job.pieces * job.grain
+    return job.begin + job.grains * task // job.tasks * job.grain_size
 
 
 @cython.cfunc
@@ -124,18 +124,18 @@ def _help(team: cython.pointer(Team), me: cython.int) -> cython.void:
     done: uint64_t = 0
     step: cython.int
     victim: cython.int
-    piece: int64_t
+    task: int64_t
     for step in range(size):
         victim = (me + step) % size
         while True:
-            piece = _take(cython.address(team.seats[victim]), step != 0)
-            if piece < 0:
+            task = _take(cython.address(team.seats[victim]), step != 0)
+            if task < 0:
                 break
             team.job.kernel(
                 team.job.pointers,
                 team.job.arguments,
-                _piece_start(cython.address(team.job), piece),
-                min(_piece_start(cython.address(team.job), piece + 1), team.job.end),
+                _piece_start(cython.address(team.job), task),
+                min(_piece_start(cython.address(team.job), task + 1), team.job.end),
             )
             done += 1
     if done != 0:
@@ -219,7 +219,7 @@ def _publish(seat: cython.pointer(Seat), word: uint64_t) -> cython.void:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _hand_out(team: cython.pointer(Team), pieces: uint64_t) -> cython.void:
+def _hand_out(team: cython.pointer(Team), tasks: uint64_t) -> cython.void:
     """Give each seat its range of the pieces under a new ticket, and wake who sleeps."""
     size: uint64_t = team.size
     seat: uint64_t
@@ -229,7 +229,7 @@ def _hand_out(team: cython.pointer(Team), pieces: uint64_t) -> cython.void:
     for seat in range(size):
         _publish(
             cython.address(team.seats[seat]),
-            ticket | ((pieces * seat // size) << 16) | (pieces * (seat + 1) // size),
+            ticket | ((tasks * seat // size) << 16) | (tasks * (seat + 1) // size),
         )
 
 
@@ -255,14 +255,14 @@ def rouse(team: cython.pointer(Team)) -> cython.void:
 @cython.exceptval(check=False)
 def share(team: cython.pointer(Team), job: cython.pointer(Job)) -> cython.void:
     """Run a job's pieces (at most MAX_PIECES) on the team; returns when all are done."""
-    pieces: uint64_t = cython.cast(uint64_t, job.pieces)
+    tasks: uint64_t = cython.cast(uint64_t, job.tasks)
     until: int64_t
     team.job = job[0]
     atomic_store(cython.address(team.finished), 0, __ATOMIC_RELAXED)
-    _hand_out(team, pieces)
+    _hand_out(team, tasks)
     _help(team, 0)
     until = now() + SPIN
-    while atomic_load(cython.address(team.finished), __ATOMIC_ACQUIRE) != pieces:
+    while atomic_load(cython.address(team.finished), __ATOMIC_ACQUIRE) != tasks:
         if now() > until:  # the worker that has the last piece may be waiting for this very core
             sched_yield()
 

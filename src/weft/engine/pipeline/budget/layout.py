@@ -115,7 +115,7 @@ def transfer_launch(
     arguments: Array = empty()
     lowering: Lowering = Lowering.__new__(Lowering)
     lowering.launches, lowering.current = [], position
-    units, grain, words, work = transfer_arguments(offset, nbytes, out)
+    units, grain_size, words, cost_ns = transfer_arguments(offset, nbytes, out)
     try:
         put(cython.address(pointers), slot)
         put(cython.address(pointers), 0)
@@ -127,8 +127,8 @@ def transfer_launch(
             cython.address(pointers),
             cython.address(arguments),
             units,
-            grain,
-            work,
+            grain_size,
+            cost_ns,
         )
     finally:
         drop(cython.address(pointers))

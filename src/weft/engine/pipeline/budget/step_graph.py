@@ -167,5 +167,5 @@ def _cost(graph, step):
         for slot, _ in launch.pointers:
             if slot >= graph.outside:
                 moved += sizes[slot]
-        total += max(cython.cast(cython.double, launch.work), moved / BYTES_PER_NS)
+        total += max(cython.cast(cython.double, launch.cost_ns), moved / BYTES_PER_NS)
     return total

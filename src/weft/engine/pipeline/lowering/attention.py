@@ -111,8 +111,8 @@ def _launch(
     skipped = max(len(lead) - 1, 0)
     for _, _, strides in regions:
         arguments += strides[skipped:] if lead else (0, *strides)
-    units, grain = _units(kind, node.dtype.name, matrices, rows, keys, max(depth, width))
-    work = (
+    units, grain_size = _units(kind, node.dtype.name, matrices, rows, keys, max(depth, width))
+    cost_ns = (
         outer * inner * heads * rows * keys * (depth + width) // (40 if kind == "forward" else 16)
     )
     for place in itertools.product(*map(range, lead[:skipped])):
@@ -120,4 +120,4 @@ def _launch(
             (slot, offset + size * sum([i * step for i, step in zip(place, strides, strict=False)]))
             for slot, offset, strides in regions
         ]
-        lowering.add(spec, pointers, list(arguments), units, grain, work)
+        lowering.add(spec, pointers, list(arguments), units, grain_size, cost_ns)

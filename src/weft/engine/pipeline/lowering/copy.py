@@ -210,8 +210,8 @@ def _launch_indexed(
     put(arguments, stride)
     put(arguments, extent)
     put_steps(encoder, cython.address(encoder.stores), arguments)
-    grain: cython.longlong = 1024 if rank == 1 else 1
-    new_launch(lowering, _indexed_spec(encoder), pointers, arguments, units, grain, total)
+    grain_size: cython.longlong = 1024 if rank == 1 else 1
+    new_launch(lowering, _indexed_spec(encoder), pointers, arguments, units, grain_size, total)
 
 
 @cython.cfunc

@@ -32,7 +32,7 @@ def lower_axes(lowering: Any, node: Any) -> None:
     assert form is not None, "absorb has asked before"
     axes, size = form.axes, node.dtype.itemsize
     places = [left[:2], right[:2], (lowering.slot_of(node), 0)]
-    if form.turned:
+    if form.transposed:
         places[:2] = places[1::-1]
     *outer, inner = axes.batch or ((1, 0, 0, 0),)
     m, n, k = [math.prod([dim[0] for dim in dims]) for dims in axes[1:]]
@@ -43,12 +43,12 @@ def lower_axes(lowering: Any, node: Any) -> None:
     arguments += [form.a_step, int(form.b_along_k), form.b_step]
     launch = launch_axes(node.dtype.name, inner[0], m, n, k)
     spec = _kernel(node.dtype.name, launch.variant)
-    work = inner[0] * m * n * max(k, 1) // 40
+    cost_ns = inner[0] * m * n * max(k, 1) // 40
     for moves in _moves(outer):
         pointers = [
             (slot, offset + move * size) for (slot, offset), move in zip(places, moves, strict=True)
         ]
-        lowering.add(spec, pointers, list(arguments), launch.units, launch.grain, work)
+        lowering.add(spec, pointers, list(arguments), launch.units, launch.grain_size, cost_ns)
 
 
 def _filled(dims: Dims) -> list[int]:

@@ -343,27 +343,27 @@ def launch_loops(
         total *= encoder.dims.words[axis]
     arguments: cython.pointer(Array) = cython.address(encoder.dims)
     put_arguments(encoder, arguments)
-    work: cython.longlong = total * (encoder.body_count + 1) // 8 + 1
+    cost_ns: cython.longlong = total * (encoder.body_count + 1) // 8 + 1
     units: cython.longlong = arguments.words[0]
     tuning: Threads = lowering.program.device.tuning.threads
     chunk: cython.longlong = tuning.chunk_elements
-    grain: cython.longlong = chunk if rank == 1 else max(1, chunk * units // max(total, 1))
+    grain_size: cython.longlong = chunk if rank == 1 else max(1, chunk * units // max(total, 1))
     if encoder.reduced == rank:
         units = (total + _block - 1) // _block
         nbytes: cython.longlong = max(units, 1) * 16 * (encoder.reduces.count // 3) * 2 + 64
         put(pointers, lowering.temporary(nbytes))
         put(pointers, 0)
-        new_launch(lowering, spec, pointers, arguments, units, tuning.chunk_blocks, work)
+        new_launch(lowering, spec, pointers, arguments, units, tuning.chunk_blocks, cost_ns)
         last: Launch = new_launch(lowering, spec, pointers, arguments, 1, 1, 0)
         last.final = True
         return
     axis = _vector_axis(encoder)
     if rank - encoder.reduced == 1 and _is_narrow(encoder, axis):
-        _launch_blocks(lowering, encoder, pointers, total // units, work)
+        _launch_blocks(lowering, encoder, pointers, total // units, cost_ns)
         return
     if encoder.reduced and axis < rank - 1 and rank - encoder.reduced == 1:
-        grain = tuning.chunk_columns
-    new_launch(lowering, spec, pointers, arguments, units, grain, work)
+        grain_size = tuning.chunk_columns
+    new_launch(lowering, spec, pointers, arguments, units, grain_size, cost_ns)
 
 
 @cython.cfunc
@@ -372,7 +372,7 @@ def _launch_blocks(
     encoder: KernelEncoder,
     pointers: cython.pointer(Array),
     rows: cython.longlong,
-    work: cython.longlong,
+    cost_ns: cython.longlong,
 ) -> cython.void:
     """Append the launches of a kernel whose blocks are units of work: the blocks, then the columns."""
     arguments: cython.pointer(Array) = cython.address(encoder.dims)
@@ -382,7 +382,7 @@ def _launch_blocks(
     nbytes: cython.longlong = blocks * pitch * 16 * (encoder.reduces.count // 3)
     put(pointers, lowering.temporary(nbytes))
     put(pointers, 0)
-    new_launch(lowering, encoder.spec, pointers, arguments, blocks, 1, work)
+    new_launch(lowering, encoder.spec, pointers, arguments, blocks, 1, cost_ns)
     chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_columns
     last: Launch = new_launch(lowering, encoder.spec, pointers, arguments, columns, chunk, 0)
     last.final = True

@@ -60,8 +60,8 @@ def lower(program: Program, plan: Plan) -> Lowering:
 @cython.cfunc
 def _close(lowering: Lowering, launches: list, members: list) -> cython.void:
     """Append a gang; before it the copies that several of its members read."""
-    if lowering.turned is not None and lowering.turned.copies:
-        launches.extend(lowering.turned.take_copies())
+    if lowering.prepacked is not None and lowering.prepacked.copies:
+        launches.extend(lowering.prepacked.take_copies())
     launches.extend(joined(members))
 
 
@@ -132,6 +132,6 @@ def text(lowering: Lowering):
         lines.append(
             f"k{launch.kernel} {launch.spec.name}{' final' if launch.final else ''}"
             f"{f' x {len(launch.members)}' if launch.members else ''} ({pointers}) "
-            f"units {launch.units} grain {launch.grain}"
+            f"units {launch.units} grain {launch.grain_size}"
         )
     return "\n".join(lines)

@@ -108,18 +108,18 @@ def _set_right(
     product.b_slot = right.value.slot
     product.b_offset = right.offset * node.dtype.itemsize
     if len(right.strides) == 2 and product.b_row == 1 and product.b_column != 1:
-        if lowering.turned is None:
-            lowering.turned = Prepacked(lowering.program)
-        if lowering.turned.places:
-            _set_turned(lowering, node, product)
+        if lowering.prepacked is None:
+            lowering.prepacked = Prepacked(lowering.program)
+        if lowering.prepacked.regions:
+            _set_prepacked(lowering, node, product)
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _set_turned(lowering: Lowering, node: Node, product: cython.pointer(Product)) -> cython.int:
+def _set_prepacked(lowering: Lowering, node: Node, product: cython.pointer(Product)) -> cython.int:
     place = (product.b_slot, product.b_offset, (product.b_row, product.b_column))
-    slot, offset, strides = lowering.turned.place_for(lowering, node, place)
+    slot, offset, strides = lowering.prepacked.prepacked_region(lowering, node, place)
     product.b_slot, product.b_offset = slot, offset
     product.b_row, product.b_column = strides
     return 0
@@ -288,7 +288,7 @@ def _launch_all(
     variant: Variant = tile_of(dtype).pick(words[1], words[2], words[6] == 1, words[8] == 1)
     choice: GemmChoice = choose(variant, words[0], words[1], words[2], words[3])
     spec = _spec_of(dtype, variant, pointers.count > 6)
-    work: cython.longlong = words[0] * words[1] * words[2] * max(words[3], 1) // 40
+    cost_ns: cython.longlong = words[0] * words[1] * words[2] * max(words[3], 1) // 40
     size: cython.longlong = node.dtype.itemsize
     total: cython.longlong = 1
     number: cython.longlong
@@ -309,7 +309,7 @@ def _launch_all(
             for operand in range(3):
                 step: cython.longlong = dims.words[_WORDS * dim + 1 + operand]
                 pointers.words[2 * operand + 1] += place * step * size
-        new_launch(lowering, spec, pointers, arguments, choice.units, choice.grain, work)
+        new_launch(lowering, spec, pointers, arguments, choice.units, choice.grain_size, cost_ns)
 
 
 @cython.cfunc

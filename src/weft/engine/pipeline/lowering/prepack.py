@@ -33,7 +33,7 @@ class Prepacked:
     copies = cython.declare(list, visibility="readonly")
 
     def __init__(self, program: Program):
-        self.places = {}
+        self.regions = {}
         self.copies = []
         counts: dict = {}
         kernel: Kernel
@@ -48,29 +48,29 @@ class Prepacked:
             key = _key(program, node)
             if key is not None:
                 counts[key] = counts.get(key, 0) + 1
-        self.places = {key: None for key, count in counts.items() if count >= often}
+        self.regions = {key: None for key, count in counts.items() if count >= often}
 
     def take_copies(self):
         """The launches that come before a gang; the next one has its own."""
         copies, self.copies = self.copies, []
         return copies
 
-    def place_for(self, lowering, node: Node, right: tuple):
+    def prepacked_region(self, lowering, node: Node, right: tuple):
         """Where the right operand (k, n) of a product lies, as (slot, byte offset, strides): in its copy along n, if
         it has one, which is made for the first that reads it."""
-        key = _key(lowering.program, node) if self.places else None
-        if key is None or key not in self.places:
+        key = _key(lowering.program, node) if self.regions else None
+        if key is None or key not in self.regions:
             return right
-        place = self.places[key]
-        if place is None:
+        region = self.regions[key]
+        if region is None:
             n, k = node.shape[len(node.shape) - 1], _depth(node)
-            place = (lowering.scratch_slot(n * k * node.dtype.itemsize), 0, (n, 1))
+            region = (lowering.scratch_slot(n * k * node.dtype.itemsize), 0, (n, 1))
             own, lowering.launches = lowering.launches, []
-            lower_copy(lowering, node.dtype, (k, n), right, place)
+            lower_copy(lowering, node.dtype, (k, n), right, region)
             self.copies.extend(lowering.launches)
             lowering.launches = own
-            self.places[key] = place
-        return place
+            self.regions[key] = region
+        return region
 
 
 @cython.cfunc

@@ -333,7 +333,7 @@ def _launch_sums(
     encoder: RowKernelEncoder,
     pointers: cython.pointer(Array),
     arguments: cython.pointer(Array),
-    work: cython.longlong,
+    cost_ns: cython.longlong,
 ) -> cython.void:
     """A launch over the lanes that rows belong to, and one that folds their sums."""
     node: Node
@@ -348,7 +348,7 @@ def _launch_sums(
     for node in encoder.columns:
         put(pointers, value_of(lowering.plan, node).slot)
         put(pointers, 0)
-    new_launch(lowering, encoder.spec, pointers, arguments, _lanes, 1, work)
+    new_launch(lowering, encoder.spec, pointers, arguments, _lanes, 1, cost_ns)
     chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_added_columns
     last: Launch = new_launch(
         lowering, encoder.spec, pointers, arguments, length, chunk, 2 * length
@@ -369,18 +369,18 @@ def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
     for axis in range(builder.rank):
         total *= builder.dims.words[axis]
     units: cython.longlong = builder.dims.words[0]
-    grain: cython.longlong = max(1, 1024 * units // max(total, 1))
-    work: cython.longlong = 0
+    grain_size: cython.longlong = max(1, 1024 * units // max(total, 1))
+    cost_ns: cython.longlong = 0
     arguments: cython.pointer(Array) = cython.address(builder.dims)
     pointers: Array = empty()
     try:
         for builder in encoder.phases:
             put_pointers(lowering, builder, cython.address(pointers))
             put_arguments(builder, arguments)
-            work += total * (builder.body_count + 1) // 8 + 1
+            cost_ns += total * (builder.body_count + 1) // 8 + 1
         if encoder.columns:
-            _launch_sums(lowering, encoder, cython.address(pointers), arguments, work)
+            _launch_sums(lowering, encoder, cython.address(pointers), arguments, cost_ns)
             return
-        new_launch(lowering, encoder.spec, cython.address(pointers), arguments, units, grain, work)
+        new_launch(lowering, encoder.spec, cython.address(pointers), arguments, units, grain_size, cost_ns)
     finally:
         drop(cython.address(pointers))

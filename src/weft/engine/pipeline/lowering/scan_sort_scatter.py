@@ -100,7 +100,7 @@ def _launch_scan(
     from weft.engine.devices.cpu.kernels.scan import SEGMENT, TOTAL, launch_scan
 
     rows, length = shape
-    units, grain = launch_scan(rows, length)[:2]
+    units, grain_size = launch_scan(rows, length)[:2]
     long = length > SEGMENT
     totals = lowering.scratch_slot(rows * TOTAL if long else TOTAL)
     for start in range(0, length, SEGMENT):
@@ -110,7 +110,7 @@ def _launch_scan(
             [(source[0], source[1] + start * size), (out, start * size), (totals, 0)],
             [rows, count, length, 1, length, 1, int(start > 0), TOTAL if long else 0],
             units,
-            grain,
+            grain_size,
             rows * count * 2,
         )
 
@@ -133,7 +133,7 @@ def lower_order(lowering: Any, node: Any) -> None:
     source, dtype = _rows_of(lowering, operand, axis), operand.dtype.name
     length = operand.shape[axis]
     rows = operand.numel // length
-    units, grain, scratch, launches = launch_order(dtype, rows, length, kept)
+    units, grain_size, scratch, launches = launch_order(dtype, rows, length, kept)
     pairs = lowering.scratch_slot(rows * scratch)
     spec = _order(dtype, is_wide(dtype, length))
 
@@ -144,7 +144,7 @@ def lower_order(lowering: Any, node: Any) -> None:
                 [source, (out, 0), (pairs, 0)],
                 [rows, length, kept, length, 1, -int(descending), first, end, scratch],
                 units,
-                grain,
+                grain_size,
                 operand.numel * ORDER_WORK // len(launches),
             )
 
@@ -168,13 +168,13 @@ def lower_running(lowering: Any, node: Any) -> None:
         return
     source, length = _rows_of(lowering, operand, axis), operand.shape[axis]
     rows = operand.numel // length
-    units, grain = launch_running(rows, length)
+    units, grain_size = launch_running(rows, length)
     spec = _running(operand.dtype.name, is_wide(operand.dtype.name, 0))
 
     def launch(out: int) -> None:
         arguments = [rows, length, length, 1, -int(smallest)]
         lowering.add(
-            spec, [source, (out, 0)], arguments, units, grain, operand.numel * RUNNING_WORK
+            spec, [source, (out, 0)], arguments, units, grain_size, operand.numel * RUNNING_WORK
         )
 
     _into_place(lowering, node, axis, launch)
@@ -199,14 +199,14 @@ def lower_resample(lowering: Any, node: Any) -> None:
     outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
     taps, places = index.shape
     spread = node.op.name == "resample_transposed"
-    units, grain = launch_resample(spread, outer, taps, places, inner)
+    units, grain_size = launch_resample(spread, outer, taps, places, inner)
     pointers = [contiguous(lowering, value) for value in (operand, index, weights)]
     lowering.add(
         _resample(spread, node.dtype.name),
         [*pointers, (lowering.slot_of(node), 0)],
         [outer, taps, places, extent, inner],
         units,
-        grain,
+        grain_size,
         outer * places * inner * taps * TAP_WORK,
     )
 
@@ -270,7 +270,7 @@ def _launch_scatter(
     from weft.engine.devices.cpu.kernels.scatter import launch_scatter
 
     outer, count, inner = sizes
-    units, grain = launch_scatter(*sizes)[:2]
+    units, grain_size = launch_scatter(*sizes)[:2]
     spec = _scatter(_COMBINES.get(node.op.name), node.dtype.name)
     itemsizes = (8, node.dtype.itemsize, node.dtype.itemsize)
     most = lowering.program.device.tuning.copies.scattered_positions
@@ -288,7 +288,7 @@ def _launch_scatter(
             [*pointers, (-1, 0)],
             [outer, positions, inner, node.shape[node.params[0]], *steps[0], *steps[1], *steps[2]],
             units,
-            grain,
+            grain_size,
             outer * positions * inner * 2,
         )
 

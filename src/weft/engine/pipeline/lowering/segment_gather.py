@@ -146,7 +146,7 @@ def _launch(
 ) -> cython.void:
     """Append the gather of so many rows of so many elements."""
     chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_gathered_elements
-    grain: cython.longlong = max(1, chunk // max(size, 1))
+    grain_size: cython.longlong = max(1, chunk // max(size, 1))
     words: cython.longlong[8]
     words[0], words[1] = table.slot, 0
     words[2], words[3] = table.offsets_slot, 0
@@ -162,7 +162,7 @@ def _launch(
         cython.address(pointers),
         cython.address(arguments),
         count,
-        grain,
+        grain_size,
         table.count * (size // 8 + 2),
     )
     launch.table = table

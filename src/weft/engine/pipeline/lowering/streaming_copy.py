@@ -39,8 +39,8 @@ def copy_lines(
     if rows == 1 and length % chunk == 0:  # one line is several
         rows, length = length // chunk, chunk
         apart = (length, length)
-    units, grain = launch_lines(rows, length)
+    units, grain_size = launch_lines(rows, length)
     arguments = [rows, length, *apart]
-    work = rows * length // 16
-    lowering.add(_spec(), [source[:2], target[:2]], arguments, units, grain, work)
+    cost_ns = rows * length // 16
+    lowering.add(_spec(), [source[:2], target[:2]], arguments, units, grain_size, cost_ns)
     return True

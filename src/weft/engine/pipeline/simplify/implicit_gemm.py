@@ -39,7 +39,7 @@ class GemmAxes(NamedTuple):
     n: Dims
     k: Dims
 
-    def turned(self) -> GemmAxes:
+    def transposed(self) -> GemmAxes:
         """The product of the transposed matrices."""
         batch = tuple([(size, b, a, c) for size, a, b, c in self.batch])
         return GemmAxes(batch, self.n, self.m, tuple([(size, b, a) for size, a, b in self.k]))
@@ -53,7 +53,7 @@ class GemmForm(NamedTuple):
     """An orientation, and how its operands are packed."""
 
     axes: GemmAxes
-    turned: bool
+    transposed: bool
     a_step: int
     b_along_k: bool
     b_step: int
@@ -197,8 +197,8 @@ def _choose(
     if axes is None:
         return None
     forms = [
-        _form(tuning, way, turned)
-        for turned, axes in ((False, axes), (True, axes.turned()))
+        _form(tuning, way, transposed)
+        for transposed, axes in ((False, axes), (True, axes.transposed()))
         for way in (axes, axes.sorted())
     ]
     forms = [form for form in forms if form is not None]
@@ -271,7 +271,7 @@ def _size(dims: Dims) -> int:
     return math.prod([dim[0] for dim in dims])
 
 
-def _form(tuning: Products, axes: GemmAxes, turned: bool) -> GemmForm | None:
+def _form(tuning: Products, axes: GemmAxes, transposed: bool) -> GemmForm | None:
     """How operands are packed in one orientation. Rows of C have to be equally far apart."""
     if max(map(len, axes[1:])) > DIMENSIONS:
         return None
@@ -288,7 +288,7 @@ def _form(tuning: Products, axes: GemmAxes, turned: bool) -> GemmForm | None:
         for step in (1, 2)
     ]
     _, along_k, step = min(ways)
-    return GemmForm(axes, turned, a_step, along_k, step)
+    return GemmForm(axes, transposed, a_step, along_k, step)
 
 
 def _run(dims: Dims, operand: int, step: int) -> int:
@@ -296,16 +296,16 @@ def _run(dims: Dims, operand: int, step: int) -> int:
     return dims[-1][0] if dims and dims[-1][operand] == step else 1
 
 
-def _packing(tuning: Products, run: int, step: int, turning: bool) -> float:
+def _packing(tuning: Products, run: int, step: int, transposing: bool) -> float:
     """About how many cycles it takes to pack a vector that consists of runs; to turn it, where it lies along the other
     axis. Vectors begin at multiples of their length."""
     lanes = tuning.vector_elements
     runs = max(lanes // run, 1) if lanes % run == 0 or run % lanes == 0 else lanes / run + 1
     runs = min(runs, lanes)
-    if runs > (4 if turning else 8):
+    if runs > (4 if transposing else 8):
         return 2.0 * lanes
     reading = 1 + runs + (runs + 1 if step == 2 else 0)
-    return reading + 4 if turning else 1.5 * reading
+    return reading + 4 if transposing else 1.5 * reading
 
 
 def _cost(tuning: Products, form: GemmForm) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.engine.devices.cpu.gemm.choose import grain
+from weft.engine.devices.cpu.gemm.choose import grain_size
 from weft.engine.devices.cpu.gemm.spec import DEPTH, Spec, full_tile, parse
 from weft.engine.devices.cpu.llvm.target import Target, host
 
@@ -28,9 +28,9 @@ def launch_attention(
     chosen = target or host()
     most = panel_rows(parse(dtype, tile_name(dtype, chosen), chosen), PANELS)
     units = matrices * -(-rows // most)
-    return units, grain(4.0 * min(rows, most) * keys * depth)
+    return units, grain_size(4.0 * min(rows, most) * keys * depth)
 
 
 def launch_gradient(matrices: int, rows: int, keys: int, depth: int) -> tuple[int, int]:
     """Units of the backward kernel, one for each of `matrices` heads of keys, and the least piece for a thread."""
-    return matrices, grain(10.0 * rows * keys * depth)
+    return matrices, grain_size(10.0 * rows * keys * depth)

@@ -1,6 +1,6 @@
 cdef struct GemmChoice:
     long long units
-    long long grain
+    long long grain_size
     long long rows  # of one unit
     long long columns
 

@@ -35,13 +35,13 @@ _tiles = cython.declare(dict, {})  # by target and dtype
 class GemmLaunch(NamedTuple):
     """How to run one product: the kernel's variant, its range, and the least piece of it.
 
-    Threads take pieces of [0, units) cut at multiples of `grain`.  Kernels hold what they pack on
+    Threads take pieces of [0, units) cut at multiples of `grain_size`.  Kernels hold what they pack on
     the stack, about a MiB at most; none asks for scratch memory.
     """
 
     variant: str
     units: int
-    grain: int
+    grain_size: int
 
 
 @cython.final
@@ -161,7 +161,7 @@ def choose(
     choice.rows = min(few, rows)
     choice.columns = min(many, columns)
     flops: cython.double = 2.0 * (choice.rows + variant.reading) * choice.columns * max(k, 1)
-    choice.grain = max(1, cython.cast(cython.longlong, PIECE_FLOPS / max(flops, 1.0) + 0.5))
+    choice.grain_size = max(1, cython.cast(cython.longlong, PIECE_FLOPS / max(flops, 1.0) + 0.5))
     return choice
 
 
@@ -178,7 +178,7 @@ def launch_gemm(
     memory are neighbours along k."""
     variant: Variant = tile_of(dtype, target).pick(m, n, along[0], along[1])
     choice: GemmChoice = choose(variant, batch, m, n, k)
-    return GemmLaunch(variant.name, choice.units, choice.grain)
+    return GemmLaunch(variant.name, choice.units, choice.grain_size)
 
 
 def units_of(
@@ -189,7 +189,7 @@ def units_of(
     return choice.units, choice.rows, choice.columns
 
 
-def grain(flops: float) -> int:
+def grain_size(flops: float) -> int:
     """How many units of so many operations are worth a piece."""
     return max(1, round(PIECE_FLOPS / max(flops, 1.0)))
 
@@ -217,4 +217,4 @@ def launch_axes(
         if broad > 1 and n >= broad * columns // vectors:
             variant = f"exact{max(m, 1)}x{broad}"
     units, rows, columns = parse(dtype, variant, chosen).units_of_axes(batch, m, n)
-    return GemmLaunch(variant, units, grain(2.0 * rows * columns * max(k, 1)))
+    return GemmLaunch(variant, units, grain_size(2.0 * rows * columns * max(k, 1)))

@@ -47,11 +47,11 @@ class Parts:
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.rows, tiles = row_panel(module, f"{name}.tile", spec)
-        self.turned = (
-            TransposedTile(module, f"{name}.turned", spec, spec.rows).build() if spec.turned else None
+        self.transposed = (
+            TransposedTile(module, f"{name}.turned", spec, spec.rows).build() if spec.transposed else None
         )
         self.gather = Gather(module, f"{name}.gather", spec).build()
-        native = spec.number.native and not spec.turned
+        native = spec.number.native and not spec.transposed
         self.sheet = Sheet(module, f"{name}.sheet", spec).build() if native else None
         asks = native and not spec.exact
         self.ahead = PanelPrefetch(module, f"{name}.ahead", spec).build() if asks else None
@@ -60,7 +60,7 @@ class Parts:
         self.put = Put(module, f"{name}.put", spec).build()
         self.shift = Shift(module, f"{name}.shift", spec)
         self.all: list[Builder] = [*tiles, self.gather, self.fold, self.put]
-        self.all += [part for part in (self.turned, self.sheet, self.ahead, self.stream) if part]
+        self.all += [part for part in (self.transposed, self.sheet, self.ahead, self.stream) if part]
         if spec.biased:
             self.all.append(self.shift.build())
 
@@ -78,7 +78,7 @@ class Driver:
         self.packed_b = buffer(
             self.f,
             self.element,
-            spec.depth * (spec.b_stride if spec.turned else spec.width * planes),
+            spec.depth * (spec.b_stride if spec.transposed else spec.width * planes),
         )
         self.chain = buffer(self.f, self.element, spec.chain_rows * spec.width * planes)
         self.total = buffer(self.f, self.element, spec.chain_rows * spec.width * planes)
@@ -219,7 +219,7 @@ class Driver:
         f, spec = self.f, self.spec
         across = self.a_strides[1].equals(1)  # each line of memory holds several rows
         step = (self.few | across).where(number(f, spec.a_rows), spec.rows)
-        panel_of_b = None if self.parts.turned else self.packing_of_b(rows, start, depth)
+        panel_of_b = None if self.parts.transposed else self.packing_of_b(rows, start, depth)
         ends = (buffered ^ 1) & (start + depth).equals(self.k)  # with C, which no buffer stands for
         with loop(f, rows, step) as first:
             count = minimum(rows - first, step)
@@ -272,9 +272,9 @@ class Driver:
         f, spec = self.f, self.spec
         carry = (start & (PRODUCT_CHUNK - 1)).equals(0) ^ 1
         out, out_stride = self.place_of_tile(panel, row, first + i)
-        if self.parts.turned:
+        if self.parts.transposed:
             whole = (panel + 1) * spec.columns <= self.columns
-            self.turned_panel(self.parts.turned, panel, start, depth, whole, out, out_stride, carry)
+            self.turned_panel(self.parts.transposed, panel, start, depth, whole, out, out_stride, carry)
             return
         assert b is not None
         leading = () if spec.exact else (rows,)
@@ -344,7 +344,7 @@ class Driver:
         return count
 
     def turned_panel(
-        self, turned: Function, panel: Index, start: Index, depth: Index, whole: SimdExpr,
+        self, transposed: Function, panel: Index, start: Index, depth: Index, whole: SimdExpr,
         out: Value, out_stride: Index, carry: SimdExpr,
     ) -> None:  # fmt: skip
         """A panel whose B lies along k: whole vectors of k where it lies, the rest packed."""
@@ -354,7 +354,7 @@ class Driver:
         read = fits.where(depth & -spec.lanes, 0)
         with when(f, read > 0):
             source = self.element_address(self.b, self.b_strides, self.batch, start, column)
-            turned.invoke(f, self.packed_a, source, self.b_strides[2], read, out, out_stride, carry)
+            transposed.invoke(f, self.packed_a, source, self.b_strides[2], read, out, out_stride, carry)
         with when(f, (read < depth) | depth.equals(0)):
             source = self.element_address(self.b, self.b_strides, self.batch, start + read, column)
             self.parts.gather.invoke(

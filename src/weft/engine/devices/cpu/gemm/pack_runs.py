@@ -102,8 +102,8 @@ class Offsets:
             for table, start, steps in zip(TABLES, rest[-2:], strides, strict=True):
                 place = address(f, f.arguments[table], i, I64)
                 self.write(place, start + first * steps[-1], steps[-1], length)
-            ahead, turned = self.following(rest[:-2], sizes[:-1])
-            steps = [self.chosen(turned, move) for move in moves]
+            ahead, transposed = self.following(rest[:-2], sizes[:-1])
+            steps = [self.chosen(transposed, move) for move in moves]
             now = [at + step for at, step in zip(rest[-2:], steps, strict=True)]
             return [i + length, first.like(0), *ahead, *now]
 
@@ -144,18 +144,18 @@ class Offsets:
         """The coordinates of the next element, and which dimensions start again, the innermost first."""
         carry = SimdExpr(self.f, Value(I1, "true"))
         ahead: list[Index] = []
-        turned: list[SimdExpr] = []
+        transposed: list[SimdExpr] = []
         for place, size in zip(reversed(now), reversed(sizes[1:]), strict=True):
             over = carry & place.equals(size - 1)
             ahead.append(over.where(place.like(0), carry.where(place + 1, place)))
-            turned.append(over)
+            transposed.append(over)
             carry = over
-        return ahead[::-1], turned
+        return ahead[::-1], transposed
 
     @staticmethod
-    def chosen(turned: list[SimdExpr], moves: list[Index]) -> Index:
+    def chosen(transposed: list[SimdExpr], moves: list[Index]) -> Index:
         step = moves[0]
-        for over, move in zip(turned, moves[1:], strict=True):
+        for over, move in zip(transposed, moves[1:], strict=True):
             step = over.where(move, step)
         return step
 

@@ -66,7 +66,7 @@ class Spec:
     rows: int  # of the register tile
     vectors: int  # of columns in the register tile
     exact: bool  # M is a multiple of `rows`: no smaller tiles
-    turned: bool  # B is read along k and turned in registers
+    transposed: bool  # B is read along k and turned in registers
     swapped: bool  # computes the transpose: A and B, M and N change places
     biased: bool  # adds a vector along N in the end
     target: Target
@@ -81,12 +81,12 @@ class Spec:
     @property
     def shifts(self) -> bool:
         """The tiles add the bias to what they store last: it lies along their columns."""
-        return self.biased and not self.swapped and not self.turned
+        return self.biased and not self.swapped and not self.transposed
 
     @property
     def streams(self) -> bool:
         """A B whose columns lie beside each other is read a few k at a time (see `tile_streaming`)."""
-        return self.exact and not self.turned and self.number.native and self.rows <= STREAMED
+        return self.exact and not self.transposed and self.number.native and self.rows <= STREAMED
 
     @property
     def vector(self) -> Any:
@@ -100,7 +100,7 @@ class Spec:
     @property
     def depth(self) -> int:
         """Elements of K in one block. What is not packed is walked as far as a chain goes."""
-        if self.turned:
+        if self.transposed:
             return PRODUCT_CHUNK
         return SHALLOW if self.streams else DEPTH
 
