@@ -103,7 +103,9 @@ def call_numpy(op: Any, arrays: list[Any], params: Any) -> Any:
 
 
 OTHERS = ("random_bits", "cast")  # no function of their operands alone
-ROW_INDEPENDENT = [r for r in OPS.values() if r.is_row_independent is not None and r.name not in OTHERS]
+ROW_INDEPENDENT = [
+    r for r in OPS.values() if r.is_row_independent is not None and r.name not in OTHERS
+]
 
 
 @pytest.mark.parametrize("op", ROW_INDEPENDENT, ids=lambda op: op.name)
@@ -116,7 +118,11 @@ def test_rows_of_rowwise_operations_know_no_other_rows(op: Any) -> None:
         shapes = [array.shape for array in arrays]
         with np.errstate(all="ignore"):
             before = np.asarray(call_numpy(op, arrays, sample.params))
-        if before.ndim == 0 or 0 in before.shape or not op.is_row_independent(sample.params, shapes, 0):
+        if (
+            before.ndim == 0
+            or 0 in before.shape
+            or not op.is_row_independent(sample.params, shapes, 0)
+        ):
             continue
         grown = [taller(a) if has_rows(op, i, a, before) else a for i, a in enumerate(arrays)]
         with np.errstate(all="ignore"):

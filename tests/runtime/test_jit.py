@@ -15,7 +15,7 @@ import pytest
 from runtime_kernels import loop_ir
 
 from weft.engine.devices.cpu.disk_cache import DiskCache
-from weft.engine.devices.cpu.jit import Compiler, Request, JitTarget
+from weft.engine.devices.cpu.jit import Compiler, JitTarget, Request
 from weft.errors import VerificationError
 
 ADD = "  %w = fadd float %v, %k"

@@ -117,14 +117,14 @@ class _Inside:
 
     def __enter__(self) -> bool:
         mode = tapes.tape().mode
-        self.former = (mode.duals, mode.saved_hooks, mode.grad, mode.walk)
+        self.previous = (mode.duals, mode.saved_hooks, mode.grad, mode.walk)
         mode.duals, mode.saved_hooks, mode.grad = self.levels, None, True
         mode.walk = mode.walk or -1  # walks in here are inside another, or as if
-        return bool(self.former[2])
+        return bool(self.previous[2])
 
     def __exit__(self, *exc: object) -> None:
         mode = tapes.tape().mode
-        mode.duals, mode.saved_hooks, mode.grad, mode.walk = self.former
+        mode.duals, mode.saved_hooks, mode.grad, mode.walk = self.previous
 
 
 def transposed(
@@ -381,11 +381,11 @@ def plain(tensor: Tensor, level: Level | None = None) -> Any:
     """A copy of a dual's value that keeps its graph and has no tangent (at this level and those inside)."""
     levels = _levels() if level is None else _levels()[: level.number]
     mode = tapes.tape().mode
-    former, mode.duals = mode.duals, None if level is None else levels or None
+    previous, mode.duals = mode.duals, None if level is None else levels or None
     try:
         return elementwise("clone", tensor)
     finally:
-        mode.duals = former
+        mode.duals = previous
 
 
 def forget_tangents(tensor: Tensor) -> None:

@@ -26,10 +26,10 @@ class _Recording:
 
     def __enter__(self) -> None:
         mode = tapes.tape().mode
-        self.former, mode.grad = mode.grad, True
+        self.previous, mode.grad = mode.grad, True
 
     def __exit__(self, *exc: object) -> None:
-        tapes.tape().mode.grad = self.former
+        tapes.tape().mode.grad = self.previous
 
 
 def _as_tuple(values: Any, what: str, function: str) -> tuple[bool, Tensors]:

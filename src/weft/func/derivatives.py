@@ -63,19 +63,19 @@ class _level:  # noqa: N801 - used like a function
 
     name = cython.declare(object)
     mode = cython.declare(object)
-    former = cython.declare(tuple)
+    previous = cython.declare(tuple)
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __enter__(self) -> None:
         self.mode = mode = tapes.tape().mode
-        self.former = (mode.extra, mode.grad)
+        self.previous = (mode.extra, mode.grad)
         mode.extra = {**(mode.extra or {}), "transform": self.name}
         mode.grad = True
 
     def __exit__(self, *exc: object) -> None:
-        self.mode.extra, self.mode.grad = self.former
+        self.mode.extra, self.mode.grad = self.previous
 
 
 @cython.cclass

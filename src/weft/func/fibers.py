@@ -103,16 +103,16 @@ class Hub:
         reads."""
         if self.outer is not None and self.outer.wait():
             return
-        former = config.explain
+        previous = config.explain
         if self.explain is not None:
-            config.explain = former | self.explain
+            config.explain = previous | self.explain
         try:
             run_tape(self.tape)
         except Exception as error:
             cython.cast(Fiber, self.waiting[0]).thrown = error
         finally:
             if self.explain is not None:
-                config.explain, self.explain = former, None
+                config.explain, self.explain = previous, None
 
     def advance(self):
         """Resume those that wait, oldest first, until each waits again or is done."""

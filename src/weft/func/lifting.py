@@ -253,9 +253,7 @@ class Lifting:
             operands.append(whole)
         numel: cython.longlong = self.count * node.numel
         whole_shape: Shape = (self.count, *node.shape)
-        return new_node(
-            node.op, tuple(operands), node.params, whole_shape, numel, node.dtype, None
-        )
+        return new_node(node.op, tuple(operands), node.params, whole_shape, numel, node.dtype, None)
 
     @cython.cfunc
     def operand(self, source: Node, edge, always: cython.bint):

@@ -170,7 +170,7 @@ class _Traced:
     mapping = cython.declare(object)
     mode = cython.declare(object)
     strict = cython.declare(object)
-    former = cython.declare(tuple)
+    previous = cython.declare(tuple)
     writes = cython.declare(object)
     flushes = cython.declare(object)
     read = cython.declare(cython.bint, visibility="readonly")
@@ -185,7 +185,7 @@ class _Traced:
 
     def __enter__(self) -> _Traced:
         mode = self.mode
-        self.former = (mode.walk, mode.extra)
+        self.previous = (mode.walk, mode.extra)
         mode.walk = mode.walk or -1  # walks in here form no batches
         extra = dict(mode.extra) if mode.extra is not None else {}
         extra["writes"], extra["mapping"] = self.writes.note, self.mapping
@@ -197,7 +197,7 @@ class _Traced:
 
     def __exit__(self, *exc: object) -> None:
         mode = self.mode
-        mode.walk, mode.extra = self.former
+        mode.walk, mode.extra = self.previous
         self.read = driver.counters["flushes"] != self.flushes + self.mapping.flushes
         self.wrote = len(self.writes.outside) > 0
 

@@ -48,11 +48,11 @@ def functional_call(
             _check_disjoint(given, state)
             given.update(state)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    former = _exchanged(module, given, tie_weights, strict)
+    previous = _exchanged(module, given, tie_weights, strict)
     try:
         return module(*arguments, **kwargs) if kwargs else module(*arguments)
     finally:
-        _put_back(former)
+        _put_back(previous)
 
 
 def _exchanged(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> list[Any]:
@@ -64,18 +64,18 @@ def _exchanged(module: Any, given: dict[str, Any], tie_weights: bool, strict: bo
             _check_names(module, given, own)
         if tie_weights:
             _tie(given, own)
-    former = []
+    previous = []
     for path, value in given.items():
         place = owners.get(path)
         if place is not None:
             values, name = place
-            former.append((values, name, values[name]))
+            previous.append((values, name, values[name]))
             values[name] = value
-    return former
+    return previous
 
 
-def _put_back(former: list[Any]) -> None:
-    for values, name, value in reversed(former):
+def _put_back(previous: list[Any]) -> None:
+    for values, name, value in reversed(previous):
         values[name] = value
 
 
@@ -88,11 +88,11 @@ def with_members(
     stack_weights: bool = False,
 ) -> Iterator[None]:
     """A block in which a module has other parameters and buffers, as in `functional_call`."""
-    former = _exchanged(module, dict(parameters_and_buffers), tie_weights, strict)
+    previous = _exchanged(module, dict(parameters_and_buffers), tie_weights, strict)
     try:
         yield
     finally:
-        _put_back(former)
+        _put_back(previous)
 
 
 def _states(given: Any) -> Any:
@@ -172,8 +172,8 @@ def _tie(given: dict[str, Any], own: dict[str, Any]) -> None:
     for name, value in given.items():
         if name not in own:
             continue
-        former = values.setdefault(id(own[name]), value)
-        if former is not value:
+        previous = values.setdefault(id(own[name]), value)
+        if previous is not value:
             raise ArgumentError(
                 f"functional_call got multiple values for keys that are tied, {name} among them. Consider using "
                 "tie_weights=False",

@@ -305,7 +305,9 @@ class _Writer:
         more: dict[str, Any] = {}
         storage = tensor._cell
         covering = (
-            self._shared.get(id(storage)) if storage is not None and not tensor.view_transform else None
+            self._shared.get(id(storage))
+            if storage is not None and not tensor.view_transform
+            else None
         )
         if covering is None:
             name = self._store(tensor, tensor, path)

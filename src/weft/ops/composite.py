@@ -27,7 +27,7 @@ from weft.ops.primitives import (
     where,
 )
 from weft.ops.primitives import elementwise as call
-from weft.ops.registry import define, always_independent
+from weft.ops.registry import always_independent, define
 
 require(__name__, cython.compiled)
 

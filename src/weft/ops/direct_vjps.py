@@ -154,7 +154,10 @@ def _numpy_of(steps: list[Step]) -> Rule:
 
     def reference(*given: Any) -> Any:
         return _evaluated(
-            steps, given, lambda step, operands: step.op.reference(*operands), lambda number, _: number
+            steps,
+            given,
+            lambda step, operands: step.op.reference(*operands),
+            lambda number, _: number,
         )
 
     return reference

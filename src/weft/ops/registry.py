@@ -29,7 +29,18 @@ _OTHER_SAVES = {"result": -1, "at": -2}  # beside the operands, which have their
 
 Rule = Callable[..., Any]
 FIELDS = (
-    *("name", "grad_name", "code", "kind", "rule", "operands", "shape", "dtype", "reference", "vjps"),
+    *(
+        "name",
+        "grad_name",
+        "code",
+        "kind",
+        "rule",
+        "operands",
+        "shape",
+        "dtype",
+        "reference",
+        "vjps",
+    ),
     *("residuals", "batch_operands", "residual_masks", "differentiable", "dtypes", "batchable"),
     *("jvp_kind", "batch", "is_row_independent", "lower", "strides", "domain", "why", "dtype_bits"),
 )
@@ -147,7 +158,8 @@ def define(
         batchable=kind == "elementwise" or batch is not None,
         jvp_kind=jvp_kind,
         batch=batch,
-        is_row_independent=is_row_independent or (always_independent if kind in ("elementwise", "macro") else None),
+        is_row_independent=is_row_independent
+        or (always_independent if kind in ("elementwise", "macro") else None),
         lower=_emitter_call(lower) if isinstance(lower, str) else lower,
         strides=strides,
         domain=domain,

@@ -201,10 +201,10 @@ class _Minimisation:
     def _evaluate_at(self, size: float) -> _Trial:
         """The loss and its slope a step ahead; the parameters are as before afterwards."""
         optimizer, direction = self.optimizer, self.state["d"]
-        former = [parameter.clone() for parameter in optimizer._params]
+        previous = [parameter.clone() for parameter in optimizer._params]
         optimizer._move(size, direction)
         loss, gradient = _number(self.closure()), optimizer._gradient()
-        for parameter, value in zip(optimizer._params, former, strict=True):
+        for parameter, value in zip(optimizer._params, previous, strict=True):
             parameter.copy_(value)
         return _Trial(size, loss, gradient, float(gradient.dot(direction)))
 
@@ -248,17 +248,17 @@ class _Search:
 
     def _bracket(self, size: float) -> tuple[_Trial, ...]:
         """One trial that meets both conditions, or two with such a size between them."""
-        former, trial = self.begin, self._at(size)
+        previous, trial = self.begin, self._at(size)
         for round_ in range(self.allowed):
-            if not self._falls(trial) or (round_ > 1 and trial.loss >= former.loss):
-                return former, trial
+            if not self._falls(trial) or (round_ > 1 and trial.loss >= previous.loss):
+                return previous, trial
             if self._is_level(trial):
                 return (trial,)
             if trial.slope >= 0:
-                return former, trial
-            least = trial.size + 0.01 * (trial.size - former.size)
-            further = _between(former, trial, least, trial.size * 10)
-            former, trial = trial, self._at(further)
+                return previous, trial
+            least = trial.size + 0.01 * (trial.size - previous.size)
+            further = _between(previous, trial, least, trial.size * 10)
+            previous, trial = trial, self._at(further)
         return self.begin, trial
 
     def _zoom(self, first: _Trial, second: _Trial) -> _Trial:

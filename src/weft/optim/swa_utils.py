@@ -198,11 +198,11 @@ class SWALR(LRScheduler):
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)
-        former, share = self._share(step - 1), self._share(step)
+        previous, share = self._share(step - 1), self._share(step)
         rates = []
         for group in self.optimizer.param_groups:
             end, rate = group["swa_lr"], group["lr"]
-            start = end if former == 1 else (rate - former * end) / (1 - former)
+            start = end if previous == 1 else (rate - previous * end) / (1 - previous)
             rates.append(end * share + start * (1 - share))
         return rates
 

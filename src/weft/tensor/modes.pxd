@@ -9,7 +9,7 @@ cdef extern from "Python.h":
 
 cdef class Switch:
     cdef readonly bint grad
-    cdef unsigned long long former
+    cdef unsigned long long previous
     cdef Mode owner
     cdef int depth
     cdef dict others

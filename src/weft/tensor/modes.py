@@ -36,7 +36,7 @@ class Switch:
         if self.depth == 0:
             self.owner = mode
         if self.owner is mode:
-            self.former = (self.former << 1) | mode.grad
+            self.previous = (self.previous << 1) | mode.grad
             self.depth += 1
         else:
             self.enter_elsewhere(mode)
@@ -47,8 +47,8 @@ class Switch:
         if self.owner is not mode:
             mode.grad = self.others[mode].pop()
             return
-        mode.grad = self.former & 1
-        self.former >>= 1
+        mode.grad = self.previous & 1
+        self.previous >>= 1
         self.depth -= 1
         if self.depth == 0:
             self.owner = None

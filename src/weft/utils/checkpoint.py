@@ -71,11 +71,11 @@ class CheckpointError(WeftError, RuntimeError):
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Whether recomputation ends after the last save (the default), for checkpoints made inside."""
     global _early_stop
-    former, _early_stop = _early_stop, enable
+    previous, _early_stop = _early_stop, enable
     try:
         yield
     finally:
-        _early_stop = former
+        _early_stop = previous
 
 
 def noop_context_fn() -> tuple[Any, Any]:

@@ -201,12 +201,12 @@ def constants_of(ctx: FunctionCtx) -> tuple[Any, ...]:
 @contextmanager
 def pushing(ctx: FunctionCtx) -> Iterator[None]:
     """Around `jvp`: `saved_tensors` gives what was saved for it."""
-    former: cython.bint = ctx._pushing
+    previous: cython.bint = ctx._pushing
     ctx._pushing = True
     try:
         yield
     finally:
-        ctx._pushing = former
+        ctx._pushing = previous
 
 
 show_under(FunctionCtx, b"weft.autograd.function.FunctionCtx")

@@ -27,12 +27,12 @@ def transposing() -> Iterator[None]:
     """Around rules whose results are only differentiated by the cotangents they get: a custom Function's `jvp` says
     how, and a write by repeated indices gives its cotangent only to the source that stayed."""
     mode = tapes.tape().mode
-    former = mode.extra
-    mode.extra = {**(former or {}), "transposing": True}
+    previous = mode.extra
+    mode.extra = {**(previous or {}), "transposing": True}
     try:
         yield
     finally:
-        mode.extra = former
+        mode.extra = previous
 
 
 def tangents_for(ctx: FunctionCtx, arguments: Any, tangents: list[object]) -> list[Any]:

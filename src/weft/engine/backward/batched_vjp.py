@@ -96,7 +96,8 @@ class Group:
         """Put members in the order of their rows: most often they came in it, or the other way round."""
         member: cython.Py_ssize_t
         order: list = [
-            (self.at(member).qrow, self.members.items[member]) for member in range(self.members.count)
+            (self.at(member).qrow, self.members.items[member])
+            for member in range(self.members.count)
         ]
         order.sort()
         for member in range(self.members.count):
@@ -259,7 +260,10 @@ class Group:
         shape: tuple = (count, *first.shape)
         if len(self.row_contributions) == 1:
             contribution = self.row_contributions[0]
-            if contribution.member_numbers.count == count and contribution.member_numbers.ascending():
+            if (
+                contribution.member_numbers.count == count
+                and contribution.member_numbers.ascending()
+            ):
                 source: Node = value(contribution.cotangent)
                 rows: Integers = contribution.rows
                 if (
@@ -281,7 +285,9 @@ class Group:
     def lay_rows(self):
         """Contributions to single members of different heights, added where there are several, one behind the other."""
         came: list = [
-            join_blocks([_contribution(one, self.at(member)) for one in ones], self.at(member).shape)
+            join_blocks(
+                [_contribution(one, self.at(member)) for one in ones], self.at(member).shape
+            )
             for member, ones in enumerate(self.bundled())
         ]
         most: cython.Py_ssize_t = max([len(parts) for parts in came])
@@ -421,9 +427,7 @@ def join_blocks(parts: list, shape: tuple) -> list:
 @cython.ccall
 def is_zero(node: Node) -> cython.bint:
     """Whether a value is zeros, or a view of the number."""
-    while (
-        node.op.kind == VIEW and node.inputs
-    ):  # a view that is computed has let go of its operand
+    while node.op.kind == VIEW and node.inputs:  # a view that is computed has let go of its operand
         node = node.inputs[0]
     return node.op is SCALAR_OP and node.params == 0
 

@@ -40,9 +40,9 @@ def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
             kinds[node.op.name].append(_Operation(part, node))
         else:
             others.append(part)
-    for name, alike in kinds.items():
-        joined = _JOINS[name](alike, shape) if len(alike) > 1 else None
-        others += [operation.part for operation in alike] if joined is None else joined
+    for name, operations in kinds.items():
+        joined = _JOINS[name](operations, shape) if len(operations) > 1 else None
+        others += [operation.part for operation in operations] if joined is None else joined
     return others
 
 
@@ -93,11 +93,11 @@ def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return all(size == 1 or a == b for size, a, b in zip(shape, strides, own, strict=True))
 
 
-def _join_rows(alike: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
+def _join_rows(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
     """The blocks one behind the other, zeros where there are none; None where two overlap."""
     row = _row_size(shape)
     blocks = []
-    for number, operation in enumerate(alike):
+    for number, operation in enumerate(operations):
         block = operation.operands[1]
         blocks.append((operation.params[0] // row, block.numel() // row, number, block))
     blocks.sort(key=lambda block: block[:3])
@@ -141,10 +141,14 @@ def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
     return bool(rows * (m + n) <= 2 * m * n)
 
 
-def _join_products(alike: list[Any], shape: tuple[int, ...]) -> list[Any]:
+def _join_products(operations: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """a₁ b₁ + a₂ b₂ + ... as one product of [a₁ a₂ ...] and [b₁ b₂ ...] below each other."""
-    left = _below_each_other(_transposed(operation) for operation in reversed(alike))  # (rows, m)
-    right = _below_each_other(operation.operands[1] for operation in reversed(alike))  # (rows, n)
+    left = _below_each_other(
+        _transposed(operation) for operation in reversed(operations)
+    )  # (rows, m)
+    right = _below_each_other(
+        operation.operands[1] for operation in reversed(operations)
+    )  # (rows, n)
     return [matmul(transpose(left), right)]
 
 
@@ -168,12 +172,12 @@ def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
     return small and len(rows.shape) == 2 and node.params == ((0,), False)
 
 
-def _join_sums(alike: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
+def _join_sums(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
     """One sum over all rows. Where the rows come from products with a weight, the weight's gradient is a product of the
     same rows below each other, which lie in memory once."""
-    if len(alike) < default_device().tuning.batching.fewest_joined_sums:
+    if len(operations) < default_device().tuning.batching.fewest_joined_sums:
         return None
-    rows = _below_each_other(operation.operands[0] for operation in reversed(alike))
+    rows = _below_each_other(operation.operands[0] for operation in reversed(operations))
     return [reduce("sum", rows, (0,))]
 
 

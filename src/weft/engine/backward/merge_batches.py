@@ -8,7 +8,12 @@ together, so batches that are large already stay apart.
 """
 
 import cython
-from cython.cimports.weft.engine.backward.batched_vjp import RowContributions, Group, new_row_contributions, new_group
+from cython.cimports.weft.engine.backward.batched_vjp import (
+    Group,
+    RowContributions,
+    new_group,
+    new_row_contributions,
+)
 from cython.cimports.weft.engine.capi.int_array import Integers, extend, integers, push
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
@@ -40,7 +45,14 @@ def merge_key(group: Group):
     ):
         return None
     flags: tuple = quotient.info[0]
-    parts: list = [first.op.code, first.params, first.shape, first.dtype.code, first.residual_mask, flags]
+    parts: list = [
+        first.op.code,
+        first.params,
+        first.shape,
+        first.dtype.code,
+        first.residual_mask,
+        flags,
+    ]
     # Recorded at the same place: what one step of a program does in two places would be gathered from both.
     parts.append((id(first.code), first.offset_in_code))
     index: cython.Py_ssize_t
@@ -67,7 +79,9 @@ def merge_batches(groups: list) -> Group:
     for group in groups:
         start: cython.int = cython.cast(cython.int, whole.members.count)
         for contribution in group.row_contributions:
-            _bring(whole, contribution.cotangent, contribution.rows, contribution.member_numbers, start)
+            _bring(
+                whole, contribution.cotangent, contribution.rows, contribution.member_numbers, start
+            )
         for cotangent in group.dense:
             rows: Integers = integers(0, 0)
             for row in range(cython.cast(cython.int, group.members.count)):
@@ -116,7 +130,9 @@ def residuals_of_merged(group: Group) -> BatchedResiduals:
     if op.batch is not None:
         own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
         params = op.batch(first.params, own, flags, count)
-    return BatchedResiduals(params, tuple(shapes), (count, *quotient.shape[1:]), inputs, result, flags)
+    return BatchedResiduals(
+        params, tuple(shapes), (count, *quotient.shape[1:]), inputs, result, flags
+    )
 
 
 @cython.cfunc
@@ -135,4 +151,6 @@ def _saved(group: Group, index: cython.Py_ssize_t) -> Tensor:
         sources.append(quotient if index < 0 else quotient.inputs[index])
     first: Node = sources[0]
     shape: tuple = (rows.count, *first.shape[1:])
-    return wrap(gather(tuple(sources), segment_index_of(numbers, rows, None), shape, first.dtype), None)
+    return wrap(
+        gather(tuple(sources), segment_index_of(numbers, rows, None), shape, first.dtype), None
+    )

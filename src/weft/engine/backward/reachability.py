@@ -14,7 +14,11 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.residuals import drop_inputs, mark_dead_candidate, release_residuals
+from cython.cimports.weft.engine.ir.residuals import (
+    drop_inputs,
+    mark_dead_candidate,
+    release_residuals,
+)
 from cython.cimports.weft.engine.ir.split_specs import MultiOutput
 from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
 

@@ -73,12 +73,12 @@ def _remember(slot: cython.int, code: object) -> cython.void:
     if known is None:
         known = _lies_inside(name)
         _known.put(name, known)
-    former: cython.pointer(PyObject) = _codes[slot]
+    previous: cython.pointer(PyObject) = _codes[slot]
     Py_INCREF(code)
     _codes[slot] = cython.cast(cython.pointer(PyObject), code)
     _verdicts[slot] = known
-    if former != cython.NULL:
-        Py_DECREF(cython.cast(object, former))
+    if previous != cython.NULL:
+        Py_DECREF(cython.cast(object, previous))
 
 
 @cython.cfunc

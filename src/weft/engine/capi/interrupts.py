@@ -24,16 +24,16 @@ class _Later:
     """A handler that remembers the first signal and hands on the second."""
 
     number: cython.int
-    former: object
+    previous: object
     arrived: cython.bint
 
-    def __cinit__(self, number: cython.int, former):
+    def __cinit__(self, number: cython.int, previous):
         self.number = number
-        self.former = former
+        self.previous = previous
 
     def __call__(self, number, frame):
         if self.arrived:
-            self.former(number, frame)
+            self.previous(number, frame)
         self.arrived = True
 
 
@@ -47,9 +47,9 @@ class uninterrupted:  # noqa: N801 - a context, as no_grad is
         self.waiting = []
         try:
             for number in _WAITING:
-                former = _signal.getsignal(number)
-                if callable(former):
-                    later: _Later = _Later(number, former)
+                previous = _signal.getsignal(number)
+                if callable(previous):
+                    later: _Later = _Later(number, previous)
                     _signal.signal(number, later)
                     self.waiting.append(later)
         except ValueError:  # not the main thread
@@ -76,7 +76,7 @@ def _restore(waiting: list):
     for later in waiting:
         while True:
             try:
-                _signal.signal(later.number, later.former)
+                _signal.signal(later.number, later.previous)
                 break
             except BaseException as error:  # noqa: B036 - a handler put back before, called by `signal`
                 raised = error

@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.ir.free_list import keep, reuse, revive, take, 
 from cython.cimports.weft.engine.ir.index_range import within
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_op, value_op
-from cython.cimports.weft.engine.ir.residuals import retain_residuals, release_residuals
+from cython.cimports.weft.engine.ir.residuals import release_residuals, retain_residuals
 from cython.cimports.weft.engine.ir.tape import (
     Tape,
     ambient,

@@ -10,7 +10,7 @@ remembered of writes that cannot fail, and nothing costs memory before one does.
 import weakref
 
 import cython
-from cython.cimports.weft.engine.frontend.tensor import UndoEntry, Storage, Tensor, replace_node
+from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor, UndoEntry, replace_node
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import DONE, FAILED, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import scalar_op

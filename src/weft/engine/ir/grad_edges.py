@@ -16,7 +16,7 @@ require(__name__, cython.compiled)
 @cython.cclass
 class GradientFunction:
     """A gradient record that is not one op: a custom Function, a node with several outputs. Subclasses give
-    `pull(cotangents) -> list of cotangents`, one per edge, and `name()`. Collected by the garbage collector, so that
+    `vjp(cotangents) -> list of cotangents`, one per edge, and `name()`. Collected by the garbage collector, so that
     a user's cycle through it can be broken."""
 
     def __cinit__(self):

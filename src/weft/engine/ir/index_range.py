@@ -44,7 +44,9 @@ def _index_limit(node: Node, steps: cython.int) -> cython.longlong:
         if node.op.name == "argmax" or node.op.name == "argmin":
             return source.numel // node.numel if node.numel > 0 else 0
         if node.op.name == "where":
-            return _larger(_index_limit(node.inputs[1], steps // 2), _index_limit(node.inputs[2], steps // 2))
+            return _larger(
+                _index_limit(node.inputs[1], steps // 2), _index_limit(node.inputs[2], steps // 2)
+            )
         if not _keeps_elements(node, source):
             return 0
         node = source

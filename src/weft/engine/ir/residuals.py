@@ -114,7 +114,9 @@ def drop_inputs(node: Node) -> cython.void:
 def mark_dead_candidate(node: Node) -> cython.void:
     """A walk or a handle has let go of a node that other records hold as a gradient edge: its value may go too, once
     what is pending has read it."""
-    if node.buffer is not None and node.state == DONE and _dead_candidates is not None:  # as it is at exit
+    if (
+        node.buffer is not None and node.state == DONE and _dead_candidates is not None
+    ):  # as it is at exit
         _dead_candidates.append(node)
 
 

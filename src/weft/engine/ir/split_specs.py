@@ -67,7 +67,9 @@ def new_output_view(
 
 
 @cython.cfunc
-def new_split_spec(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key, regions: list) -> SplitSpec:
+def new_split_spec(
+    op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key, regions: list
+) -> SplitSpec:
     """A cut of a tensor of a shape along an axis; `key` is what the user asked for."""
     cut: SplitSpec = SplitSpec.__new__(SplitSpec)
     cut.op, cut.shape, cut.axis, cut.key = op, shape, axis, key

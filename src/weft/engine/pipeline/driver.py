@@ -27,7 +27,7 @@ from cython.cimports.weft.engine.runtime.commit import FlushCounters, note_failu
 from weft._build.compiled import require as require_compiled
 from weft.engine.devices.api import default_device
 from weft.engine.frontend.resolve import value_of
-from weft.engine.frontend.write_rollback import rollback_after, commit_writes
+from weft.engine.frontend.write_rollback import commit_writes, rollback_after
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.node import FAILED_STATE as FAILED
 from weft.engine.ir.primitive import SCALAR_OP
@@ -145,7 +145,11 @@ def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
     for other in others:
         for node in other.pending():
             for source in node.inputs or ():
-                if source.tape == home if source.state == PENDING_STATE else source.external_refs == 0:
+                if (
+                    source.tape == home
+                    if source.state == PENDING_STATE
+                    else source.external_refs == 0
+                ):
                     kept.append(source)
     for node in (*kept, *membership.needed_elsewhere(own, tape)):
         node.external_refs += 1

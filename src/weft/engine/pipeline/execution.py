@@ -76,7 +76,9 @@ def execute(tape: Tape) -> cython.void:
     pending = tape.pending()
     batched: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not run_known(batched):
-        schedule(pending, batched, None if fingerprint.tracked else fingerprint, comes_again(batched))
+        schedule(
+            pending, batched, None if fingerprint.tracked else fingerprint, comes_again(batched)
+        )
 
 
 @cython.cfunc
@@ -237,7 +239,9 @@ def schedule(
     _tally.flushes += 1
     try:
         passes.schedule(one)
-        failed: cython.bint = launch(fingerprint, bare, one.program, one.memory, one.lowering, pending)
+        failed: cython.bint = launch(
+            fingerprint, bare, one.program, one.memory, one.lowering, pending
+        )
     finally:
         one.program.release()
     one = None
@@ -253,20 +257,26 @@ def schedule(
 
 
 @cython.cfunc
-def schedule_alone(flush: Interpretation, fingerprint: FlushFingerprint, overwrites: cython.int) -> cython.bint:
+def schedule_alone(
+    flush: Interpretation, fingerprint: FlushFingerprint, overwrites: cython.int
+) -> cython.bint:
     """The same for a node alone; False where its index check failed, or where its kernels wait for the compiler."""
     one: Any = passes.Compilation(fingerprint.nodes, again=True, overwrites=overwrites)
     try:
         passes.schedule(one)
         if waits_for_compiler(flush, one.lowering):
             return False
-        return not launch(fingerprint, None, one.program, one.memory, one.lowering, fingerprint.nodes)
+        return not launch(
+            fingerprint, None, one.program, one.memory, one.lowering, fingerprint.nodes
+        )
     finally:
         one.program.release()
 
 
 @cython.cfunc
-def launch_single(flush: Interpretation, fingerprint: FlushFingerprint, overwrites: cython.int) -> cython.bint:
+def launch_single(
+    flush: Interpretation, fingerprint: FlushFingerprint, overwrites: cython.int
+) -> cython.bint:
     """The same for a node that the passes leave as it is: without them, for sizes that may never come again."""
     program: Program = program_of(fingerprint.nodes[0])
     try:
@@ -326,9 +336,18 @@ def launch(
     run: ProgramRun = prepared(lowering)
     executable = run.executable()
     count(horizontal_fusion.count(program), len(lowering.launches), len(program.order))
-    if fingerprint is not None and bare is not None and (not has_come(bare) or storable_as(bare, memory)):
+    if (
+        fingerprint is not None
+        and bare is not None
+        and (not has_come(bare) or storable_as(bare, memory))
+    ):
         fingerprint = bare
-    storable = fingerprint is not None and config.cache and not program.is_cold and worth_storing(fingerprint)
+    storable = (
+        fingerprint is not None
+        and config.cache
+        and not program.is_cold
+        and worth_storing(fingerprint)
+    )
     done = executable.run(run.addresses)
     launches: list[Any] = lowering.launches
     complete: cython.bint = done >= len(launches)

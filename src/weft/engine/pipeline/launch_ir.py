@@ -106,7 +106,9 @@ class Lowering:
         self.launches = []
         self.scratch = []
         self.current = -1
-        self.prepacked = None  # the matrices that are copied for many products (`prepack.Prepacked`)
+        self.prepacked = (
+            None  # the matrices that are copied for many products (`prepack.Prepacked`)
+        )
 
     @cython.cfunc
     def pointer(self, memref: MemRef, itemsize: cython.longlong) -> tuple:
@@ -143,7 +145,13 @@ class Lowering:
             for argument in arguments:
                 put(cython.address(words), argument)
             new_launch(
-                self, spec, cython.address(places), cython.address(words), units, grain_size, cost_ns
+                self,
+                spec,
+                cython.address(places),
+                cython.address(words),
+                units,
+                grain_size,
+                cost_ns,
             )
         finally:
             drop(cython.address(places))
@@ -155,12 +163,12 @@ def joined(members: list) -> list:
     """The launches of a gang: those of its members that run the same codes in the same order are one each."""
     if len(members) < 2:
         return members[0] if members else []
-    alike: dict = {}
+    by_codes: dict = {}
     launches: list
     for launches in members:
-        alike.setdefault(_codes_of(launches), []).append(launches)
+        by_codes.setdefault(_codes_of(launches), []).append(launches)
     found: list = []
-    for group in alike.values():
+    for group in by_codes.values():
         for step in zip(*group, strict=True):
             found.append(step[0] if len(step) == 1 else _together(list(step)))
     return found

@@ -19,8 +19,8 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     MemRef,
     Program,
     ProgramValue,
-    operand,
     memref_of,
+    operand,
     row_major,
 )
 

@@ -7,7 +7,7 @@ from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.api import Device, default_device
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.fingerprint import next_stamp
-from cython.cimports.weft.engine.pipeline.program_ir import has_memref, operand, memref_of
+from cython.cimports.weft.engine.pipeline.program_ir import has_memref, memref_of, operand
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE

@@ -28,7 +28,9 @@ from weft.errors import VerificationError
 require(__name__, cython.compiled)
 
 
-def choose_tiers(program: Program, again: cython.bint = False, whole: cython.bint = False) -> Program:
+def choose_tiers(
+    program: Program, again: cython.bint = False, whole: cython.bint = False
+) -> Program:
     """Work out specs; take novel fused kernels apart. `again`: whether this program has come before; `whole`: leave
     its kernels as they will be once it has come often enough."""
     cold: list = []

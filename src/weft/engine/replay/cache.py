@@ -144,9 +144,9 @@ class Cache:
     def keep(self, key: Fingerprint, entry: Entry, nbytes: cython.Py_ssize_t) -> cython.int:
         """Keep an entry that takes about so many bytes beside its fingerprint; others go where there is no room."""
         self.counters.stored += 1
-        former: Entry = self.entries.pop(key.hash, None)
-        if former is not None:
-            self.drop(former)
+        previous: Entry = self.entries.pop(key.hash, None)
+        if previous is not None:
+            self.drop(previous)
         key.shrink()
         entry.key = key
         self.uses += 1

@@ -154,4 +154,8 @@ def _entry(number: cython.longlong, given: list, made: list):
 @cython.exceptval(check=False)
 def _joined(call_site: cython.int, path: cython.int) -> cython.int:
     """The user's instruction, with the way through the library that was gone when the trace was learned."""
-    return call_site if call_site < 0 or path < 0 else (call_site & INSTRUCTION) | (path & ~INSTRUCTION)
+    return (
+        call_site
+        if call_site < 0 or path < 0
+        else (call_site & INSTRUCTION) | (path & ~INSTRUCTION)
+    )

@@ -137,7 +137,14 @@ def storable_as(fingerprint: FlushFingerprint, memory):
 
 
 def store(
-    fingerprint: FlushFingerprint, program, memory, lowering, run, executable, commits: list, gone: list
+    fingerprint: FlushFingerprint,
+    program,
+    memory,
+    lowering,
+    run,
+    executable,
+    commits: list,
+    gone: list,
 ):
     """Keep a program that has just run; `commits` and `gone` say what becomes of its nodes."""
     overwritten: list = [root for root in memory.in_place if root.state == DONE]
@@ -167,7 +174,11 @@ def store(
 
 @cython.cfunc
 def _fill(
-    template: CachedExecutable, fingerprint: FlushFingerprint, sources: list, sizes: list, commits: list
+    template: CachedExecutable,
+    fingerprint: FlushFingerprint,
+    sources: list,
+    sizes: list,
+    commits: list,
 ) -> cython.void:
     """Write a template's arrays."""
     numbers: dict = {id(node): index for index, node in enumerate(fingerprint.nodes)}
@@ -269,7 +280,9 @@ def run_cached(template: CachedExecutable, fingerprint: FlushFingerprint):
 
 
 @cython.cfunc
-def _run(template: CachedExecutable, fingerprint: FlushFingerprint, addresses: cython.pointer(uintptr_t)):
+def _run(
+    template: CachedExecutable, fingerprint: FlushFingerprint, addresses: cython.pointer(uintptr_t)
+):
     buffers: list = []
     external: list = fingerprint.external
     if template.constants:

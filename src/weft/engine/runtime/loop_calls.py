@@ -365,7 +365,9 @@ def _new_call(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
 
 
 @cython.cfunc
-def _take(call: LoopCall, node: Node, encoder: KernelEncoder, loop: cython.pointer(Loop)) -> cython.void:
+def _take(
+    call: LoopCall, node: Node, encoder: KernelEncoder, loop: cython.pointer(Loop)
+) -> cython.void:
     """Let a call have the kernel of a builder, where that is over the same loops."""
     index: cython.Py_ssize_t
     number: cython.Py_ssize_t

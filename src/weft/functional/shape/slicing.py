@@ -13,7 +13,13 @@ import cython
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.views import logical_strides, parts_of
 from cython.cimports.weft.engine.frontend.views import view as record_view
-from cython.cimports.weft.engine.ir.split_specs import SplitSpec, keep_split_spec, known_split_spec, new_split_spec, new_output_view
+from cython.cimports.weft.engine.ir.split_specs import (
+    SplitSpec,
+    keep_split_spec,
+    known_split_spec,
+    new_output_view,
+    new_split_spec,
+)
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes

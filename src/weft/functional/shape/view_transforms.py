@@ -61,7 +61,9 @@ def conj(input: Tensor) -> Any:
     if not need_tensor("conj", input)._dtype.is_complex:
         return input
     strides = logical_strides(input)
-    return _transformed_view(_CONJ, input, input._shape, strides, input.offset, input.view_transform ^ CONJUGATE)
+    return _transformed_view(
+        _CONJ, input, input._shape, strides, input.offset, input.view_transform ^ CONJUGATE
+    )
 
 
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Any:
@@ -120,7 +122,9 @@ def _part(op: Primitive, input: Tensor, second: int) -> Any:
         view_transform |= PARTS
     if second and input.view_transform & CONJUGATE:
         view_transform |= NEGATE
-    return _transformed_view(op, input, input._shape, strides, 2 * input.offset + second, view_transform)
+    return _transformed_view(
+        op, input, input._shape, strides, 2 * input.offset + second, view_transform
+    )
 
 
 def real(input: Tensor) -> Any:
@@ -172,10 +176,14 @@ def view_as_real(input: Tensor) -> Any:
             fix="call .resolve_conj() first",
         )
     strides = (*[2 * stride for stride in logical_strides(input)], 1)
-    view_transform = input.view_transform if input.view_transform & BITS else input.view_transform | PARTS
+    view_transform = (
+        input.view_transform if input.view_transform & BITS else input.view_transform | PARTS
+    )
     if input.view_transform & JOIN:
         view_transform = input.view_transform & ~JOIN
-    return _transformed_view(_AS_REAL, input, (*input._shape, 2), strides, 2 * input.offset, view_transform)
+    return _transformed_view(
+        _AS_REAL, input, (*input._shape, 2), strides, 2 * input.offset, view_transform
+    )
 
 
 def view_as_complex(input: Tensor) -> Any:
@@ -203,10 +211,14 @@ def view_as_complex(input: Tensor) -> Any:
     if input.view_transform & NEGATE:
         input = resolve_neg(input)
     halved = tuple([stride // 2 for stride in strides[:-1]])
-    view_transform = input.view_transform if input.view_transform & BITS else input.view_transform | JOIN
+    view_transform = (
+        input.view_transform if input.view_transform & BITS else input.view_transform | JOIN
+    )
     if input.view_transform & PARTS:
         view_transform = input.view_transform & ~PARTS
-    return _transformed_view(_AS_COMPLEX, input, shape[:-1], halved, input.offset // 2, view_transform)
+    return _transformed_view(
+        _AS_COMPLEX, input, shape[:-1], halved, input.offset // 2, view_transform
+    )
 
 
 # -- the bits ------------------------------------------------------------------------------------------------------
@@ -357,4 +369,7 @@ METHODS: dict[str, Any] = {
     "mH": property(_mH),
     "H": property(hermitian),
 }
-HOOKS: dict[str, Any] = {"seen_through": seen_through, "write_through_view_transform": write_through_view_transform}
+HOOKS: dict[str, Any] = {
+    "seen_through": seen_through,
+    "write_through_view_transform": write_through_view_transform,
+}

@@ -242,8 +242,8 @@ def _ends_of_longest_runs(x: Tensor, axis: int) -> Any:
     if size == 1:
         return places
     ordered = gather(x, axis, places)
-    later, former = (slice_axis(ordered, axis, start, size - 1) for start in (1, 0))
-    differs = call("ne", later, former)
+    later, previous = (slice_axis(ordered, axis, start, size - 1) for start in (1, 0))
+    differs = call("ne", later, previous)
     first = full((*x._shape[:axis], 1, *x._shape[axis + 1 :]), True, dtypes.bool_)
     starts = running_place(concat((first, differs), axis), axis, False)
     line = iota(tuple([size if a == axis else 1 for a in range(len(x._shape))]))

@@ -58,8 +58,8 @@ def _leave() -> None:
     with _lock:
         _inside.pop()
         if not _inside:
-            for each, former in _before:
-                each(former)
+            for each, previous in _before:
+                each(previous)
 
 
 def limited(function: Callable[..., object]) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.ir.node import DONE, Node
 
 from weft._build.compiled import require
 from weft.engine.frontend.resolve import value_of
-from weft.engine.ir.index_range import range_error, assume_in_range
+from weft.engine.ir.index_range import assume_in_range, range_error
 from weft.engine.runtime.numpy_views import array_over, window_over
 
 require(__name__, cython.compiled)

@@ -80,7 +80,9 @@ def _slice_units(launch: cython.pointer(Instruction), begin: int64_t, before: in
     slices: cython.double = cost_ns / SLICE_FIRST
     if launch.pace > 0:
         slices = cost_ns * launch.pace / SLICE_WANTED
-    size: int64_t = max(left // (cython.cast(int64_t, min(slices, 1e15)) + 1), 1) * launch.grain_size
+    size: int64_t = (
+        max(left // (cython.cast(int64_t, min(slices, 1e15)) + 1), 1) * launch.grain_size
+    )
     return min(size, before * SLICE_GROWTH) if before > 0 else size
 
 
@@ -364,7 +366,9 @@ def _run_units(
         job.kernel = _run_group
         job.pointers = cython.cast(cython.pp_void, cython.address(group))
         job.arguments = cython.NULL
-    if team != cython.NULL and (cost_ns >= SPLIT_ABOVE or (cost_ns >= SPLIT_AWAKE and is_awake(team))):
+    if team != cython.NULL and (
+        cost_ns >= SPLIT_ABOVE or (cost_ns >= SPLIT_AWAKE and is_awake(team))
+    ):
         _share_units(cython.address(job), launch.grain_size, cost_ns, team)
     elif begin < end:
         job.kernel(job.pointers, job.arguments, begin, end)

@@ -61,11 +61,13 @@ def _size_of(place: cython.p_void) -> cython.size_t:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _resize(context: cython.p_void, former: cython.p_void, nbytes: cython.size_t) -> cython.p_void:
+def _resize(
+    context: cython.p_void, previous: cython.p_void, nbytes: cython.size_t
+) -> cython.p_void:
     made: cython.p_void = _allocate(context, nbytes)
-    if made != cython.NULL and former != cython.NULL:
-        memcpy(made, former, min(nbytes, _size_of(former)))
-        _free(context, former, 0)
+    if made != cython.NULL and previous != cython.NULL:
+        memcpy(made, previous, min(nbytes, _size_of(previous)))
+        _free(context, previous, 0)
     return made
 
 

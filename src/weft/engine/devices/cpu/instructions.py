@@ -79,7 +79,12 @@ class Instructions:
         return index
 
     def join(
-        self, pointers: object, arguments: object, units: int, grain_size: int = 1, cost_ns: int = -1
+        self,
+        pointers: object,
+        arguments: object,
+        units: int,
+        grain_size: int = 1,
+        cost_ns: int = -1,
     ) -> None:
         """Let the last launch run its kernel on these, too: one launch over a table of members.
 
@@ -102,7 +107,9 @@ class Instructions:
         cost_ns: int64_t,
     ) -> cython.int:
         """`append` for compiled callers: pointers as pairs of words, arguments behind them."""
-        index: cython.Py_ssize_t = self.add(function, pointers, arguments, units, grain_size, cost_ns)
+        index: cython.Py_ssize_t = self.add(
+            function, pointers, arguments, units, grain_size, cost_ns
+        )
         launch: cython.pointer(Instruction) = cython.address(self.code[index])
         return self.copy_words(
             launch.first_pointer, launch.first_argument, words, pointers, arguments

@@ -151,8 +151,8 @@ def watch(watcher):
     """Tell a function of every search for batches (None: nobody): what the agenda noted, and the quotient of each of
     its groups (None where all members turned out to be one value). Returns who was told before."""
     global _watcher
-    former, _watcher = _watcher, watcher
-    return former
+    previous, _watcher = _watcher, watcher
+    return previous
 
 
 def watcher():

@@ -63,9 +63,9 @@ def edge_identity(edge):
 def most_bytes(node: Node) -> cython.longlong:
     """How large a node and its operands may be in a batch: where rows do not know each other, also those that would be
     too large to be copied."""
-    rowwise: cython.bint = node.op.is_row_independent is not None and len(node.shape) > 1
+    row_independent: cython.bint = node.op.is_row_independent is not None and len(node.shape) > 1
     tuning: Batching = tuning_of(node)
-    return tuning.batched_row_bytes if rowwise else tuning.row_bytes
+    return tuning.batched_row_bytes if row_independent else tuning.row_bytes
 
 
 @cython.cfunc

@@ -97,7 +97,9 @@ def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
                 inputs[index] = wrap(quotient.inputs[index], None)
         if mask >> RESULT_SHIFT & 1:
             result = wrap(quotient.result if op.kind == COMPOSITE else quotient, None)
-        return BatchedResiduals(quotient.params, quotient.payload, quotient.shape, inputs, result, flags)
+        return BatchedResiduals(
+            quotient.params, quotient.payload, quotient.shape, inputs, result, flags
+        )
     part: cython.Py_ssize_t = rows.count
     for index in range(len(flags)):
         if is_saved(mask, index):

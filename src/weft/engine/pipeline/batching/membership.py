@@ -9,7 +9,7 @@ that has a dimension more, or as many rows as it has itself of one that has not 
 import cython
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch_inputs
-from cython.cimports.weft.engine.ir.residuals import retain_residuals, release_residuals
+from cython.cimports.weft.engine.ir.residuals import release_residuals, retain_residuals
 from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
 from cython.cimports.weft.engine.pipeline.batching.membership import row_axis

@@ -86,11 +86,13 @@ class Column:
     def arrange(self, order_of_rows: list) -> cython.void:
         """Put operands in another order of the members."""
         nbytes: cython.size_t = self.count * cython.sizeof(cython.pointer(PyObject))
-        former: Column = Column(self.count)
-        memcpy(former.items, self.items, nbytes)
+        previous: Column = Column(self.count)
+        memcpy(previous.items, self.items, nbytes)
         position: cython.Py_ssize_t
         for position in range(self.count):
-            self.items[position] = former.items[cython.cast(cython.Py_ssize_t, order_of_rows[position])]
+            self.items[position] = previous.items[
+                cython.cast(cython.Py_ssize_t, order_of_rows[position])
+            ]
 
 
 @cython.cfunc

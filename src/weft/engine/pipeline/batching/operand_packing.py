@@ -12,7 +12,11 @@ from cython.cimports.weft.engine.frontend.node_factory import count_elements, ne
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import NEXT, prefetch_node, prefetch_sources
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.residuals import retain_residuals, drop_inputs, mark_dead_candidate
+from cython.cimports.weft.engine.ir.residuals import (
+    drop_inputs,
+    mark_dead_candidate,
+    retain_residuals,
+)
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on, identity
 from cython.cimports.weft.engine.pipeline.batching.membership import (

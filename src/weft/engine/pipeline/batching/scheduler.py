@@ -29,16 +29,16 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     ADDED_UP,
     address_of,
     adds_rows,
-    is_batchable_with,
-    edge_matters,
     batch_hash,
-    is_one_gather,
     call_site_hash,
+    edge_matters,
+    is_batchable_with,
+    is_one_gather,
+    library_path_of,
     most_bytes,
     operand_role,
     same_call_site,
     tuning_of,
-    library_path_of,
 )
 from cython.cimports.weft.engine.pipeline.batching.topology import MOST_SLOTS, Order
 
@@ -238,7 +238,9 @@ class Agenda:
 
     @cython.cfunc
     @cython.inline
-    def note_sum(self, position: cython.Py_ssize_t, source_position: cython.longlong) -> cython.void:
+    def note_sum(
+        self, position: cython.Py_ssize_t, source_position: cython.longlong
+    ) -> cython.void:
         """Keep where a sum of rows goes on from one of equal signature, if that might be its beginning and no more."""
         node: Node = self.nodes[position]
         below: Node = self.nodes[source_position]
@@ -256,7 +258,11 @@ class Agenda:
         comparison."""
         slot: cython.Py_ssize_t = mix(call_site_hash(node), node.op.code) % _RECENT
         recent: Signature = self.recent[slot]
-        if recent is None or not same_call_site(recent.first, node) or not is_batchable_with(recent.first, node):
+        if (
+            recent is None
+            or not same_call_site(recent.first, node)
+            or not is_batchable_with(recent.first, node)
+        ):
             recent = self.recent[slot] = self.look_up(node)
         return recent
 
@@ -271,7 +277,9 @@ class Agenda:
             candidates = self.table[key] = []
         else:
             for signature in candidates:
-                if same_call_site(signature.first, node) and is_batchable_with(signature.first, node):
+                if same_call_site(signature.first, node) and is_batchable_with(
+                    signature.first, node
+                ):
                     return signature
         others: list = self.key_class_of(node, mix(base, library_path_of(node)))
         signature = Signature(node, len(self.known) + 1, others)

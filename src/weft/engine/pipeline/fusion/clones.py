@@ -27,8 +27,8 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Program,
     ProgramValue,
     maker,
-    operand,
     memref_of,
+    operand,
     row_major,
 )
 
@@ -85,7 +85,11 @@ def _candidates(program: Program) -> set:
         if kernel.kind != _elementwise or kernel.is_row_kernel or len(kernel.stores) < 2:
             continue
         for node in kernel.stores:
-            if node.external_refs > 0 or node.numel * node.dtype.itemsize < least or node in program.kept:
+            if (
+                node.external_refs > 0
+                or node.numel * node.dtype.itemsize < least
+                or node in program.kept
+            ):
                 continue
             if cost_of(costs, node) <= costs.store:
                 found.add(memref_of(program, node).value)

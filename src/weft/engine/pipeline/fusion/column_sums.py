@@ -22,8 +22,8 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     MemRef,
     Program,
     maker,
-    operand,
     memref_of,
+    operand,
 )
 
 from weft._build.compiled import require
@@ -102,7 +102,11 @@ def _hosts(program: Program, kernel: Kernel, most: cython.int) -> list:
             other = maker(memref)
             if other is None or not other.is_row_kernel or not equal(other.shape, kernel.shape):
                 continue
-            if memref.value.reader is kernel and memref.root.external_refs == 0 and not memref.value.kept:
+            if (
+                memref.value.reader is kernel
+                and memref.root.external_refs == 0
+                and not memref.value.kept
+            ):
                 saved.setdefault(other, set()).add(memref.root)
     tuning: Fusion = program.device.tuning.fusion
     return [

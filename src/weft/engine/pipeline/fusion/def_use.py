@@ -17,8 +17,8 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Program,
     ProgramValue,
     maker,
-    operand,
     memref_of,
+    operand,
 )
 
 from weft._build.compiled import require

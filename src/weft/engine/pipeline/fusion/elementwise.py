@@ -33,7 +33,9 @@ def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
         kernel: Kernel = maker(memref)
         if kernel is None:
             continue
-        first: cython.bint = program.clones is not None and _is_first_clone(program, node, memref.root)
+        first: cython.bint = program.clones is not None and _is_first_clone(
+            program, node, memref.root
+        )
         if not first and reads_inside(program, kernel, node, memref):
             if kernel not in candidates:
                 candidates.append(kernel)

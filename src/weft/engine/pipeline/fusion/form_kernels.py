@@ -24,8 +24,8 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
     Program,
-    operand,
     memref_of,
+    operand,
 )
 
 from weft._build.compiled import require

@@ -17,8 +17,8 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Program,
     ProgramValue,
     maker,
-    operand,
     memref_of,
+    operand,
 )
 
 from weft._build.compiled import require
@@ -96,7 +96,11 @@ def _needed_by(program: Program, kernel: Kernel, node: Node, users: dict) -> Ker
 @cython.cfunc
 def _may_move(program: Program, kernel: Kernel, node: Node) -> cython.bint:
     """Whether a node is computed element by element, and nobody outside holds it."""
-    if node.external_refs > 0 or node.op.kind != _elementwise or not equal(node.shape, kernel.shape):
+    if (
+        node.external_refs > 0
+        or node.op.kind != _elementwise
+        or not equal(node.shape, kernel.shape)
+    ):
         return False
     return node not in program.kept
 

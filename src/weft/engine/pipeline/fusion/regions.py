@@ -15,8 +15,8 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     MemRef,
     Program,
     maker,
-    operand,
     memref_of,
+    operand,
     row_major,
 )
 

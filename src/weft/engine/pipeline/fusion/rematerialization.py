@@ -209,7 +209,11 @@ def _choice(program: Program, uses: Liveness, kernel: Kernel, again: set, gone: 
 
 @cython.cfunc
 def _chain(
-    program: Program, uses: Liveness, kernel: Kernel, choice: RematCandidate, first: cython.Py_ssize_t
+    program: Program,
+    uses: Liveness,
+    kernel: Kernel,
+    choice: RematCandidate,
+    first: cython.Py_ssize_t,
 ) -> set:
     """The nodes of a kernel that a choice has to compute; its roots are noted. What the kernel stores and is still
     there at the position `first` is a root."""

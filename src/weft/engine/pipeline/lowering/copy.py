@@ -15,7 +15,11 @@ from cython.cimports.weft.engine.pipeline.launch_ir import (
     joined,
     new_launch,
 )
-from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import LOAD, KernelEncoder, collapse
+from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
+    LOAD,
+    KernelEncoder,
+    collapse,
+)
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
     find_spec,
     launch_loops,

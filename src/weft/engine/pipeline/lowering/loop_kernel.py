@@ -157,7 +157,9 @@ def find_spec(encoder: KernelEncoder) -> KernelSpec:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def put_key(encoder: KernelEncoder, axis: cython.Py_ssize_t, key: cython.pointer(Array)) -> cython.int:
+def put_key(
+    encoder: KernelEncoder, axis: cython.Py_ssize_t, key: cython.pointer(Array)
+) -> cython.int:
     """Append the words that a kernel, or a phase of one, is specialised on."""
     number: cython.Py_ssize_t
     put(key, encoder.rank)

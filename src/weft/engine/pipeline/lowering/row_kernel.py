@@ -194,7 +194,9 @@ class RowKernelEncoder:
         return cost <= tuning.costs.store_in_row or nbytes > tuning.fusion.row_memory_bytes
 
     @cython.cfunc
-    def set_local_steps(self, node: Node, builder: KernelEncoder, at: cython.Py_ssize_t) -> cython.void:
+    def set_local_steps(
+        self, node: Node, builder: KernelEncoder, at: cython.Py_ssize_t
+    ) -> cython.void:
         """The steps of a value in local memory: along the row, or none."""
         self.set_row_steps(builder, at, 0 if self.is_per_row(node) else 1)
 
@@ -381,6 +383,8 @@ def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
         if encoder.columns:
             _launch_sums(lowering, encoder, cython.address(pointers), arguments, cost_ns)
             return
-        new_launch(lowering, encoder.spec, cython.address(pointers), arguments, units, grain_size, cost_ns)
+        new_launch(
+            lowering, encoder.spec, cython.address(pointers), arguments, units, grain_size, cost_ns
+        )
     finally:
         drop(cython.address(pointers))

@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.pipeline.launch_ir import (
 )
 from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
-from cython.cimports.weft.engine.pipeline.program_ir import MemRef, operand, memref_of, row_major
+from cython.cimports.weft.engine.pipeline.program_ir import MemRef, memref_of, operand, row_major
 from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex
 
 from weft._build.compiled import require
@@ -142,7 +142,11 @@ def lower_rows(lowering: Lowering, node: Node) -> cython.void:
 
 @cython.cfunc
 def _launch(
-    lowering: Lowering, node: Node, table: SegmentTable, count: cython.longlong, size: cython.longlong
+    lowering: Lowering,
+    node: Node,
+    table: SegmentTable,
+    count: cython.longlong,
+    size: cython.longlong,
 ) -> cython.void:
     """Append the gather of so many rows of so many elements."""
     chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_gathered_elements

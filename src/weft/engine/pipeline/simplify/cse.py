@@ -14,8 +14,8 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     MemRef,
     Program,
     ProgramValue,
-    operand,
     memref_of,
+    operand,
     row_major,
 )
 
@@ -149,11 +149,7 @@ def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
     """Whether a node computes the elements of one that has a place, in their order, and shapes alone differ: parts
     below each other, or sums over the leading dimensions, of the same memory. So the rows of all times of a loop, which
     a weight's gradient and the sequence's cotangent both want, are laid out once."""
-    if (
-        node.op.code != other.op.code
-        or node.dtype is not other.dtype
-        or node.numel != other.numel
-    ):
+    if node.op.code != other.op.code or node.dtype is not other.dtype or node.numel != other.numel:
         return False
     if not (_is_of_rows(node) and _is_of_rows(other)) or len(node.inputs) != len(other.inputs):
         return False

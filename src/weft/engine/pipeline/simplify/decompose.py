@@ -88,12 +88,12 @@ def _plain_mode(mode: Mode) -> Mode:
 
 
 @cython.cfunc
-def _leave_tape(nodes: list, former: Node) -> cython.void:
+def _leave_tape(nodes: list, previous: Node) -> cython.void:
     """Take what stands for a node off the tape; it has the node's place in the user's program."""
     node: Node
     for node in nodes:
         node.batch_seen = True
-        node.code, node.offset_in_code = former.code, former.offset_in_code
+        node.code, node.offset_in_code = previous.code, previous.offset_in_code
         finish(node)
 
 

@@ -251,7 +251,9 @@ class AttentionRows:
             if self.frame.masked:
                 offset = row * f.index("mask_stride") + start
                 shift = address(f, f.arguments["mask"], offset, self.element)
-                score = score + SimdExpr(f, masked_load(f, self.vector, shift, seen, self.spec.size))
+                score = score + SimdExpr(
+                    f, masked_load(f, self.vector, shift, seen, self.spec.size)
+                )
             found.append(SimdExpr(f, seen).where(score, score.like(-FAR)))
         return found
 

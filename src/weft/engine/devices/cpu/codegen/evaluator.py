@@ -12,8 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Key, Scope
-from weft.engine.devices.cpu.codegen.vector_memory import VectorMemory, decode, encode, memory_element
+from weft.engine.devices.cpu.codegen.loop_nest import Key, LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.vector_memory import (
+    VectorMemory,
+    decode,
+    encode,
+    memory_element,
+)
 from weft.engine.devices.cpu.elementwise.emitter import Emitter
 from weft.engine.devices.cpu.llvm.builder import (
     I1,

@@ -15,7 +15,12 @@ from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen.evaluator import Finish, Lookup, Stage, Window
 from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
-from weft.engine.devices.cpu.codegen.reduce_ops import KernelReductions, State, load_state, store_state
+from weft.engine.devices.cpu.codegen.reduce_ops import (
+    KernelReductions,
+    State,
+    load_state,
+    store_state,
+)
 from weft.engine.devices.cpu.codegen.reduce_rows import SHIFT, SHORT
 from weft.engine.devices.cpu.llvm.builder import (
     FIRST_CACHE,

@@ -12,7 +12,12 @@ from weft.engine.devices.cpu.codegen import limits
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, vector_lanes
 from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame
 from weft.engine.devices.cpu.codegen.reduce_columns import Columns, bytes_of
-from weft.engine.devices.cpu.codegen.reduce_ops import KernelReductions, State, load_state, store_state
+from weft.engine.devices.cpu.codegen.reduce_ops import (
+    KernelReductions,
+    State,
+    load_state,
+    store_state,
+)
 from weft.engine.devices.cpu.llvm.builder import Builder, Value, counted, integer, minimum
 from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels import loop_ir
@@ -22,7 +27,9 @@ SLOT = 8  # bytes of one element of a state in scratch
 
 def scratch_bytes(kernel: loop_ir.LoopKernel, columns: int, blocks: int) -> int:
     """Scratch for the results of all blocks."""
-    return SLOT * len(KernelReductions(kernel).elements()) * (columns + limits.MARGIN) * max(blocks, 1)
+    return (
+        SLOT * len(KernelReductions(kernel).elements()) * (columns + limits.MARGIN) * max(blocks, 1)
+    )
 
 
 class _Scratch:

@@ -14,7 +14,13 @@ from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, Window, vector_lanes
 from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
-from weft.engine.devices.cpu.codegen.reduce_ops import SLOT, KernelReductions, State, Tree, store_state
+from weft.engine.devices.cpu.codegen.reduce_ops import (
+    SLOT,
+    KernelReductions,
+    State,
+    Tree,
+    store_state,
+)
 from weft.engine.devices.cpu.elementwise.emitter import Emitter
 from weft.engine.devices.cpu.llvm.builder import Builder, Value, choose, counted, integer, minimum
 from weft.engine.devices.cpu.llvm.simd_value import SimdValue, pieces

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Key, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import Key, LoopFrame, Scope
 from weft.engine.devices.cpu.llvm.builder import SECOND_CACHE, Value, ask_for, counted, integer
 from weft.engine.kernels import loop_ir
 

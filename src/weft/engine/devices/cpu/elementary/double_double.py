@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.engine.devices.cpu.elementary.expressions import SimdExpr, Number, fma
+from weft.engine.devices.cpu.elementary.expressions import Number, SimdExpr, fma
 
 Pair = tuple[SimdExpr, SimdExpr]
 

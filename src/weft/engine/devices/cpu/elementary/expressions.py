@@ -182,16 +182,22 @@ class SimdExpr:
 
     def bits(self) -> SimdExpr:
         whole = ir.IntType(32 if self.single else 64)
-        return SimdExpr(self.builder, self.builder.bitcast(self.value, with_element(self.type, whole)))
+        return SimdExpr(
+            self.builder, self.builder.bitcast(self.value, with_element(self.type, whole))
+        )
 
     def floats(self) -> SimdExpr:
         """Integer bits read as floats of the same width."""
         lane = ir.FloatType() if element(self.type).width == 32 else ir.DoubleType()
-        return SimdExpr(self.builder, self.builder.bitcast(self.value, with_element(self.type, lane)))
+        return SimdExpr(
+            self.builder, self.builder.bitcast(self.value, with_element(self.type, lane))
+        )
 
     def to_float(self, lane: ir.Type) -> SimdExpr:
         """Signed integers converted to floats of type `lane`."""
-        return SimdExpr(self.builder, self.builder.sitofp(self.value, with_element(self.type, lane)))
+        return SimdExpr(
+            self.builder, self.builder.sitofp(self.value, with_element(self.type, lane))
+        )
 
     def widened(self) -> SimdExpr:
         wide = with_element(self.type, ir.DoubleType())

@@ -72,7 +72,9 @@ def exact_double(bits: SimdExpr, exponent: SimdExpr) -> SimdExpr:
     return value * ((exponent + 1023) << 52).floats()
 
 
-def signed_fraction(words: tuple[SimdExpr, SimdExpr, SimdExpr]) -> tuple[SimdExpr, SimdExpr, SimdExpr]:
+def signed_fraction(
+    words: tuple[SimdExpr, SimdExpr, SimdExpr],
+) -> tuple[SimdExpr, SimdExpr, SimdExpr]:
     """(sign mask, high, low) with |fraction of a quarter turn| = high + low, at most 1/2."""
     top, middle, lowest = words
     builder = top.builder
@@ -146,4 +148,8 @@ def reduce_lanes(x: SimdExpr) -> tuple[SimdExpr, SimdExpr, SimdExpr]:
         for i in range(3):
             part = builder.extract_value(answer, i)
             results[i] = builder.insert_element(results[i], part, where)
-    return SimdExpr(builder, results[0]), SimdExpr(builder, results[1]), SimdExpr(builder, results[2])
+    return (
+        SimdExpr(builder, results[0]),
+        SimdExpr(builder, results[1]),
+        SimdExpr(builder, results[2]),
+    )

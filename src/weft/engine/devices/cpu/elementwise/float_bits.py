@@ -57,7 +57,11 @@ def _regular(e: Emitter, v: SimdValue) -> tuple[Format, SimdValue, SimdValue]:
     """The float format, where the value is finite and not 0, and its size there (1 elsewhere)."""
     form, size = format_of(v.value), e.abs(v)
     regular = e.logical_and(e.gt(size, e.constant(0, v.dtype)), e.isfinite(v))
-    return form, regular, SimdValue(form.dtype, e.select(regular, size, e.constant(1, v.dtype)).value)
+    return (
+        form,
+        regular,
+        SimdValue(form.dtype, e.select(regular, size, e.constant(1, v.dtype)).value),
+    )
 
 
 def mantissa(e: Emitter, v: SimdValue) -> SimdValue:

@@ -24,17 +24,23 @@ def sigmoid_mul_tanh(e: Emitter, gate: SimdValue, other: SimdValue) -> SimdValue
     return e.mul(e.once("sigmoid", gate), e.once("tanh", other))
 
 
-def sigmoid_mul_by_gate(e: Emitter, factor: SimdValue, gate: SimdValue, other: SimdValue) -> SimdValue:
+def sigmoid_mul_by_gate(
+    e: Emitter, factor: SimdValue, gate: SimdValue, other: SimdValue
+) -> SimdValue:
     """factor * other * the slope of the sigmoid at the gate"""
     return e.mul(e.mul(factor, other), _slope(e, gate))
 
 
-def sigmoid_mul_tanh_by_gate(e: Emitter, factor: SimdValue, gate: SimdValue, other: SimdValue) -> SimdValue:
+def sigmoid_mul_tanh_by_gate(
+    e: Emitter, factor: SimdValue, gate: SimdValue, other: SimdValue
+) -> SimdValue:
     """factor * tanh(other) * the slope of the sigmoid at the gate"""
     return sigmoid_mul_by_gate(e, factor, gate, e.once("tanh", other))
 
 
-def sigmoid_mul_tanh_by_other(e: Emitter, factor: SimdValue, gate: SimdValue, other: SimdValue) -> SimdValue:
+def sigmoid_mul_tanh_by_other(
+    e: Emitter, factor: SimdValue, gate: SimdValue, other: SimdValue
+) -> SimdValue:
     """factor * sigmoid(gate) * the slope of tanh at the other"""
     shown = e.once("tanh", other)
     slope = e.sub(e.constant(1, other.dtype), e.mul(shown, shown))

@@ -19,12 +19,16 @@ def blend(e: Emitter, mean: SimdValue, value: SimdValue, share: SimdValue) -> Si
     return e.add(mean, e.mul(e.sub(value, mean), share))
 
 
-def add_product(e: Emitter, total: SimdValue, one: SimdValue, other: SimdValue, factor: SimdValue) -> SimdValue:
+def add_product(
+    e: Emitter, total: SimdValue, one: SimdValue, other: SimdValue, factor: SimdValue
+) -> SimdValue:
     """total + one * factor * other"""
     return e.add(total, e.mul(e.mul(one, factor), other))
 
 
-def add_quotient(e: Emitter, total: SimdValue, above: SimdValue, below: SimdValue, factor: SimdValue) -> SimdValue:
+def add_quotient(
+    e: Emitter, total: SimdValue, above: SimdValue, below: SimdValue, factor: SimdValue
+) -> SimdValue:
     """total + above / below * factor"""
     return e.add(total, e.mul(e.div(above, below), factor))
 

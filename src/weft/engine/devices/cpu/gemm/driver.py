@@ -34,7 +34,7 @@ from weft.engine.devices.cpu.gemm.code import (
 )
 from weft.engine.devices.cpu.gemm.microkernel import height_of_tiles, row_panel
 from weft.engine.devices.cpu.gemm.output import Put, Shift, fold
-from weft.engine.devices.cpu.gemm.panels import STRETCH, PanelPrefetch, Gather, Sheet
+from weft.engine.devices.cpu.gemm.panels import STRETCH, Gather, PanelPrefetch, Sheet
 from weft.engine.devices.cpu.gemm.spec import DEPTH, Spec
 from weft.engine.devices.cpu.gemm.tile_streaming import Stream
 from weft.engine.devices.cpu.gemm.tile_transposed import TransposedTile
@@ -48,7 +48,9 @@ class Parts:
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.rows, tiles = row_panel(module, f"{name}.tile", spec)
         self.transposed = (
-            TransposedTile(module, f"{name}.turned", spec, spec.rows).build() if spec.transposed else None
+            TransposedTile(module, f"{name}.turned", spec, spec.rows).build()
+            if spec.transposed
+            else None
         )
         self.gather = Gather(module, f"{name}.gather", spec).build()
         native = spec.number.native and not spec.transposed
@@ -60,7 +62,9 @@ class Parts:
         self.put = Put(module, f"{name}.put", spec).build()
         self.shift = Shift(module, f"{name}.shift", spec)
         self.all: list[Builder] = [*tiles, self.gather, self.fold, self.put]
-        self.all += [part for part in (self.transposed, self.sheet, self.ahead, self.stream) if part]
+        self.all += [
+            part for part in (self.transposed, self.sheet, self.ahead, self.stream) if part
+        ]
         if spec.biased:
             self.all.append(self.shift.build())
 
@@ -214,7 +218,9 @@ class Driver:
             count = minimum(self.columns - column, spec.columns)
             self.parts.put.invoke(f, place, count, target, self.c_strides[2])
 
-    def block(self, row: Index, rows: Index, start: Index, depth: Index, buffered: SimdExpr) -> None:
+    def block(
+        self, row: Index, rows: Index, start: Index, depth: Index, buffered: SimdExpr
+    ) -> None:
         """One block of K for some rows and all columns of the unit."""
         f, spec = self.f, self.spec
         across = self.a_strides[1].equals(1)  # each line of memory holds several rows
@@ -274,7 +280,9 @@ class Driver:
         out, out_stride = self.place_of_tile(panel, row, first + i)
         if self.parts.transposed:
             whole = (panel + 1) * spec.columns <= self.columns
-            self.turned_panel(self.parts.transposed, panel, start, depth, whole, out, out_stride, carry)
+            self.turned_panel(
+                self.parts.transposed, panel, start, depth, whole, out, out_stride, carry
+            )
             return
         assert b is not None
         leading = () if spec.exact else (rows,)
@@ -328,7 +336,9 @@ class Driver:
                     f, source, self.a_strides[1], self.a_strides[2], panel * STRETCH
                 )
 
-    def sheets_of_b(self, start: Index, depth: Index, unpacked: SimdExpr, missing: SimdExpr) -> Index:
+    def sheets_of_b(
+        self, start: Index, depth: Index, unpacked: SimdExpr, missing: SimdExpr
+    ) -> Index:
         """Pack the whole panels of the unit at once, where columns lie beside each other; how many those are."""
         f, spec = self.f, self.spec
         if self.parts.sheet is None:
@@ -354,7 +364,9 @@ class Driver:
         read = fits.where(depth & -spec.lanes, 0)
         with when(f, read > 0):
             source = self.element_address(self.b, self.b_strides, self.batch, start, column)
-            transposed.invoke(f, self.packed_a, source, self.b_strides[2], read, out, out_stride, carry)
+            transposed.invoke(
+                f, self.packed_a, source, self.b_strides[2], read, out, out_stride, carry
+            )
         with when(f, (read < depth) | depth.equals(0)):
             source = self.element_address(self.b, self.b_strides, self.batch, start + read, column)
             self.parts.gather.invoke(

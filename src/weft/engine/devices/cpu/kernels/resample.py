@@ -76,7 +76,9 @@ class _Resampling:
             b, b.icmp_unsigned("<", index, self.extent), lambda: found(index), lambda: other
         )
 
-    def added(self, family: Family, total: SimdValue, weight: SimdValue, value: SimdValue) -> SimdValue:
+    def added(
+        self, family: Family, total: SimdValue, weight: SimdValue, value: SimdValue
+    ) -> SimdValue:
         """One tap more."""
         return family.e.add(total, family.e.mul(weight, value))
 
@@ -115,7 +117,9 @@ class _Gathered(_Resampling):
 
             zero = self.e.constant(0, family.dtype).value
             total = counted(b, integer(0), self.taps, 1, [zero], tap)
-            family.store(SimdValue(family.dtype, *total), family.at(out, (column, integer(1))), count)
+            family.store(
+                SimdValue(family.dtype, *total), family.at(out, (column, integer(1))), count
+            )
 
         family.pieces(integer(0), self.inner, piece)
         return []
@@ -136,7 +140,9 @@ class _Gathered(_Resampling):
 
             zero = self.e.constant(0, family.dtype).value
             total = counted(b, integer(0), self.taps, 1, [zero], tap)
-            family.store(SimdValue(family.dtype, *total), family.at(out, (place, integer(1))), count)
+            family.store(
+                SimdValue(family.dtype, *total), family.at(out, (place, integer(1))), count
+            )
 
         family.pieces(integer(0), self.places, piece)
         return []
