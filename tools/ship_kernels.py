@@ -217,7 +217,7 @@ def train(model: Any, optimizer: Callable[[Any], Any], per_word: bool) -> None:
 class Noting(jit.Compiler):
     """A compiler that keeps what it has been asked for, and the code that it has made."""
 
-    def __init__(self, target: jit.Target) -> None:
+    def __init__(self, target: jit.JitTarget) -> None:
         super().__init__(target, DiskCache(None))
         self.requests: dict[str, jit.Request] = {}
         self.codes: dict[str, bytes] = {}
@@ -245,7 +245,7 @@ def as_level(flags: set[str]) -> Iterator[None]:
 
 def compile_own(level: Level) -> Noting:
     """Run the programs, with code for this machine's level."""
-    compiler = Noting(jit.Target(level.cpu, level.feature))
+    compiler = Noting(jit.JitTarget(level.cpu, level.feature))
     host, jit._host = jit._host, compiler
     try:
         run_table()
@@ -258,7 +258,7 @@ def compile_own(level: Level) -> Noting:
 
 def compile_other(level: Level, requests: dict[str, jit.Request]) -> dict[str, bytes]:
     """The same kernels for another level, but for those that it would not choose."""
-    compiler = Noting(jit.Target(level.cpu, level.feature))
+    compiler = Noting(jit.JitTarget(level.cpu, level.feature))
     with as_level(level.flags):
         for key, request in requests.items():
             if not key.startswith(OF_ONE_LEVEL):

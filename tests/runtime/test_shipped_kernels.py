@@ -10,7 +10,7 @@ import pytest
 
 from weft.engine.devices.cpu import shipped_kernels
 from weft.engine.devices.cpu.disk_cache import DiskCache
-from weft.engine.devices.cpu.jit import Compiler, Request, Target
+from weft.engine.devices.cpu.jit import Compiler, JitTarget, Request
 from weft.engine.devices.cpu.llvm.target import host
 from weft.engine.devices.cpu.object_files import is_for_this_processor
 
@@ -71,7 +71,7 @@ def test_without_an_archive_kernels_are_compiled(shipped: Path, tmp_path: Path) 
 
 
 def test_a_chosen_target_gets_code_of_its_own(shipped: Path) -> None:
-    assert result(Compiler(Target(level=2), DiskCache(None)), asked(6)) == 6
+    assert result(Compiler(JitTarget(level=2), DiskCache(None)), asked(6)) == 6
 
 
 @pytest.mark.parametrize("keep", [0, 10, 40, 100, 200, 300, -1])
