@@ -274,3 +274,17 @@ def test_names_that_can_be_imported():
     assert callable(_use_grad_for_differentiable) and worker_init_fn(0) is get_worker_info() is None
     assert weft.random.thread_safe_generator() is None
     assert nn.modules.transformer._get_activation_fn("relu")(weft.tensor(-1.0)).item() == 0.0
+
+
+@BOTH
+def test_dictionaries_of_modules_are_made_again_from_pairs(library):
+    """Lightning moves what it has logged by rebuilding every dictionary from its items."""
+    module = library.nn.Linear(1, 2)
+    members, attributes = module._parameters, module.__dict__
+    again = type(members)(OrderedDict(members))
+    assert type(again) is dict and list(again) == ["weight", "bias"]
+    assert type(attributes)({"a": 1}) == {"a": 1} and type(members)() == {}
+    module.__dict__.update(
+        {name: type(value)(value) for name, value in attributes.items() if name == "_parameters"}
+    )
+    assert [name for name, _ in module.named_parameters()] == ["weight", "bias"]

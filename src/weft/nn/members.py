@@ -108,6 +108,10 @@ class Members(_DictLike):
 
     __slots__ = ("_kinds", "_owner", "_values")
 
+    def __new__(cls, owner: Any = (), *kinds: str) -> Any:
+        """A plain dictionary where no kind is named: `type(members)(pairs)` is how programs copy a dict."""
+        return super().__new__(cls) if kinds else dict(owner)
+
     def __init__(self, owner: dict[str, Any], *kinds: str) -> None:
         self._owner, self._values, self._kinds = owner["_kinds"], owner, kinds
 
@@ -160,6 +164,10 @@ class Attributes(_DictLike):
     `_modules`; live. What a module of Weft was saved or copied with can be written to it as well."""
 
     __slots__ = ("_values",)
+
+    def __new__(cls, module: Any = ()) -> Any:
+        """A plain dictionary of a mapping, or of pairs, as of `Members`."""
+        return dict(module) if isinstance(module, Mapping | list | tuple) else super().__new__(cls)
 
     def __init__(self, module: Module) -> None:
         self._values = own_values(module)
