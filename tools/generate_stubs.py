@@ -5,8 +5,8 @@
 
 In come the sources of compiled modules (their Python and .pxd) and the installed package; out go `weft/__init__.pyi`
 with what is exported, `autograd/__init__.pyi` likewise, `engine/frontend/tensor.pyi` with every method that is
-installed on Tensor, and the stubs of the compiled modules of `weft.tensor`. Stubs that are written by hand
-(`engine/ir/node.pyi`, `engine/devices/`) are left alone.
+installed on Tensor, and the stubs of the compiled modules of `weft.tensor`. The rest of the engine has none: mypy reads
+its sources and what their .pxd declare (`tools/mypy_cython.py`).
 """
 
 from __future__ import annotations
@@ -186,7 +186,9 @@ def parameters_of(writer: Writer, function: ast.FunctionDef) -> str:
         arguments.vararg,
         arguments.kwarg,
     ):
-        if argument is None or (argument.arg == first and first in ("self", "cls")):
+        if argument is None:
+            continue
+        if argument.arg == first and first in ("self", "cls") and argument.annotation is None:
             continue
         text = None if argument.annotation is None else ast.unparse(argument.annotation)
         argument.annotation = ast.parse(writer.annotation(text), mode="eval").body

@@ -97,9 +97,7 @@ class Watch:
     """Looks at what a walk has come to: the outputs and the gradients, one number each. Only where one is not finite
     is anything computed again, to find the operation at fault."""
 
-    def __init__(
-        self, outputs: tuple[Tensor, ...] | Sequence[Tensor] | tuple[Tensor | None]
-    ) -> None:
+    def __init__(self, outputs: Sequence[Tensor]) -> None:
         self.outputs = [value_of(output) for output in outputs if isinstance(output, Tensor)]
         self.roots = [
             target_for(edge_for(output))[0] for output in outputs if edge_for(output) is not None
@@ -110,7 +108,7 @@ class Watch:
         ready = [node for node in self.outputs if node.state == DONE_STATE]
         self._raise_for(_not_finite(ready))  # now: the walk gives up what was saved
 
-    def finish(self, results: Iterable[object]) -> None:
+    def finish(self, results: Iterable[Tensor | None]) -> None:
         """After the walk. Errors: AnomalyError where an output or a gradient is not finite."""
         self.snapshot.take(tapes.tape().pending())
         self.snapshot.note_members()

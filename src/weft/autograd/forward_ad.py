@@ -128,7 +128,7 @@ class _Inside:
 
 
 def transposed(
-    node: Node | _Composite, inputs: tuple[Node, ...], tangents: list[Tensor | None], tracked: bool
+    node: Any, inputs: tuple[Node, ...], tangents: list[Tensor | None], tracked: bool
 ) -> Any:
     """The tangent of a node: its derivative rule, transposed. What is recorded here may make the node run, which then
     forgets its inputs."""
@@ -356,7 +356,7 @@ def _dual_part(tensor: Tensor, tangent: Tensor, count: int, level: int | None) -
     return whole.as_strided(tensor._shape, place[1], place[0])
 
 
-def tangent_of(tensor: object, level: Level) -> Any:
+def tangent_of(tensor: Tensor, level: Level) -> Any:
     """The tangent of a tensor at a level, or None."""
     return level.tangents.get(value_of(tensor))
 

@@ -36,12 +36,12 @@ class InputMetadata(NamedTuple):
     is_cpp_nested_tensor: bool = False
 
 
-def as_seen(record: Node) -> Any:
+def as_seen(record: object) -> Any:
     """The record, as an instance of a class with its name."""
     if type(record) is Node:
         see(record, _class_of(record.name().rpartition("::")[2]))
-    elif hasattr(type(record), "seen_as"):
-        record.seen_as()
+    elif (see_as := getattr(type(record), "seen_as", None)) is not None:
+        see_as(record)
     return record
 
 

@@ -65,7 +65,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
     return _collate_structure(batch, first, functions)
 
 
-def collate_tensor_fn(batch: Sequence[object], *, collate_fn_map: object = None) -> Tensor:
+def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: object = None) -> Tensor:
     """Tensors of one size as rows of one."""
     stacked: Tensor = weft.stack(list(batch), 0)
     return stacked

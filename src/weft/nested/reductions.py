@@ -282,7 +282,7 @@ def count_nonzero(function: Callable[..., object], input: Tensor, dim: Dims = No
 
 def ignoring_nan(
     function: Callable[..., object],
-    input: NestedTensor,
+    input: Any,
     dim: int | None = None,
     keepdim: bool = False,
     *,

@@ -235,7 +235,7 @@ def expand(function: Callable[..., Tensor] | Sequence[int], input: Any, *sizes: 
     return input.like(input.packed.expand(-1, *inner))
 
 
-def expand_as(function: Callable[..., object], input: Tensor, other: object) -> Any:
+def expand_as(function: Callable[..., object], input: Tensor, other: Any) -> Any:
     """An operand repeated to the shape of a ragged tensor."""
     return apply(weft.add, weft.mul(other, 0).to(input.dtype), input)
 

@@ -86,7 +86,7 @@ def _enter(
 
 def _take_calls():
     """Let calls and method calls go through `_enter`, without a tuple of arguments."""
-    probe: Call = Call.__new__(Call, None)
+    probe: Call = Call.__new__(Call, None)  # type: ignore[call-arg] # __cinit__ takes it
     take_calls(Call, probe, cython.address(probe.vectorcall))
     add_to_type(
         Call,

@@ -49,7 +49,7 @@ def lstm_cell(of_input: Any, of_hidden: Any, state: State) -> State:
     return _macro(_OUTPUT, (gates, memory), memory), memory
 
 
-def gru_cell(of_input: Any, of_hidden: Any, state: State) -> State:
+def gru_cell(of_input: object, of_hidden: object, state: State) -> State:
     """Cho et al. (2014), with the reset gate after the product."""
     hidden = state[0]
     return (
@@ -76,7 +76,7 @@ CELLS: dict[str, tuple[int, Cell]] = {
 }
 
 
-def fits(input: Any, states: Any, input_size: int, hidden_size: int) -> bool:
+def fits(input: Tensor, states: Any, input_size: int, hidden_size: int) -> bool:
     """Whether an input is (input_size) or (batch, input_size), and each of the states in a tuple goes with it."""
     if not isinstance(input, Tensor) or type(states) is not tuple:
         return False

@@ -140,7 +140,7 @@ def target_classes(input: Tensor, target: Tensor, ignore_index: int) -> tuple[An
     return classes, ignored, known
 
 
-def pick_classes(input: Tensor, classes: Tensor, pick: Callable[..., object] = gather) -> Any:
+def pick_classes(input: Tensor, classes: Tensor, pick: Callable[..., Tensor] = gather) -> Any:
     """What `pick` takes from the input at one class per example."""
     axis = 1 if len(input._shape) > 1 else 0
     shape = classes._shape

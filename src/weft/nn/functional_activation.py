@@ -58,39 +58,39 @@ one_hot = gather_scatter.one_hot
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def _prepared(name: str, input: Any) -> Any:
+def _prepared(name: str, input: Tensor) -> Any:
     """The input in the type to compute in. Errors: DTypeError on integers."""
     need_floating(name, need_tensor(name, input))
     return widen(input)
 
 
-def _done(input: Any, result: Any, inplace: bool = False) -> Any:
+def _done(input: Tensor, result: object, inplace: bool = False) -> Any:
     result = cast(result, input._dtype)
     return in_place(input, result) if inplace else result
 
 
-def relu(input: Any, inplace: bool = False) -> Any:
+def relu(input: Tensor, inplace: bool = False) -> Any:
     """max(x, 0)."""
     result = unary.relu(input)
     return in_place(input, result) if inplace else result
 
 
-def relu_(input: Any) -> Any:
+def relu_(input: Tensor) -> Any:
     """`relu`, in place."""
     return relu(input, True)
 
 
-def sigmoid(input: Any) -> Any:
+def sigmoid(input: Tensor) -> Any:
     """1 / (1 + exp(-x))."""
     return call("sigmoid", need_tensor("sigmoid", input))
 
 
-def tanh(input: Any) -> Any:
+def tanh(input: Tensor) -> Any:
     """The hyperbolic tangent."""
     return call("tanh", need_tensor("tanh", input))
 
 
-def gelu(input: Any, approximate: str = "none", *, out: Any = None) -> Any:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Any:
     """x times the normal distribution function of x (Hendrycks and Gimpel, 2016); "tanh" approximates it."""
     if out is not None:
         return write_out(out, gelu(input, approximate))
@@ -107,13 +107,15 @@ def gelu(input: Any, approximate: str = "none", *, out: Any = None) -> Any:
     return cast(record_gradient(OPS["gelu"], (x,), approximate, result), input._dtype)
 
 
-def silu(input: Any, inplace: bool = False) -> Any:
+def silu(input: Tensor, inplace: bool = False) -> Any:
     """x * sigmoid(x)."""
     x = _prepared("silu", input)
     return _done(input, x * call("sigmoid", x), inplace)
 
 
-def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0, *, out: Any = None) -> Any:
+def softplus(
+    input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
+) -> Any:
     """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
     if out is not None:
         return write_out(out, softplus(input, beta, threshold))
@@ -124,41 +126,41 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0, *, out: Any
     return cast(where(scaled > threshold, x, curve), input._dtype)
 
 
-def mish(input: Any, inplace: bool = False) -> Any:
+def mish(input: Tensor, inplace: bool = False) -> Any:
     """x * tanh(softplus(x))."""
     x = _prepared("mish", input)
     return _done(input, x * call("tanh", softplus(x)), inplace)
 
 
-def _exponential_part(x: Any, alpha: float) -> Any:
+def _exponential_part(x: Tensor, alpha: float) -> Any:
     return call("expm1", call("clamp_max", x, 0)) * alpha
 
 
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Any:
     """x above 0, alpha (exp(x) - 1) below."""
     x = _prepared("elu", input)
     return _done(input, where(x <= 0, _exponential_part(x, alpha), x), inplace)
 
 
-def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Any:
     """x above 0, alpha (exp(x / alpha) - 1) below."""
     x = _prepared("celu", input)
     return _done(input, where(x <= 0, _exponential_part(x / alpha, alpha), x), inplace)
 
 
-def selu(input: Any, inplace: bool = False) -> Any:
+def selu(input: Tensor, inplace: bool = False) -> Any:
     """The scaled elu that keeps mean 0 and variance 1 (Klambauer et al., 2017)."""
     x = _prepared("selu", input)
     return _done(input, where(x <= 0, _exponential_part(x, _SELU_ALPHA), x) * _SELU_SCALE, inplace)
 
 
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """x above 0, negative_slope x below."""
     _prepared("leaky_relu", input)
     return _done(input, where(input > 0, input, input * negative_slope), inplace)
 
 
-def prelu(input: Any, weight: Any) -> Any:
+def prelu(input: Tensor, weight: Tensor) -> Any:
     """x above 0, weight x below; one weight, or one per channel (dimension 1)."""
     need_tensor("prelu", input)
     if len(weight._shape) > 1:
@@ -191,7 +193,9 @@ def prelu(input: Any, weight: Any) -> Any:
     return where(input > 0, input, weight * input)
 
 
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Any:
     """x limited to [min_val, max_val]; the derivative at the bounds is 0."""
     need_tensor("hardtanh", input)
     if min_val > max_val:
@@ -206,24 +210,24 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     )
 
 
-def relu6(input: Any, inplace: bool = False) -> Any:
+def relu6(input: Tensor, inplace: bool = False) -> Any:
     """x limited to [0, 6]."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Any:
     """relu6(x + 3) / 6."""
     x = _prepared("hardsigmoid", input)
     return _done(input, relu6(x + 3) / 6, inplace)
 
 
-def hardswish(input: Any, inplace: bool = False) -> Any:
+def hardswish(input: Tensor, inplace: bool = False) -> Any:
     """x * relu6(x + 3) / 6."""
     x = _prepared("hardswish", input)
     return _done(input, x * relu6(x + 3) / 6, inplace)
 
 
-def logsigmoid(input: Any, *, out: Any = None) -> Any:
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Any:
     """log(sigmoid(x)) without overflow."""
     if out is not None:
         return write_out(out, logsigmoid(input))
@@ -231,17 +235,17 @@ def logsigmoid(input: Any, *, out: Any = None) -> Any:
     return cast(call("minimum", x, 0) - call("log1p", call("exp", -call("abs", x))), input._dtype)
 
 
-def softsign(input: Any) -> Any:
+def softsign(input: Tensor) -> Any:
     """x / (1 + |x|)."""
     return input / (call("abs", input) + 1)
 
 
-def tanhshrink(input: Any) -> Any:
+def tanhshrink(input: Tensor) -> Any:
     """x - tanh(x)."""
     return input - call("tanh", input)
 
 
-def softshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Any:
     """x moved towards 0 by lambd, 0 within."""
     if out is not None:
         return write_out(out, softshrink(input, lambd))
@@ -257,7 +261,7 @@ def softshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     return where((input >= -lambd) & (input <= lambd), 0, outside)
 
 
-def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Any:
     """x, 0 where |x| <= lambd."""
     if out is not None:
         return write_out(out, hardshrink(input, lambd))
@@ -265,12 +269,12 @@ def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     return where((input >= -lambd) & (input <= lambd), 0, input)
 
 
-def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Any:
     """x above the threshold, `value` elsewhere."""
     return _done(input, where(input <= threshold, value, input), inplace)
 
 
-def glu(input: Any, dim: int = -1) -> Any:
+def glu(input: Tensor, dim: int = -1) -> Any:
     """The first half of a dimension times the sigmoid of the second."""
     need_tensor("glu", input)
     need_rank("glu", input, 1)
@@ -288,7 +292,9 @@ def glu(input: Any, dim: int = -1) -> Any:
     return keep_layout(first * call("sigmoid", slice_axis(input, axis, half, half)), input)
 
 
-def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: int | None = None
+) -> Any:
     """softmax(-x)."""
     return softmax(-input, dim, dtype=dtype)
 
@@ -307,7 +313,7 @@ def check_probability(p: float) -> None:
         )
 
 
-def masked(input: Any, shape: tuple[int, ...], p: float) -> Any:
+def masked(input: Tensor, shape: tuple[int, ...], p: float) -> Any:
     """The input, times a mask of a shape that is 0 with probability p and 1 / (1 - p) elsewhere."""
     if p == 1:
         return input * 0
@@ -315,7 +321,7 @@ def masked(input: Any, shape: tuple[int, ...], p: float) -> Any:
     return keep_layout(where(mask, input * (1 / (1 - p)), 0), input)
 
 
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Elements set to 0 with probability p, the others scaled by 1 / (1 - p). The mask is computed again, not saved."""
     need_tensor("dropout", input)
     check_probability(p)
@@ -329,7 +335,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 @cython.cfunc
 @cython.locals(index=Tensor, table=Tensor, node=Node)
-def _looked_up(input: Any, weight: Any) -> Any:
+def _looked_up(input: Tensor, weight: object) -> Any:
     """`embedding` by an index whose values are known to be in range; None elsewhere."""
     global _last_index, _last_table, _last_rows
     if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
@@ -352,8 +358,8 @@ def _looked_up(input: Any, weight: Any) -> Any:
 
 
 def embedding(
-    input: Any,
-    weight: Any,
+    input: Tensor,
+    weight: Tensor,
     padding_idx: int | None = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,

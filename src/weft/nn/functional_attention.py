@@ -12,6 +12,7 @@ import cython
 from weft._build.compiled import require
 from weft.engine.api.call_cache import Part
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import elementwise_strides
 from weft.engine.ir.tape import tape
@@ -26,7 +27,7 @@ from weft.tensor.arguments import describe, need_tensor, widen
 require(__name__, cython.compiled)
 
 
-def _shared_heads(x: Any, heads: int) -> Any:
+def _shared_heads(x: Tensor, heads: int) -> Any:
     """Each key or value head serves heads / its own number of query heads."""
     have = x._shape[-3]
     if have == heads:
@@ -85,7 +86,7 @@ def _masked(scores: Any, attn_mask: Any, is_causal: bool) -> Any:
     return scores + cast(attn_mask, scores._dtype)
 
 
-def _is_plain(q: Any, k: Any, v: Any, mask: Any, enable_gqa: bool) -> bool:
+def _is_plain(q: Any, k: Any, v: Any, mask: object, enable_gqa: bool) -> bool:
     """Whether shapes and types are those of the kernels: equal leading dimensions (heads may be shared), sizes that
     registers hold, and a mask without a gradient."""
     if q._dtype is not dtypes.float32 and q._dtype is not dtypes.float64:
@@ -116,7 +117,7 @@ def _mask_fits(mask: Any, scores: Any) -> bool:
     return True
 
 
-def _in_four(x: Any) -> Any:
+def _in_four(x: Tensor) -> Any:
     """(..., H, L, E) with one leading dimension before the heads."""
     shape = (1, 1, *x._shape)[-4:] if len(x._shape) < 4 else x._shape
     count = 1
@@ -137,7 +138,7 @@ def _mask_in_four(mask: Any, dtype: Any, scores: Any) -> Any:
     return _in_four(expand(reshape(mask, shape), wide))
 
 
-def _fused(q: Any, k: Any, v: Any, mask: Any, factor: float, is_causal: bool) -> Any:
+def _fused(q: Any, k: Any, v: Any, mask: object, factor: float, is_causal: bool) -> Any:
     scores = (*q._shape[:-1], k._shape[-2])
     if mask is not None:
         mask = _mask_in_four(mask, q._dtype, scores)
@@ -156,8 +157,8 @@ def _fused(q: Any, k: Any, v: Any, mask: Any, factor: float, is_causal: bool) ->
 
 
 def _attention(
-    query: Any,
-    key: Any,
+    query: Tensor,
+    key: Tensor,
     value: Any,
     attn_mask: Any,
     is_causal: bool,
@@ -194,10 +195,10 @@ _certainly = Part(_attention)
 
 
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,

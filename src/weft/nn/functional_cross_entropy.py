@@ -49,12 +49,12 @@ _PICKED, _CROSS_ENTROPY = OPS["picked_log_softmax"], OPS["cross_entropy"]
 
 
 def nll_loss(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce: Any = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
@@ -63,7 +63,7 @@ def nll_loss(
     return rename_record(result, _record_name(input))
 
 
-def _record_name(input: Any) -> str:
+def _record_name(input: Tensor) -> str:
     return "NllLossBackward0" if len(input._shape) < 3 else "NllLoss2DBackward0"
 
 
@@ -72,7 +72,7 @@ def _class_axis(scores: Any) -> int:
     return 1 if len(scores._shape) > 1 else 0
 
 
-def _negative(input: Any, classes: Any, known: bool) -> Any:
+def _negative(input: Tensor, classes: Any, known: bool) -> Any:
     """The negative of each class's log probability."""
     return -pick_classes(input, classes)
 
@@ -111,12 +111,12 @@ def _but_ignored(ignored: Any, number: float, losses: Any) -> Any:
 
 
 def cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
     ignore_index: int = -100,
-    reduce: Any = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
@@ -159,7 +159,7 @@ def cross_entropy(
 
 @cython.cfunc
 @cython.locals(scores=Tensor, index=Tensor, node=Node, count=cython.longlong)
-def _of_one_example(input: Any, target: Any, ignore_index: Any) -> Any:
+def _of_one_example(input: Tensor, target: object, ignore_index: Any) -> Any:
     """Cross entropy of one example of a class that has been looked at before and fits; None elsewhere."""
     if not isinstance(target, Tensor):
         return None
@@ -182,7 +182,9 @@ def _of_one_example(input: Any, target: Any, ignore_index: Any) -> Any:
     return record(_LOSS, (scores, index), _LAST, index._shape, scores._dtype)
 
 
-def _of_classes(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+def _of_classes(
+    input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str
+) -> Any:
     """Cross entropy of one class per example. Nothing has no largest element: then it is composed."""
     if 0 in input._shape:
         logs = log_softmax(input, _class_axis(input))
@@ -201,7 +203,7 @@ def _losses(input: Any, classes: Any, known: bool) -> Any:
     return -pick_classes(logs, classes, functools.partial(_pick_logs, input))
 
 
-def _pick_logs(input: Any, logs: Any, axis: int, index: Any) -> Any:
+def _pick_logs(input: Tensor, logs: Tensor, axis: int, index: Tensor) -> Any:
     """log_softmax at the targets with one gradient record for both: the probabilities, less one at the target."""
     with untracked():
         picked = gather(logs, axis, index)
@@ -213,7 +215,9 @@ def _class_weights(weight: Any, logs: Any) -> Any:
     return reshape(weight, (weight._shape[0],) + (1,) * max(len(logs._shape) - 2, 0))
 
 
-def _soft_targets(logs: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+def _soft_targets(
+    logs: Any, target: Any, weight: Tensor | None, reduction: str, smoothing: float
+) -> Any:
     axis = _class_axis(logs)
     target = cast(target, logs._dtype)
     if smoothing:
@@ -228,7 +232,7 @@ def _soft_targets(logs: Any, target: Any, weight: Any, reduction: str, smoothing
 
 
 def _smoothed(
-    logs: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float
+    logs: Any, target: object, weight: object, ignore_index: int, reduction: str, smoothing: float
 ) -> Any:
     axis = _class_axis(logs)
     count = logs._shape[axis]

@@ -36,7 +36,7 @@ from weft.tensor.arguments import describe, need_floating, need_tensor, untracke
 require(__name__, cython.compiled)
 
 
-def reduction_of(reduction: str, size_average: Any, reduce: Any) -> str:
+def reduction_of(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
     """The reduction's name; the older flags are read as PyTorch reads them."""
     if size_average is not None or reduce is not None:
         if reduce is False:
@@ -52,7 +52,7 @@ def reduction_of(reduction: str, size_average: Any, reduce: Any) -> str:
     return reduction
 
 
-def reduced(loss: Any, reduction: str) -> Any:
+def reduced(loss: object, reduction: str) -> Any:
     """All losses, their mean or their sum."""
     if reduction == "none":
         return loss
@@ -63,11 +63,11 @@ def reduced(loss: Any, reduction: str) -> Any:
 
 
 def binary_cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
     """-(target log(input) + (1 - target) log(1 - input)), logarithms limited to -100.
@@ -101,13 +101,13 @@ def binary_cross_entropy(
 
 
 def binary_cross_entropy_with_logits(
-    input: Any,
-    target: Any,
-    weight: Any = None,
-    size_average: Any = None,
-    reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-    pos_weight: Any = None,
+    pos_weight: Tensor | None = None,
 ) -> Any:
     """binary_cross_entropy of sigmoid(input), without overflow. Errors: ArgumentError on different shapes."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -131,7 +131,7 @@ def binary_cross_entropy_with_logits(
 # -- regression ----------------------------------------------------------------------------------------------------
 
 
-def _pair(name: str, input: Any, target: Any) -> tuple[Any, Any]:
+def _pair(name: str, input: Tensor, target: object) -> tuple[Any, Any]:
     """Both operands in their common shape; a difference in size is warned about."""
     if not isinstance(target, Tensor):
         raise ArgumentTypeError(
@@ -153,7 +153,7 @@ def _pair(name: str, input: Any, target: Any) -> tuple[Any, Any]:
     return expand(input, shape), expand(target, shape)
 
 
-def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
+def _weighted(losses: Any, weight: object, reduction: str) -> Any:
     if weight is None:
         return reduced(losses, reduction)
     losses = losses * weight
@@ -163,12 +163,12 @@ def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
 
 
 def mse_loss(
-    input: Any,
-    target: Any,
-    size_average: Any = None,
-    reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-    weight: Any = None,
+    weight: Tensor | None = None,
 ) -> Any:
     """(input - target)^2."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -179,12 +179,12 @@ def mse_loss(
 
 
 def l1_loss(
-    input: Any,
-    target: Any,
-    size_average: Any = None,
-    reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
-    weight: Any = None,
+    weight: Tensor | None = None,
 ) -> Any:
     """|input - target|."""
     reduction = reduction_of(reduction, size_average, reduce)
@@ -193,10 +193,10 @@ def l1_loss(
 
 
 def smooth_l1_loss(
-    input: Any,
-    target: Any,
-    size_average: Any = None,
-    reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:
@@ -220,7 +220,11 @@ def smooth_l1_loss(
 
 
 def huber_loss(
-    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
 ) -> Any:
     """Half the square up to delta, straight beyond."""
     reduction = reduction_of(reduction, None, None)
@@ -239,10 +243,10 @@ def huber_loss(
 
 
 def kl_div(
-    input: Any,
-    target: Any,
-    size_average: Any = None,
-    reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Any:
@@ -259,7 +263,9 @@ def kl_div(
 # -- similarity ----------------------------------------------------------------------------------------------------
 
 
-def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Any:
     """x / max(|x|_p, eps) along a dimension."""
     size = vector_norm(input, p, dim, True)
     result = input / call("clamp_min", size, eps)
@@ -267,7 +273,7 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out:
 
 
 @composed_of_primitives
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along a dimension."""
     shape = broadcast_shapes([x1._shape, x2._shape], "cosine_similarity")
     a, b = expand(x1, shape), expand(x2, shape)
@@ -278,7 +284,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 @composed_of_primitives
 def pairwise_distance(
-    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
     """The p-norm of x1 - x2 + eps along the last dimension."""
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)

@@ -35,9 +35,7 @@ from weft.ops.primitives import (
 from weft.tensor.arguments import describe, need_tensor
 
 
-def canonical_mask(
-    mask: Any, name: str, other: object, other_name: str, dtype: DType | None
-) -> Any:
+def canonical_mask(mask: Any, name: str, other: object, other_name: str, dtype: DType) -> Any:
     """A mask as numbers to add: where it is True, -inf. Errors: DTypeError."""
     if mask is None:
         return None
@@ -298,7 +296,7 @@ def _batched(query: Tensor, key: Tensor, value: Tensor, padding: Any) -> tuple[A
     return (key, key, key, padding) if same else (query, key, value, padding)
 
 
-def _attend(q: Tensor, k: object, v: Tensor, mask: Tensor, chance: float) -> tuple[Any, Any]:
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, chance: float) -> tuple[Any, Any]:
     """The attended values and the weights."""
     scores = product(q * (1.0 / math.sqrt(q._shape[-1])), transpose(k), "bmm")
     weights = softmax(scores if mask is None else scores + cast(mask, scores._dtype), -1)

@@ -9,6 +9,7 @@ compute in float32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cython
@@ -17,6 +18,7 @@ from weft._build.compiled import require
 from weft.engine.api.call_cache import Part, composed_of_primitives
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import cast, record_gradient
+from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.reductions.sums_and_extrema import count_of, reduce_over
 from weft.functional.support.memory_formats import in_order, like_channels
@@ -40,7 +42,7 @@ require(__name__, cython.compiled)
 _STANDARDIZE = OPS["standardize"]
 
 
-def standardize(x: Any, axes: Shape, eps: float) -> Any:
+def standardize(x: Tensor, axes: Shape, eps: float) -> Any:
     """(x - mean) / sqrt(variance + eps) over axes, with one gradient record."""
     with untracked():
         centred, scale = inverse_deviation(x, axes, eps)
@@ -48,7 +50,7 @@ def standardize(x: Any, axes: Shape, eps: float) -> Any:
     return record_gradient(_STANDARDIZE, (x,), (axes, eps), result)
 
 
-def _affine(x: Any, weight: Any, bias: Any, shape: Shape) -> Any:
+def _affine(x: Tensor, weight: object, bias: object, shape: Shape) -> Any:
     if weight is not None:
         x = x * reshape(weight, shape)
     return x if bias is None else x + reshape(bias, shape)
@@ -66,7 +68,7 @@ def _check_like(name: str, value: Any, shape: Shape) -> None:
         )
 
 
-def _last_axes(name: str, input: Any, normalized_shape: Any) -> tuple[Shape, Shape]:
+def _last_axes(name: str, input: Tensor, normalized_shape: Any) -> tuple[Shape, Shape]:
     need_tensor(name, input)
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     rank = len(input._shape)
@@ -92,7 +94,11 @@ def _last_axes(name: str, input: Any, normalized_shape: Any) -> tuple[Shape, Sha
 
 @composed_of_primitives
 def layer_norm(
-    input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+    input: Any,
+    normalized_shape: Sequence[int],
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
 ) -> Any:
     """Mean 0 and variance 1 over the last dimensions, then scaled and shifted. Errors: ShapeError."""
     shape, axes = _last_axes("layer_norm", input, normalized_shape)
@@ -105,7 +111,7 @@ def layer_norm(
 
 @composed_of_primitives
 def rms_norm(
-    input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
+    input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
     """x / sqrt(mean(x^2) + eps) over the last dimensions, then scaled."""
     shape, axes = _last_axes("rms_norm", input, normalized_shape)
@@ -121,11 +127,11 @@ def rms_norm(
     return cast(_affine(x * call("rsqrt", square + eps), weight, None, shape), input._dtype)
 
 
-def _channel_shape(input: Any) -> Shape:
+def _channel_shape(input: Tensor) -> Shape:
     return (input._shape[1],) + (1,) * (len(input._shape) - 2)
 
 
-def _check_channels(name: str, input: Any, *parameters: Any) -> None:
+def _check_channels(name: str, input: Tensor, *parameters: Any) -> None:
     need_tensor(name, input)
     channels = input._shape[1] if len(input._shape) > 1 else 0
     for parameter in parameters:
@@ -140,9 +146,9 @@ def _check_channels(name: str, input: Any, *parameters: Any) -> None:
 
 
 def batch_norm(
-    input: Any,
-    running_mean: Any,
-    running_var: Any,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: object,
     weight: Any = None,
     bias: Any = None,
     training: bool = False,
@@ -181,7 +187,7 @@ def batch_norm(
 
 
 def _normed_by_statistics(
-    input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float
+    input: Any, mean: Any, variance: Any, weight: object, bias: Any, eps: float
 ) -> Any:
     """Each channel normalised by a mean and a variance of its own."""
     shape = _channel_shape(input)
@@ -213,7 +219,7 @@ def _move_statistics(
 
 @composed_of_primitives
 def group_norm(
-    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+    input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
     """Mean 0 and variance 1 within groups of channels. Errors: ShapeError."""
     _check_channels("group_norm", input, weight, bias)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from weft import Tensor
 
 if TYPE_CHECKING:
-    from weft.engine.ir.node import Node
     from weft.nn.module import Module
 
 _ADVICE = "Please use register_full_backward_hook to get the documented behavior."
@@ -52,7 +51,7 @@ def _are_tensors(value: object) -> bool:
     return all(isinstance(part, Tensor) for part in parts)
 
 
-def _missed(args: object, result: object, record: Node) -> str | None:
+def _missed(args: object, result: object, record: Any) -> str | None:
     """When the record does not see all that the module takes and gives; None where it does."""
     if not _are_tensors(result):
         return "a Module does not return a single Tensor or a tuple of Tensors, some grad_output are missing."

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.nested.tensor import NestedTensor
 
 
-def permute(function: object, input: SparseTensor, *dims: object) -> Any:
+def permute(function: object, input: SparseTensor, *dims: Any) -> Any:
     """Dimensions in another order: sparse ones among themselves, those of the values among themselves."""
     given = dims[0] if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
     order, rank = wrap_dims(list(given), len(input.shape)), input.sparse_dim()

@@ -42,7 +42,7 @@ def describe(name: str, tensor: Tensor) -> str:
     return f"{name} {tensor._dtype.name}{list(tensor._shape)}"
 
 
-def need_tensor(function: str, value: Any, argument: str = "input", position: int = 1) -> Any:
+def need_tensor(function: str, value: object, argument: str = "input", position: int = 1) -> Any:
     """The value itself, if it is a tensor. Errors: ArgumentTypeError."""
     if isinstance(value, Tensor):
         return value
@@ -67,7 +67,7 @@ def _as_integer(dim: Any) -> int:
 
 
 def need_integer(
-    function: str, value: Any, argument: str, least: int = -(2**63), most: int = 2**63 - 1
+    function: str, value: object, argument: str, least: int = -(2**63), most: int = 2**63 - 1
 ) -> int:
     """An integer argument between `least` and `most`. Errors: ArgumentTypeError, ArgumentError."""
     whole = hasattr(type(value), "__index__")
@@ -88,14 +88,14 @@ def need_integer(
     raise _no_integer(function, value, argument)
 
 
-def need_number(function: str, value: Any, argument: str) -> int:
+def need_number(function: str, value: object, argument: str) -> int:
     """An integer argument where a bool would be a mistake. Errors: ArgumentTypeError, ArgumentError."""
     if isinstance(value, bool):
         raise _no_integer(function, value, argument)
     return need_integer(function, value, argument)
 
 
-def _no_integer(function: str, value: Any, argument: str) -> ArgumentTypeError:
+def _no_integer(function: str, value: object, argument: str) -> ArgumentTypeError:
     return ArgumentTypeError(
         f"{function}(): argument '{argument}' must be int, not {type(value).__name__}",
         expected="an integer",
@@ -104,7 +104,7 @@ def _no_integer(function: str, value: Any, argument: str) -> ArgumentTypeError:
     )
 
 
-def need_flag(function: str, value: Any, argument: str) -> bool:
+def need_flag(function: str, value: object, argument: str) -> bool:
     """True or False. Errors: ArgumentTypeError."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
@@ -140,7 +140,7 @@ def need_rank(function: str, tensor: Tensor, least: int, argument: str = "input"
         )
 
 
-def wrap_dim(dim: Any, rank: int) -> int:
+def wrap_dim(dim: int | Sequence[int] | None, rank: int) -> int:
     """A dimension counted from the front. A tensor without dimensions takes 0 and -1. Errors: DimensionError."""
     limit = rank or 1
     if not isinstance(dim, int):
@@ -155,7 +155,7 @@ def wrap_dim(dim: Any, rank: int) -> int:
     )
 
 
-def wrap_dims(dims: Any, rank: int) -> Shape:
+def wrap_dims(dims: Dims, rank: int) -> Shape:
     """Dimensions in the order given, each once. Errors: DimensionError, ShapeError."""
     if not isinstance(dims, (tuple, list)):
         return (wrap_dim(dims, rank),)
@@ -171,7 +171,7 @@ def wrap_dims(dims: Any, rank: int) -> Shape:
     return wrapped
 
 
-def reduced_axes(dim: Any, rank: int) -> Shape:
+def reduced_axes(dim: Dims, rank: int) -> Shape:
     """The axes of a reduction, ascending; None and an empty list mean all of them."""
     if dim is None:
         return all_axes(rank)
@@ -187,7 +187,7 @@ def all_axes(rank: int) -> Shape:
     return _ALL[rank] if rank < _RANKS else tuple(range(rank))
 
 
-def sizes(arguments: Any, name: str = "size") -> Shape:
+def sizes(arguments: tuple[object, ...], name: str = "size") -> Shape:
     """Sizes given as separate integers or as one sequence, as a tuple of int."""
     if (
         len(arguments) == 1
@@ -215,7 +215,7 @@ def sizes(arguments: Any, name: str = "size") -> Shape:
     return found
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether a value is a Python number (NumPy's scalars included)."""
     return isinstance(value, (int, float, complex)) or (
         hasattr(value, "dtype")
@@ -235,7 +235,7 @@ def need_floating(function: str, tensor: Tensor) -> None:
         )
 
 
-def widen(tensor: Any) -> Any:
+def widen(tensor: object) -> Any:
     """float16 and bfloat16 as float32: composed functions compute there and round once at the end."""
     return (
         cast(tensor, dtypes.float32)
@@ -245,7 +245,7 @@ def widen(tensor: Any) -> Any:
 
 
 # PyTorch's types for Python's: their own width, whatever the default dtype is.
-_OF_PYTHON = {
+_OF_PYTHON: dict[object, DType] = {
     bool: dtypes.bool_,
     int: dtypes.int64,
     float: dtypes.float64,
@@ -253,7 +253,7 @@ _OF_PYTHON = {
 }
 
 
-def as_dtype(dtype: Any) -> DType:
+def as_dtype(dtype: object) -> DType:
     """A DType from a DType or one of Python's number types."""
     if isinstance(dtype, DType):
         return dtype

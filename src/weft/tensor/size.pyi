@@ -1,5 +1,6 @@
 # Written by tools/generate_stubs.py: do not edit.
 from typing import Any
+from weft.engine.frontend.tensor import Tensor
 
 
 class Size(tuple[Any, ...]):

@@ -196,7 +196,7 @@ def _operation(op: int | Callable[..., object]) -> str:
     return "matmul" if name in _PRODUCTS else name
 
 
-def _is_kept(tensor: object) -> bool:
+def _is_kept(tensor: Tensor) -> bool:
     """What the policy in force has said of the operation that made a value."""
     extra = tapes.tape().mode.extra
     policy = None if extra is None else extra.get("checkpoint_policy")

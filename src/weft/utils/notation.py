@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import weft
@@ -35,7 +36,7 @@ class _Einops:
         """Integers in order."""
         return weft.arange(start, stop)
 
-    def transpose(self, x: Tensor, axes: object) -> Any:
+    def transpose(self, x: Tensor, axes: Sequence[int]) -> Any:
         """Dimensions in another order."""
         return x.permute(axes)
 

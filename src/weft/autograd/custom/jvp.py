@@ -19,7 +19,6 @@ from weft.ops.primitives import full
 
 if TYPE_CHECKING:
     from weft.autograd.custom.context import FunctionCtx
-    from weft.engine.ir.node import Node
 
 
 @contextmanager
@@ -47,7 +46,7 @@ def tangents_for(ctx: FunctionCtx, arguments: Any, tangents: list[object]) -> li
     return given
 
 
-def transposed(record: Node, cotangents: list[object]) -> list[Any]:
+def transposed(record: Any, cotangents: list[Tensor | None]) -> list[Any]:
     """The cotangents of the arguments of a Function that has a `jvp`."""
     return Transposed(record, cotangents).parts()
 
@@ -56,7 +55,7 @@ class Transposed(GradientFunction):
     """Cotangents of a Function's arguments that are only asked for to be differentiated by those of its outputs: the
     derivative is `jvp`, and `backward` need not run."""
 
-    def __init__(self, record: Any, cotangents: list[object]) -> None:
+    def __init__(self, record: Any, cotangents: list[Tensor | None]) -> None:
         self.record = record
         self.edges = tuple([None if g is None else edge_for(g) for g in cotangents])
         self.types = [

@@ -46,7 +46,7 @@ from weft.errors import ArgumentTypeError, NoDataError, WeftError
 
 require(__name__, cython.compiled)
 
-_made = {}
+_made: dict = {}
 
 # Where the functions stand that users' types may answer; and those there that make tensors, or ask about types.
 _OVERRIDABLE = (
@@ -349,7 +349,7 @@ def _explain(
     arguments: Arguments,
     count: cython.size_t,
     names: cython.pointer(PyObject),
-    error: object,
+    error,
 ) -> object:
     from weft.engine.api.argument_errors import explain
 
@@ -371,7 +371,7 @@ def defined_in(function) -> str:
 
 def _take_calls():
     """Let calls and method calls of the class go through `_enter`, without a tuple of arguments."""
-    probe: Public = Public.__new__(Public, _take_calls)
+    probe: Public = Public.__new__(Public, _take_calls)  # type: ignore[call-arg] # __cinit__ takes it
     take_calls(Public, probe, cython.address(probe.vectorcall))
     add_to_type(
         Public,

@@ -206,7 +206,7 @@ def before_node(observers: Observers, gradients: tuple) -> tuple:
 
 
 @cython.cfunc
-def _retain_all(observers: Observers, values: list) -> object:
+def _retain_all(observers: Observers, values: list):
     for number, reference in observers._retained:
         handle = reference()
         if handle is not None and values[number] is not None and _is_at(handle, observers):

@@ -171,7 +171,7 @@ class WalkRecorder(Recorder):
     @cython.exceptval(-1, check=False)
     def deliver(self, node: Node, sink) -> cython.bint:
         """Note that a leaf gets a gradient here; whether that is known."""
-        trace: WalkTrace = self.trace
+        trace = cython.cast(WalkTrace, self.trace)
         number = self.number_of(node)
         if number is None:
             return False
@@ -190,7 +190,7 @@ class WalkRecorder(Recorder):
     @cython.cfunc
     def number_of(self, source: Node):
         """The number of a value, which it gets where it is read first. None where the trace would not find it."""
-        trace: WalkTrace = self.trace
+        trace = cython.cast(WalkTrace, self.trace)
         number = self.numbers.get(source)
         if number is not None:
             return number

@@ -184,7 +184,7 @@ def from_numpy(dtype):
 
 def result_dtype(operands):
     """PyTorch's promotion over (dtype, rank) pairs, rank 2 dimensioned, 1 zero-dimensional, 0 Python scalar."""
-    best = [None, None, None]
+    best: list = [None, None, None]
     for dtype, rank in operands:
         best[rank] = dtype if best[rank] is None else promote(best[rank], dtype)
     result = best[2]

@@ -226,7 +226,8 @@ def on_fresh_stack(function, *arguments):
     """Call a function on the stack of another thread, as if on this one, which waits: its tape, its context. Recursion
     that is deeper than one stack allows goes on there."""
     current_tape()
-    owner, context, outcome = _local.owner, copy_context(), []
+    owner, context = _local.owner, copy_context()
+    outcome: list = []
 
     def run():
         _local.owner = owner

@@ -32,7 +32,7 @@ require(__name__, cython.compiled)
 
 _stamp = 0
 _numbered = 0
-_others = {}
+_others: dict = {}
 _OUTSIDE = cython.declare(cython.longlong, 1 << 31)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 _ROWS = cython.declare(cython.int, ROWS)

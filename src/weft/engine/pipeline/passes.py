@@ -80,12 +80,13 @@ def _on_program(function: Callable[[Any], Any]) -> Callable[[Compilation], Any]:
 
 
 def _simplification(name: str, run: Callable[[Any], Any], verify: Callable[[Any], Any]) -> Pass:
-    return Pass(name, "collect", *map(_on_program, (run, verify, program_text.text)))
+    text = _on_program(program_text.text)
+    return Pass(name, "collect", _on_program(run), _on_program(verify), text)
 
 
 def _fusion(name: str, run: Callable[[Any], Any]) -> Pass:
     stage = form_kernels
-    return Pass(name, "fuse", *map(_on_program, (run, stage.verify, stage.text)))
+    return Pass(name, "fuse", _on_program(run), _on_program(stage.verify), _on_program(stage.text))
 
 
 def _batch(one: Compilation) -> None:

@@ -23,7 +23,7 @@ FREE_MISSES = 3  # after which a look is put off
 
 CACHES: dict = {}  # by name, in order of the pipeline
 tally: dict = {}  # the counters of each
-_all = WeakSet()  # a name may have several: calls have one for each function
+_all: WeakSet = WeakSet()  # a name may have several: calls have one for each function
 
 
 @cython.final

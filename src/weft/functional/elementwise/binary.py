@@ -19,6 +19,7 @@ import numpy as np
 from cython.cimports.weft.engine.frontend.recorder import binary
 
 from weft._build.compiled import require
+from weft._typing import Scalar, TensorLike
 from weft.engine.frontend.recorder import cast, record_elementwise, record_gradient
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -65,7 +66,7 @@ _BOUNDS = {name: named_op(OPS[name], "ClampBackward1") for name in ("clamp_min",
 _TENSOR_BOUNDS = {name: named_op(op, "ClampBackward0") for name, op in _BOUNDS.items()}
 
 
-def _no_slope(g: Any) -> Any:
+def _no_slope(g: object) -> Any:
     """Errors: NotDefinedError, where the gradient of `//` is wanted."""
     from weft.functional.support.not_differentiable import no_derivative
 
@@ -84,7 +85,7 @@ _FLOORED = with_slopes(
 # -- arithmetic ----------------------------------------------------------------------------------------------------
 
 
-def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
+def _scaled(name: str, input: Tensor, other: Any, alpha: Scalar | complex | None) -> Any:
     dtypes_in = [x._dtype for x in (input, other) if isinstance(x, Tensor)]
     if (
         isinstance(alpha, float)
@@ -100,7 +101,7 @@ def _scaled(name: str, input: Any, other: Any, alpha: Any) -> Any:
     return other * alpha
 
 
-def _first_operand(function: str, input: Any, other: Any) -> Any:
+def _first_operand(function: str, input: object, other: object) -> Any:
     """The first operand of an arithmetic function: of two numbers, a tensor of its value and type.
 
     Errors: ArgumentTypeError where neither is a tensor nor both are numbers, or one is an array, which only operators
@@ -114,7 +115,9 @@ def _first_operand(function: str, input: Any, other: Any) -> Any:
     return input
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def add(
+    input: Tensor, other: TensorLike, *, alpha: Scalar | None = 1, out: Tensor | None = None
+) -> Any:
     """input + alpha * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("add", input, other)
@@ -123,7 +126,9 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def sub(
+    input: Tensor, other: TensorLike, *, alpha: Scalar | None = 1, out: Tensor | None = None
+) -> Any:
     """input - alpha * other, broadcast. Errors: DTypeError on bool."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("sub", input, other)
@@ -133,7 +138,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def check_subtraction(input: Any, other: Any) -> None:
+def check_subtraction(input: Tensor, other: object) -> None:
     """Errors: DTypeError where an operand of a subtraction is bool."""
     mine, theirs = [
         x._dtype.category == 0 if isinstance(x, Tensor) else isinstance(x, bool)
@@ -157,7 +162,7 @@ def check_subtraction(input: Any, other: Any) -> None:
         )
 
 
-def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def rsub(input: Tensor, other: TensorLike, *, alpha: Scalar = 1) -> Any:
     """other - alpha * input."""
     need_tensor("rsub", input)
     check_subtraction(input, other)
@@ -167,7 +172,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return record_elementwise(_RSUB, (other, scaled), None)
 
 
-def mul(input: Any, other: Any, *, out: Any = None) -> Any:
+def mul(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Any:
     """input * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("mul", input, other)
@@ -175,7 +180,9 @@ def mul(input: Any, other: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
+def div(
+    input: Tensor, other: TensorLike, *, rounding_mode: str | None = None, out: Tensor | None = None
+) -> Any:
     """input / other, broadcast; `rounding_mode` "trunc" or "floor" rounds the quotient."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("div", input, other)
@@ -197,16 +204,16 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     return result if out is None else write_out(out, result)
 
 
-def true_divide(input: Any, other: Any, *, out: Any = None) -> Any:
+def true_divide(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Any:
     """input / other, broadcast."""
     return div(input, other, out=out)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return value._dtype.category < 2 if isinstance(value, Tensor) else isinstance(value, int)
 
 
-def check_divisor(input: Any, other: Any) -> None:
+def check_divisor(input: Tensor, other: Any) -> None:
     """Errors: ArgumentError where an integer would be divided by an integer 0. Reads a divisor that is a tensor: as
     all that can fail by its values, this runs at the call."""
     if not _is_whole(other) or not _is_whole(input):
@@ -227,7 +234,7 @@ def check_divisor(input: Any, other: Any) -> None:
         )
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, value: object) -> str:
     return describe(name, value) if isinstance(value, Tensor) else f"{name} {value!r}"
 
 
@@ -259,7 +266,7 @@ def _check_exponent(dtype: Any, exponent: Any) -> None:
         )
 
 
-def _number_power(x: Any, exponent: Any) -> Any:
+def _number_power(x: Tensor, exponent: object) -> Any:
     """x ** number: the small powers are products and roots, as in PyTorch; others the `pow` row."""
     _check_exponent(x._dtype, exponent)
     if x._dtype.category < 2:
@@ -291,7 +298,7 @@ def with_arrays(a: Any, b: Any) -> Any:
     return tuple(host.from_numpy(x) if flag else x for x, flag in zip((a, b), arrays, strict=True))
 
 
-def power_operator(base: Any, exponent: Any) -> Any:
+def power_operator(base: object, exponent: object) -> Any:
     """base ** exponent for the operator: NotImplemented on foreign types."""
     pair = None
     if isinstance(base, np.ndarray) or isinstance(exponent, np.ndarray):
@@ -307,7 +314,7 @@ def power_operator(base: Any, exponent: Any) -> Any:
     return record_elementwise(_POW, (base, exponent), None) if is_number(base) else NotImplemented
 
 
-def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
+def pow(input: Tensor, exponent: TensorLike, *, out: Tensor | None = None) -> Any:
     """input ** exponent, broadcast. Errors: DTypeError on an integer tensor with a negative number."""
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
         need_tensor("pow", input)
@@ -317,7 +324,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
+def float_power(input: Tensor, exponent: TensorLike, *, out: Tensor | None = None) -> Any:
     """input ** exponent in float64 or complex128."""
     wide = [
         x._dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex)
@@ -333,7 +340,7 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
 _float_power_in_place = make_in_place(float_power)
 
 
-def float_power_(self: Any, exponent: Any) -> Any:
+def float_power_(self: Tensor, exponent: object) -> Any:
     """`float_power`, in place. Errors: DTypeError where the tensor is not of the wide type of the result."""
     complex_power = (
         exponent._dtype.is_complex
@@ -355,7 +362,13 @@ def float_power_(self: Any, exponent: Any) -> Any:
 # -- limits --------------------------------------------------------------------------------------------------------
 
 
-def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+def clamp(
+    input: Tensor,
+    min: TensorLike | None = None,
+    max: TensorLike | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """Each element limited to [min, max]; the bounds are numbers or tensors. Where min > max the result is max."""
     if not isinstance(input, Tensor):
         need_tensor("clamp", input)
@@ -375,7 +388,7 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> A
     return result if out is None else write_out(out, result)
 
 
-def _clamp_between(x: Any, low: Any, high: Any) -> Any:
+def _clamp_between(x: Tensor, low: object, high: object) -> Any:
     """Both bounds: two limits of the value, one gradient record."""
     with untracked():
         result = call("clamp_max", call("clamp_min", x, low), high)
@@ -395,20 +408,20 @@ def _clamp_between(x: Any, low: Any, high: Any) -> Any:
     return record_gradient(_CLAMP, operands, None, result)
 
 
-def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
+def clamp_min(input: Tensor, min: TensorLike, *, out: Tensor | None = None) -> Any:
     """Each element, at least min."""
     result = call("clamp_min", need_tensor("clamp_min", input), min)
     return result if out is None else write_out(out, result)
 
 
-def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
+def clamp_max(input: Tensor, max: TensorLike, *, out: Tensor | None = None) -> Any:
     """Each element, at most max."""
     result = call("clamp_max", need_tensor("clamp_max", input), max)
     return result if out is None else write_out(out, result)
 
 
 def _extremum(name: str, precedes: Any, which: str) -> Any:
-    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+    def function(input: object, other: Any, *, out: Tensor | None = None) -> Any:
         need_tensor(name, input)
         need_tensor(name, other, "other", 2)
         result = where(precedes(input, other) | call("isnan", other), input, other)
@@ -424,7 +437,7 @@ fmin = _extremum("fmin", operator.le, "smaller")
 # -- compositions --------------------------------------------------------------------------------------------------
 
 
-def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
+def lerp(input: Tensor, end: Tensor, weight: TensorLike, *, out: Tensor | None = None) -> Any:
     """input + weight * (end - input), from the nearer end."""
     if isinstance(weight, Tensor):
         gap = end - input
@@ -438,13 +451,17 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1, out: Tensor | None = None
+) -> Any:
     """input + value * tensor1 * tensor2."""
     result = input + (tensor1 if value == 1 else tensor1 * value) * tensor2
     return result if out is None else write_out(out, result)
 
 
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1, out: Tensor | None = None
+) -> Any:
     """input + value * (tensor1 / tensor2). Errors: DTypeError on two integer tensors."""
     if tensor1._dtype.category < 2 and tensor2._dtype.category < 2:
         raise DTypeError(
@@ -460,12 +477,12 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any 
 
 
 def nan_to_num(
-    input: Any,
+    input: Tensor,
     nan: float | None = None,
     posinf: float | None = None,
     neginf: float | None = None,
     *,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """nan, +inf and -inf replaced by numbers: 0, the largest and the smallest finite one unless given."""
     need_tensor("nan_to_num", input)
@@ -502,7 +519,7 @@ def _binary(name: str) -> Any:
     first = second or name in _FIRST_TENSOR
     of_numbers = name == "floor_divide"
 
-    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+    def function(input: Tensor, other: object, *, out: Tensor | None = None) -> Any:
         if of_numbers and not isinstance(input, Tensor):
             input = _first_operand(name, input, other)
         if not isinstance(input, Tensor) and (first or not isinstance(other, Tensor)):
@@ -517,7 +534,7 @@ def _binary(name: str) -> Any:
     return named(function, name, f"{name} of two tensors (or a tensor and a number), broadcast.")
 
 
-def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """The least common multiple of integers, not negative; 0 where one is 0. Errors: DTypeError on other types."""
     divisor = FUNCTIONS["gcd"](input, other)
     quotient = call("trunc_divide", input, where(divisor == 0, 1, divisor))

@@ -10,10 +10,12 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
+from weft._typing import Shape, TensorLike
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.support import host
 from weft.functional.support.variants import by_name
@@ -45,7 +47,7 @@ def fill_value(dtype: Any, value: Any) -> Any:
     return int(value) if dtype.category == 1 else value
 
 
-def _number_of(dtype: Any, shape: Any, value: Any) -> Any:
+def _number_of(dtype: DType, shape: Shape, value: object) -> Any:
     """One number or 0-d tensor in every place of a shape."""
     if isinstance(value, Tensor):
         if value._shape:
@@ -60,7 +62,7 @@ def _number_of(dtype: Any, shape: Any, value: Any) -> Any:
     return full(shape, fill_value(dtype, value), dtype)
 
 
-def fill(input: Any, value: Any) -> Any:
+def fill(input: Tensor, value: TensorLike) -> Any:
     """A tensor like input with `value` in every place."""
     need_tensor("fill", input, "input", 1)
     result = _number_of(input._dtype, input._shape, value)
@@ -68,7 +70,7 @@ def fill(input: Any, value: Any) -> Any:
 
 
 def isclose(
-    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
     """Whether |input - other| <= atol + rtol * |other|, element by element."""
     _same_type("isclose", input, other)
@@ -103,22 +105,22 @@ def _same_type(name: str, input: Any, other: Any) -> None:
         )
 
 
-def _read_bool(tensor: Any) -> bool:
+def _read_bool(tensor: Tensor) -> bool:
     return bool(host.to_numpy(tensor))
 
 
-def _all(tensor: Any) -> Any:
+def _all(tensor: Tensor) -> Any:
     return reduce("all", tensor, tuple(range(tensor.ndim))) if tensor.ndim else tensor
 
 
 def allclose(
-    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
     """Whether all elements are close (`isclose`). Reads the values."""
     return _read_bool(_all(isclose(input, other, rtol, atol, equal_nan)))
 
 
-def equal(input: Any, other: Any) -> bool:
+def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have one type, one shape and equal elements. Reads the values."""
     need_tensor("equal", input)
     need_tensor("equal", other, "other", 2)

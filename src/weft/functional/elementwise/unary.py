@@ -43,7 +43,7 @@ _IN_PLACE = (
 )
 
 
-def _refuse(name: str, input: Any) -> None:
+def _refuse(name: str, input: Tensor) -> None:
     """Errors: DTypeError for a type that a function does not take."""
     raise DTypeError(
         f"\"{name}_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
@@ -57,7 +57,7 @@ def _unary(name: str) -> Function:
     op = OPS[name]
     refused = {"abs": 0, "erf": 3, "erfc": 3}.get(name, -1)
 
-    def function(input: Any, *, out: Any = None) -> Any:
+    def function(input: Tensor, *, out: Tensor | None = None) -> Any:
         if not isinstance(input, Tensor):
             need_tensor(name, input)
         if input._dtype.category == refused:
@@ -73,7 +73,7 @@ def _unary(name: str) -> Function:
 def _rounding(name: str) -> Function:
     op = OPS[name]
 
-    def function(input: Any, *, out: Any = None) -> Any:
+    def function(input: Tensor, *, out: Tensor | None = None) -> Any:
         need_tensor(name, input)
         if input._dtype.category in (0, 3):
             _refuse(name, input)
@@ -91,7 +91,7 @@ FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in _SIMPLE.split()
 FUNCTIONS.update({name: _rounding(name) for name in _ROUNDING.split()})
 
 
-def neg(input: Any, *, out: Any = None) -> Any:
+def neg(input: Tensor, *, out: Tensor | None = None) -> Any:
     """The negative of each element. Errors: DTypeError on bool."""
     if not isinstance(input, Tensor):
         need_tensor("neg", input)
@@ -107,7 +107,7 @@ def neg(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def positive(input: Any) -> Any:
+def positive(input: Tensor) -> Any:
     """The tensor itself. Errors: DTypeError on bool."""
     if input._dtype.category == 0:
         raise DTypeError(
@@ -119,14 +119,14 @@ def positive(input: Any) -> Any:
     return input
 
 
-def bitwise_not(input: Any, *, out: Any = None) -> Any:
+def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Any:
     """Each bit inverted; logical not on bool."""
     need_tensor("bitwise_not", input)
     result = record_elementwise(OPS["bitwise_not"], (input,), None)
     return result if out is None else write_out(out, result)
 
 
-def invert(input: Any) -> Any:
+def invert(input: Tensor) -> Any:
     """`~input`. Errors: TypeError on floats and complex numbers."""
     if input._dtype.category >= 2:
         raise ArgumentTypeError(
@@ -138,7 +138,7 @@ def invert(input: Any) -> Any:
     return bitwise_not(input)
 
 
-def sign(input: Any, *, out: Any = None) -> Any:
+def sign(input: Tensor, *, out: Tensor | None = None) -> Any:
     """-1, 0 or 1 after the sign of each element; nan gives 0."""
     need_tensor("sign", input)
     if input._dtype.is_complex:
@@ -152,7 +152,7 @@ def sign(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Any:
     """Each element rounded half to even, at `decimals` places."""
     need_tensor("round", input)
     if input._dtype.category in (0, 3):
@@ -175,7 +175,7 @@ def round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def square(input: Any, *, out: Any = None) -> Any:
+def square(input: Tensor, *, out: Tensor | None = None) -> Any:
     """x * x; bool squares to int64."""
     need_tensor("square", input)
     x = input if input._dtype.category else cast(input, dtypes.int64)
@@ -183,7 +183,7 @@ def square(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def frac(input: Any, *, out: Any = None) -> Any:
+def frac(input: Tensor, *, out: Tensor | None = None) -> Any:
     """The part behind the point: x - trunc(x)."""
     if need_tensor("frac", input)._dtype.category != 2:
         _refuse("frac", input)
@@ -191,7 +191,7 @@ def frac(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def relu(input: Any, *, out: Any = None) -> Any:
+def relu(input: Tensor, *, out: Tensor | None = None) -> Any:
     """max(x, 0); the derivative at 0 is 0."""
     if not isinstance(input, Tensor):
         need_tensor("relu", input)
@@ -208,21 +208,21 @@ def relu(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def isposinf(input: Any) -> Any:
+def isposinf(input: Tensor) -> Any:
     """Whether each element is +inf."""
     if input._dtype.is_complex:
         _refuse("isposinf", input)
     return input == math.inf
 
 
-def isneginf(input: Any) -> Any:
+def isneginf(input: Tensor) -> Any:
     """Whether each element is -inf."""
     if input._dtype.is_complex:
         _refuse("isneginf", input)
     return input == -math.inf
 
 
-def isreal(input: Any) -> Any:
+def isreal(input: Tensor) -> Any:
     """Whether each element has no imaginary part."""
     return (
         call("imag", input) == 0
@@ -231,7 +231,7 @@ def isreal(input: Any) -> Any:
     )
 
 
-def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Any:
     """real + i imag. Errors: DTypeError where the two types differ."""
     need_tensor("complex", real, "real", 1)
     need_tensor("complex", imag, "imag", 2)
@@ -258,7 +258,7 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Any:
     """abs (cos angle + i sin angle)."""
     need_tensor("polar", abs, "abs", 1)
     need_tensor("polar", angle, "angle", 2)
@@ -266,7 +266,7 @@ def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def angle(input: Any, *, out: Any = None) -> Any:
+def angle(input: Tensor, *, out: Tensor | None = None) -> Any:
     """The argument of each number: 0 or pi for reals."""
     if input._dtype.is_complex:
         result = call("atan2", call("imag", input), call("real", input))
@@ -276,7 +276,7 @@ def angle(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Any:
     """log(x / (1 - x)); with `eps`, x is clamped to [eps, 1 - eps] first."""
     need_tensor("logit", input)
     dtype = input._dtype if input._dtype.category > 1 else dtypes.get_default()
@@ -289,14 +289,14 @@ def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def deg2rad(input: Any) -> Any:
+def deg2rad(input: Tensor) -> Any:
     """Degrees to radians."""
     if input._dtype.is_complex:
         _refuse("deg2rad", input)
     return input * (math.pi / 180)
 
 
-def rad2deg(input: Any) -> Any:
+def rad2deg(input: Tensor) -> Any:
     """Radians to degrees."""
     if input._dtype.is_complex:
         _refuse("rad2deg", input)

@@ -139,7 +139,7 @@ def _linear(name: str, parts: list[_Part], sizes: list[int]) -> tuple[Any, Shape
     return (expand(linear, shape) if linear._shape != shape else linear), shape
 
 
-def _join(name: str, tensors: list[Any], sizes: list[int], axes: list[int]) -> Any:
+def _join(name: str, tensors: list[Tensor], sizes: list[int], axes: list[int]) -> Any:
     """Row-major position of several indices. What is pending is checked one by one, when it has run."""
     total: Any = None
     everything = 1
@@ -159,7 +159,7 @@ def _checked(place: Any, size: int, axis: int) -> Any:
     return reshape(taken, place._shape)
 
 
-def gather_rows(x: Any, index: Any) -> Any:
+def gather_rows(x: Tensor, index: Tensor) -> Any:
     """x[index] for a single tensor of positions."""
     places = wrapped("x[index]", index, x._shape[0], 0)
     shape = (*places._shape, *x._shape[1:])
@@ -169,7 +169,7 @@ def gather_rows(x: Any, index: Any) -> Any:
 class Gather:
     """An advanced index resolved on a view: which dimensions are joined, in which order, at which linear index."""
 
-    def __init__(self, name: str, x: Any, pairs: list[tuple[int, Any]]) -> None:
+    def __init__(self, name: str, x: Tensor, pairs: list[tuple[int, object]]) -> None:
         parts = [_part(x, axis, item) for axis, item in pairs]
         axes = [axis for part in parts for axis in part.axes]
         rank = len(x._shape)
@@ -185,12 +185,12 @@ class Gather:
         self.joined = (*self.shape[: self.first], joined, *self.shape[stop:])
         self.result = (*self.shape[: self.first], *self.index_shape, *self.shape[stop:])
 
-    def values(self, x: Any) -> Any:
+    def values(self, x: Tensor) -> Any:
         """x[index]."""
         flat = reshape(permute(x, self.order), self.joined)
         return record(_INDEX, (flat, self.index), (self.first,), self.result, x._dtype)
 
-    def put(self, x: Any, source: Any, accumulate: bool) -> Any:
+    def put(self, x: Tensor, source: object, accumulate: bool) -> Any:
         """x with source stored (or added) at the index."""
         flat = reshape(permute(x, self.order), self.joined)
         write = take_add if accumulate else take_put
@@ -200,7 +200,7 @@ class Gather:
             back[axis] = place
         return permute(reshape(flat, self.shape), tuple(back))
 
-    def put_in_memory(self, x: Any, source: Any, accumulate: bool) -> bool:
+    def put_in_memory(self, x: Tensor, source: object, accumulate: bool) -> bool:
         """The same where every dimension of a view is indexed: elements are written where they lie, and the view's
         others are not touched. False where that is not to be."""
         some = len(self.joined) == 1 and self.joined[0] > 0
@@ -213,7 +213,7 @@ class Gather:
         mutate(whole, reshape(flat, whole._shape))
         return True
 
-    def _in_memory(self, x: Any, size: int) -> Any:
+    def _in_memory(self, x: Tensor, size: int) -> Any:
         """The linear index as one into the storage of a view."""
         place, count = self.index, self.joined[0]
         if check_index("x[index] = value", place, count, 0, False) == UNKNOWN:

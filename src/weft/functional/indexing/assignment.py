@@ -6,7 +6,7 @@ to a region."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -26,6 +26,10 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reshape
 from weft.tensor.arguments import Shape, describe, need_tensor
 
+if TYPE_CHECKING:
+    from weft.tensor.layout import MemoryFormat
+
+
 require(__name__, cython.compiled)
 
 
@@ -37,7 +41,7 @@ def fits(shape: Shape, target: Shape) -> bool:
         return False
 
 
-def copy_(input: Any, src: Any, non_blocking: bool = False) -> Any:
+def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
     """Take over the values of `src`, broadcast and converted, in place."""
     if not isinstance(src, Tensor):
         need_tensor("copy_", src, "other", 1)
@@ -81,14 +85,14 @@ def _filled(input: Any, value: Any) -> Any:
     return mutate(input, full(input._shape, fill_value(input._dtype, value), input._dtype))
 
 
-def zero_(input: Any) -> Any:
+def zero_(input: Tensor) -> Any:
     """Set every element to 0, in place."""
     if shows_twice(input):
         return set_all(input, 0)
     return mutate(input, full(input._shape, 0, input._dtype))
 
 
-def clone(input: Any, *, memory_format: Any = None) -> Any:
+def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Any:
     """A copy with its own storage; gradients flow through."""
     need_tensor("clone", input)
     return call("clone", input)
@@ -133,23 +137,23 @@ def _cannot_assign(region: Any, new: Any) -> ShapeError:
     )
 
 
-def tril_(input: Any, diagonal: int = 0) -> Any:
+def tril_(input: Tensor, diagonal: int = 0) -> Any:
     """`tril`, in place."""
     return _triangle_of("tril", input, diagonal)
 
 
-def triu_(input: Any, diagonal: int = 0) -> Any:
+def triu_(input: Tensor, diagonal: int = 0) -> Any:
     """`triu`, in place."""
     return _triangle_of("triu", input, diagonal)
 
 
-def _triangle_of(name: str, input: Any, diagonal: int) -> Any:
+def _triangle_of(name: str, input: Tensor, diagonal: int) -> Any:
     if shows_twice(input):
         return set_outside(input, triangle(name, full(input._shape, True, dtypes.bool_), diagonal))
     return in_place(input, triangle(name, input, diagonal))
 
 
-def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
+def fill_diagonal_(input: Tensor, fill_value: int, wrap: bool = False) -> Any:
     """One number at places of equal indices, in place. With `wrap`, a matrix of more rows than columns begins again
     below an empty row. Errors: ShapeError below two dimensions, and on other sizes of more."""
     shape = need_tensor("fill_diagonal_", input)._shape

@@ -165,7 +165,7 @@ def _source(name: str, input: Tensor, index: Tensor, src: Any) -> Any:
 
 def _scatter(
     name: str,
-    write: Callable[..., object],
+    write: Callable[..., Tensor],
     input: Tensor,
     dim: int,
     index: Tensor,

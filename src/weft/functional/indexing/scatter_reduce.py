@@ -70,7 +70,7 @@ def fold_product(base: Tensor, axis: int, index: Tensor, source: Tensor, include
 
 
 def fold_extremum(
-    base: Any, axis: int, index: Any, source: object, include_self: bool, largest: bool
+    base: Any, axis: int, index: Any, source: Tensor, include_self: bool, largest: bool
 ) -> Any:
     """The largest or smallest of what lands on each element."""
     dtype = base._dtype

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -12,6 +13,7 @@ import cython
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 
 from weft._build.compiled import require
+from weft._typing import Scalar
 from weft.engine.frontend.recorder import cast
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.linalg.products import bmm, inner_product, mm, mv, outer, product
@@ -51,25 +53,37 @@ def _scaled_sum(name: str, multiply: Any, input: Any, a: Any, b: Any, beta: Any,
 
 
 def addmm(
-    input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
+    out: Tensor | None = None,
 ) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
     result = _scaled_sum("addmm", mm, input, mat1, mat2, beta, alpha)
     return result if out is None else write_out(out, result)
 
 
-def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
     return _scaled_sum("addmv", mv, input, mat, vec, beta, alpha)
 
 
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Any:
     """beta * input + alpha * outer(vec1, vec2)."""
     return _scaled_sum("addr", outer, input, vec1, vec2, beta, alpha)
 
 
 def baddbmm(
-    input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
+    out: Tensor | None = None,
 ) -> Any:
     """beta * input + alpha * (batch1 @ batch2)."""
     result = _scaled_sum("baddbmm", bmm, input, batch1, batch2, beta, alpha)
@@ -87,7 +101,7 @@ def _summed_beside_ones(a: Any, over_a: Any, b: Any, over_b: Any) -> tuple[Any, 
     )
 
 
-def inner(input: Any, other: Any, *, out: Any = None) -> Any:
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """Sums of products over the last dimension of both."""
     need_tensor("inner", input, "input", 1)
     need_tensor("inner", other, "other", 2)
@@ -104,7 +118,9 @@ def inner(input: Any, other: Any, *, out: Any = None) -> Any:
     return tensordot(input, other, ([-1], [-1]))
 
 
-def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
+def tensordot(
+    a: Any, b: Any, dims: int | Sequence[int] | Sequence[Sequence[int]] = 2, out: Any = None
+) -> Any:
     """Sums of products over the last dimensions of a and the first of b, or over named pairs of dimensions."""
     need_tensor("tensordot", a, "a", 1)
     need_tensor("tensordot", b, "b", 2)
@@ -155,7 +171,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def chain_matmul(*matrices: Any, out: Any = None) -> Any:
+def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
     """The product of matrices, from the left."""
     if not matrices:
         raise ArgumentError(
@@ -171,7 +187,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def kron(input: Any, other: Any) -> Any:
+def kron(input: Tensor, other: Tensor) -> Any:
     """The Kronecker product."""
     need_tensor("kron", input, "input", 1)
     need_tensor("kron", other, "other", 2)
@@ -186,7 +202,7 @@ def kron(input: Any, other: Any) -> Any:
     return reshape(product_all, tuple([x * y for x, y in zip(a, b, strict=True)]))
 
 
-def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     """The cross product of vectors of three elements along a dimension."""
     need_tensor("cross", input, "input", 1)
     need_tensor("cross", other, "other", 2)
@@ -215,7 +231,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     )
 
 
-def vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
+def vecdot(x: Tensor, y: object, *, dim: int = -1, out: Tensor | None = None) -> Any:
     """sum(conj(x) * y) over a dimension; the others broadcast."""
     need_tensor("linalg.vecdot", x, "x", 1)
     need_tensor("linalg.vecdot", y, "y", 2)

@@ -145,7 +145,7 @@ def _count(shape: Shape) -> int:
     return total
 
 
-def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """The matrix product: dot for two vectors, otherwise over the last two dimensions, leading ones broadcast.
 
     Shapes: (..., m, k) @ (..., k, n) -> (..., m, n). Errors: ShapeError, DTypeError.
@@ -185,14 +185,14 @@ def _vector_product(a: Any, b: Any, rank_a: int, rank_b: int) -> Any:
     return reshape(result, (*result._shape[:-2], result._shape[-1]))
 
 
-def matmul_operator(a: Any, b: Any) -> Any:
+def matmul_operator(a: object, b: object) -> Any:
     """`a @ b`: NotImplemented where one is no tensor."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return matmul(a, b)
     return NotImplemented
 
 
-def _need_rank(name: str, tensor: Any, rank: int, argument: str, text: str) -> None:
+def _need_rank(name: str, tensor: Tensor, rank: int, argument: str, text: str) -> None:
     if len(need_tensor(name, tensor, argument)._shape) != rank:
         raise ShapeError(
             text,
@@ -202,7 +202,7 @@ def _need_rank(name: str, tensor: Any, rank: int, argument: str, text: str) -> N
         )
 
 
-def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Any:
     """The product of two matrices. Shapes: (m, k), (k, n) -> (m, n)."""
     _need_rank("mm", input, 2, "self", "self must be a matrix")
     _need_rank("mm", mat2, 2, "mat2", "mat2 must be a matrix")
@@ -210,7 +210,7 @@ def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Any:
     """Products of matrices in a batch. Shapes: (b, m, k), (b, k, n) -> (b, m, n)."""
     _need_rank("bmm", input, 3, "batch1", "batch1 must be a 3D tensor")
     _need_rank("bmm", mat2, 3, "batch2", "batch2 must be a 3D tensor")
@@ -226,7 +226,7 @@ def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Any:
     """The product of a matrix and a vector."""
     need_tensor("mv", input, "input", 1)
     need_tensor("mv", vec, "vec", 2)
@@ -241,7 +241,7 @@ def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Any:
     """The inner product of two vectors; of long ones a sum of products, which is added up in several lanes."""
     need_tensor("dot", input, "input", 1)
     need_tensor("dot", tensor, "tensor", 2)
@@ -280,14 +280,14 @@ def inner_product(x: Any, y: Any, name: str) -> Any:
     return reshape(product(reshape(x, (1, size)), reshape(y, (size, 1)), name), ())
 
 
-def vdot(input: Any, other: Any) -> Any:
+def vdot(input: Tensor, other: Tensor) -> Any:
     """dot(conj(input), other)."""
     need_tensor("vdot", input, "input", 1)
     need_tensor("vdot", other, "other", 2)
     return dot(call("conj", input) if input._dtype.is_complex else input, other)
 
 
-def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Any:
     """All products of the elements of two vectors. Shapes: (n), (m) -> (n, m)."""
     need_tensor("outer", input, "input", 1)
     need_tensor("outer", vec2, "vec2", 2)
@@ -312,7 +312,7 @@ def _plain(a: Any, b: Any) -> bool:
 
 @cython.cfunc
 @cython.locals(input=Tensor, weight=Tensor, added=Tensor, dtype=DType)
-def _joined(input: Any, weight: Any, bias: Any) -> Any:
+def _joined(input: Tensor, weight: Tensor, bias: object) -> Any:
     """`linear` where the product's kernel adds the bias and all sizes fit; None elsewhere."""
     global _last_read, _last_made
     if not isinstance(bias, Tensor):
@@ -341,7 +341,9 @@ def _joined(input: Any, weight: Any, bias: Any) -> Any:
     return record(_LINEAR_BIAS, (input, weight, added), None, shape, dtype)
 
 
-def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Any:
     """input @ weight.T + bias. Shapes: (*, in), (out, in), (out) -> (*, out). Errors: ShapeError, DTypeError."""
     if out is not None:
         return write_out(out, linear(input, weight, bias))
@@ -359,8 +361,7 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
                 f"{shape[1]}x{shape[0]})"
             )
             raise _mismatch("linear", input, transpose(weight), text)
-        out = shape[0]
-        shape = (*read[:-1], out)
+        shape = (*read[:-1], shape[0])
         result = record(_LINEAR, (input, weight), None, shape, input._dtype)
     elif len(weight._shape) < 2:
         result = matmul(input, weight)

@@ -14,7 +14,9 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
+from weft._typing import Dims
 from weft.engine.frontend.recorder import record_gradient
+from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError
 from weft.functional.reductions.sums_and_extrema import reduced_shape
 from weft.ops import OPS
@@ -39,7 +41,9 @@ _LOG = cython.declare(Primitive, OPS["log"])
 _SOFTMAX, _LOG_SOFTMAX = OPS["softmax"], OPS["log_softmax"]
 
 
-def _prepared(name: str, input: Any, dim: Any, dtype: Any) -> tuple[Any, int, Any]:
+def _prepared(
+    name: str, input: Tensor, dim: Dims, dtype: DType | int | None
+) -> tuple[Any, int, Any]:
     """The input in the type to compute in, the axis, and the type of the result."""
     need_tensor(name, input)
     if dtype is not None:
@@ -71,7 +75,9 @@ def _over(op: Primitive, x: Any, axis: int, shape: Any) -> Any:
     return record(op, (x,), ((axis,), True), shape, x._dtype)
 
 
-def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3) -> Any:
+def softmax(
+    input: Tensor, dim: int | None = None, dtype: int | DType | None = None, *, _stacklevel: int = 3
+) -> Any:
     """exp(x) / sum(exp(x)) along a dimension."""
     x, axis, dtype = _prepared("softmax", input, dim, dtype)
     if not x._shape:
@@ -86,7 +92,7 @@ def softmax(input: Any, dim: int | None = None, dtype: Any = None, *, _stackleve
     return cast(record_gradient(_SOFTMAX, (x,), (axis,), result), dtype)
 
 
-def masked_softmax(x: Any) -> Any:
+def masked_softmax(x: Tensor) -> Any:
     """softmax over the last dimension of scores with -inf where masked; a row that is all masked gives zeros."""
     axis = len(x._shape) - 1
     with untracked():
@@ -99,7 +105,7 @@ def masked_softmax(x: Any) -> Any:
 
 
 def log_softmax(
-    input: Any, dim: int | None = None, dtype: Any = None, *, _stacklevel: int = 3
+    input: Tensor, dim: int | None = None, dtype: int | None = None, *, _stacklevel: int = 3
 ) -> Any:
     """x - log(sum(exp(x))) along a dimension."""
     x, axis, dtype = _prepared("log_softmax", input, dim, dtype)

@@ -44,8 +44,8 @@ def diff(
     input: Tensor,
     n: int = 1,
     dim: int = -1,
-    prepend: object = None,
-    append: object = None,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
     *,
     out: Tensor | None = None,
 ) -> Any:

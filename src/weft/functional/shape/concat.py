@@ -41,7 +41,7 @@ _STACK = cython.declare(Primitive, OPS["stack"])
 _VIEW = cython.declare(Primitive, OPS["view"])
 
 
-def _tensors(name: str, tensors: Any) -> list[Any]:
+def _tensors(name: str, tensors: Sequence[Tensor]) -> list[Any]:
     if isinstance(tensors, Tensor):
         raise ArgumentTypeError(
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor",
@@ -72,7 +72,7 @@ def _tensors(name: str, tensors: Any) -> list[Any]:
 
 @cython.cfunc
 @cython.locals(tensors=list, first=Tensor, tensor=Tensor)
-def _promoted(tensors: list[Any]) -> list[Any]:
+def _promoted(tensors: list[Tensor]) -> list[Any]:
     first = tensors[0]
     for tensor in tensors:
         if tensor._dtype is not first._dtype:
@@ -81,7 +81,7 @@ def _promoted(tensors: list[Any]) -> list[Any]:
     return tensors
 
 
-def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Any:
     """Tensors joined along a dimension; empty vectors are skipped. Errors: ShapeError where other sizes differ."""
     parts = _promoted(_tensors("cat", tensors))
     kept = _of_elements(parts)
@@ -186,7 +186,7 @@ def _common_shape(parts: list[Any]) -> Shape:
     return shape
 
 
-def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Any:
     """Tensors of one shape side by side in a new dimension. Errors: ShapeError where shapes differ."""
     parts = _promoted(_tensors("stack", tensors))
     shape = _common_shape(parts)
@@ -201,29 +201,29 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def hstack(tensors: Any) -> Any:
+def hstack(tensors: Sequence[Tensor]) -> Any:
     """Tensors joined along dimension 1 (vectors along 0)."""
     parts = [atleast_1d(tensor) for tensor in _tensors("hstack", tensors)]
     return cat(parts, 0 if len(parts[0]._shape) == 1 else 1)
 
 
-def vstack(tensors: Any) -> Any:
+def vstack(tensors: Sequence[Tensor]) -> Any:
     """Tensors joined along dimension 0, vectors as rows."""
     return cat([atleast_2d(tensor) for tensor in _tensors("vstack", tensors)], 0)
 
 
-def dstack(tensors: Any) -> Any:
+def dstack(tensors: Sequence[Tensor]) -> Any:
     """Tensors joined along dimension 2."""
     return cat([atleast_3d(tensor) for tensor in _tensors("dstack", tensors)], 2)
 
 
-def column_stack(tensors: Any) -> Any:
+def column_stack(tensors: Sequence[Tensor]) -> Any:
     """Vectors as columns, joined along dimension 1."""
     parts = _tensors("column_stack", tensors)
     return cat([reshape(t, (-1, 1)) if len(t._shape) < 2 else t for t in parts], 1)
 
 
-def _list(tensors: Any) -> list[Any]:
+def _list(tensors: Sequence[Tensor]) -> list[Any]:
     return (
         list(tensors[0])
         if len(tensors) == 1 and isinstance(tensors[0], (tuple, list))
@@ -231,7 +231,7 @@ def _list(tensors: Any) -> list[Any]:
     )
 
 
-def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+def broadcast_tensors(*tensors: Tensor) -> tuple[Any, ...]:
     """Views of several tensors in their common shape; one that has it already is itself."""
     parts = _list(tensors)
     shape = tuple(common_shape([part._shape for part in parts], "broadcast_tensors"))
@@ -264,7 +264,7 @@ def _need_grid(parts: list[Any]) -> None:
             )
 
 
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Any, ...]:
     """Grids of coordinates: result k repeats vector k over all dimensions but the k-th."""
     parts = [part if part._shape else reshape(part, 1) for part in _list(tensors)]
     if indexing not in ("ij", "xy"):
@@ -296,14 +296,14 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     return tuple(grids)
 
 
-def cartesian_prod(*tensors: Any) -> Any:
+def cartesian_prod(*tensors: Tensor) -> Any:
     """All combinations of the elements of vectors, one per row."""
     if len(tensors) == 1:
         return tensors[0]
     return stack([reshape(grid, -1) for grid in meshgrid(*tensors)], 1)
 
 
-def block_diag(*tensors: Any) -> Any:
+def block_diag(*tensors: Tensor) -> Any:
     """Matrices along the diagonal of a larger one."""
     for number, tensor in enumerate(tensors):
         if len(need_tensor("block_diag", tensor, "tensors", number + 1)._shape) > 2:

@@ -269,7 +269,7 @@ def dsplit(input: Tensor, *indices_or_sections: int | list[int], **keywords: obj
 def _becoming(name: str, function: Callable[..., Tensor]) -> Any:
     """The in-place form of a view: the tensor shows its memory otherwise from now on."""
 
-    def become(input: object, *arguments: object, **keywords: object) -> Any:
+    def become(input: Tensor, *arguments: object, **keywords: object) -> Any:
         check_in_place(input)
         made = function(input, *arguments, **keywords)
         edge = edge_for(made) if made.requires_grad else None

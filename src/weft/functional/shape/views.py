@@ -20,6 +20,7 @@ from cython.cimports.weft.engine.frontend.views import view as record_view
 from cython.cimports.weft.engine.ir.strides import contiguous_strides, expanded_strides
 
 from weft._build.compiled import require
+from weft._typing import Dims
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import reshape_strides
 from weft.errors import ShapeError
@@ -58,7 +59,7 @@ def _numel(shape: Shape) -> int:
     return total
 
 
-def infer_shape(input: Any, shape: Shape) -> Shape:
+def infer_shape(input: Tensor, shape: Shape) -> Shape:
     """A target shape with its -1 worked out. Errors: ShapeError where the number of elements differs."""
     have = _numel(input._shape)
     if -1 not in shape:
@@ -87,7 +88,7 @@ def infer_shape(input: Any, shape: Shape) -> Shape:
     return (*shape[:place], have // rest, *shape[place + 1 :])
 
 
-def _wrong_count(input: Any, shape: Shape) -> ShapeError:
+def _wrong_count(input: Tensor, shape: Shape) -> ShapeError:
     have = _numel(input._shape)
     return ShapeError(
         f"shape '{list(shape)}' is invalid for input of size {have}",
@@ -97,7 +98,7 @@ def _wrong_count(input: Any, shape: Shape) -> ShapeError:
     )
 
 
-def view(input: Any, *shape: int | Sequence[int], dtype: Any = None) -> Any:
+def view(input: Tensor, *shape: Any, dtype: Any = None) -> Any:
     """Another shape over the same memory; or, with a dtype, its bytes as elements of that type, without a gradient.
 
     Errors: ShapeError where only a copy could do it; RuntimeError where a dtype does not fit sizes, strides or offset.
@@ -119,7 +120,7 @@ def view(input: Any, *shape: int | Sequence[int], dtype: Any = None) -> Any:
     return result
 
 
-def _view_dtype(input: Any, dtype: DType) -> Any:
+def _view_dtype(input: Tensor, dtype: DType) -> Any:
     if dtype is input._dtype:
         return view_or_none(input, input._shape)
     return bitcast.view_dtype(input, dtype)
@@ -144,24 +145,24 @@ def reshape(input: Any, *shape: int | Sequence[int]) -> Any:
     return reshape_value(input, target) if result is None else result
 
 
-def function_reshape(input: Any, shape: Any) -> Any:
+def function_reshape(input: Tensor, shape: Shape) -> Any:
     """Another shape: a view where strides allow it, a copy elsewhere."""
     return reshape(input, shape)
 
 
-def view_as(input: Any, other: Any) -> Any:
+def view_as(input: object, other: Any) -> Any:
     """A view of the shape of another tensor."""
     need_tensor("view_as", other, "other", 2)
     return view(input, other._shape)
 
 
-def reshape_as(input: Any, other: Any) -> Any:
+def reshape_as(input: object, other: Any) -> Any:
     """`reshape` to the shape of another tensor."""
     need_tensor("reshape_as", other, "other", 2)
     return reshape(input, other._shape)
 
 
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
     """The dimensions from start_dim to end_dim joined into one."""
     need_tensor("flatten", input)
     rank = len(input._shape)
@@ -183,7 +184,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     )
 
 
-def ravel(input: Any) -> Any:
+def ravel(input: Tensor) -> Any:
     """One dimension with all elements."""
     flat = reshape(input, -1)
     if flat.strides is None:
@@ -193,7 +194,7 @@ def ravel(input: Any) -> Any:
     return flat
 
 
-def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Any:
     """One dimension split into several."""
     need_tensor("unflatten", input)
     axis = wrap_dim(dim, len(input._shape))
@@ -214,7 +215,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     return reshape(input, (*input._shape[:axis], *shape, *input._shape[axis + 1 :]))
 
 
-def squeeze(input: Any, dim: Any = None) -> Any:
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Any:
     """Without dimensions of size 1 (all, or those named)."""
     need_tensor("squeeze", input)
     shape, strides = input._shape, logical_strides(input)
@@ -227,7 +228,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     )
 
 
-def unsqueeze(input: Any, dim: int) -> Any:
+def unsqueeze(input: Tensor, dim: int) -> Any:
     """With a new dimension of size 1 at `dim`."""
     if not isinstance(input, Tensor):
         need_tensor("unsqueeze", input)
@@ -257,7 +258,7 @@ def permuted(input: Tensor, order: tuple[int, ...], op: Any = _PERMUTE) -> Any:
     )
 
 
-def permute(input: Any, *dims: int | Sequence[int]) -> Any:
+def permute(input: Tensor, *dims: int | Sequence[int]) -> Any:
     """The dimensions in another order."""
     need_tensor("permute", input)
     order = sizes(dims, "permute")
@@ -280,7 +281,7 @@ def function_permute(input: Any, dims: Any) -> Any:
     return permute(input, dims)
 
 
-def transpose(input: Any, dim0: int, dim1: int) -> Any:
+def transpose(input: Tensor, dim0: int, dim1: int) -> Any:
     """Two dimensions swapped."""
     if not isinstance(input, Tensor):
         need_tensor("transpose", input)
@@ -292,7 +293,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return permuted(input, tuple(order), _TRANSPOSE)
 
 
-def t(input: Any) -> Any:
+def t(input: Tensor) -> Any:
     """The transpose of a matrix; vectors and numbers as they are. Errors: ShapeError above two dimensions."""
     need_tensor("t", input)
     rank = len(input._shape)
@@ -306,12 +307,12 @@ def t(input: Any) -> Any:
     return permuted(input, tuple(range(rank))[::-1], _T)
 
 
-def swapaxes(input: Any, axis0: Any, axis1: Any) -> Any:
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Any:
     """`transpose` under NumPy's name."""
     return transpose(input, axis0, axis1)
 
 
-def mT(input: Any) -> Any:
+def mT(input: Tensor) -> Any:
     """The last two dimensions swapped, a number as it is. Errors: ShapeError on a vector."""
     if len(input._shape) == 1:
         raise ShapeError(
@@ -338,7 +339,7 @@ def warn_of_number(name: str, advice: str) -> None:
     )
 
 
-def _reversed(input: Any) -> Any:
+def _reversed(input: Tensor) -> Any:
     """All dimensions in reversed order (`.T`)."""
     rank = len(input._shape)
     if rank == 0:
@@ -354,11 +355,11 @@ def _reversed(input: Any) -> Any:
     return permuted(input, tuple(range(len(input._shape)))[::-1])
 
 
-def _listed(dims: Any) -> Any:
+def _listed(dims: object) -> Any:
     return list(dims) if isinstance(dims, (tuple, list)) else [dims]
 
 
-def _moved(name: str, dims: Any, rank: int) -> Shape:
+def _moved(name: str, dims: Dims, rank: int) -> Shape:
     """The dimensions of one argument of `movedim`, each once."""
     if not isinstance(dims, (tuple, list)):
         return (wrap_dim(dims, rank),)
@@ -373,7 +374,7 @@ def _moved(name: str, dims: Any, rank: int) -> Shape:
     return wrapped
 
 
-def movedim(input: Any, source: Any, destination: Any) -> Any:
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Dimensions moved to other places; the others keep their order."""
     rank = len(input._shape)
     sources, targets = _moved("source", source, rank), _moved("destination", destination, rank)
@@ -397,7 +398,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 # -- repetition without copies -------------------------------------------------------------------------------------
 
 
-def expand(input: Any, *size: int | Sequence[int], implicit: bool = False) -> Any:
+def expand(input: Tensor, *size: int | Sequence[int], implicit: bool = False) -> Any:
     """Dimensions of size 1 (and new leading ones) repeated without copying; -1 keeps a size. `implicit` changes
     nothing."""
     if not isinstance(input, Tensor):
@@ -435,11 +436,11 @@ def expand(input: Any, *size: int | Sequence[int], implicit: bool = False) -> An
     return record_view(_EXPAND, input, new_shape, new_shape, steps, input.offset)
 
 
-def _type_text(input: Any) -> str:
+def _type_text(input: Tensor) -> str:
     return f"weft.{input._dtype.name}"
 
 
-def _cannot_expand(input: Any, wanted: Shape, place: int, want: int, have: int) -> ShapeError:
+def _cannot_expand(input: Tensor, wanted: Shape, place: int, want: int, have: int) -> ShapeError:
     return ShapeError(
         f"The expanded size of the tensor ({want}) must match the existing size ({have}) at non-singleton dimension "
         f"{place}.  Target sizes: {list(wanted)}.  Tensor sizes: {list(input._shape)}",
@@ -449,13 +450,13 @@ def _cannot_expand(input: Any, wanted: Shape, place: int, want: int, have: int) 
     )
 
 
-def expand_as(input: Any, other: Any) -> Any:
+def expand_as(input: object, other: Any) -> Any:
     """`expand` to the shape of another tensor."""
     need_tensor("expand_as", other, "other", 2)
     return expand(input, other._shape)
 
 
-def broadcast_to(input: Any, size: Any) -> Any:
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Any:
     """`expand` to a shape."""
     return expand(input, tuple(size))
 

@@ -109,7 +109,7 @@ def _to_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
 
 
 def _transformed(
-    x: object, transform: Callable[[Any], Any], shape: tuple[int, ...], dtype: DType, scale: float
+    x: Tensor, transform: Callable[[Any], Any], shape: tuple[int, ...], dtype: DType, scale: float
 ) -> Any:
     """What a transform makes of the values of a tensor, times a scale; where there are none, its shape and type."""
     if is_on_meta(x):

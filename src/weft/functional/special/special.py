@@ -15,6 +15,7 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
+from weft._typing import TensorLike
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.frontend.tensor import Tensor
@@ -45,7 +46,7 @@ require(__name__, cython.compiled)
 
 
 @composed_of_primitives
-def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
+def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """log(exp(input) + exp(other)) without overflow. Errors: DTypeError on integers."""
     _need_both("logaddexp", input, other)
     if input._dtype.is_complex or other._dtype.is_complex:
@@ -56,7 +57,7 @@ def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 @composed_of_primitives
-def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
+def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """log2(2**input + 2**other) without overflow. Errors: DTypeError on integers."""
     _need_both("logaddexp2", input, other)
     result = _log_sum("logaddexp2", input, other, math.log(2))
@@ -76,17 +77,17 @@ def _log_sum(name: str, input: Any, other: Any, unit: float) -> Any:
     return where(same, input, top + (rest if unit == 1 else rest / unit))
 
 
-def _need_both(name: str, input: Any, other: Any) -> None:
+def _need_both(name: str, input: Tensor, other: object) -> None:
     """Errors: ArgumentTypeError where an operand is no tensor."""
     need_tensor(name, input)
     need_tensor(name, other, "other", 2)
 
 
-def _real(x: Any) -> Any:
+def _real(x: object) -> Any:
     return call("real", x) if isinstance(x, Tensor) and x._dtype.is_complex else x
 
 
-def _complex_logaddexp(a: Any, b: Any) -> Any:
+def _complex_logaddexp(a: object, b: object) -> Any:
     """As `logaddexp`, from the operand of the greater real part."""
     greater = _real(a) >= _real(b)
     top, low = where(greater, a, b), where(greater, b, a)
@@ -95,7 +96,7 @@ def _complex_logaddexp(a: Any, b: Any) -> Any:
     return where(same, a, top + call("log1p", call("exp", gap)))
 
 
-def floats(name: str, *operands: Any) -> list[Any]:
+def floats(name: str, *operands: Tensor) -> list[Any]:
     """Operands in their common floating-point type; integers come in at the default one. Numbers stay."""
     pairs = [
         (x._dtype, 2 if x._shape else 1) if isinstance(x, Tensor) else (dtypes.of_scalar(x), 0)
@@ -115,7 +116,7 @@ def floats(name: str, *operands: Any) -> list[Any]:
 
 
 @composed_of_primitives
-def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
+def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """sqrt(input ** 2 + other ** 2), without overflow on the way."""
     _need_both("hypot", input, other)
     if input._dtype.category < 2 and other._dtype.category < 2:
@@ -131,7 +132,7 @@ def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def _times_log(name: str, log: str, input: Any, other: Any) -> Any:
+def _times_log(name: str, log: str, input: Tensor, other: Any) -> Any:
     """input * log(other), 0 where input is 0 and other no nan."""
     if not isinstance(input, Tensor):
         need_tensor(name, other, "other", 2)
@@ -143,14 +144,14 @@ def _times_log(name: str, log: str, input: Any, other: Any) -> Any:
 
 
 @composed_of_primitives
-def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
+def xlogy(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Any:
     """input * log(other), 0 where input is 0 and other no nan."""
     result = _times_log("xlogy", "log", input, other)
     return result if out is None else write_out(out, result)
 
 
 @composed_of_primitives
-def xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
+def xlog1py(input: Tensor, other: object, *, out: Tensor | None = None) -> Any:
     """input * log(1 + other), 0 where input is 0 and other no nan."""
     result = _times_log("xlog1py", "log1p", input, other)
     return result if out is None else write_out(out, result)
@@ -169,7 +170,7 @@ def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Any:
     """0 below 0, 1 above, `values` at 0. A backward through it raises. Errors: DTypeError where the types differ."""
     need_tensor("heaviside", input)
     need_tensor("heaviside", values, "values", 2)
@@ -189,7 +190,7 @@ def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """input * 2 ** other."""
     need_tensor("ldexp", input)
     need_tensor("ldexp", other, "other", 2)
@@ -202,7 +203,7 @@ def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def frexp(input: Any, *, out: Any = None) -> Any:
+def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
     """Mantissa and exponent: input = mantissa * 2 ** exponent, with the mantissa's size in [0.5, 1).
 
     Shapes: both as `input`; the exponent is int32, 0 for 0, infinities and nan. Errors: DTypeError on
@@ -231,7 +232,7 @@ def frexp(input: Any, *, out: Any = None) -> Any:
 # -- one operand ---------------------------------------------------------------------------------------------------
 
 
-def signbit(input: Any, *, out: Any = None) -> Any:
+def signbit(input: Tensor, *, out: Tensor | None = None) -> Any:
     """Whether each element is negative; -0.0 is, and a nan whose sign is set."""
     if need_tensor("signbit", input)._dtype.is_complex:
         raise DTypeError(
@@ -250,7 +251,7 @@ def signbit(input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def floating(name: str, input: Any, halves: bool = True) -> Any:
+def floating(name: str, input: Tensor, halves: bool = True) -> Any:
     """A real operand; integers come in at the default type. Errors: DTypeError on other types."""
     dtype = need_tensor(name, input)._dtype
     if dtype.is_complex or (not halves and dtype.itemsize == 2 and dtype.category == 2):
@@ -267,7 +268,7 @@ def _composed(name: str, value: Any, text: str) -> Any:
     """A function with a gradient record of its own, computed in float64."""
     op = OPS[name]
 
-    def function(input: Any, *, out: Any = None) -> Any:
+    def function(input: Tensor, *, out: Tensor | None = None) -> Any:
         x = floating(name, input)
         with untracked():
             result = cast(value(cast(x, dtypes.float64)), x._dtype)
@@ -280,7 +281,7 @@ def _composed(name: str, value: Any, text: str) -> Any:
 def _kernel(name: str, text: str) -> Any:
     """A function that is an elementwise row."""
 
-    def function(input: Any, *, out: Any = None) -> Any:
+    def function(input: Tensor, *, out: Tensor | None = None) -> Any:
         result = call(name, floating(name, input))
         return result if out is None else write_out(out, result)
 
@@ -293,7 +294,7 @@ digamma = _composed("digamma", analysis.digamma_value, "The derivative of lgamma
 
 
 @composed_of_primitives
-def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
+def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Any:
     """The n-th derivative of digamma."""
     order = need_integer("polygamma", n, "n", 0, 170)
     x = floating("polygamma", input)
@@ -303,13 +304,13 @@ def polygamma(n: Any, input: Any, *, out: Any = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def _method_polygamma(self: Any, n: Any) -> Any:
+def _method_polygamma(self: Tensor, n: object) -> Any:
     """The n-th derivative of digamma."""
     return polygamma(n, self)
 
 
 @composed_of_primitives
-def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
+def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Any:
     """The logarithm of the multivariate gamma function of dimension p."""
     p = need_integer("mvlgamma", p, "p", 1, 1000)
     x = floating("mvlgamma", input)
@@ -323,7 +324,7 @@ _real_sinc = _composed("sinc", analysis.sinc_value, "")
 
 
 @composed_of_primitives
-def sinc(input: Any, *, out: Any = None) -> Any:
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Any:
     """sin(pi x) / (pi x), and 1 at 0."""
     if need_tensor("sinc", input)._dtype.is_complex:
         turned = input * math.pi
@@ -334,7 +335,7 @@ def sinc(input: Any, *, out: Any = None) -> Any:
 
 
 @composed_of_primitives
-def entr(input: Any, *, out: Any = None) -> Any:
+def entr(input: Tensor, *, out: Tensor | None = None) -> Any:
     """-x log x; 0 at 0, -inf below."""
     x = floating("special_entr", input)
     inside = x > 0
@@ -346,7 +347,7 @@ def entr(input: Any, *, out: Any = None) -> Any:
 
 
 @composed_of_primitives
-def ndtr(input: Any, *, out: Any = None) -> Any:
+def ndtr(input: Tensor, *, out: Tensor | None = None) -> Any:
     """The distribution function of the standard normal distribution, computed in float64."""
     x = floating("special_ndtr", input)
     result = cast(call("erfc", cast(x, dtypes.float64) * -math.sqrt(0.5)) * 0.5, x._dtype)
@@ -354,7 +355,7 @@ def ndtr(input: Any, *, out: Any = None) -> Any:
 
 
 @composed_of_primitives
-def ndtri(input: Any, *, out: Any = None) -> Any:
+def ndtri(input: Tensor, *, out: Tensor | None = None) -> Any:
     """The inverse of `ndtr`: 0 gives -inf, 1 gives inf."""
     need_tensor("special_ndtri", input)
     x = floating("special_ndtri", input, halves=False)
@@ -365,7 +366,7 @@ def ndtri(input: Any, *, out: Any = None) -> Any:
 
 
 @composed_of_primitives
-def i0(input: Any, *, out: Any = None) -> Any:
+def i0(input: Tensor, *, out: Tensor | None = None) -> Any:
     """The modified Bessel function of the first kind of order 0. Shapes: as `input`."""
     from weft.functional.special import bessel
 
@@ -373,7 +374,7 @@ def i0(input: Any, *, out: Any = None) -> Any:
     return result
 
 
-def special_round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
+def special_round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Any:
     """As `weft.round`."""
     return ELEMENTARY["round"](input, decimals=decimals, out=out)
 

@@ -51,7 +51,7 @@ def to_numpy(tensor: Any) -> Any:
     return array
 
 
-def from_numpy(array: Any, dtype: DType | None = None) -> Any:
+def from_numpy(array: object, dtype: DType | None = None) -> Any:
     """A tensor with a copy of an array in the pool. Errors: DTypeError for element types that Weft lacks."""
     if dtype is dtypes.bfloat16:  # NumPy lacks it
         return cast(from_numpy(np.asarray(array, np.float32)), dtype)
@@ -70,7 +70,7 @@ def from_numpy(array: Any, dtype: DType | None = None) -> Any:
     return wrap_node(make_value(found, array.shape, _copied(array), 0))
 
 
-def occurrences(numbers: Any, size: int) -> Any:
+def occurrences(numbers: object, size: int) -> Any:
     """How often each of 0 .. size - 1 is among integers that all lie there."""
     numbers = np.ascontiguousarray(numbers, np.int64)
     counts = np.zeros(size, np.int64)
@@ -99,7 +99,7 @@ def _copied(array: object) -> Buffer:
 
 
 @cache
-def routine(name: str, dtype: Any) -> Any:
+def routine(name: str, dtype: DType | None) -> Any:
     """A routine of LAPACK for matrices of a NumPy type, the first of which is its first argument."""
     return limited(raw_routine(name, dtype))
 
@@ -111,7 +111,7 @@ def raw_routine(name: str, dtype: Any) -> Any:
     return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + name)
 
 
-def answering(function: Callable[..., Any], array: Any, *rest: Any, **keywords: Any) -> Any:
+def answering(function: Callable[..., object], array: Any, *rest: Any, **keywords: object) -> Any:
     """function(array, ...), which must only compute: for a large array on a thread of its own, so that this one can
     answer signals. A call that a signal handler's exception leaves behind ends by itself, unseen."""
     if array.size < LONG or threading.current_thread() is not threading.main_thread():

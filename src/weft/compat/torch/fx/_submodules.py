@@ -10,8 +10,6 @@ from weft.errors import ArgumentError
 from weft.nn import Module, Parameter
 
 if TYPE_CHECKING:
-    from weft.engine.ir.node import Node
-
     from .graph import Graph
 
 NAMED = ("get_attr", "call_module")
@@ -23,7 +21,7 @@ def named_by(graph: Graph) -> list[str]:
     return sorted(paths, key=lambda path: path.count("."))
 
 
-def take_over(module: Module, root: Node, graph: Graph) -> None:
+def take_over(module: Module, root: Module | dict[str, object], graph: Graph) -> None:
     """Give a module what a graph names of `root`, which is a module or a dictionary by path."""
     if isinstance(root, Module):
         for path in named_by(graph):

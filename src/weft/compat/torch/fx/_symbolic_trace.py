@@ -27,7 +27,7 @@ from .node import Argument
 from .proxy import ParameterProxy, Scope, ScopeContextManager
 
 if TYPE_CHECKING:
-    from weft.engine.ir.node import Node
+    pass
 
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
@@ -214,10 +214,12 @@ class Tracer(TracerBase):
 
     # -- tracing --------------------------------------------------------------------------------
 
-    def trace(self, root: Node, concrete_args: dict[str, object] | None = None) -> Graph:
+    def trace(
+        self, root: Module | Callable[..., object], concrete_args: dict[str, object] | None = None
+    ) -> Graph:
         """The graph of a module's `forward`, or of a function. `concrete_args` fixes arguments by name."""
         is_module = isinstance(root, Module)
-        if is_module:
+        if isinstance(root, Module):
             self.root, function = root, getattr(type(root), self.traced_func_name)
             self.root_module_name = root._get_name()
         else:

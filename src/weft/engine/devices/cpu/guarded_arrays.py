@@ -87,7 +87,7 @@ def _free(context: cython.p_void, place: cython.p_void, nbytes: cython.size_t) -
 
 def install():
     """From now on, new arrays are guarded."""
-    from numpy._core import _multiarray_umath
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined] # not declared
 
     table = cython.cast(
         cython.pointer(cython.p_void),

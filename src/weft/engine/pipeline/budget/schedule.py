@@ -58,8 +58,8 @@ class Schedule:
     @cython.cfunc
     def _run_all(self, drops: dict) -> cython.void:
         dropped: dict = {}
-        for (slot, step), spilled in drops.items():
-            dropped.setdefault(step, []).append((slot, spilled))
+        for (slot, last), spilled in drops.items():
+            dropped.setdefault(last, []).append((slot, spilled))
         step: cython.Py_ssize_t
         for step in range(len(self._reads)):
             self._bring_back(step)

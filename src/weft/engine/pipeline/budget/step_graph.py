@@ -34,8 +34,9 @@ class StepGraph:
         self.launches = _by_step(lowering)
         self.positions = [launches[0].kernel for launches in self.launches]
         self.writes = _stores(lowering, self.positions)
-        self.reads = [set() for _ in self.positions]
-        self.tables = {}  # slots that are filled before the program runs
+        reads: list = [set() for _ in self.positions]
+        tables: dict = {}  # slots that are filled before the program runs
+        self.reads, self.tables = reads, tables
         self._read_pointers(plan)
         self.costs = [_cost(self, step) for step in range(len(self.positions))]
         self.kept = {value_of(plan, node).slot for node in program_kept(lowering)}
@@ -67,7 +68,8 @@ class StepGraph:
 
     def _find_neighbours(self):
         """Of each slot those that its step reads; and the least bytes with which any step can run."""
-        self.neighbours = {}
+        neighbours: dict = {}
+        self.neighbours = neighbours
         self.least = 0
         for read, made in zip(self.moving_reads, self.moving_writes, strict=True):
             self.least = max(self.least, sum([self.sizes[slot] for slot in read + made]))
@@ -88,8 +90,8 @@ class StepGraph:
 
     def _find_ends(self):
         overwritten: dict = {}  # slot -> steps that write over what it held
-        for step, written in enumerate(self.writes):
-            for slot in written:
+        for step, slots in enumerate(self.writes):
+            for slot in slots:
                 if slot < self.outside or slot in self.rewritten:
                     overwritten.setdefault(slot, []).append(step)
         self.last = [-1] * len(self.sizes)

@@ -309,15 +309,18 @@ def _scatter_geometry(
     steps = list(zip(contiguous_strides(index.shape), source_strides, strides, strict=True))
     dims: list[_Dim] = list(zip(index.shape, steps, strict=True))
     before, behind = _merged(dims[:axis]), _merged(dims[axis + 1 :])
-    inner = outer = (1, (0, 0, 0))
+    none: _Dim = (1, (0, 0, 0))
+    inner = outer = none
     if behind or len(before) > 1:
         inner = (behind or before).pop()
     if before or behind:
         outer = (before or behind).pop()
-    middle = dims[axis] if rank else (1, (0, 0, 0))
-    sizes, three = zip(outer, middle, inner, strict=True)
+    middle = dims[axis] if rank else none
+    views = (outer, middle, inner)
+    sizes = tuple([size for size, _ in views])
+    steps_of_operands = tuple(zip(*[steps for _, steps in views], strict=True))
     for shifts in _starts(before + behind):
-        yield sizes, tuple(zip(*three, strict=True)), shifts
+        yield sizes, steps_of_operands, shifts
 
 
 def _merged(dims: list[_Dim]) -> list[_Dim]:

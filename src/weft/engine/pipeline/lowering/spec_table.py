@@ -23,7 +23,7 @@ require(__name__, cython.compiled)
 
 KERNELS = 8192
 _by_words = cython.declare(LruTable, LruTable(KERNELS))
-_by_name = WeakValueDictionary()
+_by_name: WeakValueDictionary = WeakValueDictionary()
 by_words = _by_words
 
 
