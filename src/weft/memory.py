@@ -115,7 +115,7 @@ class MemoryReport:
     def __str__(self) -> str:
         bound = "no budget" if self.budget is None else f"budget {_with_unit(self.budget)}"
         lines = [f"{bound}, {_with_unit(self.live_bytes)} live, peak {_with_unit(self.peak_bytes)}"]
-        for title, sizes in (("live", self.external_refs), ("at the peak", self.peak)):
+        for title, sizes in (("live", self.live), ("at the peak", self.peak)):
             lines += _table(title, {line: _with_unit(size) for line, size in sizes.items()})
         for title, events in (("computed again", self.computed_again), ("spilled", self.spilled)):
             words = {
