@@ -31,6 +31,7 @@ engine.replay
 ops
 engine.api
 engine.kernels
+engine.devices.cpu.limits
 engine.devices.cpu.llvm
 engine.devices.cpu.elementary
 engine.devices.cpu.elementwise

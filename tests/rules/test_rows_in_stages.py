@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft.config import config
 from weft.debug import stages
-from weft.engine.devices.cpu.codegen.limits import LONGEST_ROW
+from weft.engine.devices.cpu.limits import LONGEST_ROW
 from weft.nn import functional
 from weft.testing.tuned import unfused
 

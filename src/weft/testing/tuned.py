@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from weft.engine.devices.api import default_device
+from weft.engine.devices.tuning import replaced
 
 
 @contextmanager
@@ -15,7 +15,7 @@ def tuned(group: str, **fields: Any) -> Iterator[None]:
     """Let some fields of a group of the device's `Tuning` have other values inside. Programs that are known stay."""
     device = default_device()
     before = device.tuning
-    device.tuning = replace(before, **{group: replace(getattr(before, group), **fields)})
+    device.tuning = replaced(before, **{group: replaced(getattr(before, group), **fields)})
     try:
         yield
     finally:

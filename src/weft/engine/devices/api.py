@@ -9,6 +9,7 @@ import cython
 from cython.cimports.weft.engine.devices.tuning import Tuning
 
 from weft._build.compiled import require
+from weft.engine.devices.tuning import need_none
 
 require(__name__, cython.compiled)
 
@@ -17,15 +18,16 @@ DEVICES = cython.declare(list, [])  # by number
 
 @cython.final
 @cython.cclass
-@cython.dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Capabilities:
     """What a device can do at all: it limits what passes may decide, where `Tuning` says what pays."""
 
-    longest_row: cython.longlong  # elements of a row that a row kernel can keep while it computes
-    scratch_margin: (
-        cython.longlong
-    )  # elements behind each row of partial results that a kernel may write over
-    alignment: cython.longlong  # bytes that the memory of each value is a multiple of
+    def __init__(self, **fields):
+        take = fields.pop
+        self.longest_row = take("longest_row")  # elements of one that a row kernel can keep
+        # elements behind each row of partial results that a kernel may write over
+        self.scratch_margin = take("scratch_margin")
+        self.alignment = take("alignment")  # bytes that a value's memory is a multiple of
+        need_none(self, fields)
 
 
 @cython.cclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.engine.devices.api import Capabilities, Device
-from weft.engine.devices.cpu.codegen.limits import ALIGNMENT, LONGEST_ROW, MARGIN
+from weft.engine.devices.cpu.limits import ALIGNMENT, LONGEST_ROW, MARGIN
 from weft.engine.devices.cpu.tuning import TUNING
 
 CPU = Device(

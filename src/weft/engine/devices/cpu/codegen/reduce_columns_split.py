@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from weft.engine.devices.cpu.codegen import limits
+from weft.engine.devices.cpu import limits
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, vector_lanes
 from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame
 from weft.engine.devices.cpu.codegen.reduce_columns import Columns, bytes_of

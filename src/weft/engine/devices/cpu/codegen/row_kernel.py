@@ -15,7 +15,7 @@ from math import prod
 
 from llvmlite import ir as llvm
 
-from weft.engine.devices.cpu.codegen import limits
+from weft.engine.devices.cpu import limits
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, vector_lanes
 from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
 from weft.engine.devices.cpu.codegen.reduce_columns_fused import ColumnSums

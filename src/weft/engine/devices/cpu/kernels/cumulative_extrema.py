@@ -7,9 +7,9 @@ occurs.
 
 from __future__ import annotations
 
-from weft.engine.devices.cpu.codegen.limits import LANES
 from weft.engine.devices.cpu.kernels.kernel_base import Family, each
 from weft.engine.devices.cpu.kernels.sort_keys import Keys
+from weft.engine.devices.cpu.limits import LANES
 from weft.engine.devices.cpu.llvm.builder import I64, Value, counted, integer
 from weft.engine.devices.cpu.llvm.builder import minimum as smaller
 from weft.engine.devices.cpu.llvm.target import Target

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.engine.devices.cpu.codegen.limits import LANES
 from weft.engine.devices.cpu.kernels.kernel_base import Family, each
+from weft.engine.devices.cpu.limits import LANES
 from weft.engine.devices.cpu.llvm.builder import I64, Value, choose, counted, integer, minimum
 from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 from weft.engine.devices.cpu.llvm.target import Target

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.codegen.limits import LANES
 from weft.engine.devices.cpu.kernels.kernel_base import Family, each
 from weft.engine.devices.cpu.kernels.sort_keys import Keys
+from weft.engine.devices.cpu.limits import LANES
 from weft.engine.devices.cpu.llvm.builder import I64, Value, choose, counted, integer, repeated
 from weft.engine.devices.cpu.llvm.simd_value import I16
 from weft.engine.devices.cpu.llvm.target import Target

@@ -11,9 +11,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.codegen.limits import LANES
 from weft.engine.devices.cpu.codegen.vector_memory import decode
 from weft.engine.devices.cpu.kernels.kernel_base import Family
+from weft.engine.devices.cpu.limits import LANES
 from weft.engine.devices.cpu.llvm.builder import I32, I64, Value, choose, integer, minimum
 from weft.engine.devices.cpu.llvm.simd_value import ELEMENTS, FLOATS, UNSIGNED, SimdValue
 from weft.engine.kernels.loop_ir import SIZES
