@@ -186,6 +186,9 @@ SPACES: dict[str, Any] = {
 # They change the process, or are parts of the library that are not meant to be called.
 NOT_CALLED = {
     "set_default_dtype", "set_default_tensor_type", "set_default_device", "manual_seed", "seed", "set_num_threads",
+    "set_autocast_enabled", "set_autocast_dtype", "set_autocast_cpu_enabled", "set_autocast_cpu_dtype",
+    "set_autocast_cache_enabled", "autocast_increment_nesting", "autocast_decrement_nesting",
+    "set_memory_budget",
     "bind", "install_methods", "use_deterministic_algorithms", "set_printoptions", "data_ptr",
     "set_float32_matmul_precision", "set_rng_state", "save", "load", "compile", "__getattr__", "Tensor", "Module",
     "Transformer",  # its defaults are 44 million parameters
@@ -194,6 +197,7 @@ NOT_CALLED = {
 # Compiled classes: Python itself says what their constructors take.
 CONSTRUCTORS = {
     "Generator", "Size", "dtype", "eager", "inference_mode", "set_grad_enabled", "no_grad", "enable_grad",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass",
 }  # fmt: skip
 
 

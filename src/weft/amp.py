@@ -140,7 +140,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:
     """Have autocast cast to a type on the CPU."""
     if device_type == "cpu":
-        _innermost().fast_dtype = dtype
+        _innermost().fast_dtype = _half(dtype)
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
@@ -175,6 +175,18 @@ def autocast_decrement_nesting() -> int:
     return _nesting[0]
 
 
+def _half(dtype: Any) -> Any:
+    """The type itself. Errors: ValueError for one that is no half."""
+    if dtype not in (weft.bfloat16, weft.float16):
+        raise ArgumentError(
+            f"autocast: {dtype} is no type to compute faster in",
+            expected="bfloat16 or float16",
+            got=str(dtype),
+            fix="leave dtype out",
+        )
+    return dtype
+
+
 class autocast:  # noqa: N801 - PyTorch's name
     """A context, and a decorator, in which products compute on `dtype` (bfloat16).
 
@@ -189,14 +201,7 @@ class autocast:  # noqa: N801 - PyTorch's name
         cache_enabled: bool | None = None,
     ) -> None:
         self.device, self.cache_enabled = device_type, cache_enabled
-        self.fast_dtype = weft.bfloat16 if dtype is None else dtype
-        if self.fast_dtype not in (weft.bfloat16, weft.float16):
-            raise ArgumentError(
-                f"autocast: {self.fast_dtype} is no type to compute faster in",
-                expected="bfloat16 or float16",
-                got=str(self.fast_dtype),
-                fix="leave dtype out",
-            )
+        self.fast_dtype = _half(weft.bfloat16 if dtype is None else dtype)
         self._enabled = enabled and device_type == "cpu"
         if enabled and device_type != "cpu":
             warnings.warn(

@@ -57,6 +57,15 @@ def while_loop(
     cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any
 ) -> Any:
     """What is left of `carried_inputs` when, as long as `cond_fn(*carried)` holds, they become `body_fn(*carried)`."""
+    if not isinstance(carried_inputs, tuple | list) or not (
+        callable(cond_fn) and callable(body_fn)
+    ):
+        raise KindError(
+            "while_loop: expected two functions and a tuple of what they are given",
+            expected="while_loop(cond_fn, body_fn, (a, b))",
+            got=f"{type(cond_fn).__name__}, {type(body_fn).__name__}, {type(carried_inputs).__name__}",
+            fix="pass functions, and a tuple",
+        )
     carried = tuple(carried_inputs)
     while cond_fn(*carried):
         found = body_fn(*carried)
