@@ -79,6 +79,7 @@ weft
 sparse
 nn
 optim compat.operator_schema
+compat.aten
 array_api fft func futures library linalg masked memory multiprocessing nested overrides profiler quasirandom signal \
 special torch_version utils._pytree
 amp as_torch data distributions io jit testing

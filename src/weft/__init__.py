@@ -57,7 +57,7 @@ finally:
 
 __version__ = "0.2.0"  # stands only here: pyproject.toml reads it from this line
 
-# Functions of layers that PyTorch has here too; `nn.positional` has those that take their arguments otherwise.
+# Functions of layers that PyTorch has here too; `compat.aten.positional` has those that take their arguments otherwise.
 _OF_LAYERS = {
     "nn.functional": (
         "adaptive_avg_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d conv3d conv_transpose1d "
@@ -65,11 +65,11 @@ _OF_LAYERS = {
         "native_channel_shuffle pairwise_distance pdist pixel_shuffle pixel_unshuffle prelu rms_norm rrelu rrelu_ selu "
         "selu_ threshold threshold_"
     ),
-    "nn.positional": (
+    "compat.aten.positional": (
         "embedding dropout alpha_dropout feature_dropout feature_alpha_dropout batch_norm instance_norm layer_norm "
         "group_norm"
     ),
-    "nn.numbered": (
+    "compat.aten.modes_by_number": (
         "adaptive_max_pool1d affine_grid_generator alpha_dropout_ binary_cross_entropy_with_logits conv_tbc "
         "convolution cosine_embedding_loss ctc_loss dropout_ embedding_bag embedding_renorm_ feature_alpha_dropout_ "
         "feature_dropout_ frobenius_norm get_device gru hinge_embedding_loss kl_div lstm margin_ranking_loss "
@@ -121,29 +121,29 @@ _EXPORTS = {
     "GradScaler": "amp",
     "OutOfMemoryError": "errors",
     **dict.fromkeys(("set_memory_budget", "memory_budget", "memory_report"), "memory"),
-    "native_layer_norm": "nn.native",
-    "native_group_norm": "nn.native",
-    "native_batch_norm": "nn.native",
-    "constant_pad_nd": "nn.native",
-    "native_dropout_backward": "nn.private",
-    "_softmax_backward_data": "nn.private",
-    "_native_batch_norm_legit": "nn.private",
-    "_batch_norm_with_update": "nn.private",
+    "native_layer_norm": "compat.aten.native",
+    "native_group_norm": "compat.aten.native",
+    "native_batch_norm": "compat.aten.native",
+    "constant_pad_nd": "compat.aten.native",
+    "native_dropout_backward": "compat.aten.underscored",
+    "_softmax_backward_data": "compat.aten.underscored",
+    "_native_batch_norm_legit": "compat.aten.underscored",
+    "_batch_norm_with_update": "compat.aten.underscored",
     "sparse_coo_tensor": "sparse",
     "sparse_csr_tensor": "sparse",
     **dict.fromkeys(_SPARSE.split(), "sparse.mixed"),
-    "_upsample_bilinear2d_aa": "nn.private",
-    "_unsafe_masked_index": "nn.private",
-    "_unsafe_masked_index_put_accumulate": "nn.private",
-    "_chunk_cat": "nn.private",
-    "_segment_reduce": "nn.private",
-    "segment_reduce": "nn.private",
-    "slice": "nn.private",
-    "batch_norm_update_stats": "nn.native",
-    "grid_sampler": "nn.native",
-    "grid_sampler_2d": "nn.native",
-    "grid_sampler_3d": "nn.native",
-    **dict.fromkeys(_CELLS.split(), "nn.native"),
+    "_upsample_bilinear2d_aa": "compat.aten.underscored",
+    "_unsafe_masked_index": "compat.aten.underscored",
+    "_unsafe_masked_index_put_accumulate": "compat.aten.underscored",
+    "_chunk_cat": "compat.aten.underscored",
+    "_segment_reduce": "compat.aten.underscored",
+    "segment_reduce": "compat.aten.underscored",
+    "slice": "compat.aten.underscored",
+    "batch_norm_update_stats": "compat.aten.native",
+    "grid_sampler": "compat.aten.native",
+    "grid_sampler_2d": "compat.aten.native",
+    "grid_sampler_3d": "compat.aten.native",
+    **dict.fromkeys(_CELLS.split(), "compat.aten.native"),
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.assertions"),
     **dict.fromkeys((*_TYPES, "chalf", *_SCRIPT_NAMES.split()), "compat.absent"),
@@ -208,7 +208,7 @@ def _join() -> None:
     """Bind the table, install the methods, export the functions."""
     hooks = {**_functional.HOOKS, **_handle.HOOKS, **_GRADIENT_HOOKS}
     hooks |= {"flush": _flush, "most_pending_bytes": _most_pending_bytes, "sparse": _sparse}
-    hooks["aten"] = lambda name: _load("weft.nn.private").aten
+    hooks["aten"] = lambda name: _load("weft.compat.aten.underscored").aten
     hooks["vmap"] = lambda: _load("weft.func").vmap
     hooks["namespace"] = lambda name: _load("weft.library").namespace(name)
     hooks["name_of"] = lambda function: _load("weft.overrides").name_of(function)

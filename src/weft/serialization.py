@@ -24,7 +24,7 @@ from weft.io.saving import load, save
 
 if TYPE_CHECKING:
     from weft.engine.frontend.tensor import Storage
-    from weft.nn.module import Module
+    from weft.nn.module.module import Module
 
 
 __all__ = [

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.nn.functional_runs import MOST, Run, places_of, runs, taken
+from weft.nn.functional.index_runs import MOST, Run, places_of, runs, taken
 
 INDICES: list[list[int]] = [
     [0, 1, 2, 3],

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.nn.functional_pool import LITTLE
+from weft.nn.functional.pooling.windowed import LITTLE
 
 KINDS: list[dict[str, Any]] = [
     {"kernel_size": 2},

@@ -128,7 +128,7 @@ def linked_tree(folder, without=(), changed=()):
         ("weft.engine.pipeline.driver", "without"),
         ("weft.engine.ir.tape", "changed"),
         ("weft.engine.pipeline.driver", "changed"),
-        ("weft.nn.functional_loss", "changed"),
+        ("weft.nn.functional.losses.regression", "changed"),
     ],
 )
 def test_a_tree_that_is_built_in_part_says_what_to_build(tmp_path, module, broken):

@@ -15,7 +15,7 @@ import weft
 from weft import amp
 from weft.engine.dispatch.torch_function import DisableTorchFunctionSubclass
 from weft.errors import ArgumentError, AssertedKindError, DeviceError, KindError
-from weft.nn.refusals import typename as _typename
+from weft.nn.module.checks import typename as _typename
 
 has_cuda = has_cudnn = has_mps = False
 legacy_contiguous_format = weft.contiguous_format

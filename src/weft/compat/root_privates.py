@@ -7,7 +7,7 @@ from typing import Any
 import weft
 from weft.distributions.sampling import standard_gamma
 from weft.engine.api.api_function import publish
-from weft.nn.functional_grouped import grouped_mm
+from weft.nn.functional.grouped_products import grouped_mm
 
 
 def _standard_gamma(input: Any, generator: Any = None) -> Any:

@@ -11,7 +11,7 @@ from weft.errors import ArgumentError, NoTensorError
 from weft.func.tree import need_function
 
 if TYPE_CHECKING:
-    from weft.nn.module import Module
+    from weft.nn.module.module import Module
 
 
 def functionalize(func: Callable[..., object], *, remove: str = "mutations") -> Callable[..., Any]:

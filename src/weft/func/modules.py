@@ -13,7 +13,7 @@ import cython
 import weft
 from weft._build.compiled import require
 from weft.errors import ArgumentError, GradientError, KindError, NoTensorError
-from weft.nn.members import MODULE, own_values
+from weft.nn.module.members import MODULE, own_values
 
 require(__name__, cython.compiled)
 

@@ -40,7 +40,7 @@ from weft.tensor.memory import handle_of
 from weft.tensor.subclasses import asks
 
 if TYPE_CHECKING:
-    from weft.nn.module import Module
+    from weft.nn.module.module import Module
 
 
 File = str | os.PathLike[str] | BinaryIO

@@ -2,7 +2,8 @@
 
 from weft.engine.api.api_function import publish
 from weft.nn import attention, functional, init, parameter, utils
-from weft.nn.activation import (
+from weft.nn.module.module import Module
+from weft.nn.modules.activation import (
     CELU,
     ELU,
     GELU,
@@ -32,8 +33,8 @@ from weft.nn.activation import (
     Tanhshrink,
     Threshold,
 )
-from weft.nn.adaptive import AdaptiveLogSoftmaxWithLoss
-from weft.nn.container import (
+from weft.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
+from weft.nn.modules.container import (
     Container,
     ModuleDict,
     ModuleList,
@@ -41,9 +42,16 @@ from weft.nn.container import (
     ParameterList,
     Sequential,
 )
-from weft.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from weft.nn.distance import CosineSimilarity, PairwiseDistance
-from weft.nn.dropout import (
+from weft.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
+from weft.nn.modules.distance import CosineSimilarity, PairwiseDistance
+from weft.nn.modules.dropout import (
     AlphaDropout,
     Dropout,
     Dropout1d,
@@ -51,8 +59,8 @@ from weft.nn.dropout import (
     Dropout3d,
     FeatureAlphaDropout,
 )
-from weft.nn.flatten import Flatten, Unflatten
-from weft.nn.lazy import (
+from weft.nn.modules.flatten import Flatten, Unflatten
+from weft.nn.modules.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
     LazyBatchNorm3d,
@@ -67,8 +75,8 @@ from weft.nn.lazy import (
     LazyInstanceNorm3d,
     LazyLinear,
 )
-from weft.nn.linear import Bilinear, Identity, Linear
-from weft.nn.loss import (
+from weft.nn.modules.linear import Bilinear, Identity, Linear
+from weft.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -80,7 +88,7 @@ from weft.nn.loss import (
     NLLLoss2d,
     SmoothL1Loss,
 )
-from weft.nn.loss_margin import (
+from weft.nn.modules.margin_loss import (
     CosineEmbeddingLoss,
     CTCLoss,
     GaussianNLLLoss,
@@ -96,9 +104,8 @@ from weft.nn.loss_margin import (
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
-from weft.nn.module import Module
-from weft.nn.multihead import MultiheadAttention
-from weft.nn.normalization import (
+from weft.nn.modules.multihead_attention import MultiheadAttention
+from weft.nn.modules.normalization import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -112,7 +119,7 @@ from weft.nn.normalization import (
     RMSNorm,
     SyncBatchNorm,
 )
-from weft.nn.padding import (
+from weft.nn.modules.padding import (
     CircularPad1d,
     CircularPad2d,
     CircularPad3d,
@@ -129,9 +136,7 @@ from weft.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from weft.nn.parallel import DataParallel
-from weft.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
-from weft.nn.pooling import (
+from weft.nn.modules.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AdaptiveAvgPool3d,
@@ -153,8 +158,7 @@ from weft.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from weft.nn.recurrent import GRU, LSTM, RNN, RNNBase
-from weft.nn.resampling import (
+from weft.nn.modules.resampling import (
     ChannelShuffle,
     Fold,
     PixelShuffle,
@@ -164,15 +168,18 @@ from weft.nn.resampling import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
-from weft.nn.rnn import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from weft.nn.sparse import Embedding, EmbeddingBag
-from weft.nn.transformer import (
+from weft.nn.modules.sparse import Embedding, EmbeddingBag
+from weft.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from weft.nn.parallel import DataParallel
+from weft.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from weft.nn.recurrent.cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from weft.nn.recurrent.layers import GRU, LSTM, RNN, RNNBase
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveLogSoftmaxWithLoss",

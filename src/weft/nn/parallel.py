@@ -13,7 +13,7 @@ from weft import Tensor
 from weft._build.lazy import gather as _gather_names
 from weft._typing import DeviceLike
 from weft.errors import ArgumentError
-from weft.nn.module import Module
+from weft.nn.module.module import Module
 
 
 class DataParallel(Module):

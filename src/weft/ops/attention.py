@@ -9,7 +9,7 @@ that it makes, of four dimensions as its operands, so that batches of them align
 gradients of query, key and value. A param says in which order of dimensions
 results lie in memory, so that heads that come beside each other leave beside each other.
 Scores are not kept. Where a derivative is to be differentiated again it is composed of other rows. Arguments are
-checked by `weft.nn.functional_attention`; the order of sums is that of `weft.engine.devices.cpu.attention`.
+checked by `weft.nn.functional.attention`; the order of sums is that of `weft.engine.devices.cpu.attention`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 The value is a matrix product over patches: windows of the padded input are views, which the product reads where they
 lie (`weft.engine.pipeline.simplify.implicit_gemm`) as (batch, channels * window, positions), the kernel on its left.
 Its derivatives are convolutions of the cotangent with mirrored kernels, one for each phase of the stride, and a product
-of cotangent and patches, which are made again rather than kept. Arguments are checked by `weft.nn.conv_arguments`.
+of cotangent and patches, which are made again rather than kept. Arguments are checked by
+`weft.nn.functional.conv_arguments`.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from weft import Tensor
 from weft.engine.capi.interrupts import uninterrupted
 from weft.engine.ir.tape import intact, last_sequence, leave_alone
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
-from weft.nn.hooks import RemovableHandle, add_hook
-from weft.nn.moving import clear_gradient
-from weft.nn.refusals import typename
+from weft.nn.module.checks import typename
+from weft.nn.module.hooks import RemovableHandle, add_hook
+from weft.nn.module.to_device import clear_gradient
 from weft.optim.helpers import (  # noqa: F401 - PyTorch's place for them
     _default_to_fused_or_foreach,
     _disable_dynamo_if_unsupported,

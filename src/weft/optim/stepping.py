@@ -24,7 +24,7 @@ import weft
 from weft._build.compiled import require
 from weft.engine.ir.view_transform import SPARSE
 from weft.errors import ArgumentError, GradientError
-from weft.nn.hooks import RemovableHandle, add_hook
+from weft.nn.module.hooks import RemovableHandle, add_hook
 
 require(__name__, cython.compiled)
 

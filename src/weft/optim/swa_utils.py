@@ -18,8 +18,8 @@ from weft import Tensor
 from weft._typing import DeviceLike
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, AssertedError
-from weft.nn.module import Module
-from weft.nn.normalization import _BatchNorm
+from weft.nn.module.module import Module
+from weft.nn.modules.normalization import _BatchNorm
 from weft.optim.lr_scheduler.base import LRScheduler, for_each_group
 from weft.optim.optimizer import Optimizer
 

@@ -23,8 +23,8 @@ from weft.engine.ir.primitive import KIND_NAMES
 from weft.engine.pipeline.batching.segment_gather import gather_rows
 from weft.functional.linalg.norms import vector_norm
 from weft.functional.reductions.sums_and_extrema import extreme_of_all, first_extreme
-from weft.nn.functional_cross_entropy import _pick_logs
-from weft.nn.functional_norm import standardize
+from weft.nn.functional.losses.classification import _pick_logs
+from weft.nn.functional.normalization import standardize
 from weft.ops import bessel
 from weft.ops.attention import attend
 from weft.ops.convolution import Geometry, convolve

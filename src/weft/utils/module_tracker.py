@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft.nn.common_hooks import register_module_forward_hook, register_module_forward_pre_hook
+from weft.nn.module.global_hooks import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 
 if TYPE_CHECKING:
-    from weft.nn.module import Module
+    from weft.nn.module.module import Module
 
 
 __all__ = ["ModuleTracker"]

@@ -20,7 +20,7 @@ from weft.engine.ir.dtype import DType as dtype  # noqa: F401, N813 - as above
 from weft.errors import LinAlgError as _LinAlgError  # noqa: F401 - PyTorch's name
 from weft.errors import NotDefinedError
 from weft.functional.random.generator import Generator  # noqa: F401 - PyTorch's name
-from weft.nn.moving import parse_to as _parse_to
+from weft.nn.module.to_device import parse_to as _parse_to
 from weft.tensor.device import device  # noqa: F401 - as above
 from weft.tensor.size import Size  # noqa: F401 - as above
 

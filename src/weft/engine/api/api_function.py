@@ -52,8 +52,8 @@ _made: dict = {}
 _OVERRIDABLE = (
     "weft.functional.",
     "weft.nn.functional",
-    "weft.nn.native",
-    "weft.nn.positional",
+    "weft.compat.aten.native",
+    "weft.compat.aten.positional",
     "weft.nn.init",
     "weft.nn.utils.rnn",
     "weft.tensor.",
@@ -149,7 +149,12 @@ class Public:
 
 def _may_record(function):
     return str(function.__module__).startswith(
-        ("weft.functional.", "weft.nn.functional", "weft.nn.native", "weft.nn.positional")
+        (
+            "weft.functional.",
+            "weft.nn.functional",
+            "weft.compat.aten.native",
+            "weft.compat.aten.positional",
+        )
     )
 
 

@@ -27,9 +27,9 @@ _PARSED = (
     "weft.random",
     "weft.special",
     "weft.nn.functional",
-    "weft.nn.native",
-    "weft.nn.numbered",
-    "weft.nn.positional",
+    "weft.compat.aten.native",
+    "weft.compat.aten.modes_by_number",
+    "weft.compat.aten.positional",
 )
 
 # What else a parameter is called: by the parameter, where a function has one of that name ...

@@ -5,13 +5,7 @@ import sys
 
 from weft._build.lazy import gather as _gather
 from weft.nn.utils import fusion, parametrizations, parametrize, prune, rnn
-from weft.nn.utils.fusion import (
-    fuse_conv_bn_eval,
-    fuse_conv_bn_weights,
-    fuse_linear_bn_eval,
-    fuse_linear_bn_weights,
-)
-from weft.nn.utils.gradients import (
+from weft.nn.utils.clip_gradients import (
     clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
@@ -20,16 +14,22 @@ from weft.nn.utils.gradients import (
     parameters_to_vector,
     vector_to_parameters,
 )
-from weft.nn.utils.hooked import (
+from weft.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
+from weft.nn.utils.memory_format import (
+    convert_conv2d_weight_memory_format,
+    convert_conv3d_weight_memory_format,
+)
+from weft.nn.utils.weight_hooks import (
     remove_spectral_norm,
     remove_weight_norm,
     skip_init,
     spectral_norm,
     weight_norm,
-)
-from weft.nn.utils.memory_format import (
-    convert_conv2d_weight_memory_format,
-    convert_conv3d_weight_memory_format,
 )
 
 __all__ = [
@@ -48,7 +48,7 @@ _gather(
     sys.modules[__name__],
     {
         "_named_member_accessor": {
-            "nn.utils.accessing": "NamedMemberAccessor set_tensor swap_submodule swap_tensor _MISSING"
+            "nn.utils.member_access": "NamedMemberAccessor set_tensor swap_submodule swap_tensor _MISSING"
         },
         "clip_grad": {
             "nn.utils": f"{_CLIPPING} _clip_grads_with_norm_=clip_grads_with_norm_ _get_total_norm=get_total_norm"
@@ -57,7 +57,7 @@ _gather(
         "init": {"nn.utils": "skip_init"},
         "spectral_norm": {
             "nn.utils": "remove_spectral_norm spectral_norm",
-            "nn.utils.hooked": "SpectralNorm",
+            "nn.utils.weight_hooks": "SpectralNorm",
         },
         "stateless": {
             "func": "functional_call",
@@ -65,7 +65,7 @@ _gather(
         },
         "weight_norm": {
             "nn.utils": "remove_weight_norm weight_norm",
-            "nn.utils.hooked": "WeightNorm",
+            "nn.utils.weight_hooks": "WeightNorm",
         },
     },
 )

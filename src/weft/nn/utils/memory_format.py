@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentTypeError
-from weft.nn.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
-from weft.nn.module import Module
+from weft.nn.module.module import Module
+from weft.nn.modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 from weft.tensor.layout import MemoryFormat
 
 

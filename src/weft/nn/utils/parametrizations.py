@@ -10,8 +10,8 @@ from weft import Tensor
 from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, NotDefinedError
 from weft.nn import functional as F
-from weft.nn.module import Module
-from weft.nn.utils import hooked, parametrize
+from weft.nn.module.module import Module
+from weft.nn.utils import parametrize, weight_hooks
 
 
 def _orthonormal(matrix: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ def orthogonal(
     """Keep a matrix, or a batch of matrices, orthogonal. `orthogonal_map` is "matrix_exp", "cayley" or "householder";
     without it the first for square and complex matrices, else the last. Errors: ArgumentError.
     """
-    hooked.need_module(module, name)
+    weight_hooks.need_module(module, name)
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor) or weight.dim() < 2:
         raise ArgumentError(
@@ -174,18 +174,18 @@ class _WeightNorm(Module):
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
         """Magnitudes and directions -> weights."""
-        return weight_v * (weight_g / hooked.norm_except_dim(weight_v, 2, self.dim))
+        return weight_v * (weight_g / weight_hooks.norm_except_dim(weight_v, 2, self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Weights -> magnitudes and directions."""
-        return hooked.norm_except_dim(weight, 2, self.dim), weight.clone()
+        return weight_hooks.norm_except_dim(weight, 2, self.dim), weight.clone()
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     """Split a weight into magnitude (`original0`) and direction (`original1`). States of the older
     `nn.utils.weight_norm` can be loaded.
     """
-    hooked.need_module(module, name)
+    weight_hooks.need_module(module, name)
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def rename(owner: Module, state: dict[str, object], prefix: str, *rest: object) -> None:
@@ -262,7 +262,7 @@ def spectral_norm(
     dim: int | None = None,
 ) -> Module:
     """Divide a weight by its largest singular value."""
-    hooked.need_module(module, name)
+    weight_hooks.need_module(module, name)
     weight = getattr(module, name)
     if dim is None:
         dim = 1 if getattr(module, "transposed", False) else 0

@@ -15,9 +15,9 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, NotDefinedError, ShapeError
-from weft.nn.container import ModuleDict, ModuleList
-from weft.nn.members import own_values
-from weft.nn.module import Module
+from weft.nn.module.members import own_values
+from weft.nn.module.module import Module
+from weft.nn.modules.container import ModuleDict, ModuleList
 from weft.nn.parameter import Parameter
 from weft.nn.utils import parametrize_checks as checks
 

@@ -12,7 +12,7 @@ from weft import Tensor
 from weft._typing import Shape
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
-from weft.nn.module import Module
+from weft.nn.module.module import Module
 
 
 def _refusal(text: str, expected: str, got: Sequence[int] | str | DType | int) -> ArgumentError:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import weft
 from weft import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, AssertedError
-from weft.nn.module import Module
-from weft.nn.utils import hooked, pruning
-from weft.nn.utils.gradients import parameters_to_vector
+from weft.nn.module.module import Module
+from weft.nn.utils import pruning, weight_hooks
+from weft.nn.utils.clip_gradients import parameters_to_vector
 from weft.nn.utils.pruning import BasePruningMethod, PruningContainer
 
 
@@ -271,7 +271,7 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 def remove(module: Module, name: str) -> Module:
     """Make a parameter plain again, with the zeros that it has. Errors: ArgumentError where it is not pruned."""
-    hooked.need_module(module, name)
+    weight_hooks.need_module(module, name)
     for number, method in pruning.hooks_of(module):
         if method._tensor_name == name:
             method.remove(module)
@@ -287,7 +287,7 @@ def remove(module: Module, name: str) -> Module:
 
 def is_pruned(module: Module) -> bool:
     """Whether a parameter of the module, or of one below, is pruned."""
-    hooked.need_module(module, "")
+    weight_hooks.need_module(module, "")
     return any(pruning.hooks_of(part) for part in module.modules())
 
 

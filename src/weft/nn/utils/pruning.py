@@ -20,7 +20,7 @@ from weft.errors import (
     DimensionError,
     MissingError,
 )
-from weft.nn.module import Module
+from weft.nn.module.module import Module
 
 
 def hooks_of(module: Module) -> list[tuple[int, Any]]:

@@ -17,7 +17,7 @@ from weft.tensor.modes import no_grad
 from weft.utils._pytree import tree_leaves
 
 if TYPE_CHECKING:
-    from weft.nn.module import Module
+    from weft.nn.module.module import Module
 
 
 def graph(model: Any, args: tuple[object, ...], verbose: bool = False) -> Any:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import ArgumentError, NotDefinedError
 from weft.nn import Module
-from weft.nn.members import own_values
+from weft.nn.module.members import own_values
 
 if TYPE_CHECKING:
     from weft.compat.torch.fx.node import Argument

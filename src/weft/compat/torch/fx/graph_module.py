@@ -19,7 +19,7 @@ from typing import Any
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 from weft.nn import Module
-from weft.nn.members import own_values
+from weft.nn.module.members import own_values
 
 from . import _submodules
 from ._folders import write_folder

@@ -19,7 +19,7 @@ from ._names import qualified_name, rooted
 from .immutable_collections import immutable_dict, immutable_list
 
 if TYPE_CHECKING:
-    from weft.nn.module import Module
+    from weft.nn.module.module import Module
 
     from .graph import Graph
 

@@ -10,7 +10,7 @@ from weft.engine.frontend.tensor import Tensor
 
 if TYPE_CHECKING:
     from weft.compat.torch.fx.node import Argument
-    from weft.nn.module import Module
+    from weft.nn.module.module import Module
 
 
 __all__ = [

@@ -1,0 +1,308 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Bags of embeddings, and what tables of embeddings do on the way: shortening rows, weighing gradients by frequency.
+
+Indices and a table come in; sums, means or maxima of the rows of each bag go out. Offsets are read at the call, since
+they say which rows form a bag.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import weft
+from weft._build.lazy import later
+from weft._typing import Shape
+from weft.autograd import Function
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
+from weft.functional.linalg.norms import vector_norm
+from weft.functional.support import host
+from weft.functional.support.index_bounds import check_index
+from weft.nn.functional.activation import embedding
+from weft.ops.primitives import full, reduce, reshape, take, take_add, where
+from weft.tensor.arguments import describe, need_tensor, widen
+
+if TYPE_CHECKING:
+    from weft.autograd.custom.context import FunctionCtx
+
+
+gradients = later("weft.sparse.gradients")
+MODES = ("sum", "mean", "max")
+
+
+def renormalize_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    """Shorten, in place and outside the graph, the rows that an index names and that are longer than `max_norm`."""
+    check_index("embedding", input, weight._shape[0], 0, False)
+    rows = host.from_numpy(np.unique(host.to_numpy(input)).astype(np.int64))
+    with weft.no_grad():
+        found = take(weight.detach(), 0, rows)
+        size = vector_norm(found, norm_type, 1, True)
+        weight.index_copy_(
+            0, rows, where(size > max_norm, found * (max_norm / (size + 1e-7)), found)
+        )
+
+
+class _Weighed(Function):
+    """The table itself; the gradient of each row is divided by how often an index names it."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, weight: Tensor, counts: object) -> Any:
+        """(n, d), (n, 1) -> (n, d)."""
+        ctx.save_for_backward(counts)
+        return weight.view_as(weight)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *cotangents: Tensor) -> Any:
+        """Divided."""
+        return cotangents[0] / ctx.saved_tensors[0], None
+
+
+def scaled_by_frequency(weight: Tensor, index: Any) -> Any:
+    """A table whose rows' gradients are means over their uses instead of sums. Shapes: (n, d), (*) -> (n, d)."""
+    flat = reshape(index, (index.numel(),))
+    zeros, ones = full((weight._shape[0],), 0, weight._dtype), full(flat._shape, 1, weight._dtype)
+    counts = take_add(zeros, 0, flat, ones)
+    return _Weighed.apply(weight, reshape(counts.clamp(min=1), (weight._shape[0], 1)))
+
+
+def _refuse(text: str, expected: str, got: str, fix: str) -> ArgumentError:
+    return ArgumentError(text, expected=expected, got=got, fix=fix)
+
+
+def padding_place(padding_idx: int, count: int) -> int:
+    """The row that gets no gradient. Errors: RuntimeError for one that the table does not have."""
+    if not -count <= padding_idx < count:
+        raise ArgumentError(
+            "Padding_idx must be within num_embeddings",
+            expected=f"-{count} <= padding_idx < {count}",
+            got=str(padding_idx),
+            fix="choose a row of the table",
+        )
+    return padding_idx % count
+
+
+def _left_out(padding_idx: int, count: int) -> int:
+    """The row that bags leave out. Errors: RuntimeError for one that the table does not have."""
+    if not -count <= padding_idx < count:
+        raise _refuse(
+            f"padding_idx must be within the number of embeddings, -{count} through {count - 1}, but got {padding_idx}",
+            f"-{count} <= padding_idx < {count}",
+            str(padding_idx),
+            "choose a row of the table",
+        )
+    return padding_idx % count
+
+
+def sparse_rows(
+    weight: Tensor, index: Tensor, padding_idx: int | None, scale_grad_by_freq: bool
+) -> Any:
+    """Rows of a table whose gradient is sparse. Shapes: (n, d), (*) -> (*, d). Errors: NotDefinedError."""
+    if scale_grad_by_freq and weight.requires_grad and weft.is_grad_enabled():
+        raise NotDefinedError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients",
+            expected="one of sparse and scale_grad_by_freq",
+            got="both",
+            fix="leave sparse out",
+        )
+    place = None if padding_idx is None else padding_place(padding_idx, weight._shape[0])
+    return gradients.lookup(weight, index, place)
+
+
+def _starts(input: Tensor, offsets: Tensor | None, include_last: bool) -> Any:
+    """Where each bag begins and where the last one ends, as an array. Errors: ArgumentError, ShapeError."""
+    if len(input._shape) == 2:
+        if offsets is not None:
+            raise _refuse(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
+                f"fixed length sequences. However, found offsets of type {type(offsets)}",
+                "no offsets with indices (B, N)",
+                describe("offsets", offsets),
+                "flatten the indices, or leave offsets out",
+            )
+        rows, length = input._shape
+        return np.arange(rows + 1) * length
+    if len(input._shape) != 1:
+        raise ShapeError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {len(input._shape)}",
+            expected="indices (N) with offsets, or (B, N)",
+            got=describe("input", input),
+            fix="reshape the indices",
+        )
+    if offsets is None or len(offsets._shape) != 1:
+        raise _refuse(
+            "offsets has to be a 1D Tensor but got None"
+            if offsets is None
+            else "offsets has to be a 1D Tensor",
+            "one offset per bag",
+            repr(offsets),
+            "pass where each bag begins in the indices",
+        )
+    found = host.to_numpy(offsets).astype(np.int64)
+    _check_offsets(found, input._shape[0], include_last)
+    return found if include_last else np.append(found, input._shape[0])
+
+
+def _check_offsets(offsets: np.ndarray, count: int, include_last: bool) -> None:
+    if include_last and not offsets.size:
+        raise _refuse(
+            "include_last_offset: numBags should be at least 1",
+            "at least the end of the last bag",
+            "no offsets",
+            "append the number of indices",
+        )
+    if offsets.size and offsets[0] != 0:
+        raise _refuse(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {offsets[0]}",
+            "0 first",
+            str(offsets[0]),
+            "drop the indices before the first bag",
+        )
+    if offsets.size and offsets[-1] > count:
+        raise _refuse(
+            "offsets[-1] can not be greater than input's length: "
+            f"({count}), but got offsets[-1] of {offsets[-1]}",
+            f"offsets up to {count}",
+            str(offsets[-1]),
+            "check how the offsets were computed",
+        )
+
+
+def _layout(starts: np.ndarray) -> tuple[Any, Any]:
+    """(bags, longest) positions of each bag's members, 0 where there is none, and which are members."""
+    lengths = np.diff(starts)
+    steps = np.arange(max(int(lengths.max(initial=0)), 1))
+    valid = steps < lengths[:, None]
+    return np.where(valid, starts[:-1, None] + steps, 0), valid
+
+
+def _check_bags(
+    input: Tensor, weight: Tensor, mode: str, weights: Tensor | None, sparse: bool
+) -> None:
+    need_tensor("embedding_bag", input)
+    need_tensor("embedding_bag", weight, "weight", 2)
+    if input._dtype.name not in ("int64", "int32"):
+        raise DTypeError(
+            f"expected indices of type int64 or int32, but got {input._dtype.name}",
+            expected="integer indices",
+            got=describe("input", input),
+            fix="convert with .long()",
+        )
+    if mode not in MODES:
+        raise _refuse(
+            "mode has to be one of sum, mean or max", "sum, mean or max", repr(mode), "choose one"
+        )
+    if sparse and mode == "max":
+        raise _refuse(
+            "max mode does not support sparse weights",
+            "mode='sum' or 'mean' with sparse=True",
+            "mode='max'",
+            "leave sparse out",
+        )
+    if weights is None:
+        return
+    if mode != "sum":
+        raise NotDefinedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+            f"mode='sum' (got mode='{mode}').",
+            expected="mode='sum' with per_sample_weights",
+            got=f"mode={mode!r}",
+            fix="divide the sum yourself",
+        )
+    if tuple(weights._shape) != tuple(input._shape):
+        raise _refuse(
+            "embedding_bag: If per_sample_weights is not None, then it must have the same shape as the "
+            f"input. Got {tuple(weights._shape)} and {tuple(input._shape)}",
+            f"weights {list(input._shape)}",
+            describe("per_sample_weights", weights),
+            "give one weight per index",
+        )
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """The sum, mean or maximum of the table's rows in each bag; empty bags give zeros, `padding_idx` is left out.
+
+    Shapes: indices (B, N), or (M) with offsets (B); table (n, d) -> (B, d). Errors: ArgumentError, ShapeError.
+    """
+    _check_bags(input, weight, mode, per_sample_weights, sparse)
+    starts = _starts(input, offsets, include_last_offset)
+    place = None if padding_idx is None else _left_out(padding_idx, weight._shape[0])
+    flat = reshape(input, (input.numel(),))
+    options = (max_norm, norm_type, scale_grad_by_freq, sparse)
+    if not flat._shape[0]:
+        nothing = full((len(starts) - 1, weight._shape[1]), 0, weight._dtype)
+        return nothing + embedding(flat, weight, None, *options).sum(0)
+    rows = widen(embedding(flat, weight, None, *options))  # (M), (n, d) -> (M, d)
+    kept = None
+    if padding_idx is not None:
+        kept = cast(flat, dtypes.int64) != place
+    if mode == "max":
+        return cast(_largest(rows, kept, starts), weight._dtype)
+    if per_sample_weights is not None:
+        rows = rows * reshape(per_sample_weights, (flat._shape[0], 1))
+    if kept is not None:
+        rows = where(reshape(kept, (flat._shape[0], 1)), rows, 0)
+    if len(input._shape) == 2:
+        return cast(_summed_alike(rows, kept, input._shape, mode), weight._dtype)
+    return cast(_summed(rows, kept, starts, mode), weight._dtype)
+
+
+def _summed_alike(rows: Tensor, kept: Tensor | None, shape: Shape, mode: str) -> Any:
+    """The sums or means of bags of one length. Shapes: (B * N, d), (B * N) or None, (B, N) -> (B, d)."""
+    bags, length = shape
+    total = reduce("sum", reshape(rows, (bags, length, rows._shape[1])), (1,))
+    if mode == "sum":
+        return total
+    if kept is None:
+        return total / length
+    counts = reduce("sum", reshape(cast(kept, rows._dtype), shape), (1,), keepdim=True)
+    return total / counts.clamp(min=1)
+
+
+def _summed(rows: Tensor, kept: Tensor | None, starts: np.ndarray, mode: str) -> Any:
+    """The sums or means of bags that begin at `starts`, the last of which is where they end."""
+    bags = len(starts) - 1
+    ends = int(starts[-1])
+    bag = host.from_numpy(np.repeat(np.arange(bags), np.diff(starts)))
+    rows = rows[:ends] if ends != rows._shape[0] else rows
+    total = take_add(full((bags, rows._shape[1]), 0, rows._dtype), 0, bag, rows)
+    if mode == "sum":
+        return total
+    if kept is None:
+        counts = host.from_numpy(np.maximum(np.diff(starts), 1), rows._dtype)
+    else:
+        ones = cast(kept, rows._dtype)[:ends]
+        counts = take_add(full((bags,), 0, rows._dtype), 0, bag, ones).clamp(min=1)
+    return total / reshape(counts, (bags, 1))
+
+
+def _largest(rows: Tensor, kept: Tensor | None, starts: np.ndarray) -> Any:
+    places, valid = _layout(starts)
+    index = host.from_numpy(places)
+    member = host.from_numpy(valid)
+    if kept is not None:
+        member = member & take(kept, 0, index)
+    table = take(rows, 0, index)  # (M, d) -> (B, longest, d)
+    lowest = where(reshape(member, (*member._shape, 1)), table, -float("inf"))
+    values = weft.max(lowest, 1).values
+    some = reshape(reduce("any", member, (1,)), (member._shape[0], 1))
+    return where(some, values, 0)
+
+
+__all__ = ["embedding_bag"]

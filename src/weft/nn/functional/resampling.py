@@ -1,0 +1,496 @@
+# ruff: noqa: A001, A002 - PyTorch's names
+"""Padding and resizing: constant, reflected, repeated and circular edges; nearest, linear and cubic interpolation;
+pixel shuffling.
+
+Constant padding is a region write; what the other kinds repeat, and the nearest elements, are taken along each
+dimension by indices that are known here. Linear and cubic interpolation are weighted sums of such elements, one
+dimension after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.frontend.node_factory import MOST_ELEMENTS
+from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import rename_record
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import dtype as dtypes
+from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
+from weft.functional.elementwise.comparison import fill_value
+from weft.functional.support import host
+from weft.functional.support.memory_formats import like_channels
+from weft.nn.functional.index_runs import Places, places_of, taken
+from weft.nn.functional.pooling.adaptive import adaptive_avg_pool
+from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import pad as pad_value
+from weft.ops.primitives import permute, resample, reshape, slice_axis
+from weft.tensor.arguments import (
+    TYPE_NAMES,
+    Shape,
+    describe,
+    need_integer,
+    need_rank,
+    need_tensor,
+    widen,
+)
+
+Taps = tuple[Any, Any]  # index and weights: arrays of (taps, places)
+
+
+@composed_of_primitives
+def pad(input: Tensor, pad: list[int], mode: str = "constant", value: float | None = None) -> Any:
+    """Elements added (or, with negative widths, cut) at both ends of the last dimensions, last dimension first."""
+    need_tensor("pad", input)
+    widths = [need_integer("pad", width, "pad", -MOST_ELEMENTS) for width in pad]
+    if len(widths) % 2 or len(widths) // 2 > len(input._shape):
+        text = (
+            "Padding length must be divisible by 2"
+            if len(widths) % 2
+            else "Padding length should be less than or equal to two times the input dimension"
+        )
+        raise ShapeError(
+            text,
+            expected=f"up to {2 * len(input._shape)} widths, in pairs",
+            got=str(widths),
+            fix="pass (before, after) for each of the last dimensions",
+        )
+    pairs = [(0, 0)] * (len(input._shape) - len(widths) // 2)
+    pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
+    if mode == "constant":
+        made = _constant(input, pairs, fill_value(input._dtype, 0 if value is None else value))
+        return _named(made, input, "ConstantPadNd")
+    if mode not in ("reflect", "replicate", "circular"):
+        raise ArgumentError(
+            f"Unrecognised padding mode {mode}",
+            expected="constant, reflect, replicate or circular",
+            got=repr(mode),
+            fix="choose one of these",
+        )
+    _check_ranks(len(widths), len(input._shape))
+    made = input
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            _check_edge(made, axis, before, after, mode)
+            made = taken(made, axis, _edge_places(made._shape[axis], before, after, mode))
+    word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
+    return _named(made, input, f"{word}Pad{len(widths) // 2}D") if word else own(made, input)
+
+
+def _check_ranks(widths: int, rank: int) -> None:
+    """Errors: NotImplementedError where padding by copies has no meaning for an input of `rank` dimensions."""
+    if widths not in (2, 4, 6) or rank not in (widths // 2 + 1, widths // 2 + 2):
+        raise NotDefinedError(
+            f"Padding size {widths} is not supported for {rank}D input tensor.\n"
+            "Supported for non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
+            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)",
+            expected="widths of all dimensions but channels, and the batch",
+            got=f"{widths} widths for {rank} dimensions",
+            fix="add dimensions with unsqueeze, or use mode='constant'",
+        )
+
+
+def _named(result: Tensor, input: Tensor, name: str) -> Any:
+    """A result in memory of its own, its gradient record called as PyTorch's."""
+    return like_channels(rename_record(own(result, input), f"{name}Backward0"), input)
+
+
+def own(result: Tensor, input: Tensor) -> Any:
+    """A result, a copy of it where nothing was to be done: writes into it are not seen in the input."""
+    return result.clone() if result is input else result
+
+
+def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Tensor | float) -> Any:
+    for axis, (before, after) in enumerate(pairs):
+        start, stop = max(-before, 0), x._shape[axis] - max(-after, 0)
+        if start > stop and x._shape[axis]:
+            raise ShapeError(
+                f"The input size {x._shape[axis]}, plus negative padding {before} and {after}, resulted "
+                "in a negative output size",
+                expected="a positive size",
+                got=describe("input", x),
+                fix="cut less",
+            )
+        if (start, stop) != (0, x._shape[axis]):
+            x = slice_axis(x, axis, start, stop - start)
+    grown = tuple([(max(before, 0), max(after, 0)) for before, after in pairs])
+    return pad_value(x, grown, value) if any(map(any, grown)) else x.clone()
+
+
+def _check_edge(x: Tensor, axis: int, before: int, after: int, mode: str) -> None:
+    """Errors: ShapeError on an edge that would need more than there is."""
+    size = x._shape[axis]
+    limit = size - 1 if mode == "reflect" else size
+    if mode != "replicate" and max(before, after) > limit:
+        raise ShapeError(
+            "Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({before}, {after}) at dimension {axis} of input {list(x._shape)}",
+            expected=f"at most {limit}",
+            got=f"({before}, {after})",
+            fix="pad less, or use replicate",
+        )
+
+
+@functools.lru_cache(256)
+def _edge_places(size: int, before: int, after: int, mode: str) -> Places:
+    """Which of `size` elements a padded dimension has, in order."""
+    if mode == "circular":  # what is cut off does not come back on the other side
+        kept = np.arange(max(-before, 0), size - max(-after, 0))
+        around = np.arange(-max(before, 0), len(kept) + max(after, 0)) % max(len(kept), 1)
+        return places_of(kept[around])
+    places = np.arange(-before, size + after)
+    if mode == "replicate":
+        return places_of(np.clip(places, 0, size - 1))
+    places = np.abs(places)
+    return places_of(np.where(places >= size, 2 * (size - 1) - places, places))
+
+
+# -- interpolation -------------------------------------------------------------------------------------------------
+
+
+def _sizes(
+    input: Tensor, size: int | Shape | None, scale_factor: Any
+) -> tuple[Shape, list[float | None]]:
+    need_rank("interpolate", input, 3)
+    spatial = len(input._shape) - 2
+    if (size is None) == (scale_factor is None):
+        text = (
+            "only one of size or scale_factor should be defined"
+            if size is not None
+            else "either size or scale_factor should be defined"
+        )
+        raise ArgumentError(
+            text,
+            expected="one of the two",
+            got=f"size={size}, scale_factor={scale_factor}",
+            fix="pass one",
+        )
+    given = size if size is not None else scale_factor
+    if isinstance(given, (tuple, list)) and len(given) != spatial:
+        raise ArgumentError(
+            f"Input and {'output' if size is not None else 'scale_factor'} must have the same number of spatial "
+            f"dimensions, but got input with spatial dimensions of {list(input._shape[2:])} and "
+            f"{'output size' if size is not None else 'scale_factor'} of {given}",
+            expected=f"one number, or {spatial} numbers",
+            got=repr(given),
+            fix="pass one number per spatial dimension",
+        )
+    if size is not None:
+        wanted = (size,) * spatial if isinstance(size, int) else tuple(int(s) for s in size)
+        return wanted, [None] * spatial
+    factors = (
+        [float(scale_factor)] * spatial
+        if isinstance(scale_factor, (int, float))
+        else [float(f) for f in scale_factor]
+    )
+    return tuple([int(have * f) for have, f in zip(input._shape[2:], factors, strict=True)]), list(
+        factors
+    )
+
+
+def _source_places(
+    have: int, want: int, factor: float | None, align_corners: bool, nearest: bool
+) -> Any:
+    """Where each output element lies between the input's elements."""
+    places = np.arange(want, dtype=np.float64)
+    if align_corners:
+        return places * ((have - 1) / (want - 1) if want > 1 else 0.0)
+    scale = 1 / factor if factor else have / want
+    if nearest:
+        return np.minimum(np.floor(np.float32(scale) * places.astype(np.float32)), have - 1)
+    return np.maximum((places + 0.5) * scale - 0.5, 0)
+
+
+def _check_mode(input: Tensor, wanted: Shape, mode: str, antialias: bool) -> None:
+    if antialias and (mode not in _FILTERS or len(wanted) != 2):
+        raise ArgumentError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input",
+            expected="mode='bilinear' or 'bicubic' and (N, C, H, W)",
+            got=f"mode={mode!r}, {describe('input', input)}",
+            fix="leave antialias out",
+        )
+    if mode != "area" and len(wanted) not in _RANKS.get(mode, ()):
+        raise NotDefinedError(
+            _mode_refused(mode, len(input._shape)),
+            got=f"mode={mode!r}, {describe('input', input)}",
+            expected="nearest, nearest-exact, area; linear (3-D), bilinear and bicubic (4-D), trilinear (5-D)",
+            fix="choose one of these",
+        )
+    if not all(wanted) and 0 not in input._shape[2:]:
+        raise ArgumentError(
+            f"Input and output sizes should be greater than 0, but got input {list(input._shape[2:])} and "
+            f"output {list(wanted)}",
+            expected="sizes of at least 1",
+            got=str(list(wanted)),
+            fix="pass a larger size or scale_factor",
+        )
+    if mode in _FLOATING and input._dtype.category < 2 and input._dtype is not dtypes.uint8:
+        raise DTypeError(
+            f"\"upsample_{mode}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            expected="floats, or uint8",
+            got=describe("input", input),
+            fix="convert with .float(), or use mode='nearest'",
+        )
+
+
+def _mode_refused(mode: str, rank: int) -> str:
+    if mode in _RANKS and rank in (3, 4, 5):
+        return f"Got {rank}D input, but {mode} mode needs {_RANKS[mode][0] + 2}D input"
+    return (
+        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank}D) for the modes: nearest | linear | "
+        f"bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+    )
+
+
+def _check_options(
+    mode: str, size: int | Shape | None, align_corners: bool | None, recompute: bool | None
+) -> None:
+    """Errors: ValueError on options that mean nothing beside others."""
+    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
+        raise ArgumentError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+            "trilinear",
+            expected="align_corners=None",
+            got=f"mode={mode!r}, align_corners={align_corners}",
+            fix="leave align_corners out, or choose another mode",
+        )
+    if recompute and size is not None:
+        raise ArgumentError(
+            "recompute_scale_factor is not meaningful with an explicit size.",
+            expected="scale_factor beside recompute_scale_factor",
+            got=f"size={size}",
+            fix="leave recompute_scale_factor out",
+        )
+
+
+@composed_of_primitives
+def interpolate(
+    input: Tensor,
+    size: int | None = None,
+    scale_factor: list[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
+    """(N, C, *) resized to `size` or by `scale_factor`: nearest, nearest-exact, linear, bilinear, trilinear, bicubic,
+    area. `antialias` widens the filter of bilinear and bicubic where the result is smaller."""
+    need_tensor("interpolate", input)
+    wanted, factors = _sizes(input, size, scale_factor)
+    _check_options(mode, size, align_corners, recompute_scale_factor)
+    if recompute_scale_factor:
+        factors = [None] * len(factors)
+    _check_mode(input, wanted, mode, antialias)
+    if mode == "area":
+        return adaptive_avg_pool(input, wanted, len(wanted))
+    dtype = input._dtype
+    if mode in ("nearest", "nearest-exact"):
+        made = _nearest(input, wanted, factors, mode == "nearest-exact")
+        return _named(made, input, _upsampled(mode, len(wanted)))
+    if dtype is dtypes.uint8:
+        return resized_bytes(input, wanted, factors, bool(align_corners), mode, antialias)
+    made = widen(input)  # halves are rounded once, at the end
+    for axis in range(len(input._shape) - 1, 1, -1):
+        want, factor = wanted[axis - 2], factors[axis - 2]
+        taps = _taps(input._shape[axis], want, factor, bool(align_corners), mode, antialias)
+        made = resampled(made, axis, taps)
+    name = _upsampled(mode, len(wanted)) + ("Aa" if antialias else "")
+    return _named(cast(made, dtype), input, name)
+
+
+def _upsampled(mode: str, dimensions: int) -> str:
+    word = "".join(part.capitalize() for part in mode.split("-"))
+    return f"Upsample{word}{dimensions}D"
+
+
+def _nearest(x: Tensor, wanted: Shape, factors: list[float | None], exact: bool) -> Any:
+    """Each element that of the input that is nearest, or the one before."""
+    for axis, (want, factor) in enumerate(zip(wanted, factors, strict=True), 2):
+        x = taken(x, axis, _nearest_places(x._shape[axis], want, factor, exact))
+    return x
+
+
+@functools.lru_cache(256)
+def _nearest_places(have: int, want: int, factor: float | None, exact: bool) -> Places:
+    if exact:
+        scale = 1 / factor if factor else have / want
+        places = np.minimum(np.floor((np.arange(want) + 0.5) * scale), have - 1)
+    else:
+        places = _source_places(have, want, factor, False, True)
+    return places_of(places.astype(np.int64))
+
+
+def resized_bytes(
+    x: Tensor, wanted: Shape, factors: list[float | None], corners: bool, mode: str, antialias: bool
+) -> Any:
+    """Bytes resized dimension by dimension, the last first, each rounded to bytes; weights are integers of 15 bits."""
+    for axis in range(len(x._shape) - 1, 1, -1):
+        have, want, factor = x._shape[axis], wanted[axis - 2], factors[axis - 2]
+        if have == want and factor in (None, 1.0):
+            continue
+        whole, bits = _whole_weights(have, want, factor, corners, mode, antialias)
+        total = resampled(cast(x, dtypes.int32), axis, whole)
+        rounded = call("bitwise_right_shift", total + 2 ** (bits - 1), bits)
+        x = cast(rounded.clamp(0, 255), dtypes.uint8)
+    return x.contiguous()
+
+
+@functools.lru_cache(256)
+def _whole_weights(*geometry: float | str | None) -> tuple[Taps, int]:
+    """The taps of a geometry, each element once, their weights as integers, and the bits behind the point."""
+    index, weights = (array.copy() for array in _taps(*geometry))
+    for tap in range(len(index) - 1, 0, -1):  # a repeated edge is one tap
+        again = index[tap] == index[tap - 1]
+        weights[tap - 1] += np.where(again, weights[tap], 0.0)
+        index[tap] = np.where(again, -1, index[tap])
+    weights[index < 0] = 0.0
+    bits, top = 0, float(weights.max(initial=0.0))
+    while bits < 22 and int(0.5 + top * 2 ** (bits + 1)) < 2**15:
+        bits += 1
+    return (index, np.trunc(weights * 2**bits + np.copysign(0.5, weights))), bits
+
+
+def resampled(x: Tensor, axis: int, taps: Taps) -> Any:
+    """The sums of weighted elements along an axis."""
+    index, weights = taps
+    return resample(x, axis, host.from_numpy(index), host.from_numpy(weights, x._dtype))
+
+
+@functools.lru_cache(256)
+def _taps(
+    have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
+) -> Taps:
+    """Which elements of the input count for each of the result, and how much."""
+    if antialias:
+        return filtered(have, want, factor, corners, mode)
+    if mode == "bicubic":
+        places = _centres(have, want, factor, corners)
+        steps = np.arange(-1, 3)[:, None]
+    else:
+        places = _source_places(have, want, factor, corners, False)
+        steps = np.arange(2)[:, None]
+    low = np.floor(places).astype(np.int64)
+    distance = np.abs(places - low - steps)
+    weights = _keys(distance, -0.75) if mode == "bicubic" else 1 - distance
+    return np.clip(low + steps, 0, have - 1), weights
+
+
+def _centres(have: int, want: int, factor: float | None, align_corners: bool) -> Any:
+    """As `_source_places`, and also before the first element."""
+    if align_corners:
+        return _source_places(have, want, factor, True, False)
+    return (np.arange(want) + 0.5) * (1 / factor if factor else have / want) - 0.5
+
+
+def _keys(distance: np.ndarray, a: float) -> Any:
+    """The weights of cubic convolution. Source: Keys (1981), a = -3/4, or -1/2 for filters."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return np.where(distance < 1, near, np.where(distance < 2, far, 0.0))
+
+
+def filtered(have: int, want: int, factor: float | None, align_corners: bool, mode: str) -> Taps:
+    """The same where the filter is as wide as the step."""
+    half, shape = _FILTERS[mode]
+    scale = 1 / factor if factor else have / want
+    if align_corners:
+        scale = (have - 1) / (want - 1) if want > 1 else 0.0
+    stretch = max(scale, 1.0)
+    centres = scale * (np.arange(want) + 0.5)
+    first = np.maximum((centres - half * stretch + 0.5).astype(np.int64), 0)
+    last = np.minimum((centres + half * stretch + 0.5).astype(np.int64), have)
+    index = first + np.arange(max(int((last - first).max(initial=1)), 1))[:, None]
+    weights = np.where(index < last, shape(np.abs(index - centres + 0.5) / stretch), 0.0)
+    return np.where(index < last, index, -1), weights / weights.sum(0)
+
+
+_FILTERS: dict[str, Any] = {
+    "bilinear": (1, lambda distance: np.maximum(1 - distance, 0)),
+    "bicubic": (2, lambda distance: _keys(distance, -0.5)),
+}
+_FLOATING = ("linear", "bilinear", "bicubic", "trilinear")
+_RANKS = {
+    "nearest": (1, 2, 3),
+    "nearest-exact": (1, 2, 3),
+    "linear": (1,),
+    "bilinear": (2,),
+    "bicubic": (2,),
+    "trilinear": (3,),
+}
+
+
+def upsample(
+    input: Tensor,
+    size: object = None,
+    scale_factor: object = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Any:
+    """`interpolate` under its older name."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: object = None, scale_factor: float | None = None) -> Any:
+    """`interpolate` to the nearest element, under its older name."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: object = None, scale_factor: float | None = None) -> Any:
+    """`interpolate` between four neighbours, with the corners aligned, under its older name."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+@composed_of_primitives
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Any:
+    """(*, C r^2, H, W) -> (*, C, H r, W r)."""
+    need_rank("pixel_shuffle", need_tensor("pixel_shuffle", input), 3)
+    *lead, channels, height, width = input._shape
+    r = need_integer("pixel_shuffle", upscale_factor, "upscale_factor", 1)
+    if channels % (r * r):
+        raise ShapeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+            f"upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}",
+            expected=f"channels divisible by {r * r}",
+            got=describe("input", input),
+            fix="choose another factor",
+        )
+    n = len(lead)
+    x = reshape(input, (*lead, channels // (r * r), r, r, height, width))
+    x = permute(x, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
+    made = reshape(x, (*lead, channels // (r * r), height * r, width * r))
+    return like_channels(made, input)
+
+
+@composed_of_primitives
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Any:
+    """(*, C, H r, W r) -> (*, C r^2, H, W)."""
+    need_rank("pixel_unshuffle", need_tensor("pixel_unshuffle", input), 3)
+    *lead, channels, height, width = input._shape
+    r, n = need_integer("pixel_unshuffle", downscale_factor, "downscale_factor", 1), len(lead)
+    if height % r or width % r:
+        raise ShapeError(
+            f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got "
+            f"{height} x {width} and {r}",
+            expected=f"height and width divisible by {r}",
+            got=describe("input", input),
+            fix="pad or crop the input",
+        )
+    x = reshape(input, (*lead, channels, height // r, r, width // r, r))
+    x = permute(x, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
+    return like_channels(reshape(x, (*lead, channels * r * r, height // r, width // r)), input)
+
+
+__all__ = [
+    "interpolate",
+    "pad",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+]

@@ -1,0 +1,390 @@
+"""Transformers: encoder and decoder layers, stacks of them, and both together (Vaswani et al. 2017).
+
+In: sequences (length, batch, features), with `batch_first` (batch, length, features), without a batch (length,
+features). Out: the same shape. Masks go to the attention as they are.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft._typing import DeviceLike
+from weft.engine.ir.dtype import DType
+from weft.errors import ShapeError
+from weft.nn import functional as F
+from weft.nn import init
+from weft.nn.module.module import Module
+from weft.nn.modules.container import ModuleList
+from weft.nn.modules.dropout import Dropout
+from weft.nn.modules.linear import Linear
+from weft.nn.modules.multihead_attention import MultiheadAttention
+from weft.nn.modules.normalization import LayerNorm
+from weft.tensor.arguments import need_integer
+
+MOST_LAYERS = 1 << 16
+Activation = str | Callable[[Tensor], Tensor]
+
+
+def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+    if not isinstance(activation, str):
+        return activation
+    known: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+    found = known.get(activation)
+    if found is None:
+        raise ShapeError(
+            f"activation should be relu/gelu, not {activation}",
+            expected="'relu', 'gelu' or a function",
+            got=repr(activation),
+            fix="pass the function itself",
+        )
+    return found
+
+
+class _Layer(Module):
+    """What both layers share: the feed-forward part."""
+
+    linear1: Linear
+    linear2: Linear
+    dropout: Dropout
+    activation: Callable[[Tensor], Tensor]
+
+    def _feed(self, x: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
+
+    def _make_feed(self, size: int, wide: int, dropout: float, bias: bool, options: Any) -> None:
+        self.linear1 = Linear(size, wide, bias=bias, **options)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(wide, size, bias=bias, **options)
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and a feed-forward part, each with a residual connection and a norm."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: object = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, **options
+        )
+        self._make_feed(d_model, dim_feedforward, dropout, bias, options)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
+        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        self.activation = _activation(activation)
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """(L, N, E) -> the same."""
+        given = (src_mask, src_key_padding_mask, is_causal)
+        if self.norm_first:
+            src = src + self._attend(self.norm1(src), *given)
+            return src + self.dropout2(self._feed(self.norm2(src)))  # type: ignore[no-any-return]
+        src = self.norm1(src + self._attend(src, *given))
+        return self.norm2(src + self.dropout2(self._feed(src)))  # type: ignore[no-any-return]
+
+    def _attend(
+        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
+    ) -> Tensor:
+        found = self.self_attn(
+            x,
+            x,
+            x,
+            attn_mask=mask,
+            key_padding_mask=padding,
+            need_weights=False,
+            is_causal=is_causal,
+        )
+        return self.dropout1(found[0])  # type: ignore[no-any-return]
+
+
+class TransformerDecoderLayer(_Layer):
+    """Self-attention, attention to a memory and a feed-forward part."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: DeviceLike | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, **options
+        )
+        self.multihead_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, **options
+        )
+        self._make_feed(d_model, dim_feedforward, dropout, bias, options)
+        self.norm_first = norm_first
+        for number in (1, 2, 3):
+            norm = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
+            setattr(self, f"norm{number}", norm)
+        for number in (1, 2, 3):
+            setattr(self, f"dropout{number}", Dropout(dropout))
+        self.activation = _activation(activation)
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """(T, N, E), (S, N, E) -> (T, N, E)."""
+
+        def to_itself(x: Tensor) -> Tensor:
+            options = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+            return self.dropout1(_attended(self.self_attn, x, x, *options))  # type: ignore[no-any-return]
+
+        def to_memory(x: Tensor) -> Tensor:
+            options = (memory_mask, memory_key_padding_mask, memory_is_causal)
+            found = _attended(self.multihead_attn, x, memory, *options)
+            return self.dropout2(found)  # type: ignore[no-any-return]
+
+        def feed(x: Tensor) -> Tensor:
+            return self.dropout3(self._feed(x))  # type: ignore[no-any-return]
+
+        norms = (self.norm1, self.norm2, self.norm3)
+        for norm, part in zip(norms, (to_itself, to_memory, feed), strict=True):
+            tgt = tgt + part(norm(tgt)) if self.norm_first else norm(tgt + part(tgt))
+        return tgt
+
+
+def _attended(
+    attention: MultiheadAttention,
+    x: Tensor,
+    y: Tensor,
+    mask: Tensor | None,
+    padding: Tensor | None,
+    is_causal: bool,
+) -> Tensor:
+    found: Tensor = attention(
+        x,
+        y,
+        y,
+        attn_mask=mask,
+        key_padding_mask=padding,
+        is_causal=is_causal,
+        need_weights=False,
+    )[0]
+    return found
+
+
+def _copies(layer: Module, count: int) -> ModuleList:
+    number = need_integer("Transformer", count, "num_layers", 0, MOST_LAYERS)
+    return ModuleList([copy.deepcopy(layer) for _ in range(number)])
+
+
+class TransformerEncoder(Module):
+    """Copies of an encoder layer, one on another. Padded places are computed like others, in every mode."""
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers = _copies(encoder_layer, num_layers)
+        self.num_layers, self.norm = num_layers, norm
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        """(L, N, E) -> the same."""
+        for layer in self.layers:
+            src = layer(
+                src,
+                src_mask=mask,
+                is_causal=bool(is_causal),
+                src_key_padding_mask=src_key_padding_mask,
+            )
+        return src if self.norm is None else self.norm(src)  # type: ignore[no-any-return]
+
+
+class TransformerDecoder(Module):
+    """Copies of a decoder layer, one on another."""
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = _copies(decoder_layer, num_layers)
+        self.num_layers, self.norm = num_layers, norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """(T, N, E), (S, N, E) -> (T, N, E)."""
+        for layer in self.layers:
+            tgt = layer(
+                tgt,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=bool(tgt_is_causal),
+                memory_is_causal=memory_is_causal,
+            )
+        return tgt if self.norm is None else self.norm(tgt)  # type: ignore[no-any-return]
+
+
+class Transformer(Module):
+    """An encoder, and a decoder that attends to what the encoder gives."""
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        custom_encoder: Callable[..., Tensor] | None = None,
+        custom_decoder: Callable[..., Tensor] | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__()
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
+        given = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+        )
+        if custom_encoder is not None:
+            self.encoder = custom_encoder
+        else:
+            layer: Module = TransformerEncoderLayer(*given, **options)
+            norm = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
+            self.encoder = TransformerEncoder(layer, num_encoder_layers, norm)
+        if custom_decoder is not None:
+            self.decoder = custom_decoder
+        else:
+            layer = TransformerDecoderLayer(*given, **options)
+            norm = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
+            self.decoder = TransformerDecoder(layer, num_decoder_layers, norm)
+        self._reset_parameters()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def _reset_parameters(self) -> None:
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                init.xavier_uniform_(parameter)
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """(S, N, E), (T, N, E) -> (T, N, E). Errors: ShapeError."""
+        self._check(src, tgt)
+        memory = self.encoder(
+            src,
+            mask=src_mask,
+            src_key_padding_mask=src_key_padding_mask,
+            is_causal=src_is_causal,
+        )
+        found: Tensor = self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+        return found
+
+    def _check(self, src: Tensor, tgt: Tensor) -> None:
+        batch = 0 if self.batch_first else 1
+        if src.dim() == 3 and tgt.dim() == 3 and src.shape[batch] != tgt.shape[batch]:
+            text = "the batch number of src and tgt must be equal"
+        elif src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            text = "the feature number of src and tgt must be equal to d_model"
+        else:
+            return
+        raise ShapeError(
+            text,
+            expected=f"one batch size, and {self.d_model} features",
+            got=f"src {list(src.shape)}, tgt {list(tgt.shape)}",
+            fix="check batch_first",
+        )
+
+    @staticmethod
+    def generate_square_subsequent_mask(
+        sz: int, device: DeviceLike | None = None, dtype: DType | None = None
+    ) -> Tensor:
+        """-inf where a place would see a later one, zero elsewhere. Shapes: (sz, sz)."""
+        blank = weft.full((sz, sz), float("-inf"), device=device, dtype=dtype)
+        return blank.triu(1)
