@@ -22,7 +22,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weft.nn.module import Module
+    from weft.nn.module.module import Module
 
 
 PARAMETER, BUFFER, HIDDEN_BUFFER, MODULE = "parameter", "buffer", "hidden buffer", "module"

@@ -41,7 +41,7 @@ from weft.nn.module.members import (
 from weft.nn.parameter import Buffer, Parameter
 
 if TYPE_CHECKING:
-    from weft.nn.state import StateDict
+    from weft.nn.module.state_dict import StateDict
 
 
 class Module(HookMethods):

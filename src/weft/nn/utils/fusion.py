@@ -16,7 +16,7 @@ from weft.errors import ArgumentError, ShapeError
 from weft.nn.parameter import Parameter
 
 if TYPE_CHECKING:
-    from weft.nn.module import Module
+    from weft.nn.module.module import Module
 
 
 def fuse_conv_bn_weights(
