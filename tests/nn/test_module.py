@@ -461,7 +461,7 @@ def test_the_call_can_be_looked_at_and_passed_on() -> None:
     assert nn.Module.__call__(layer, x).tolist() == layer.forward(x).tolist()
     assert (
         str(inspect.signature(nn.Module.__call__))
-        == "(self, *args: 'Any', **kwargs: 'Any') -> 'Any'"
+        == "(self, *args: 'Any', **kwargs: 'object') -> 'Any'"
     )
     with pytest.raises(TypeError):
         nn.Module.__call__()

@@ -244,10 +244,10 @@ class LinalgSolveEx(Factored):
         arrays = host.to_numpy(a), host.to_numpy(b)
         found = lapack("linalg.solve", np.linalg.solve, *arrays)
         x = host.from_numpy(found, a._dtype)
-        return keep(ctx, LinalgSolveEx.vjp, (x,), a, x)
+        return keep(ctx, LinalgSolveEx.rule, (x,), a, x)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """The transposed system."""
         a, x = saved
         right = LinalgSolveEx.apply(adjoint(a), g)
@@ -262,10 +262,10 @@ class LinalgInvEx(Factored):
         """A^-1."""
         found = lapack("linalg.inv", np.linalg.inv, host.to_numpy(a))
         x = host.from_numpy(found, a._dtype)
-        return keep(ctx, LinalgInvEx.vjp, (x,), x)
+        return keep(ctx, LinalgInvEx.rule, (x,), x)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """-X^H g X^H."""
         (x,) = saved
         turned = adjoint(x)
@@ -281,11 +281,11 @@ class LinalgSolveTriangular(Factored):
         found = _substituted(host.to_numpy(a), host.to_numpy(b), upper, unit)
         x = host.from_numpy(found, a._dtype)
         keep(ctx, None, (x,), a, x)
-        ctx.rule = lambda saved, g: LinalgSolveTriangular.vjp(saved, g, upper, unit)
+        ctx.rule = lambda saved, g: LinalgSolveTriangular.rule(saved, g, upper, unit)
         return x
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor, upper: bool, unit: bool) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor, upper: bool, unit: bool) -> Any:
         """The transposed system, and the triangle of the product."""
         a, x = saved
         right = LinalgSolveTriangular.apply(adjoint(a), g, not upper, unit)
@@ -332,11 +332,11 @@ class LinalgCholeskyEx(Factored):
         lower = host.from_numpy(factor, a._dtype)
         infos = host.from_numpy(np.asarray(info, np.int32))
         ctx.mark_non_differentiable(infos)
-        keep(ctx, LinalgCholeskyEx.vjp, (lower, infos), lower)
+        keep(ctx, LinalgCholeskyEx.rule, (lower, infos), lower)
         return lower, infos
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor, _: Tensor | None = None) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor, _: Tensor | None = None) -> Any:
         """Source: Murray (2016), symmetrised."""
         (lower,) = saved
         inner = (adjoint(lower) @ g).tril()
@@ -361,10 +361,10 @@ class LinalgEigh(Factored):
         found = lapack("linalg.eigh", np.linalg.eigh, host.to_numpy(a), UPLO="L" if lower else "U")
         w = host.from_numpy(found[0], a._dtype.to_real())
         v = host.from_numpy(found[1], a._dtype)
-        return keep(ctx, LinalgEigh.vjp, (w, v), w, v)
+        return keep(ctx, LinalgEigh.rule, (w, v), w, v)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], values: Tensor | None, vectors: Tensor | None) -> Any:
+    def rule(saved: tuple[Tensor, ...], values: Tensor | None, vectors: Tensor | None) -> Any:
         """Where eigenvalues repeat: see `divided`."""
         w, v = saved
         inner = None if values is None else cast(diagonal_matrix(values), v._dtype)
@@ -387,11 +387,11 @@ class LinalgEig(Factored):
         w, v = (host.from_numpy(part, kind) for part in found)
         real = not a._dtype.is_complex
         keep(ctx, None, (w, v), w, v)
-        ctx.rule = lambda saved, *g: LinalgEig.vjp(saved, real, *g)
+        ctx.rule = lambda saved, *g: LinalgEig.rule(saved, real, *g)
         return w, v
 
     @staticmethod
-    def vjp(
+    def rule(
         saved: tuple[Tensor, ...], real: bool, values: Tensor | None, vectors: Tensor | None
     ) -> Any:
         """Source: Boeddeker et al. (2017), with the norm of the vectors held at 1."""
@@ -418,10 +418,10 @@ class LinalgQr(Factored):
         """(Q, R)."""
         found = lapack("linalg.qr", np.linalg.qr, host.to_numpy(a))
         q, r = (host.from_numpy(np.ascontiguousarray(part), a._dtype) for part in found)
-        return keep(ctx, LinalgQr.vjp, (q, r), q, r)
+        return keep(ctx, LinalgQr.rule, (q, r), q, r)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], left: Tensor | None, right: Tensor | None) -> Any:
+    def rule(saved: tuple[Tensor, ...], left: Tensor | None, right: Tensor | None) -> Any:
         """Source: Walter and Lehmann (2018)."""
         q, r = saved
         if right is not None:
@@ -445,10 +445,10 @@ class LinalgLu(Factored):
     def forward(ctx: FunctionCtx, a: Tensor, factors: np.ndarray) -> Any:
         """L - 1 + U, as computed before."""
         made = host.from_numpy(factors, a._dtype)
-        return keep(ctx, LinalgLu.vjp, (made,), made)
+        return keep(ctx, LinalgLu.rule, (made,), made)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H."""
         (factors,) = saved
         lower, upper = factors.tril(-1), factors.triu()
@@ -466,10 +466,10 @@ class LinalgPinv(Factored):
     def forward(ctx: FunctionCtx, a: Tensor, array: np.ndarray) -> Any:
         """A^+, as computed before."""
         made = host.from_numpy(array, a._dtype)
-        return keep(ctx, LinalgPinv.vjp, (made,), a, made)
+        return keep(ctx, LinalgPinv.rule, (made,), a, made)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """Source: Golub and Pereyra (1973)."""
         a, p = saved
         turned, up = adjoint(g), adjoint(p)
@@ -486,10 +486,10 @@ class LinalgMatrixExp(Factored):
     def forward(ctx: FunctionCtx, a: Tensor) -> Any:
         """exp(A)."""
         made = host.from_numpy(_exponential(host.to_numpy(a)), a._dtype)
-        return keep(ctx, LinalgMatrixExp.vjp, (made,), a)
+        return keep(ctx, LinalgMatrixExp.rule, (made,), a)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """The corner of the exponential of [[A^H, g], [0, A^H]]. Source: Al-Mohy and Higham (2009)."""
         from weft.functional.shape.concat import cat
 

@@ -236,10 +236,10 @@ class LinalgSlogdet(Factored):
         """(sign, logabs)."""
         sign, logs = linalg.slogdet(host.to_numpy(a))
         made = host.from_numpy(sign, a._dtype), host.from_numpy(logs, a._dtype.to_real())
-        return keep(ctx, LinalgSlogdet.vjp, made, a, made[0])
+        return keep(ctx, LinalgSlogdet.rule, made, a, made[0])
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], by_sign: Tensor | None, by_log: Tensor | None) -> Any:
+    def rule(saved: tuple[Tensor, ...], by_sign: Tensor | None, by_log: Tensor | None) -> Any:
         """A^-H times the cotangent of the logarithm, of which the angle of the sign is the imaginary part."""
         a, sign = saved
         total = None if by_log is None else cast(by_log, sign._dtype)
@@ -286,10 +286,10 @@ class LinalgDet(Factored):
         made = host.from_numpy(
             linalg.det(array) if a._shape[-1] else np.ones(a._shape[:-2]), a._dtype
         )
-        return keep(ctx, LinalgDet.vjp, (made,), a)
+        return keep(ctx, LinalgDet.rule, (made,), a)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """g times the conjugate cofactors."""
         (a,) = saved
         found = cofactors(a)

@@ -123,10 +123,10 @@ class SpecialErfcx(Factored):
     def forward(ctx: FunctionCtx, x: Tensor) -> Any:
         """The value."""
         made = _of_scipy("erfcx", x)
-        return keep(ctx, SpecialErfcx.vjp, (made,), x)
+        return keep(ctx, SpecialErfcx.rule, (made,), x)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """2 x erfcx(x) - 2 / sqrt(pi)."""
         (x,) = saved
         return g * (2 * x * SpecialErfcx.apply(x) - 2 / math.sqrt(math.pi))
@@ -139,10 +139,10 @@ class SpecialLogNdtr(Factored):
     def forward(ctx: FunctionCtx, x: Tensor) -> Any:
         """The value."""
         made = _of_scipy("log_ndtr", x)
-        return keep(ctx, SpecialLogNdtr.vjp, (made,), x)
+        return keep(ctx, SpecialLogNdtr.rule, (made,), x)
 
     @staticmethod
-    def vjp(saved: tuple[Tensor, ...], g: Tensor) -> Any:
+    def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """phi(x) / Phi(x), which is sqrt(2 / pi) / erfcx(-x / sqrt(2))."""
         (x,) = saved
         return g * math.sqrt(2 / math.pi) / SpecialErfcx.apply(x * -math.sqrt(0.5))

@@ -104,8 +104,8 @@ def cosine_embedding_loss(
     tiny = 1e-12  # keeps the root of zero vectors differentiable
     first, second = sum(input1 * input1, -1) + tiny, sum(input2 * input2, -1) + tiny
     cosine = sum(input1 * input2, -1) / call("sqrt", first * second)
-    alike = where(target == 1, 1 - cosine, 0)
-    return reduced(alike + where(target == -1, _hinge(cosine - margin), 0), reduction)
+    agreeing = where(target == 1, 1 - cosine, 0)
+    return reduced(agreeing + where(target == -1, _hinge(cosine - margin), 0), reduction)
 
 
 def _check_margin(margin: float) -> None:
