@@ -79,7 +79,6 @@ INEXACT = [
 ]
 STEPPED = ("trunc_divide", "remainder", "fmod")  # they jump where the quotient is whole
 TIED = ("maximum", "minimum")
-TIED_WHERE_SCATTERED = ("scatter_maximum", "scatter_minimum")
 LIMIT = 2e-8  # of differences of order 4 with the step 2**-11, relative
 
 
@@ -105,17 +104,6 @@ def held_at_ties(arrays: list[Any], moves: list[Any]) -> list[Any]:
     return held(np.abs(arrays[0] - arrays[1]) < 0.01, moves)
 
 
-def held_at_scattered_ties(arrays: list[Any], moves: list[Any], axis: int) -> list[Any]:
-    """Directions that leave elements alone where what lands on one is almost equal to it."""
-    base, index, source = arrays
-    landing = list(np.indices(index.shape, sparse=True))
-    landing[axis] = index
-    near = np.abs(base[tuple(landing)] - source) < 0.01
-    at_base = np.zeros(base.shape, bool)
-    at_base[tuple(landing)] = near
-    return [moves[0] * ~at_base, moves[1], moves[2] * ~near]
-
-
 def held(near: Any, moves: list[Any]) -> list[Any]:
     """Directions that are zero for each element of an operand that takes part where a result is near something."""
     return [v * ~_taking_part(near, v.shape) for v in moves]
@@ -139,8 +127,6 @@ class Point:
             moves = held_at_jumps(self.arrays, moves)
         if op.name in TIED:
             moves = held_at_ties(self.arrays, moves)
-        if op.name in TIED_WHERE_SCATTERED:
-            moves = held_at_scattered_ties(self.arrays, moves, sample.params[0])
         self.directions = laid(moves, sample.layout)
 
     def at(self, arrays: list[Any]) -> tuple[list[Any], Any]:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from tests import random_programs as programs
 
 import weft
+from weft.engine.devices.cpu.tuning import TUNING
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.pipeline.batching.operand_packing import row_of
-from weft.engine.pipeline.batching.segment_gather import MOST_TERMS, gather_rows
+from weft.engine.pipeline.batching.segment_gather import gather_rows
 
 ROWS, WIDTH = 5, 3
 Entries = list[list[tuple[int, int]]]  # per result: (number of a source, row) of each of its terms
@@ -111,7 +112,7 @@ def test_a_gather_that_nobody_else_reads_is_not_computed() -> None:
 
 def test_a_long_sum_is_not_added_up_again() -> None:
     base = pending(6)
-    below = gather([base], [[(0, 0)] * (MOST_TERMS + 1)])
+    below = gather([base], [[(0, 0)] * (TUNING.batching.most_terms + 1)])
     above = gather([below, base], [[(0, 0), (1, 1)]])
     assert value_of(above).inputs == (value_of(below), value_of(base))
 

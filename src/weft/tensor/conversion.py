@@ -63,6 +63,13 @@ def to(
             dtype = read_dtype(given)
         elif given is not None:
             device = given
+    if other is not None and not isinstance(other, Tensor):
+        raise ArgumentTypeError(
+            f"to(): argument 'other' must be Tensor, not {type(other).__name__}",
+            expected="a tensor whose dtype and device are wanted",
+            got=type(other).__name__,
+            fix="pass the tensor, or dtype= and device=",
+        )
     if device is None and other is not None:
         device = other.device
     wanted = read_dtype(dtype, self._dtype if other is None else other._dtype)
