@@ -94,6 +94,21 @@ def _vjp_of(rule: DirectVjp, node: Node, index: cython.Py_ssize_t, g: Tensor) ->
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _expands_to(shape: tuple, whole: tuple) -> cython.bint:
+    """Whether an operand of one shape gives a result of the other."""
+    missing: cython.Py_ssize_t = len(whole) - len(shape)
+    axis: cython.Py_ssize_t
+    if shape is whole or missing < 0:
+        return missing == 0
+    for axis in range(len(shape)):
+        if shape[axis] != 1 and shape[axis] != whole[axis + missing]:
+            return False
+    return True
+
+
+@cython.cfunc
 def vjp_direct_of(
     op: Primitive, index: cython.Py_ssize_t, g, shape: tuple, inputs: list, result
 ) -> object:
@@ -113,6 +128,8 @@ def vjp_direct_of(
         if number != ARRIVING:
             source = result if number == RESULT else inputs[number]
         if source._dtype is not arriving._dtype or source.strides is not None:
+            return None
+        if not _expands_to(source._shape, shape):  # what a hook has unpacked may have any shape
             return None
         sources[place] = value(source)
     return _recorded(rule.op, op, index, sources, shape, count_elements(shape))
