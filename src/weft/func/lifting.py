@@ -20,7 +20,17 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_op, value_op
+from cython.cimports.weft.engine.ir.primitive import (
+    EXPAND,
+    INTO_BASE,
+    LINEAR,
+    MATMUL,
+    OF_ELEMENTS,
+    SLICES,
+    Primitive,
+    scalar_op,
+    value_op,
+)
 from cython.cimports.weft.engine.ir.tape import finish
 
 from weft._build.compiled import require
@@ -53,14 +63,6 @@ _composite = cython.declare(cython.int, COMPOSITE)
 _macro = cython.declare(cython.int, MACRO)
 _view_op = cython.declare(Primitive, OPS["view"])
 _expand_op = cython.declare(Primitive, OPS["expand"])
-# Rows are told by their codes: one row may stand under several names.
-_linear_code = cython.declare(cython.int, OPS["linear"].code)
-_bias_code = cython.declare(cython.int, OPS["linear_bias"].code)
-_matmul_code = cython.declare(cython.int, OPS["matmul"].code)
-_take_code = cython.declare(cython.int, OPS["take"].code)
-_add_code = cython.declare(cython.int, OPS["take_add"].code)
-_put_code = cython.declare(cython.int, OPS["take_put"].code)
-_sum_code = cython.declare(cython.int, OPS["sum"].code)
 
 
 class Unliftable(Exception):  # noqa: N818 - says which way to go, not that something is wrong
@@ -284,14 +286,14 @@ class Lifting:
         """The same operation on the batch."""
         op: Primitive = node.op
         shapes: Shape = tuple([cython.cast(Node, source).shape for source in node.inputs])
-        if op.code in (_linear_code, _bias_code) and flags[1:] != [False] * (len(flags) - 1):
+        if op.form == LINEAR and flags[1:] != [False] * (len(flags) - 1):
             return self.linear(node, operands, behind, flags)
-        if op.code in (_take_code, _add_code, _put_code) and flags != [False, True]:
+        if op.form == SLICES and flags != [False, True]:
             return self.indexed(node, operands, behind, flags)
         shapes = self.align(node, operands, behind, flags, shapes)
-        if op.code == _matmul_code and shapes[0][len(shapes[0]) - 1] == 1:
+        if op.form == MATMUL and shapes[0][len(shapes[0]) - 1] == 1:
             return _outer(operands, behind)
-        if op.code == _sum_code and _adds_nothing(node):
+        if op.sums == OF_ELEMENTS and _adds_nothing(node):
             return _unsummed(operands[0], behind[0], (self.count, *node.shape))
         params = node.params
         if op.batch is not None:
@@ -314,10 +316,10 @@ class Lifting:
         for index in range(len(operands)):
             missing: cython.Py_ssize_t = rank - len(shapes[index])
             if not flags[index]:
-                if not aligned and op.code != _take_code:
+                if not aligned and op.form != SLICES:
                     operands[index], behind[index] = self.repeated(operands[index], behind[index])
                     flags[index] = True
-            elif missing > 0 and (aligned or op.code == _expand_op.code):
+            elif missing > 0 and (aligned or op.form == EXPAND):
                 shape: Shape = (self.count, *(1,) * missing, *shapes[index])
                 operands[index], behind[index] = _viewed(
                     _view_op, operands[index], behind[index], shape, shape
@@ -408,7 +410,7 @@ class Lifting:
         if keep:
             if not writes:
                 return value(take(tensors[0], axis, shared))
-            function = take_add if node.op.code == _add_code else take_put
+            function = take_add if node.op.sums == INTO_BASE else take_put
             return value(function(tensors[0], axis, shared, tensors[2]))
         before: Shape = table.shape[: axis - 1]
         after: Shape = table.shape[axis:]
@@ -419,7 +421,7 @@ class Lifting:
         places = expand(places, flat)
         if not writes:
             return value(reshape(gather(tensors[0], axis, places), (self.count, *node.shape)))
-        store = scatter_add if node.op.code == _add_code else scatter
+        store = scatter_add if node.op.sums == INTO_BASE else scatter
         return value(store(tensors[0], axis, places, reshape(tensors[2], flat)))
 
 

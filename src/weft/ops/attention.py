@@ -232,6 +232,7 @@ def _kernel_op(name: str, operands: str, shape: Any, reference: Any, domain: Any
     define(
         name,
         kind="contract",
+        form="attention_gradient" if "cotangent" in operands else "attention",
         operands=operands,
         shape=shape,
         reference=reference,

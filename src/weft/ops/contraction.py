@@ -67,6 +67,7 @@ define(
     dtypes="integer float complex",
     grad_name="MmBackward0",
     vjp={"self": lambda g, mat2: matmul(g, transpose(conj(mat2))), "mat2": _vjp_right},
+    form="matmul",
 )
 
 
@@ -120,6 +121,7 @@ define(
         "self": _vjp_input,
         "weight": _vjp_weight,
     },
+    form="linear",
 )
 
 
@@ -153,4 +155,5 @@ define(
     dtypes="float32 float64",
     grad_name="AddmmBackward0",
     vjp={"self": _vjp_input, "weight": _vjp_weight, "bias": _vjp_bias},
+    form="linear",
 )

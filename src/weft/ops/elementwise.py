@@ -184,6 +184,8 @@ _row(
     "real real",
     {"self": lambda g: g, "other": lambda g: g},
     lower=lambda e, d, a, b: e.logical_or(a, b) if d == "bool" else e.add(a, b),
+    sums="operands",
+    is_identity_of_one=True,
 )
 _row(
     "sub",
@@ -742,6 +744,7 @@ _row(
     },
     rule=SELECT,
     lower="select",
+    index_bound="choice",
 )
 
 # -- conversion and complex parts ----------------------------------------------------------------------------------
@@ -754,6 +757,8 @@ _row(
     {"self": lambda g, at: _vjp_cast(g, at)},
     lower=lambda e, d, x: e.cast(x, d),
     grad_name="ToCopyBackward0",
+    index_bound="operand",
+    is_cast=True,
 )
 _row("clone", "self", np.copy, "real", {"self": lambda g: g}, lower=lambda e, d, x: x)
 _row("conj", "self", np.conjugate, "real", {"self": lambda g: conj(g)})

@@ -176,6 +176,7 @@ define(
     batch=_shift,
     jvp_kind="linear",
     vjp={"self": _vjp_gather},
+    form="elements",
 )
 define(
     "scatter_add",
@@ -187,6 +188,9 @@ define(
     batch=_shift,
     jvp_kind="linear",
     vjp={"self": lambda g: g, "source": lambda g, index, at: gather(g, at.params[0], index)},
+    form="elements",
+    sums="into_base",
+    combiner="add",
 )
 define(
     "scatter",
@@ -203,6 +207,7 @@ define(
         ),
         "source": _vjp_stored,
     },
+    form="elements",
 )
 
 
@@ -234,6 +239,8 @@ for _name, _ufunc in (("scatter_maximum", np.maximum), ("scatter_minimum", np.mi
     define(
         _name,
         kind="scatter",
+        form="elements",
+        combiner=_name.removeprefix("scatter_"),
         operands="self index source",
         domain=[*_SCATTERS, ((5,), (0,), (0,), (0,))],
         shape=_scattered,
@@ -295,6 +302,7 @@ define(
             full(at.shapes[0], 0, g.dtype), at.params[0], index, g
         )
     },
+    form="slices",
 )
 define(
     "take_add",
@@ -306,6 +314,9 @@ define(
     jvp_kind="linear",
     vjp={"self": lambda g: g, "source": lambda g, index, at: take(g, at.params[0], index)},
     grad_name="IndexAddBackward0",
+    form="slices",
+    sums="into_base",
+    combiner="add",
 )
 define(
     "take_put",
@@ -322,4 +333,5 @@ define(
         "source": _vjp_put,
     },
     grad_name="IndexPutBackward0",
+    form="slices",
 )

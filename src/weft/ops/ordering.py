@@ -54,6 +54,7 @@ define(
     vjp=_WHY,
     batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
     is_row_independent=lambda p, shapes, axis: p[0] > axis,
+    form="order",
 )
 define(
     "running_place",
@@ -67,4 +68,5 @@ define(
     vjp=_WHY,
     batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
     is_row_independent=lambda p, shapes, axis: p[0] > axis,
+    form="running",
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 from weft.engine.ir import dtype as dtype_table
 from weft.engine.ir.node import RESULT_BIT
-from weft.engine.ir.primitive import KIND_NAMES, Primitive
+from weft.engine.ir.primitive import FORMS, INDEX_BOUNDS, KIND_NAMES, SUMS, Primitive
 
 OPS: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")
@@ -43,6 +43,7 @@ FIELDS = (
     ),
     *("residuals", "batch_operands", "residual_masks", "differentiable", "dtypes", "batchable"),
     *("jvp_kind", "batch", "is_row_independent", "lower", "strides", "domain", "why", "dtype_bits"),
+    *("form", "sums", "index_bound", "is_identity_of_one", "is_variadic", "is_cast", "combiner"),
 )
 
 
@@ -106,6 +107,33 @@ def _check(
         raise TypeError(f"op {name!r} has derivatives of {strangers}, which are no operands")
 
 
+SUMMING = {  # the kinds of which an op may say that it adds up so, and must say whether
+    "elementwise": ("", "operands"),
+    "reduce": ("", "elements"),
+    "scatter": ("", "into_base"),
+}
+
+COMBINERS = {  # of scans and scatters; "" of a scatter: the last one stays
+    "cumulative": ("sum", "prod"),
+    "scatter": ("", "add", "maximum", "minimum"),
+}
+
+
+def _check_facts(
+    name: str, kind: str, form: str, sums: str, index_bound: str, combiner: str
+) -> None:
+    """Errors: TypeError on a form, a sum or a bound that is none of its kind, and on one that is missing."""
+    facts = {
+        "form": (form, FORMS.get(kind, ("",))),
+        "sums": (sums, SUMMING.get(kind, ("",))),
+        "index_bound": (index_bound, INDEX_BOUNDS),
+        "combiner": (combiner, COMBINERS.get(form if kind == "scan" else kind, ("",))),
+    }
+    for field, (word, words) in facts.items():
+        if word not in words:
+            raise TypeError(f"op {name!r}: {field} is one of {[*words]}, got {word!r}")
+
+
 def define(
     name: str,
     *,
@@ -125,16 +153,25 @@ def define(
     jvp_kind: str = "diagonal",
     dtypes: str = EVERY_TYPE,
     grad_name: str = "",
+    form: str = "",
+    sums: str = "",
+    index_bound: str = "",
+    is_identity_of_one: bool = False,
+    is_variadic: bool = False,
+    is_cast: bool = False,
+    combiner: str = "",
 ) -> Primitive:
     """Add one op to the table. `is_row_independent(params, shapes, axis)`: True if each row of the result, along the
     first dimension of more than one element, comes from one row of the operands, so that examples of different heights
-    can be laid one behind the other. Errors: TypeError on an incomplete or contradictory record, KeyError on a
-    derivative that names something that the op does not have."""
+    can be laid one behind the other. `form`, `sums` and `index_bound` are words of `weft.engine.ir.primitive`. Errors:
+    TypeError on an incomplete or contradictory record, KeyError on a derivative that names something that the op does
+    not have."""
     names = tuple(operands.split())
     given = {} if isinstance(vjp, NotDifferentiable) else vjp
     _check(name, kind, names, given, shape=shape, lower=lower, strides=strides, domain=domain)
     if jvp_kind not in JVP_KINDS:
         raise TypeError(f"op {name!r}: jvp_kind is one of {JVP_KINDS}, got {jvp_kind!r}")
+    _check_facts(name, kind, form, sums, index_bound, combiner)
     rules = [given.get(n) for n in names]
     saves = tuple(_saves(r, names) for r in rules)
     type_names, dtype_bits = _dtype_bits(dtypes)
@@ -162,6 +199,13 @@ def define(
         or (always_independent if kind in ("elementwise", "macro") else None),
         lower=_emitter_call(lower) if isinstance(lower, str) else lower,
         strides=strides,
+        form=FORMS[kind][form] if kind in FORMS else 0,
+        sums=SUMS[sums],
+        index_bound=INDEX_BOUNDS[index_bound or ("operand" if kind == "view" else "")],
+        is_identity_of_one=is_identity_of_one,
+        is_variadic=is_variadic,
+        is_cast=is_cast,
+        combiner=combiner,
         domain=domain,
         why=vjp.why if isinstance(vjp, NotDifferentiable) else "",
     )
@@ -181,6 +225,10 @@ def define_elementwise(
     grad_name: str = "",
     dtypes: str = EVERY_TYPE,
     jvp_kind: str = "diagonal",
+    sums: str = "",
+    index_bound: str = "",
+    is_identity_of_one: bool = False,
+    is_cast: bool = False,
 ) -> None:
     """Add the row of an operation element by element; kernels have it under its name unless `lower` says otherwise."""
     define(
@@ -196,6 +244,10 @@ def define_elementwise(
         grad_name=grad_name,
         dtypes=dtypes,
         jvp_kind=jvp_kind,
+        sums=sums,
+        index_bound=index_bound,
+        is_identity_of_one=is_identity_of_one,
+        is_cast=is_cast,
     )
 
 

@@ -74,6 +74,7 @@ define(
             g, at.params[0], index, weights, at.params[1]
         )
     },
+    form="resample",
 )
 define(
     "resample_transposed",
@@ -94,4 +95,5 @@ define(
     batch_operands=("b", "s", "s"),
     jvp_kind="linear",
     vjp={"self": lambda g, index, weights, at: resample(g, at.params[0], index, weights)},
+    form="resample_transposed",
 )

@@ -69,6 +69,7 @@ def _view(
     vjp: Any = None,
     grad_name: str = "",
     is_row_independent: Any = None,
+    form: str = "other",
 ) -> None:
     def write_back(g: Any, at: Any) -> Any:
         return embed(g, at.shapes[0], *_region(at, strides))
@@ -86,6 +87,7 @@ def _view(
         vjp={"self": vjp or write_back},
         jvp_kind="linear",
         grad_name=grad_name,
+        form=form,
     )
 
 
@@ -102,6 +104,7 @@ _view(
     [((2, 3), (3, 2)), ((4,), (2, 1, 2))],
     lambda target, shapes, flags, n: (n, *target),
     lambda g, at: reshape(g, at.shapes[0]),
+    form="reshape",
 )
 _view(
     "permute",
@@ -112,6 +115,7 @@ _view(
     lambda order, shapes, flags, n: (0, *[axis + 1 for axis in order]),
     lambda g, at: permute(g, inverse_order(at.params)),
     is_row_independent=lambda p, shapes, axis: p[: axis + 1] == tuple(range(axis + 1)),
+    form="permute",
 )
 _view(
     "expand",
@@ -122,6 +126,7 @@ _view(
     # New leading dimensions would come before the batch dimension: such expansions stay apart.
     lambda target, shapes, flags, n: (n, *target) if len(target) == len(shapes[0]) else None,
     lambda g, at: sum_to(g, at.shapes[0]),
+    form="expand",
 )
 _view(
     "slice",
@@ -143,6 +148,7 @@ _view(
     [((6,), (0, 1, 2, 2)), ((3, 4), (1, 1, 3, 1))],
     lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
     is_row_independent=lambda p, shapes, axis: p[0] > axis,
+    form="slice",
 )
 _view(
     "select",
@@ -152,6 +158,7 @@ _view(
     [((3, 4), (1, 2))],
     lambda p, shapes, flags, n: (p[0] + 1, p[1]),
     is_row_independent=lambda p, shapes, axis: p[0] > axis,
+    form="select",
 )
 _view(
     "unfold",
@@ -277,6 +284,7 @@ define(
     vjp={"self": lambda g, at: _vjp_strided(g, at)},
     jvp_kind="linear",
     grad_name="AsStridedBackward0",
+    form="strided",
 )
 define(
     "put",
@@ -292,6 +300,7 @@ define(
     },
     jvp_kind="linear",
     grad_name="torch::autograd::CopySlices",
+    form="update",
 )
 define(
     "cat",
@@ -303,6 +312,9 @@ define(
     batch=lambda p, shapes, flags, n: (p[0] + 1,),
     vjp={"tensors": lambda g, at: _vjp_cat(g, at)},
     jvp_kind="linear",
+    form="concat",
+    is_identity_of_one=True,
+    is_variadic=True,
 )
 
 
@@ -325,6 +337,9 @@ define(
     batch=lambda p, shapes, flags, n: (p[0] + 1,),
     vjp={"tensors": lambda g, at: _vjp_stack(g, at)},
     jvp_kind="linear",
+    form="stack",
+    is_identity_of_one=True,
+    is_variadic=True,
 )
 
 
@@ -354,6 +369,7 @@ define(
     shape=lambda p: p[0],
     dtype=lambda p: dtypes.int64,
     vjp=not_differentiable("positions are constants"),
+    index_bound="count",
 )
 
 
@@ -374,6 +390,8 @@ def _reduction(
     dtypes: str,
     jvp_kind: str = "linear",
     domain: Any = None,
+    sums: str = "",
+    index_bound: str = "",
 ) -> None:
     define(
         name,
@@ -389,6 +407,8 @@ def _reduction(
         is_row_independent=lambda p, shapes, axis: min(p[0], default=axis + 1) > axis,
         domain=domain
         or [((3, 4), ((1,), False)), ((3, 4), ((0, 1), True)), ((2, 3, 2), ((0, 2), False))],
+        sums=sums,
+        index_bound=index_bound,
     )
 
 
@@ -433,7 +453,7 @@ def _others(x: Any) -> Any:
 
 
 _NUMBERS, _ORDERED = "integer float complex", "bool integer float"
-_reduction("sum", np.sum, {"self": lambda g, at: unreduce(g, at)}, _NUMBERS)
+_reduction("sum", np.sum, {"self": lambda g, at: unreduce(g, at)}, _NUMBERS, sums="elements")
 _reduction("prod", np.prod, {"self": _vjp_prod}, _NUMBERS, "rule")
 _reduction("amax", np.max, {"self": _vjp_amax}, _ORDERED, "rule")
 _reduction("amin", np.min, {"self": _vjp_amax}, _ORDERED, "rule")
@@ -458,16 +478,19 @@ for _name, _function in (("argmax", np.argmax), ("argmin", np.argmin)):
         not_differentiable("the result is an index"),
         _ORDERED,
         domain=[((3, 4), ((1,), False)), ((3, 4), ((0, 1), False))],
+        index_bound="reduced",
     )
 
 
 # -- scans ---------------------------------------------------------------------------------------------------------
 
 
-def _scan(name: str, reference: Any, vjp: Any, jvp_kind: Any) -> None:
+def _scan(name: str, reference: Any, vjp: Any, jvp_kind: Any, combiner: str) -> None:
     define(
         name,
         kind="scan",
+        form="cumulative",
+        combiner=combiner,
         operands="self",
         shape=lambda p, shape: shape,
         jvp_kind=jvp_kind,
@@ -505,8 +528,10 @@ def _vjp_cumprod(g: Any, self: Any, result: Any, at: Any) -> Any:
     return conj(before) * total
 
 
-_scan("cumsum", np.cumsum, {"self": lambda g, at: _reverse_cumsum(g, at.params[0])}, "linear")
-_scan("cumprod", np.cumprod, {"self": _vjp_cumprod}, "rule")
+_scan(
+    "cumsum", np.cumsum, {"self": lambda g, at: _reverse_cumsum(g, at.params[0])}, "linear", "sum"
+)
+_scan("cumprod", np.cumprod, {"self": _vjp_cumprod}, "rule", "prod")
 
 
 # -- rows of batches -----------------------------------------------------------------------------------------------

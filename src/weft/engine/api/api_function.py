@@ -37,6 +37,7 @@ from cython.cimports.weft.engine.dispatch.torch_function import (
 from cython.cimports.weft.engine.frontend.recorder import record_unary
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import STRIDED
 from cython.cimports.weft.engine.ir.tape import next_sequence
 
 from weft._build.compiled import require
@@ -302,7 +303,7 @@ def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cyt
         return
     op = public.named_ops.get(node.op)
     if op is None:
-        kept: cython.bint = node.op.name == "strided"
+        kept: cython.bint = node.op.form == STRIDED
         op = node.op if kept else core_hooks.named(node.op, public.record)
         public.named_ops[node.op] = op
     node.op = op

@@ -116,7 +116,7 @@ def _vjp_macro(op: Primitive, g, at: At, inputs: list, result, edges: tuple) -> 
 @cython.cfunc
 def _apply_rules(op: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
     count: cython.Py_ssize_t = len(edges)
-    if len(op.operands) == 1 and count != 1 or op.name == "cat":
+    if op.is_variadic:
         return [
             None if edge is None else part
             for part, edge in zip(op.vjps[0](g, at), edges, strict=True)

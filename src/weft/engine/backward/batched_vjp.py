@@ -14,6 +14,7 @@ from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import CONCAT, UPDATE
 from cython.cimports.weft.engine.ir.strides import contiguous_strides
 from cython.cimports.weft.engine.pipeline.batching.membership import row_axis, with_height
 from cython.cimports.weft.engine.pipeline.batching.ragged import height_of, lay, piece
@@ -416,7 +417,7 @@ def join_blocks(parts: list, shape: tuple) -> list:
     axis: tuple = (len(shape) - 1,)
     inputs: list = []
     for _, _, block in blocks:
-        joined: cython.bint = block.op.code == _cat_op.code and block.params == axis
+        joined: cython.bint = block.op.form == CONCAT and block.params == axis
         inputs.extend(block.inputs if joined and block.state == PENDING else (block,))
     whole: Node = new_node(
         _cat_op, tuple(inputs), axis, shape, count_elements(shape), part._dtype, None
@@ -435,7 +436,7 @@ def is_zero(node: Node) -> cython.bint:
 @cython.cfunc
 def _is_block(node: Node, shape: tuple) -> cython.bint:
     """Whether a value is a piece of the last dimension, in zeros."""
-    if node.op.code != _put_op.code or node.state != PENDING or node.shape != shape:
+    if node.op.form != UPDATE or node.state != PENDING or node.shape != shape:
         return False
     if node.quotient is not None:
         return False

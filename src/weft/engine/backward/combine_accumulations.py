@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import cython
+from cython.cimports.weft.engine.ir.primitive import MATMUL, OF_ELEMENTS, PERMUTE, UPDATE
 
 from weft._build.compiled import require
 from weft.engine.backward.batched_vjp import is_zero
@@ -30,20 +31,29 @@ require(__name__, cython.compiled)
 
 def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """Contributions with the same sum as `parts`, tensors of one shape."""
-    kinds: dict[str, list[Any]] = {name: [] for name in _FITS}
+    kinds: dict[str, list[Any]] = {rule: [] for rule in _FITS}
     others = []
     for part in parts:
         node = value_of(part)
         free = node.state == PENDING_STATE and node.quotient is None
-        fits = _FITS.get(node.op.name) if free else None
-        if fits is not None and fits(node, shape):
-            kinds[node.op.name].append(_Operation(part, node))
+        rule = _rule_of(node.op) if free else None
+        if rule is not None and _FITS[rule](node, shape):
+            kinds[rule].append(_Operation(part, node))
         else:
             others.append(part)
-    for name, operations in kinds.items():
-        joined = _JOINS[name](operations, shape) if len(operations) > 1 else None
+    for rule, operations in kinds.items():
+        joined = _JOINS[rule](operations, shape) if len(operations) > 1 else None
         others += [operation.part for operation in operations] if joined is None else joined
     return others
+
+
+def _rule_of(op: Any) -> str | None:
+    """Which rule may join contributions of an operation."""
+    if op.form == UPDATE:
+        return "rows"
+    if op.form == MATMUL:
+        return "products"
+    return "sums" if op.sums == OF_ELEMENTS else None
 
 
 @cython.cclass
@@ -154,7 +164,7 @@ def _join_products(operations: list[Any], shape: tuple[int, ...]) -> list[Any]:
 
 def _turned_from(node: Any) -> Any:
     """What a pending matrix is the transpose of; None where it is not recorded as one."""
-    transposed = node.op.name == "permute" and node.params == (1, 0)
+    transposed = node.op.form == PERMUTE and node.params == (1, 0)
     free = node.state == PENDING_STATE and node.quotient is None
     return wrap_node(node.inputs[0]) if transposed and free else None
 
@@ -182,12 +192,12 @@ def _join_sums(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | Non
 
 
 _FITS: dict[str, Callable[[Any, tuple[int, ...]], bool]] = {
-    "put": _is_rows,
-    "matmul": _is_thin,
-    "sum": _is_column_sum,
+    "rows": _is_rows,
+    "products": _is_thin,
+    "sums": _is_column_sum,
 }
 _JOINS: dict[str, Callable[[list[Any], tuple[int, ...]], list[Any] | None]] = {
-    "put": _join_rows,
-    "matmul": _join_products,
-    "sum": _join_sums,
+    "rows": _join_rows,
+    "products": _join_products,
+    "sums": _join_sums,
 }

@@ -13,7 +13,7 @@ from cython.cimports.weft.engine.capi.int_array import integers, push
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS
 from cython.cimports.weft.engine.ir.residuals import (
     drop_inputs,
     mark_dead_candidate,
@@ -25,11 +25,9 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
 from weft._build.compiled import require
 from weft.engine.ir.primitive import COMPOSITE
 from weft.errors import GradientError
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_add_op = cython.declare(Primitive, OPS["add"])
 ALONE = 2  # so many observed records are pulled one by one, and none with others
 
 SECOND_TIME = (
@@ -371,7 +369,7 @@ class Reachability:
 @cython.exceptval(check=False)
 def is_sum(node: Node) -> cython.bint:
     """Whether a node is a batch's row that begins with other sums, and nobody sees its gradients by themselves."""
-    if node.op is not _add_op or node.quotient is None or node.observers is not None:
+    if node.op.sums != OF_OPERANDS or node.quotient is None or node.observers is not None:
         return False
     edge = node.edges[0]
     return isinstance(edge, Node) and goes_on(cython.cast(Node, edge))

@@ -16,19 +16,16 @@ from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS, STACK
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 
 from weft._build.compiled import require
 from weft.engine.backward import merge_batches
 from weft.engine.ir.view_transform import SPARSE
 from weft.engine.pipeline.batching import batched_residuals
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_add_op = cython.declare(Primitive, OPS["add"])
-_stack_op = cython.declare(Primitive, OPS["stack"])
 _sparse = cython.declare(cython.int, SPARSE)
 
 
@@ -246,7 +243,7 @@ class ReadyQueue(Reachability):
     def takes_rows(self, node: Node, create: cython.bint, watched) -> cython.bint:
         """Whether the operands of a node are the rows of its value, whose cotangents need no nodes of their own."""
         return (
-            node.op.code == _stack_op.code
+            node.op.form == STACK
             and node.params[0] == 0
             and node.observers is None
             and not create
@@ -267,7 +264,7 @@ class ReadyQueue(Reachability):
         """Whether members of a batch are sums of more than two rows."""
         first: Node = group.at(0)
         member: cython.Py_ssize_t
-        if first.op is not _add_op:
+        if first.op.sums != OF_OPERANDS:
             return False
         for member in range(group.members.count):
             if self.operands(group.members.items[member]) > 2:

@@ -26,7 +26,7 @@ from cython.cimports.weft.engine.frontend.views import (
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import OutputEdge
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import STRIDED, Primitive
 from cython.cimports.weft.engine.ir.split_specs import MultiOutput
 from cython.cimports.weft.engine.ir.strides import contiguous_strides
 from cython.cimports.weft.engine.ir.tape import ambient, view_kind
@@ -127,7 +127,7 @@ def rename_record(tensor: Tensor, name: str):
     that the schedule knows by their row keep theirs."""
     if tensor.base is None and isinstance(tensor.edge, Node):
         node: Node = tensor.edge
-        if node.state == PENDING and node.quotient is None and node.op.name != "strided":
+        if node.state == PENDING and node.quotient is None and node.op.form != STRIDED:
             node.op = core_hooks.named(node.op, name)
     return tensor
 

@@ -11,7 +11,13 @@ from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_Release
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.weft.engine.ir.elements import dense_elements
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import scalar_op
+from cython.cimports.weft.engine.ir.primitive import (
+    BY_CHOICE,
+    BY_COUNT,
+    BY_OPERAND,
+    BY_REDUCED,
+    scalar_op,
+)
 from cython.cimports.weft.engine.ir.tape import view_kind
 
 from weft._build.compiled import require
@@ -41,9 +47,9 @@ def _index_limit(node: Node, steps: cython.int) -> cython.longlong:
     source: Node
     while steps > 0 and node.max_index == 0 and node.state == PENDING and node.inputs:
         source = node.inputs[0]
-        if node.op.name == "argmax" or node.op.name == "argmin":
+        if node.op.index_bound == BY_REDUCED:
             return source.numel // node.numel if node.numel > 0 else 0
-        if node.op.name == "where":
+        if node.op.index_bound == BY_CHOICE:
             return _larger(
                 _index_limit(node.inputs[1], steps // 2), _index_limit(node.inputs[2], steps // 2)
             )
@@ -51,7 +57,7 @@ def _index_limit(node: Node, steps: cython.int) -> cython.longlong:
             return 0
         node = source
         steps -= 1
-    if node.state == PENDING and node.op.name == "iota":
+    if node.state == PENDING and node.op.index_bound == BY_COUNT:
         return node.numel
     if (
         node.max_index == 0
@@ -74,9 +80,11 @@ def _larger(one: cython.longlong, other: cython.longlong) -> cython.longlong:
 @cython.exceptval(check=False)
 def _keeps_elements(node: Node, source: Node) -> cython.bint:
     """Whether a node has no other elements than its operand: a view, or a conversion to int64."""
+    if node.op.index_bound != BY_OPERAND:
+        return False
     if node.op.kind == view_kind:
         return node.dtype is source.dtype
-    return node.op.name == "cast" and source.dtype.category == 1 and node.dtype.itemsize == 8
+    return source.dtype.category == 1 and node.dtype.itemsize == 8
 
 
 @cython.cfunc

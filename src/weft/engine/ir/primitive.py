@@ -2,7 +2,41 @@
 """The records of the op table, as the recorder and the pipeline read them; `weft.ops.registry` makes them."""
 
 import cython
-from cython.cimports.weft.engine.ir.primitive import ARRIVING, MASKS
+from cython.cimports.weft.engine.ir.primitive import (
+    ARRIVING,
+    ATTENTION,
+    ATTENTION_GRADIENT,
+    BY_CHOICE,
+    BY_COUNT,
+    BY_OPERAND,
+    BY_REDUCED,
+    CONCAT,
+    CUMULATIVE,
+    ELEMENTS,
+    EXPAND,
+    INTO_BASE,
+    LINEAR,
+    MASKS,
+    MATMUL,
+    NO_BOUND,
+    NO_FORM,
+    NO_SUM,
+    OF_ELEMENTS,
+    OF_OPERANDS,
+    ORDER,
+    OTHER_VIEW,
+    PERMUTE,
+    RESAMPLE,
+    RESAMPLE_TRANSPOSED,
+    RESHAPE,
+    RUNNING,
+    SELECT,
+    SLICE,
+    SLICES,
+    STACK,
+    STRIDED,
+    UPDATE,
+)
 
 from weft._build.compiled import require
 
@@ -26,6 +60,48 @@ KIND_NAMES = (
     "composite",
     "macro",
 )
+
+# The words of declarations in the op table. An op of one of these kinds has one of its forms.
+FORMS = {
+    "view": {
+        "reshape": RESHAPE,
+        "permute": PERMUTE,
+        "expand": EXPAND,
+        "slice": SLICE,
+        "select": SELECT,
+        "strided": STRIDED,
+        "other": OTHER_VIEW,
+    },
+    "region": {"update": UPDATE, "concat": CONCAT, "stack": STACK},
+    "contract": {
+        "matmul": MATMUL,
+        "linear": LINEAR,
+        "attention": ATTENTION,
+        "attention_gradient": ATTENTION_GRADIENT,
+    },
+    "index": {"elements": ELEMENTS, "slices": SLICES},
+    "scatter": {"elements": ELEMENTS, "slices": SLICES},
+    "scan": {
+        "cumulative": CUMULATIVE,
+        "order": ORDER,
+        "running": RUNNING,
+        "resample": RESAMPLE,
+        "resample_transposed": RESAMPLE_TRANSPOSED,
+    },
+}
+SUMS = {
+    "": NO_SUM,
+    "operands": OF_OPERANDS,
+    "elements": OF_ELEMENTS,
+    "into_base": INTO_BASE,
+}
+INDEX_BOUNDS = {
+    "": NO_BOUND,
+    "reduced": BY_REDUCED,
+    "count": BY_COUNT,
+    "choice": BY_CHOICE,
+    "operand": BY_OPERAND,
+}
 
 
 @cython.cclass
@@ -55,6 +131,13 @@ class Primitive:
         self.is_row_independent = fields["is_row_independent"]
         self.lower = fields["lower"]
         self.strides = fields["strides"]
+        self.form = fields["form"]
+        self.sums = fields["sums"]
+        self.index_bound = fields["index_bound"]
+        self.is_identity_of_one = fields["is_identity_of_one"]
+        self.is_variadic = fields["is_variadic"]
+        self.is_cast = fields["is_cast"]
+        self.combiner = fields["combiner"]
         self.domain = fields["domain"]
         self.why = fields["why"]
         self.mask_count = len(self.residual_masks)
@@ -107,6 +190,13 @@ def _bare_op(name):
         is_row_independent=None,
         lower=None,
         strides=None,
+        form=NO_FORM,
+        sums=NO_SUM,
+        index_bound=NO_BOUND,
+        is_identity_of_one=False,
+        is_variadic=False,
+        is_cast=False,
+        combiner="",
         domain=None,
         why="a value, not an operation",
     )

@@ -12,6 +12,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import INTO_BASE, UPDATE
 from cython.cimports.weft.engine.ir.strides import may_meet
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan, Py_REFCNT
 from cython.cimports.weft.engine.pipeline.program_ir import (
@@ -192,7 +193,7 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     """Whether a `put` or a scatter may write into its base's own memory: last reader, whole row-major value, unseen
     elsewhere. A scatter into a value from outside only where a copy is dear: programs that could fail and have nothing
     to go back to are not kept."""
-    if not _reuse or (kernel.kind == REGION and node.op.name != "put"):
+    if not _reuse or (kernel.kind == REGION and node.op.form != UPDATE):
         return False
     if result.overwrites == NOTHING:
         return False
@@ -234,7 +235,7 @@ def _may_meet(program: Program, node: Node, number: cython.Py_ssize_t) -> cython
 def _adds_in_parts(program: Program, node: Node) -> cython.bint:
     """Whether a signal may be answered in the middle of a scatter that adds: done again, it would add twice."""
     source: Node = node.inputs[2]
-    if node.op.name not in ("scatter_add", "take_add"):
+    if node.op.sums != INTO_BASE:
         return False
     return len(node.shape) > 3 or source.numel > program.device.tuning.copies.scattered_at_once
 

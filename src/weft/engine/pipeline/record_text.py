@@ -20,6 +20,8 @@ from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import VerificationError
 
+ATTENTION = [kinds.FORMS["contract"][form] for form in ("attention", "attention_gradient")]
+
 OF_FIRST = (kinds.VIEW, kinds.REGION, kinds.CONTRACT, kinds.INDEX, kinds.SCATTER)
 
 
@@ -93,7 +95,11 @@ def _shape(node: Any) -> Any:
     if op.shape is None:
         return broadcast_shapes(shapes, op.name) if shapes else None
     expected = op.shape(node.params, *shapes)
-    if op.name.startswith("attention") and node.shape[-len(expected) :] == expected:
+    if (
+        op.form
+        in (kinds.FORMS["contract"]["attention"], kinds.FORMS["contract"]["attention_gradient"])
+        and node.shape[-len(expected) :] == expected
+    ):
         return None  # its rule asks the query alone, which the examples of a batch may share
     return expected
 
@@ -103,7 +109,7 @@ def _dtype(node: Any) -> Any:
     op, given = node.op, [source.dtype for source in node.inputs]
     if op.kind in OF_FIRST:
         return given[0]
-    if op.kind != kinds.ELEMENTWISE or op.name == "cast" or not given:
+    if op.kind != kinds.ELEMENTWISE or op.is_cast or not given:
         return None
     if op.rule in (COMPARE, LOGICAL):
         return dtypes.bool_

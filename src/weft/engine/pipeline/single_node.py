@@ -7,7 +7,7 @@ where they would rewrite it: a macro, a concatenation of one part, a view of a n
 
 import cython
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import STACK, STRIDED, Primitive
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
@@ -19,7 +19,6 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, MACRO, REDUCE, SCALAR_OP, SOURCE, VIEW
 from weft.engine.pipeline.lowering.row_kernel import prepare
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -29,21 +28,16 @@ _reduce = cython.declare(cython.int, REDUCE)
 _view = cython.declare(cython.int, VIEW)
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 _source = cython.declare(cython.int, SOURCE)
-_add_op = cython.declare(Primitive, OPS["add"])
-_cat_op = cython.declare(Primitive, OPS["cat"])
-_stack_op = cython.declare(Primitive, OPS["stack"])
-_strided_op = cython.declare(Primitive, OPS["strided"])
 
 
 @cython.cfunc
 def is_rewritten(node: Node) -> cython.bint:
     """Whether the passes put something else in the place of a node: other nodes, or a part of its operand."""
-    code: cython.int = node.op.code
     if node.op.kind == _view:
-        return code == _strided_op.code or cython.cast(Node, node.inputs[0]).op is _scalar_op
-    if node.op.kind == _macro or code == _stack_op.code:
+        return node.op.form == STRIDED or cython.cast(Node, node.inputs[0]).op is _scalar_op
+    if node.op.kind == _macro or node.op.form == STACK:
         return True
-    return len(node.inputs) == 1 and (code == _cat_op.code or code == _add_op.code)
+    return len(node.inputs) == 1 and node.op.is_identity_of_one
 
 
 @cython.cfunc

@@ -14,11 +14,13 @@ import numpy as np
 
 from weft.engine.ir.index_range import range_error
 from weft.engine.ir.node import DONE_STATE as DONE
-from weft.engine.ir.primitive import ROWS, SCALAR_OP
+from weft.engine.ir.primitive import FORMS, ROWS, SCALAR_OP
 from weft.engine.pipeline.batching.membership import batched_operands, rows_along
 from weft.errors import WeftError
 from weft.ops.indexing import public_name
 from weft.ops.limits import limit_error_of_op
+
+SELECT = FORMS["view"]["select"]
 
 
 class FailedRows(dict[int, WeftError]):
@@ -62,12 +64,11 @@ def failure_of(node: Any, memref: Any, failure: Failure) -> WeftError | None:
 
 def failure_by_rows(node: Any, source: Any) -> WeftError | None:
     """The error of a node that reads a batch which has failed in part: what picks rows may pick others."""
-    name = node.op.name
-    if name == "gather_rows":
+    if node.op.kind == ROWS:
         numbers, rows, _ = node.payload
         chosen = [r for n, r in zip(numbers, rows, strict=True) if node.inputs[n] is source]
         return failure_of_all(source) if -1 in chosen else source.error.first_of(chosen)
-    if name == "select" and node.params[0] == 0:
+    if node.op.form == SELECT and node.params[0] == 0:
         return source.error.first_of([node.params[1]])
     return failure_of_all(source)
 

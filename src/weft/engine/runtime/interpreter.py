@@ -19,7 +19,13 @@ from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate_cells, cell, describe
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import (
+    INTO_BASE,
+    RESHAPE,
+    SLICES,
+    STRIDED,
+    Primitive,
+)
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.program_ir import row_major
@@ -37,7 +43,6 @@ from weft.engine.ir.primitive import (
 )
 from weft.engine.pipeline.memory_plan import is_private
 from weft.engine.pipeline.simplify.gather_matmul import commuted
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -51,9 +56,6 @@ _contract = cython.declare(cython.int, CONTRACT)
 _region = cython.declare(cython.int, REGION)
 _scatter = cython.declare(cython.int, SCATTER)
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
-_view_op = cython.declare(Primitive, OPS["view"])
-_strided_op = cython.declare(Primitive, OPS["strided"])
-_take_add_op = cython.declare(Primitive, OPS["take_add"])
 
 
 def pays(pending: list) -> bool:
@@ -105,7 +107,8 @@ def may_be_called(node: Node) -> cython.bint:
 @cython.inline
 def _is_exchanged(node: Node) -> cython.bint:
     """Whether a product, or a scatter of one, is computed as another one, with other bits of its gradients."""
-    if node.op.kind != _contract and node.op is not _take_add_op:
+    adds_rows: cython.bint = node.op.form == SLICES and node.op.sums == INTO_BASE
+    if node.op.kind != _contract and not adds_rows:
         return False
     return commuted(node) is not None
 
@@ -224,10 +227,10 @@ def take_view(node: Node) -> cython.bint:
         return take_number(node, source)
     if source.buffer is None:
         return False
-    if source.strides is None and node.op.code == _view_op.code:
+    if source.strides is None and node.op.form == RESHAPE:
         commit(node, source.buffer, source.offset, None)
         return True
-    if source.strides is not None and node.op.code == _strided_op.code:
+    if source.strides is not None and node.op.form == STRIDED:
         return False
     strides: tuple = row_major(source.shape) if source.strides is None else source.strides
     found, offset = node.op.strides(node.params, source.shape, strides, 0)

@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
 from cython.cimports.weft.engine.devices.cpu.threads import Kernel as Code
 from cython.cimports.weft.engine.devices.tuning import Tuning
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import UPDATE, Primitive
 from cython.cimports.weft.engine.ir.strides import may_meet
 from cython.cimports.weft.engine.pipeline.lowering.copy import copy_loop
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import KernelEncoder
@@ -40,14 +40,12 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE, REDUCE, SCALAR_OP
 from weft.engine.kernels.reduction_order import BLOCK
 from weft.engine.pipeline.memory_plan import is_private
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 _block = cython.declare(cython.longlong, BLOCK)
-_put_op = cython.declare(Primitive, OPS["put"])
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 _calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
 _known = cython.declare(dict, {})  # all of them, by the bytes of their keys
@@ -102,7 +100,7 @@ def call_put(node: Node) -> cython.bint:
     """Write a part of a value into its memory, which nobody else sees, on the calling thread; False where the value has
     to be copied, or the node is another."""
     loop: Loop
-    if node.op.code != _put_op.code or not _reuse:
+    if node.op.form != UPDATE or not _reuse:
         return False
     base: Node = node.inputs[0]
     part: Node = node.inputs[1]
@@ -351,7 +349,7 @@ def _new_call(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
     """The kernel that the lowering finds for a program of this node alone."""
     call: LoopCall = LoopCall()
     memcpy(call.key, loop.key, cython.sizeof(loop.key))
-    if node.op.code == _put_op.code:
+    if node.op.form == UPDATE:
         _take_copy(call, node)
         return call
     program: Program = program_of(node)

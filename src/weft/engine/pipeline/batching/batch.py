@@ -12,7 +12,7 @@ from cython.cimports.weft.engine.devices.tuning import Batching
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch_edges, prefetch_sources
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import CONCAT, STACK, Primitive
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     adds_rows,
@@ -62,8 +62,6 @@ from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_cat_op = cython.declare(Primitive, OPS["cat"])
-_stack_op = cython.declare(Primitive, OPS["stack"])
 _view_kind = cython.declare(cython.int, VIEW)
 _watcher = None
 
@@ -203,7 +201,7 @@ def _build(members: list, stacks: dict) -> cython.void:
         params = op.batch(first.params, shapes, tuple(flags), count)
         if params is None and first.params is not None:
             return
-    if op.code in (_cat_op.code, _stack_op.code) and is_one_gather(first):
+    if (op.form == CONCAT or op.form == STACK) and is_one_gather(first):
         operands = [_joined_blocks(members, stacks)]
         _stack_quotient(members, operands, params, shapes, [True] * arity)
         return

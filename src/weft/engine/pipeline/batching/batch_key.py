@@ -10,11 +10,10 @@ from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.devices.tuning import Batching
 from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, SCALAR_OP, VIEW
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -22,7 +21,6 @@ _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 _CONTRACT = cython.declare(cython.int, CONTRACT)
 _MACRO = cython.declare(cython.int, MACRO)
-_add_op = cython.declare(Primitive, OPS["add"])
 
 
 @cython.cfunc
@@ -311,7 +309,7 @@ def same_for_all(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bin
 @cython.cfunc
 def adds_rows(node: Node) -> cython.bint:
     """Whether an operation is a sum of two whole rows, which a gather adds as it does: each sum rounded once."""
-    if node.op is not _add_op or node.dtype.name not in ("float32", "float64"):
+    if node.op.sums != OF_OPERANDS or node.dtype.name not in ("float32", "float64"):
         return False
     one: Node = node.inputs[0]
     other: Node = node.inputs[1]

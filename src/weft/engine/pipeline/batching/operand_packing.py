@@ -11,7 +11,7 @@ from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node, new_value
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import NEXT, prefetch_node, prefetch_sources
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import EXPAND, STRIDED, Primitive
 from cython.cimports.weft.engine.ir.residuals import (
     drop_inputs,
     mark_dead_candidate,
@@ -135,7 +135,7 @@ def _is_one_number(column: Column) -> cython.bint:
     """Whether operands are all one number, expanded to some shape: zeros that something is written into, as a rule."""
     first: Node = column.at(0)
     index: cython.Py_ssize_t
-    if first.state != PENDING or first.op is not _expand_op:
+    if first.state != PENDING or first.op.form != EXPAND:
         return False
     number: Node = first.inputs[0]
     if number.op is not SCALAR_OP or number.state != DONE:
@@ -291,7 +291,7 @@ def _settle_view(node: Node, below: Node) -> cython.void:
         return
     strides = row_major(below.shape)
     if below.strides is not None and below.strides != strides:
-        if node.op.name == "strided":
+        if node.op.form == STRIDED:
             return  # counts in row-major order
         strides = below.strides
     strides, offset = node.op.strides(node.params, below.shape, strides, 0)

@@ -12,7 +12,7 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node, new_value
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import EXPAND, PERMUTE, RESHAPE, SLICE, Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     axis_between,
     operand_axis,
@@ -35,9 +35,7 @@ require(__name__, cython.compiled)
 
 _cat_op = cython.declare(Primitive, OPS["cat"])
 _slice_op = cython.declare(Primitive, OPS["slice"])
-_expand_op = cython.declare(Primitive, OPS["expand"])
 _view_op = cython.declare(Primitive, OPS["view"])
-_permute_op = cython.declare(Primitive, OPS["permute"])
 
 
 # -- heights -------------------------------------------------------------------------------------------------------
@@ -230,7 +228,7 @@ def _whole_of(source: Node, axis: cython.Py_ssize_t) -> tuple:
     if (
         source.state == PENDING
         and source.quotient is None
-        and source.op.code == _slice_op.code
+        and source.op.form == SLICE
         and source.params[0] == axis
         and source.params[3] == 1
     ):
@@ -247,12 +245,12 @@ def _whole_of(source: Node, axis: cython.Py_ssize_t) -> tuple:
 @cython.cfunc
 def _keeps_order(view: Node) -> cython.bint:
     """Whether a node is a view of all elements of its operand in their order."""
-    code: cython.int = view.op.code
-    if code == _view_op.code:
+    form: cython.int = view.op.form
+    if form == RESHAPE:
         return True
-    if code == _expand_op.code:
+    if form == EXPAND:
         return cython.cast(Node, view.inputs[0]).numel == view.numel
-    if code != _permute_op.code:
+    if form != PERMUTE:
         return False
     shape: tuple = cython.cast(Node, view.inputs[0]).shape
     last: cython.Py_ssize_t = -1
@@ -322,7 +320,7 @@ def _row_of(source: Node, axis: cython.Py_ssize_t) -> Node:
     if height == 1:
         return source
     node: Node = _below_reshapes(source)
-    if node.state != PENDING or node.quotient is not None or node.op.code != _expand_op.code:
+    if node.state != PENDING or node.quotient is not None or node.op.form != EXPAND:
         return None
     below: Node = node.inputs[0]
     along: cython.Py_ssize_t = row_axis(node.shape)
@@ -337,6 +335,6 @@ def _row_of(source: Node, axis: cython.Py_ssize_t) -> Node:
 @cython.cfunc
 def _below_reshapes(node: Node) -> Node:
     """What a value is the elements of, in their order."""
-    while node.op.code == _view_op.code and node.state == PENDING and node.quotient is None:
+    while node.op.form == RESHAPE and node.state == PENDING and node.quotient is None:
         node = node.inputs[0]
     return node

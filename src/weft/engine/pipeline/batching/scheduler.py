@@ -24,7 +24,7 @@ from cython.cimports.weft.engine.ir.prefetch import (
     prefetch_node,
     prefetch_operands,
 )
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import STACK, Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     ADDED_UP,
     address_of,
@@ -44,7 +44,6 @@ from cython.cimports.weft.engine.pipeline.batching.topology import MOST_SLOTS, O
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, SOURCE, VIEW
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
@@ -57,7 +56,6 @@ _FIELD_BITS = cython.declare(cython.int, 30)  # of a height and of a signature's
 _FIELD = cython.declare(cython.longlong, (1 << 30) - 1)
 _RECENT = cython.declare(cython.int, 256)
 _PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
-_stack_op = cython.declare(Primitive, OPS["stack"])
 _LONG_SUM = cython.declare(cython.int, 4)  # additions that follow each other
 # What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
 _ALL = cython.declare(cython.int, 0)
@@ -454,7 +452,7 @@ class Agenda:
         if not self.copies_little(node):
             return _NEVER
         batched: cython.bint = self.reads_batch(node)
-        if batched and node.op.code == _stack_op.code and len(node.inputs) >= _LONG_SUM:
+        if batched and node.op.form == STACK and len(node.inputs) >= _LONG_SUM:
             return 1 if is_one_gather(node) else fewest
         if node.op.kind != _ELEMENTWISE or nbytes > self.tuning.row_bytes:
             return max(_PAIR, min(fewest, nbytes >> 10)) if batched else fewest

@@ -10,22 +10,20 @@ from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS, RESHAPE, SELECT, SLICE, Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import tuning_of
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex, segment_index_of
 
 from weft._build.compiled import require
+from weft.engine.ir.primitive import ROWS
 from weft.engine.pipeline.segment_index import listed_segment_index
 from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
+_rows = cython.declare(cython.int, ROWS)
 _gather_op = cython.declare(Primitive, OPS["gather_rows"])
-_add_op = cython.declare(Primitive, OPS["add"])
-_view_op = cython.declare(Primitive, OPS["view"])
-_select_op = cython.declare(Primitive, OPS["select"])
-_slice_op = cython.declare(Primitive, OPS["slice"])
 
 
 @cython.final
@@ -90,20 +88,20 @@ def _gather_below(node: Node):
     first: cython.longlong = 0
     step: cython.longlong = 1
     below: Node
-    if node.op is _select_op and node.state == PENDING and node.quotient is None:
+    if node.op.form == SELECT and node.state == PENDING and node.quotient is None:
         if node.params[0] != 0:
             return None
         first, step, node = node.params[1], 0, node.inputs[0]
-    while node.state == PENDING and node.quotient is None and node.op is not _gather_op:
+    while node.state == PENDING and node.quotient is None and node.op.kind != _rows:
         if len(node.inputs) != 1 or not node.shape:
             return None
         below = node.inputs[0]
-        if node.op is _slice_op and node.params[0] == 0:
+        if node.op.form == SLICE and node.params[0] == 0:
             first = cython.cast(cython.longlong, node.params[1]) + first * cython.cast(
                 cython.longlong, node.params[3]
             )
             step *= cython.cast(cython.longlong, node.params[3])
-        elif node.op is _add_op or node.op is _view_op:
+        elif node.op.sums == OF_OPERANDS or node.op.form == RESHAPE:
             if not below.shape or below.shape[0] != node.shape[0]:
                 return None
         else:

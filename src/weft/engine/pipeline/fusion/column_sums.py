@@ -11,6 +11,7 @@ from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.tuning import Fusion
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import OF_ELEMENTS
 from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import (
     is_over_rows,
@@ -71,7 +72,7 @@ def _is_of_sums(program: Program, kernel: Kernel) -> cython.bint:
         return False
     for node in kernel.nodes:
         if node.op.kind == _reduce and (
-            node.op.name != "sum"
+            node.op.sums != OF_ELEMENTS
             or node.dtype.name not in ("float32", "float64")
             or cython.cast(Node, node.inputs[0]).dtype is not node.dtype
         ):

@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import cython
+from cython.cimports.weft.engine.ir.primitive import ATTENTION_GRADIENT
 
 from weft._build.compiled import require
 from weft.engine.ir.strides import contiguous_strides
@@ -51,7 +52,7 @@ def _units(kind: str, dtype: str, matrices: Shape, rows: int, keys: int, depth: 
 
 def lower_attention(lowering: Any, node: Any) -> None:
     """Any of the four rows: operands, what the kernel writes, the mask."""
-    kind = "backward" if node.op.name.endswith("backward") else "forward"
+    kind = "backward" if node.op.form == ATTENTION_GRADIENT else "forward"
     given = dict(zip(node.op.operands, node.inputs, strict=True))
     lead = node.shape[:-4]
     mask = given.pop("mask", None)

@@ -9,6 +9,7 @@ import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import ELEMENTS, UPDATE
 from cython.cimports.weft.engine.pipeline.launch_ir import (
     KernelSpec,
     Lowering,
@@ -114,7 +115,7 @@ def lower_region(lowering: Lowering, node: Node) -> cython.void:
     slot = value_of(lowering.plan, node).slot
     size: cython.longlong = node.dtype.itemsize
     part: Node
-    if node.op.name == "put":
+    if node.op.form == UPDATE:
         part = node.inputs[1]
         offset, region = node.params
         copy_base(lowering, node, node.inputs[0])
@@ -156,7 +157,7 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
     rank: cython.Py_ssize_t = len(node.shape)
     strides: tuple
     index_strides: tuple
-    if node.op.name == "gather":
+    if node.op.form == ELEMENTS:
         strides = tuple([0 if i == axis else memref.strides[i] for i in range(rank)])
         index_strides = index_memref.strides
     else:

@@ -8,7 +8,7 @@ dtypes, collapsed axes and stride classes, never on sizes. Compiling a spec and 
 
 import cython
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import CONCAT
 from cython.cimports.weft.engine.pipeline.launch_ir import Lowering, joined
 from cython.cimports.weft.engine.pipeline.lowering.copy import (
     lower_copy,
@@ -31,11 +31,8 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, INDEX, REGION, ROWS, SCAN, SCATTER, VIEW
 from weft.engine.pipeline.lowering import scan_sort_scatter
 from weft.errors import VerificationError
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
-
-_cat_op = cython.declare(Primitive, OPS["cat"])
 
 
 def lower(program: Program, plan: Plan) -> Lowering:
@@ -79,12 +76,12 @@ def _lower_one(lowering: Lowering, kernel: Kernel) -> cython.void:
     elif kernel.kind == INDEX:
         lower_indexed(lowering, node)
     elif kernel.kind == REGION:
-        if node.op is not _cat_op or not lower_joined(lowering, node):
+        if node.op.form != CONCAT or not lower_joined(lowering, node):
             lower_region(lowering, node)
     elif kernel.kind == CONTRACT:
         lower_matmul(lowering, node)
     elif kernel.kind == SCAN:
-        scan_sort_scatter.ROWS.get(node.op.name, scan_sort_scatter.lower_scan)(lowering, node)
+        scan_sort_scatter.LOWER[node.op.form](lowering, node)
     elif kernel.kind == SCATTER:
         scan_sort_scatter.lower_scatter(lowering, node)
     elif kernel.kind == ROWS:

@@ -13,6 +13,7 @@ from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, 
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.cpu.gemm.choose import GemmChoice, Variant, choose, tile_of
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import ATTENTION, ATTENTION_GRADIENT, MATMUL
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering, new_launch
 from cython.cimports.weft.engine.pipeline.lowering.matmul import Product
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
@@ -34,8 +35,8 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
     """Append the launches of a product, with a bias where it has one."""
     if node.numel == 0:
         return
-    name: str = node.op.name
-    if name.startswith("attention"):
+    form: cython.int = node.op.form
+    if form in (ATTENTION, ATTENTION_GRADIENT):
         from weft.engine.pipeline.lowering.attention import lower_attention
 
         lower_attention(lowering, node)
@@ -49,7 +50,7 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
         return
     dims: Array = empty()
     try:
-        if name == "matmul":
+        if form == MATMUL:
             _lower_product(lowering, node, left, right, cython.address(dims))
         else:
             _lower_linear(lowering, node, left, right, cython.address(dims))

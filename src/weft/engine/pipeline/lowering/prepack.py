@@ -10,6 +10,7 @@ product is the same chain; no bit depends on it.
 import cython
 from cython.cimports.weft.engine.devices.tuning import Products
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import LINEAR, MATMUL
 from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, MemRef, Program, memref_of
 
@@ -18,7 +19,6 @@ from weft.engine.ir.primitive import CONTRACT
 
 require(__name__, cython.compiled)
 
-ROWS = ("matmul", "linear", "linear_bias")
 DTYPES = ("float32", "float64")
 _contract = cython.declare(cython.int, CONTRACT)
 
@@ -83,7 +83,9 @@ def _depth(node: Node):
 @cython.cfunc
 def _key(program: Program, node: Node):
     """What a product of few rows reads across as its right operand: (root, offset, strides); else None."""
-    if node.op.name not in ROWS or node.dtype.name not in DTYPES:
+    if node.op.form != MATMUL and node.op.form != LINEAR:
+        return None
+    if node.dtype.name not in DTYPES:
         return None
     weight: Node = node.inputs[1]
     columns: cython.longlong = node.shape[len(node.shape) - 1]
@@ -94,7 +96,7 @@ def _key(program: Program, node: Node):
     if rows < tuning.fewest_prepacked_rows or rows > tuning.most_prepacked_rows:
         return None
     memref: MemRef = memref_of(program, weight)
-    along_k, along_n = memref.strides if node.op.name == "matmul" else memref.strides[::-1]
+    along_k, along_n = memref.strides if node.op.form == MATMUL else memref.strides[::-1]
     if along_k != 1 or along_n == 1 or isinstance(along_n, tuple):
         return None
     return memref.root, memref.offset, along_n, weight.numel

@@ -13,6 +13,14 @@ from functools import cache
 from typing import Any
 
 import cython
+from cython.cimports.weft.engine.ir.primitive import (
+    CUMULATIVE,
+    ORDER,
+    RESAMPLE,
+    RESAMPLE_TRANSPOSED,
+    RUNNING,
+    SLICES,
+)
 from cython.cimports.weft.engine.pipeline.lowering.copy import copy_base, lower_copy
 
 from weft._build.compiled import require
@@ -46,7 +54,7 @@ def lower_scan(lowering: Any, node: Any) -> None:
         return
     source = _rows_of(lowering, node.inputs[0], axis)
     size, length = node.dtype.itemsize, node.shape[axis]
-    kind = node.op.name.removeprefix("cum")
+    kind = node.op.combiner
 
     def launch(out: int) -> None:
         shape = node.numel // length, length
@@ -198,7 +206,7 @@ def lower_resample(lowering: Any, node: Any) -> None:
     axis, extent = node.params
     outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
     taps, places = index.shape
-    spread = node.op.name == "resample_transposed"
+    spread = node.op.form == RESAMPLE_TRANSPOSED
     units, grain_size = launch_resample(spread, outer, taps, places, inner)
     pointers = [contiguous(lowering, value) for value in (operand, index, weights)]
     lowering.add(
@@ -211,20 +219,12 @@ def lower_resample(lowering: Any, node: Any) -> None:
     )
 
 
-ROWS = {
-    "order": lower_order,
-    "running_place": lower_running,
-    "resample": lower_resample,
-    "resample_transposed": lower_resample,
-}  # else a scan
-
-
-# How scatters combine an element with what is there; else the last one stays.
-_COMBINES = {
-    "scatter_add": "add",
-    "take_add": "add",
-    "scatter_maximum": "maximum",
-    "scatter_minimum": "minimum",
+LOWER = {
+    CUMULATIVE: lower_scan,
+    ORDER: lower_order,
+    RUNNING: lower_running,
+    RESAMPLE: lower_resample,
+    RESAMPLE_TRANSPOSED: lower_resample,
 }
 
 
@@ -249,7 +249,7 @@ def lower_scatter(lowering: Any, node: Any) -> None:
         return
     axis = node.params[0]
     places = [contiguous(lowering, index), lowering.region_of(source)[:2], (slot, 0)]
-    if node.op.name.startswith("take"):
+    if node.op.form == SLICES:
         outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
         places[1] = contiguous(lowering, source)
         count = index.numel
@@ -271,7 +271,7 @@ def _launch_scatter(
 
     outer, count, inner = sizes
     units, grain_size = launch_scatter(*sizes)[:2]
-    spec = _scatter(_COMBINES.get(node.op.name), node.dtype.name)
+    spec = _scatter(node.op.combiner or None, node.dtype.name)
     itemsizes = (8, node.dtype.itemsize, node.dtype.itemsize)
     most = lowering.program.device.tuning.copies.scattered_positions
     for start in range(0, count, most):

@@ -9,7 +9,7 @@ dimensions, of the same memory are one value also where shapes alone differ.
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import CONCAT, OF_ELEMENTS
 from cython.cimports.weft.engine.pipeline.program_ir import (
     MemRef,
     Program,
@@ -21,12 +21,9 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import ROWS
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_cat_op = cython.declare(Primitive, OPS["cat"])
-_sum_op = cython.declare(Primitive, OPS["sum"])
 _rows = cython.declare(cython.int, ROWS)
 
 
@@ -171,9 +168,9 @@ def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
 @cython.exceptval(check=False)
 def _is_of_rows(node: Node) -> cython.bint:
     """Whether a node lays its parts below each other, or sums over leading dimensions."""
-    if node.op.code == _cat_op.code:
+    if node.op.form == CONCAT:
         return node.params[0] == 0
-    if node.op.code != _sum_op.code or node.params[1]:
+    if node.op.sums != OF_ELEMENTS or node.params[1]:
         return False
     axes: tuple = node.params[0]
     return axes == tuple(range(len(axes)))

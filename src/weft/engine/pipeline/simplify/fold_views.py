@@ -9,7 +9,7 @@ A view that strides cannot express stays, as a copy. What is left has memory of 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import OF_ELEMENTS, RESHAPE, STRIDED, Primitive
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 from cython.cimports.weft.engine.pipeline.program_ir import (
@@ -28,12 +28,6 @@ from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
-_add_op = cython.declare(Primitive, OPS["add"])
-_cat_op = cython.declare(Primitive, OPS["cat"])
-_stack_op = cython.declare(Primitive, OPS["stack"])
-_sum_op = cython.declare(Primitive, OPS["sum"])
-_strided_op = cython.declare(Primitive, OPS["strided"])
-_view_op = cython.declare(Primitive, OPS["view"])
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 _view = cython.declare(cython.int, VIEW)
 
@@ -122,13 +116,9 @@ def _set_computed(program: Program, node: Node) -> cython.void:
     memref: MemRef = None
     if node.op.kind == _view:
         memref = _view_memref(program, node)
-    elif len(node.inputs) == 1 and (
-        node.op.code == _cat_op.code
-        or node.op.code == _stack_op.code
-        or node.op.code == _add_op.code
-    ):
+    elif len(node.inputs) == 1 and node.op.is_identity_of_one:
         memref = memref_of(program, node.inputs[0])  # of a batch of rows that one gather has made
-    elif node.op.code == _sum_op.code:
+    elif node.op.sums == OF_ELEMENTS:
         memref = _sum_memref(program, node)
     if memref is None:
         program.new_value(node, row_major(node.shape))
@@ -143,7 +133,7 @@ def _sum_memref(program: Program, node: Node) -> MemRef:
     """Where a sum lies over a dimension that a view has put in, as in the gradient that a bias gets from one vector, or
     None. (Other sums of one element are computed: they make 0 of -0.)"""
     source: Node = node.inputs[0]
-    if source.op.code != _view_op.code or source.state == DONE or source.numel == 0:
+    if source.op.form != RESHAPE or source.state == DONE or source.numel == 0:
         return None
     if source.dtype is not node.dtype or not equal(
         cython.cast(Node, source.inputs[0]).shape, node.shape
@@ -163,9 +153,9 @@ def _view_memref(program: Program, node: Node) -> MemRef:
     source: Node = node.inputs[0]
     below: MemRef = memref_of(program, source)
     dense: cython.bint = equal(below.strides, row_major(source.shape))
-    if dense and node.op.code == _view_op.code:
+    if dense and node.op.form == RESHAPE:
         return region(below, below.offset, row_major(node.shape), node.shape)
-    if node.op.code == _strided_op.code and not dense:
+    if node.op.form == STRIDED and not dense:
         copy: Node = make_node(OPS["clone"], (source,), None, source.shape, source.dtype)
         finish(copy)
         _set_computed(program, copy)

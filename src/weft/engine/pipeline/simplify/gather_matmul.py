@@ -19,14 +19,23 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
+from cython.cimports.weft.engine.ir.primitive import (
+    EXPAND,
+    INTO_BASE,
+    LINEAR,
+    MATMUL,
+    PERMUTE,
+    RESHAPE,
+    SLICES,
+    Primitive,
+)
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 from cython.cimports.weft.engine.pipeline.simplify.extract import reach
 
 from weft._build.compiled import require
 from weft.engine.frontend.recorder import record
 from weft.engine.ir import dtype as dtypes
-from weft.engine.ir.primitive import SCALAR_OP, VIEW
+from weft.engine.ir.primitive import INDEX, SCALAR_OP, VIEW
 from weft.engine.ir.strides import inverse_order
 from weft.engine.pipeline.simplify.decompose import recorded_apart
 from weft.ops.primitives import (
@@ -39,22 +48,14 @@ from weft.ops.primitives import (
     transpose,
     where,
 )
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
 DTYPES = (dtypes.float32, dtypes.float64)
 
-_expand_op = cython.declare(Primitive, OPS["expand"])
-_matmul_op = cython.declare(Primitive, OPS["matmul"])
-_permute_op = cython.declare(Primitive, OPS["permute"])
-_take_add_op = cython.declare(Primitive, OPS["take_add"])
-_take_op = cython.declare(Primitive, OPS["take"])
-_view_op = cython.declare(Primitive, OPS["view"])
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 _view = cython.declare(cython.int, VIEW)
-_linear_op = cython.declare(Primitive, OPS["linear"])
-_linear_bias_op = cython.declare(Primitive, OPS["linear_bias"])
+_index = cython.declare(cython.int, INDEX)
 
 
 @cython.ccall
@@ -81,14 +82,25 @@ def commute_gathers(program: Program) -> cython.void:
 @cython.inline
 @cython.exceptval(check=False)
 def _may_commute(node: Node) -> cython.bint:
-    """Whether a node is a product, or a scatter of rows."""
-    code: cython.int = node.op.code
-    return (
-        code == _matmul_op.code
-        or code == _linear_op.code
-        or code == _linear_bias_op.code
-        or code == _take_add_op.code
-    )
+    """Whether a node is a product, or a scatter that adds rows."""
+    form: cython.int = node.op.form
+    return form in (MATMUL, LINEAR) or _adds_rows(node)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _adds_rows(node: Node) -> cython.bint:
+    """Whether a node adds slices to those of its base that an index names."""
+    return node.op.form == SLICES and node.op.sums == INTO_BASE
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _takes_rows(node: Node) -> cython.bint:
+    """Whether a node takes the slices of its operand that an index names."""
+    return node.op.form == SLICES and node.op.kind == _index
 
 
 @cython.ccall
@@ -96,10 +108,10 @@ def commuted(node: Node):
     """What a product, or a scatter of one, stands for; None where nothing is won by it."""
     if node.dtype not in DTYPES:
         return None
-    if node.op.code == _take_add_op.code:
+    if _adds_rows(node):
         return _scattered_product(node)
     made = _rows_of_product(node)
-    if made is None and node.op.code == _matmul_op.code:
+    if made is None and node.op.form == MATMUL:
         made = _sum_over_rows(node)
     return made
 
@@ -131,7 +143,7 @@ def _sum_over_rows(node: Node):
     """gᵀ x or xᵀ g: the gradient of what gathered rows were multiplied by."""
     left: Node = node.inputs[0]
     right: Node = node.inputs[1]
-    if left.op.code != _permute_op.code or left.state != PENDING or left.quotient is not None:
+    if left.op.form != PERMUTE or left.state != PENDING or left.quotient is not None:
         return None
     if len(left.shape) != 2 or len(right.shape) != 2:
         return None
@@ -165,7 +177,9 @@ def _scattered_product(node: Node):
     if node.params != (0,) or len(node.shape) != 2 or not _is_zero(base):
         return None
     product: Node = _below_views(source)
-    if product is None or product.external_refs > 0 or product.op.code not in _PRODUCTS:
+    if product is None or product.external_refs > 0:
+        return None
+    if product.op.form != MATMUL and product.op.form != LINEAR:
         return None
     g: Node = product.inputs[0]
     weight: Node = product.inputs[1]
@@ -182,9 +196,6 @@ def _scattered_product(node: Node):
         return where(_taken(index, node.shape[0]), rows, 0)
 
     return recorded_apart(node, rule)
-
-
-_PRODUCTS = cython.declare(tuple, (_matmul_op.code, OPS["linear"].code))
 
 
 # -- what is asked ---------------------------------------------------------------------------------------------------
@@ -220,16 +231,16 @@ def _keeps_rows(view: Node) -> cython.bint:
     depth: cython.Py_ssize_t = len(below.shape) - 1
     if last < 0 or depth < 0 or view.numel == 0:
         return False
-    if view.op.code == _permute_op.code:
+    if view.op.form == PERMUTE:
         return view.params[last] == last
-    return view.op.code == _view_op.code and view.shape[last] == below.shape[depth]
+    return view.op.form == RESHAPE and view.shape[last] == below.shape[depth]
 
 
 @cython.cfunc
 def _gather_below(source: Node) -> Node:
     """The gather of rows from a matrix that an operand views, or None."""
     found: Node = _below_views(source)
-    if found is None or found.op.code != _take_op.code or found.params != (0,):
+    if found is None or not _takes_rows(found) or found.params != (0,):
         return None
     return found if len(cython.cast(Node, found.inputs[0]).shape) == 2 else None
 
@@ -238,7 +249,7 @@ def _gather_below(source: Node) -> Node:
 @cython.exceptval(check=False)
 def _lies_in_rows(node: Node) -> cython.bint:
     """Whether rows are added up as they lie, and not element by element."""
-    while node.op.code == _view_op.code and node.state == PENDING and node.quotient is None:
+    while node.op.form == RESHAPE and node.state == PENDING and node.quotient is None:
         node = node.inputs[0]
     return node.op.kind != _view
 
@@ -247,7 +258,7 @@ def _lies_in_rows(node: Node) -> cython.bint:
 @cython.exceptval(check=False)
 def _is_zero(node: Node) -> cython.bint:
     """Whether a node is the number 0, expanded."""
-    if node.op.code != _expand_op.code or node.state != PENDING:
+    if node.op.form != EXPAND or node.state != PENDING:
         return False
     number: Node = node.inputs[0]
     return number.op is _scalar_op and number.params == 0
@@ -259,11 +270,11 @@ def _is_zero(node: Node) -> cython.bint:
 @cython.cfunc
 def _index_of(source: Node) -> Tensor:
     """For each row of a view of gathered rows, the row of the table: (..., k) gives (...)."""
-    if source.op.code == _take_op.code:
+    if _takes_rows(source):
         return wrap(source.inputs[1], None)
     index: Tensor = _index_of(source.inputs[0])
     rank: cython.Py_ssize_t = len(source.shape) - 1
-    if source.op.code == _permute_op.code:
+    if source.op.form == PERMUTE:
         return permute(index, source.params[:rank])
     return reshape(index, source.shape[:rank])
 
@@ -274,7 +285,7 @@ def _index_before(source: Node, index: Tensor) -> Tensor:
     while source.op.kind == _view:
         below: Node = source.inputs[0]
         rank: cython.Py_ssize_t = len(source.shape) - 1
-        if source.op.code == _permute_op.code:
+        if source.op.form == PERMUTE:
             index = permute(index, inverse_order(source.params[:rank]))
         else:
             index = reshape(index, below.shape[: len(below.shape) - 1])

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import cython
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.primitive import MATMUL
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 
 from weft._build.compiled import require
@@ -114,7 +115,7 @@ def _left_out(program: Any, found: set[Any], readers: dict[Any, list[Any]]) -> s
 
 def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
     """Whether a reader is a product that can read its operands through the reshapes."""
-    if node.op.name != "matmul" or node.numel == 0:
+    if node.op.form != MATMUL or node.numel == 0:
         return False
     overlaps = False
     operands = []
