@@ -170,11 +170,11 @@ def test_what_users_raise_leaves_everything_as_it_was(way: Any) -> None:
     x = weft.tensor([1.0, 2.0], requires_grad=True)
     other = x * 3
     mode = weft.engine.ir.tape.tape().mode
-    state = (mode.grad, mode.walk, mode.chosen, mode.duals, mode.saved_hooks, mode.extra)
+    state = (mode.grad, mode.walk, mode.chosen, mode.duals, mode.saved_hooks, mode.contexts)
     version = x._version
     with pytest.raises(Mine):
         way(x)
-    after = (mode.grad, mode.walk, mode.chosen, mode.duals, mode.saved_hooks, mode.extra)
+    after = (mode.grad, mode.walk, mode.chosen, mode.duals, mode.saved_hooks, mode.contexts)
     assert after == state and x._version == version
     x.grad = None
     (x * x * 1 + other).sum().backward()

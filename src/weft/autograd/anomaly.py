@@ -23,6 +23,7 @@ from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.dtype import float32
 from weft.engine.ir.grad_edges import AccumulateGrad
+from weft.engine.ir.mode import Contexts
 from weft.engine.ir.node import DONE_STATE
 from weft.engine.pipeline.driver import array_of
 from weft.errors import AnomalyError, ArgumentTypeError
@@ -51,13 +52,13 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> None:
         mode = tapes.tape().mode
-        self.previous = (mode.anomaly, mode.extra)
+        self.previous = (mode.anomaly, mode.contexts)
         mode.anomaly = self.enabled and self.check_nan
-        mode.extra = {**(mode.extra or {}), "anomaly": self.enabled}
+        mode.contexts = Contexts(mode.contexts, anomaly=self.enabled)
 
     def __exit__(self, *exc: object) -> None:
         mode = tapes.tape().mode
-        mode.anomaly, mode.extra = self.previous
+        mode.anomaly, mode.contexts = self.previous
 
 
 class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
@@ -81,8 +82,8 @@ class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
 
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
-    extra = tapes.tape().mode.extra
-    return bool(extra and extra.get("anomaly"))
+    contexts = tapes.tape().mode.contexts
+    return contexts is not None and bool(contexts.anomaly)
 
 
 def is_anomaly_check_nan_enabled() -> bool:

@@ -18,7 +18,8 @@ from cython.cimports.weft.autograd.custom.context import FunctionCtx as Context
 from cython.cimports.weft.autograd.custom.outputs import apart, attach, edges_of, needs
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import GradientFunction, OutputEdge
-from cython.cimports.weft.engine.ir.tape import Mode, current_tape
+from cython.cimports.weft.engine.ir.mode import Mode
+from cython.cimports.weft.engine.ir.tape import current_tape
 
 from weft._build.compiled import require
 from weft.autograd.custom import defaults
@@ -76,8 +77,8 @@ class Function:
         edges: tuple = edges_of(arguments) if tracked else None
         ctx.needs_input_grad = needs(edges, len(arguments))
         mapped = None
-        if mode.extra is not None and "mapping" in mode.extra:
-            mapped = mode.extra["mapping"].call(cls, arguments)
+        if mode.contexts is not None and mode.contexts.mapping is not None:
+            mapped = mode.contexts.mapping.call(cls, arguments)
         tangents = None if mode.duals is None else tangents_before(arguments)
         mode.grad = False
         try:

@@ -23,6 +23,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import storage_of
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
+from weft.engine.ir.mode import Contexts
 from weft.engine.ir.node import Node as RecordedNode
 from weft.engine.ir.tape import watch_records
 from weft.errors import (
@@ -215,11 +216,11 @@ class disable_saved_tensors_hooks(ContextDecorator):  # noqa: N801 - PyTorch's n
                 got=f"{len(mode.saved_hooks)} in force",
                 fix="enter disable_saved_tensors_hooks outside of them",
             )
-        self._former.append(mode.extra)
-        mode.extra = {**(mode.extra or {}), "hooks_disabled": self.message}
+        self._former.append(mode.contexts)
+        mode.contexts = Contexts(mode.contexts, hooks_disabled=self.message)
 
     def __exit__(self, *exc: object) -> None:
-        tapes.tape().mode.extra = self._former.pop()
+        tapes.tape().mode.contexts = self._former.pop()
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:

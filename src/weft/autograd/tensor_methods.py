@@ -36,9 +36,11 @@ refitting = later("weft.engine.backward.reshape_gradients")
 
 def refuse_in_transform(what: str) -> None:
     """Errors: RuntimeError inside a function transform, which decides itself what is differentiated."""
-    extra = tapes.tape().mode.extra
-    if extra is not None and ("transform" in extra or "mapping" in extra):
-        name = extra.get("transform", "vmap")
+    contexts = tapes.tape().mode.contexts
+    if contexts is None:
+        return
+    if contexts.transform is not None or contexts.mapping is not None:
+        name = contexts.transform or "vmap"
         raise GradientError(
             f"{what} called inside a functorch transform. This is not supported"
             if what == "backward()"

@@ -31,6 +31,7 @@ from weft.autograd.functional import or_zeros, reached
 from weft.engine.backward.reachability import reaches_more
 from weft.engine.frontend.resolve import edge_for
 from weft.engine.ir import tape as tapes
+from weft.engine.ir.mode import Contexts
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -70,12 +71,12 @@ class _level:  # noqa: N801 - used like a function
 
     def __enter__(self) -> None:
         self.mode = mode = tapes.tape().mode
-        self.previous = (mode.extra, mode.grad)
-        mode.extra = {**(mode.extra or {}), "transform": self.name}
+        self.previous = (mode.contexts, mode.grad)
+        mode.contexts = Contexts(mode.contexts, transform=self.name)
         mode.grad = True
 
     def __exit__(self, *exc: object) -> None:
-        self.mode.extra, self.mode.grad = self.previous
+        self.mode.contexts, self.mode.grad = self.previous
 
 
 @cython.cclass

@@ -1,4 +1,5 @@
-from weft.engine.ir.tape cimport Mode, Tape
+from weft.engine.ir.mode cimport Mode
+from weft.engine.ir.tape cimport Tape
 
 cdef class Hub:
     cdef object function

@@ -19,7 +19,8 @@ from types import ModuleType
 
 import cython
 from cython.cimports.weft.engine.frontend.tensor import Tensor
-from cython.cimports.weft.engine.ir.tape import Mode, current_tape
+from cython.cimports.weft.engine.ir.mode import Mode
+from cython.cimports.weft.engine.ir.tape import current_tape
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from weft._build.compiled import require

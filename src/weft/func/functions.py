@@ -117,11 +117,11 @@ class _Outside:
 
     def __enter__(self) -> None:
         mode = tapes.tape().mode
-        self.previous, mode.extra = mode.extra, self.mapping.outer
+        self.previous, mode.contexts = mode.contexts, self.mapping.outer
         self.flushes = driver.counters["flushes"]
 
     def __exit__(self, *exc: object) -> None:
-        tapes.tape().mode.extra = self.previous
+        tapes.tape().mode.contexts = self.previous
         self.mapping.flushes += driver.counters["flushes"] - self.flushes
 
 

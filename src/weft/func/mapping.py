@@ -22,6 +22,7 @@ from weft._build.compiled import require
 from weft.engine.frontend.recorder import record
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir import tape as tapes
+from weft.engine.ir.mode import Contexts
 from weft.engine.ir.tape import intact, last_sequence
 from weft.engine.pipeline import driver
 from weft.errors import ArgumentError, GradientError, KindError, MutationError
@@ -178,26 +179,27 @@ class _Traced:
 
     def __init__(self, strict: bool, lifting: Lifting, randomness: str) -> None:
         self.mode = tapes.tape().mode
-        extra = self.mode.extra or {}
-        self.mapping = Mapping(lifting, randomness, self.mode.extra)
+        around = self.mode.contexts
+        self.mapping = Mapping(lifting, randomness, around)
         self.strict = strict
-        self.writes = _Writes(lifting, extra.get("writes"))
+        self.writes = _Writes(lifting, None if around is None else around.note_write)
 
     def __enter__(self) -> _Traced:
         mode = self.mode
-        self.previous = (mode.walk, mode.extra)
+        self.previous = (mode.walk, mode.contexts)
         mode.walk = mode.walk or -1  # walks in here form no batches
-        extra = dict(mode.extra) if mode.extra is not None else {}
-        extra["writes"], extra["mapping"] = self.writes.note, self.mapping
-        if self.strict:
-            extra["refuse"] = _refusal
-        mode.extra = extra
+        mode.contexts = Contexts(
+            mode.contexts,
+            note_write=self.writes.note,
+            mapping=self.mapping,
+            refuse_reads=_refusal if self.strict else None,
+        )
         self.flushes = driver.counters["flushes"]
         return self
 
     def __exit__(self, *exc: object) -> None:
         mode = self.mode
-        mode.walk, mode.extra = self.previous
+        mode.walk, mode.contexts = self.previous
         self.read = driver.counters["flushes"] != self.flushes + self.mapping.flushes
         self.wrote = len(self.writes.outside) > 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.engine.ir import tape as tapes
+from weft.engine.ir.mode import Contexts
 from weft.errors import ArgumentError, GradientError
 
 if TYPE_CHECKING:
@@ -58,10 +59,10 @@ class Randomness:
             for generator, state in self.states.items():
                 generator._seed, generator._offset = state
         mode = tapes.tape().mode
-        self._former = mode.extra
-        around = (mode.extra or {}).get("randomness", ())
-        mode.extra = {**(mode.extra or {}), "randomness": (*around, self)}
+        self._former = mode.contexts
+        around = () if mode.contexts is None else mode.contexts.randomness or ()
+        mode.contexts = Contexts(mode.contexts, randomness=(*around, self))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        tapes.tape().mode.extra = self._former
+        tapes.tape().mode.contexts = self._former

@@ -107,8 +107,8 @@ def _vjp_gather(g: Any, index: Any, at: Any) -> Any:
 
 def _transposing() -> bool:
     """Whether what a rule gives is only transposed, into a tangent."""
-    extra = tapes.tape().mode.extra
-    return extra is not None and "transposing" in extra
+    contexts = tapes.tape().mode.contexts
+    return contexts is not None and bool(contexts.transposing)
 
 
 def _vjp_stored(g: Any, index: Any, at: Any) -> Any:

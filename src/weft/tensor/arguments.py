@@ -15,7 +15,8 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.weft.engine.ir.tape import Mode, current_tape
+from cython.cimports.weft.engine.ir.mode import Mode
+from cython.cimports.weft.engine.ir.tape import current_tape
 
 from weft._build.compiled import require
 from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES

@@ -1,5 +1,5 @@
 from cpython.object cimport PyObject
-from weft.engine.ir.tape cimport Mode
+from weft.engine.ir.mode cimport Mode
 
 cdef extern from "Python.h":
     ctypedef object (*vectorcallfunc)(PyObject*, PyObject**, size_t, PyObject*)

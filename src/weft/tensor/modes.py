@@ -10,7 +10,8 @@ import warnings
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.engine.ir.tape import Mode, current_tape
+from cython.cimports.weft.engine.ir.mode import Mode
+from cython.cimports.weft.engine.ir.tape import current_tape
 from cython.cimports.weft.tensor.modes import PyTypeObject, PyVectorcall_NARGS, vectorcallfunc
 
 from weft._build.compiled import require

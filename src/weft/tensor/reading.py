@@ -14,8 +14,9 @@ from cython.cimports.weft.engine.frontend.meta import shows_meta
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
 from cython.cimports.weft.engine.ir.elements import dense_elements
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.tape import Mode, Tape, current_tape
+from cython.cimports.weft.engine.ir.tape import Tape, current_tape
 from cython.cimports.weft.engine.replay.conditions import is_plain
 from cython.cimports.weft.engine.runtime.scalar_cells import load_number
 

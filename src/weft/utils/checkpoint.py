@@ -24,6 +24,7 @@ from weft.engine.frontend.resolve import edge_for, value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import tape as tapes
+from weft.engine.ir.mode import Contexts
 from weft.engine.ir.primitive import COMPOSITE, SCALAR_OP, VIEW
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError
 from weft.utils.checkpoint_extras import (
@@ -118,11 +119,11 @@ class _Selective:
 
     def __enter__(self) -> None:
         mode = tapes.tape().mode
-        self._former = mode.extra
-        mode.extra = {**(mode.extra or {}), "checkpoint_policy": self}
+        self._former = mode.contexts
+        mode.contexts = Contexts(mode.contexts, checkpoint_policy=self)
 
     def __exit__(self, *exc: object) -> None:
-        tapes.tape().mode.extra = self._former
+        tapes.tape().mode.contexts = self._former
         self.keeps = {}
 
     def ask(self, node: Node) -> None:
@@ -133,7 +134,7 @@ class _Selective:
                 self.keeps[node] = self.keeps.get(node.inputs[0], False)
             return
         mode = tapes.tape().mode
-        inside, mode.extra = mode.extra, self._former
+        inside, mode.contexts = mode.contexts, self._former
         try:
             with weft.no_grad():
                 operands = [
@@ -143,7 +144,7 @@ class _Selective:
                 context = SelectiveCheckpointContext(is_recompute=False, op_output=wrap_node(node))
                 answer = self.policy(context, node.op.name, *operands)
         finally:
-            mode.extra = inside
+            mode.contexts = inside
         if not isinstance(answer, (bool, CheckpointPolicy)):
             raise ArgumentTypeError(
                 f"a checkpoint policy returned {type(answer).__name__}",
@@ -198,8 +199,8 @@ def _operation(op: int | Callable[..., object]) -> str:
 
 def _is_kept(tensor: Tensor) -> bool:
     """What the policy in force has said of the operation that made a value."""
-    extra = tapes.tape().mode.extra
-    policy = None if extra is None else extra.get("checkpoint_policy")
+    contexts = tapes.tape().mode.contexts
+    policy = None if contexts is None else contexts.checkpoint_policy
     return policy is not None and policy.keeps.get(value_of(tensor), False)
 
 

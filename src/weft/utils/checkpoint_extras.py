@@ -11,6 +11,7 @@ import weft
 from weft.autograd.graph import current_walk
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
+from weft.engine.ir.mode import Contexts
 from weft.errors import ArgumentTypeError, GradientError
 
 
@@ -43,16 +44,17 @@ class GraphExecGroup:
                 got="a second one",
                 fix="leave the first group",
             )
-        self._former = mode.extra
-        mode.extra = {**(mode.extra or {}), "group": self}
+        self._former = mode.contexts
+        mode.contexts = Contexts(mode.contexts, recomputation_group=self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        tapes.tape().mode.extra = self._former
+        tapes.tape().mode.contexts = self._former
 
 
 def _group() -> Any:
-    return (tapes.tape().mode.extra or {}).get("group")
+    contexts = tapes.tape().mode.contexts
+    return None if contexts is None else contexts.recomputation_group
 
 
 def walk_or_group() -> Any:

@@ -14,6 +14,7 @@ from weft.engine.frontend.resolve import edge_for, set_edge
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import GradientFunction, OutputEdge
+from weft.engine.ir.mode import Contexts
 from weft.errors import GradientError
 from weft.ops.primitives import full
 
@@ -26,12 +27,12 @@ def transposing() -> Iterator[None]:
     """Around rules whose results are only differentiated by the cotangents they get: a custom Function's `jvp` says
     how, and a write by repeated indices gives its cotangent only to the source that stayed."""
     mode = tapes.tape().mode
-    previous = mode.extra
-    mode.extra = {**(previous or {}), "transposing": True}
+    previous = mode.contexts
+    mode.contexts = Contexts(previous, transposing=True)
     try:
         yield
     finally:
-        mode.extra = previous
+        mode.contexts = previous
 
 
 def tangents_for(ctx: FunctionCtx, arguments: Any, tangents: list[object]) -> list[Any]:

@@ -15,6 +15,7 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import PyObject_GenericSetAttr
 from cython.cimports.weft.engine.ir.grad_edges import GradientFunction
+from cython.cimports.weft.engine.ir.mode import Contexts
 from cython.cimports.weft.engine.ir.tape import current_tape
 
 from weft._build.compiled import require
@@ -92,8 +93,9 @@ class FunctionNode(GradientFunction):
                 shape = self._output_types[2 * index]
                 if cotangents[index] is None and shape is not None:
                     cotangents[index] = full(shape, 0, self._output_types[2 * index + 1])
-        extra: dict = current_tape().mode.extra
-        if extra is not None and "transposing" in extra and self.function.jvp is not no_jvp:
+        contexts: Contexts = current_tape().mode.contexts
+        transposing: cython.bint = contexts is not None and contexts.transposing is True
+        if transposing and self.function.jvp is not no_jvp:
             return transposed(self, cotangents)
         backward = self.function.backward
         if self.function.vjp is not no_vjp:

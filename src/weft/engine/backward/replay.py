@@ -16,8 +16,9 @@ from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.frontend.recorder import check_budget
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.tape import Mode, Tape
+from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.replay.cache import Cache
 from cython.cimports.weft.engine.replay.conditions import is_plain, verifying
 from cython.cimports.weft.engine.replay.trace import Replay, entry_of

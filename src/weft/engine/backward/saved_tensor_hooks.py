@@ -119,8 +119,8 @@ def pack_node(node: Any) -> None:
     mode = tapes.tape().mode
     if mode.duals is not None:
         mode.duals[-1].follow_all(node)
-    if mode.extra is not None and "checkpoint_policy" in mode.extra:
-        mode.extra["checkpoint_policy"].ask(node)
+    if mode.contexts is not None and mode.contexts.checkpoint_policy is not None:
+        mode.contexts.checkpoint_policy.ask(node)
     if mode.saved_hooks and node.residual_mask:
         _pack_saves(node, mode.saved_hooks[-1])
 
@@ -157,8 +157,8 @@ def put_back_hooks(pairs: tuple[Pair, ...] | None) -> None:
 
 def check_allowed() -> None:
     """Errors: RuntimeError inside `disable_saved_tensors_hooks`."""
-    extra = tapes.tape().mode.extra
-    message = None if extra is None else extra.get("hooks_disabled")
+    contexts = tapes.tape().mode.contexts
+    message = None if contexts is None else contexts.hooks_disabled
     if message is not None:
         raise GradientError(
             message,

@@ -28,10 +28,11 @@ from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch
 from cython.cimports.weft.engine.ir.residuals import drop_inputs, release_residuals
-from cython.cimports.weft.engine.ir.tape import Mode, current_tape
+from cython.cimports.weft.engine.ir.tape import current_tape
 
 from weft._build.compiled import require
 from weft.engine.backward import combine_accumulations, merge_batches

@@ -23,9 +23,10 @@ from cython.cimports.weft.engine.frontend.views import (
     share,
 )
 from cython.cimports.weft.engine.frontend.write_rollback import log_write
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import FAILED, Node
 from cython.cimports.weft.engine.ir.strides import contiguous_strides
-from cython.cimports.weft.engine.ir.tape import Mode, current_tape, finish
+from cython.cimports.weft.engine.ir.tape import current_tape, finish
 
 import weft.engine.frontend.views as _views  # a module, as either may be imported first
 from weft._build.compiled import require
@@ -69,7 +70,7 @@ def memory_behind(tensor: Tensor, new: Tensor):
     base: Tensor = tensor.base
     if storage is None or base is None or tensor.view_transform != 0 or base.view_transform != 0:
         return None
-    if mode.extra is not None or mode.fiber is not None or mode.duals is not None:
+    if not mode.is_untransformed() or mode.fiber is not None:
         return None
     if mode.inference or tensor.inference or tensor.counter is not None:
         return None
@@ -112,8 +113,8 @@ def mutate(tensor: Tensor, new: Tensor):
     old: Node = storage.node
     base: Tensor = tensor if tensor.base is None else tensor.base
     edge = base.edge
-    if mode.extra is not None and "writes" in mode.extra:
-        mode.extra["writes"](storage, new)
+    if mode.contexts is not None and mode.contexts.note_write is not None:
+        mode.contexts.note_write(storage, new)
     if mode.fiber is not None and mode.walk == 0:
         mode.fiber.check_write(tensor, storage.node.seq)
     if storage.foreign is not None:

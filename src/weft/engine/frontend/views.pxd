@@ -1,6 +1,6 @@
 from weft.engine.ir.split_specs cimport SplitSpec
 from weft.engine.ir.primitive cimport Primitive
-from weft.engine.ir.tape cimport Mode
+from weft.engine.ir.mode cimport Mode
 from weft.engine.frontend.tensor cimport Storage, Tensor
 
 cdef enum:

@@ -26,6 +26,7 @@ from cython.cimports.weft.engine.frontend.views import (
 )
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.split_specs import (
@@ -35,7 +36,7 @@ from cython.cimports.weft.engine.ir.split_specs import (
     new_multi_output,
 )
 from cython.cimports.weft.engine.ir.strides import contiguous_strides, is_contiguous
-from cython.cimports.weft.engine.ir.tape import Mode, ambient, current_tape
+from cython.cimports.weft.engine.ir.tape import ambient, current_tape
 from cython.cimports.weft.engine.ir.tuple_cache import one, put
 
 from weft._build.compiled import require

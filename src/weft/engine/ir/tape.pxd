@@ -1,4 +1,5 @@
 from weft.engine.capi.call_site cimport thread_id
+from weft.engine.ir.mode cimport Mode
 from weft.engine.ir.node cimport Node
 
 cdef class Tape:
@@ -14,19 +15,6 @@ cdef class Tape:
     cdef public object running
     cdef public list written
     cdef public list held
-
-cdef class Mode:
-    cdef public bint grad
-    cdef public bint inference
-    cdef public bint eager
-    cdef public bint anomaly
-    cdef public long long walk
-    cdef public bint chosen
-    cdef public int intact
-    cdef public tuple duals
-    cdef public object saved_hooks
-    cdef public object extra
-    cdef public object fiber
 
 cdef Tape tape_of_thread()
 cdef int make_room(Tape tape) except -1

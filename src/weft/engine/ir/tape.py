@@ -1,11 +1,10 @@
 # cython: language_level=3
-"""Tapes: the pending nodes of each thread, and the ambient state of what it is doing.
+"""Tapes: the pending nodes of each thread, and its mode.
 
 A node joins the calling thread's tape when it is recorded and leaves it when it is done, has failed, or turns out to
 be a gradient record alone.
 """
 
-import os
 from _thread import _local as thread_local  # `threading.local` without the rest of threading
 from _thread import allocate_lock, start_new_thread
 from contextvars import copy_context
@@ -13,6 +12,7 @@ from contextvars import copy_context
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.weft.engine.capi.call_site import thread_id
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import FAR, prefetch_node
 from cython.cimports.weft.engine.ir.tape import current_tape, link, unlink
@@ -21,39 +21,6 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import VIEW
 
 require(__name__, cython.compiled)
-
-_eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
-
-
-@cython.cclass
-class Mode:
-    """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, the number of the running
-    walk and whether its targets were chosen, hooks on saved values (outermost pair first), levels of
-    forward mode, what else contexts remember by name, and the fiber of `weft.map` that it belongs to. `intact` is how
-    many contexts of that name it is in."""
-
-    def __cinit__(self):
-        self.grad = True
-        self.inference = False
-        self.eager = _eager_from_the_start
-        self.anomaly = False
-        self.walk = 0
-        self.chosen = False
-        self.intact = 0
-        self.duals = None
-        self.saved_hooks = None
-        self.extra = None
-        self.fiber = None
-
-    def copy(self):
-        """The same state, to go on with separately."""
-        mode: Mode = Mode()
-        mode.grad, mode.inference, mode.eager = self.grad, self.inference, self.eager
-        mode.anomaly, mode.walk, mode.chosen = self.anomaly, self.walk, self.chosen
-        mode.intact = self.intact
-        mode.duals, mode.saved_hooks = self.duals, self.saved_hooks
-        mode.extra, mode.fiber = self.extra, self.fiber
-        return mode
 
 
 @cython.final

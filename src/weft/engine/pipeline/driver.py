@@ -17,10 +17,11 @@ import cython
 import numpy as np
 from cython.cimports.weft.engine.capi.call_site import PyGC_Disable, PyGC_Enable
 from cython.cimports.weft.engine.devices.cpu.pool import _budget
+from cython.cimports.weft.engine.ir.mode import Contexts, Mode
 from cython.cimports.weft.engine.ir.node import PENDING as PENDING_STATE
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
-from cython.cimports.weft.engine.ir.tape import Mode, Tape, current_tape
+from cython.cimports.weft.engine.ir.tape import Tape, current_tape
 from cython.cimports.weft.engine.pipeline.execution import execute, execute_alone
 from cython.cimports.weft.engine.runtime.commit import FlushCounters, note_failure
 
@@ -207,8 +208,9 @@ def require(node: Node) -> cython.void:
             if node.tape == cython.NULL:
                 rejoin(node)
             tape: Tape = cython.cast(Tape, node.tape)
-            if tape.mode.extra is not None and "refuse" in tape.mode.extra:
-                raise tape.mode.extra["refuse"]()
+            contexts: Contexts = tape.mode.contexts
+            if contexts is not None and contexts.refuse_reads is not None:
+                raise contexts.refuse_reads()
             if tape is current_tape():
                 others_first(tape)
             if node.state == PENDING_STATE:

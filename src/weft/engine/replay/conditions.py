@@ -3,7 +3,7 @@
 
 import cython
 from cython.cimports.weft.engine.frontend.tensor import Tensor
-from cython.cimports.weft.engine.ir.tape import Mode, Tape, ambient
+from cython.cimports.weft.engine.ir.tape import Tape, ambient
 
 from weft._build.compiled import require
 from weft.config import config
@@ -31,11 +31,6 @@ def set_verifying(on: cython.bint) -> bool:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def is_plain(tape: Tape) -> cython.bint:
-    """Whether nothing watches or changes what is recorded on a tape, and replaying is on: no context that wants to see
-    records, no forward mode, no hooks on saves, no reverse walk, no fiber, and no mode in which records differ."""
-    mode: Mode = tape.mode
-    if ambient > 0 or mode.eager or mode.inference or mode.anomaly or mode.walk != 0:
-        return False
-    if mode.extra is not None or mode.fiber is not None or mode.duals is not None:
-        return False
-    return not mode.saved_hooks and config.cache
+    """Whether nothing watches or changes what is recorded on a tape, no context wants to see records, and replaying is
+    on."""
+    return ambient == 0 and tape.mode.is_plain() and config.cache

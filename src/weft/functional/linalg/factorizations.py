@@ -158,7 +158,7 @@ def keep(ctx: Any, vjp: object, outputs: tuple[Tensor, ...], *saved: Tensor) -> 
 def is_plain(x: Tensor) -> bool:
     """Whether nobody follows what is made of a value: no gradient, no tangent, no transform."""
     mode = tapes.tape().mode
-    return mode.duals is None and mode.extra is None and not (mode.grad and x.requires_grad)
+    return mode.is_untransformed() and not (mode.grad and x.requires_grad)
 
 
 class Factored(Function):

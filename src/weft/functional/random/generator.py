@@ -46,9 +46,9 @@ def _count(shape: Shape) -> int:
 
 def note_draw(generator: Any) -> None:
     """Tell the maps around (`weft.func.vmap`) that numbers are drawn. Errors: RuntimeError where they may not."""
-    extra = tapes.tape().mode.extra
-    if extra is not None:
-        for randomness in extra.get("randomness", ()):
+    contexts = tapes.tape().mode.contexts
+    if contexts is not None:
+        for randomness in contexts.randomness or ():
             randomness.note(generator)
 
 

@@ -59,8 +59,7 @@ def need_within(function: str, operand: str, tensor: Tensor) -> Any:
             got = f"{describe(operand, tensor)} from {values.min():.6g} to {values.max():.6g}"
             raise limit_error(function, operand, got)
         return tensor
-    mode = tapes.tape().mode
-    if _surely_fits(node, high) or mode.duals is not None or mode.extra is not None:
+    if _surely_fits(node, high) or not tapes.tape().mode.is_untransformed():
         return tensor
     return _checked(_PICKS[function, operand], tensor, high)
 

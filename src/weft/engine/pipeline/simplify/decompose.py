@@ -10,9 +10,10 @@ in the same way (`gather_matmul`).
 import cython
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.tape import Mode, Tape, current_tape, finish
+from cython.cimports.weft.engine.ir.primitive import STACK
+from cython.cimports.weft.engine.ir.tape import Tape, current_tape, finish
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 from cython.cimports.weft.engine.pipeline.simplify.extract import reach
 
@@ -20,12 +21,10 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import MACRO
 from weft.engine.ir.tape import last_sequence
 from weft.errors import VerificationError
-from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
 
-_stack_op = cython.declare(Primitive, OPS["stack"])
 _macro = cython.declare(cython.int, MACRO)
 
 
@@ -49,7 +48,7 @@ def decompose(program: Program) -> cython.void:
 @cython.exceptval(check=False)
 def _is_macro(node: Node) -> cython.bint:
     """Whether a node stands for others: a macro, or a stack whose parts no gather has brought together."""
-    return node.op.kind == _macro or (node.op.code == _stack_op.code and len(node.inputs) > 1)
+    return node.op.kind == _macro or (node.op.form == STACK and len(node.inputs) > 1)
 
 
 @cython.cfunc

@@ -1,0 +1,124 @@
+# cython: language_level=3
+"""The mode of a thread or a fiber: the ambient state under which operations are recorded (dynamic scope).
+
+`Mode` holds what every recorded operation asks; `Contexts`, which is None as a rule, what only few contexts set. A
+context puts its own `Contexts` over those around it, and puts the former ones back when it is left.
+"""
+
+import os
+
+import cython
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+_eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
+
+
+@cython.final
+@cython.cclass
+class Contexts:
+    """What contexts ask for, those of `around` where they are not given.
+
+    Args:
+        anomaly: Whether anomaly mode is on.
+        checkpoint_policy: The policy of selective checkpointing; it is asked about each record.
+        hooks_disabled: Why no hooks on saved tensors may be entered.
+        mapping: The `vmap` whose function is being traced.
+        randomness: The maps around, outermost first, that are told of random numbers.
+        recomputation_group: The group of walks that use one recomputation.
+        refuse_reads: Makes the error of reading a value.
+        transform: The name of the function transform that decides what is differentiated.
+        transposing: Whether what a rule gives is only transposed, into a tangent.
+        note_write: Called with a storage and its new value.
+    """
+
+    def __init__(
+        self,
+        around: Contexts = None,
+        *,
+        anomaly=None,
+        checkpoint_policy=None,
+        hooks_disabled=None,
+        mapping=None,
+        randomness=None,
+        recomputation_group=None,
+        refuse_reads=None,
+        transform=None,
+        transposing=None,
+        note_write=None,
+    ):
+        if around is not None:
+            self._take(around)
+        if anomaly is not None:
+            self.anomaly = anomaly
+        if checkpoint_policy is not None:
+            self.checkpoint_policy = checkpoint_policy
+        if hooks_disabled is not None:
+            self.hooks_disabled = hooks_disabled
+        if mapping is not None:
+            self.mapping = mapping
+        if randomness is not None:
+            self.randomness = randomness
+        if recomputation_group is not None:
+            self.recomputation_group = recomputation_group
+        if refuse_reads is not None:
+            self.refuse_reads = refuse_reads
+        if transform is not None:
+            self.transform = transform
+        if transposing is not None:
+            self.transposing = transposing
+        if note_write is not None:
+            self.note_write = note_write
+
+    @cython.cfunc
+    def _take(self, around: Contexts) -> cython.void:
+        self.anomaly, self.checkpoint_policy = around.anomaly, around.checkpoint_policy
+        self.hooks_disabled, self.mapping = around.hooks_disabled, around.mapping
+        self.randomness, self.recomputation_group = around.randomness, around.recomputation_group
+        self.refuse_reads, self.transform = around.refuse_reads, around.transform
+        self.transposing, self.note_write = around.transposing, around.note_write
+
+
+@cython.final
+@cython.cclass
+class Mode:
+    """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, the number of the running
+    walk and whether its targets were chosen, hooks on saved values (outermost pair first), levels of
+    forward mode, what few contexts ask for, and the fiber of `weft.map` that it belongs to. `intact` is how many
+    contexts of that name it is in."""
+
+    def __cinit__(self):
+        self.grad = True
+        self.inference = False
+        self.eager = _eager_from_the_start
+        self.anomaly = False
+        self.walk = 0
+        self.chosen = False
+        self.intact = 0
+        self.duals = None
+        self.saved_hooks = None
+        self.contexts = None
+        self.fiber = None
+
+    def copy(self):
+        """The same state, to go on with separately."""
+        mode: Mode = Mode()
+        mode.grad, mode.inference, mode.eager = self.grad, self.inference, self.eager
+        mode.anomaly, mode.walk, mode.chosen = self.anomaly, self.walk, self.chosen
+        mode.intact = self.intact
+        mode.duals, mode.saved_hooks = self.duals, self.saved_hooks
+        mode.contexts, mode.fiber = self.contexts, self.fiber
+        return mode
+
+    def is_plain(self):
+        """Whether nothing watches or changes what is recorded: no forward mode, no hooks on saves, no reverse walk, no
+        fiber, and no mode in which records differ."""
+        if self.eager or self.inference or self.anomaly or self.walk != 0:
+            return False
+        return self.is_untransformed() and self.fiber is None and not self.saved_hooks
+
+    def is_untransformed(self):
+        """Whether nobody but gradients follows what is computed: no forward mode, no context that asks."""
+        return self.contexts is None and self.duals is None
