@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.engine.backward.pending_snapshot import PendingSnapshot
 from weft.engine.backward.reachability import target_for
-from weft.engine.frontend.node_factory import make_node, make_value
+from weft.engine.frontend.node_factory import make_node
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir.grad_edges import AccumulateGrad
@@ -147,11 +147,9 @@ class Values:
         """A node with the same value, which stays; None where it cannot be had."""
         if node.op is SCALAR_OP or (node.state == DONE and node.buffer is not None):
             return node
-        kept = self.snapshot.memory.get(node)
+        kept = self.snapshot.values.get(node)
         if kept is not None:
-            again = make_value(node.dtype, node.shape, kept[0], kept[1])
-            again.strides = kept[2]
-            return again
+            return kept
         copies = [self._copies.get(source) for source in sources]
         if not copies and node.op.kind != SOURCE or None in copies:
             return None

@@ -210,10 +210,10 @@ def bytes_of(storage: Storage) -> Any:
 
 
 def _fresh_root(node: Node) -> Any:
-    # Every array has a base of its own on the buffer: NumPy lets views of views keep only the last base alive.
-    # A view of no elements may begin behind its buffer's end.
-    offset = node.offset if node.numel else 0
-    return np.ndarray((node.numel,), raw_dtype(node.dtype), node.buffer, offset)
+    # Every array has a base of its own, a view of the buffer: NumPy lets views of views keep only the last base alive.
+    if node.numel == 0:  # a view of no elements may begin behind its buffer's end
+        return np.ndarray((0,), raw_dtype(node.dtype), node.buffer)
+    return np.frombuffer(node.buffer, raw_dtype(node.dtype), node.numel, node.offset)
 
 
 def _expose(storage: Storage) -> None:

@@ -6,6 +6,7 @@ which nodes a batch stands for. Nothing is copied, and no value is kept from bei
 """
 
 import cython
+from cython.cimports.weft.engine.frontend.node_factory import new_value
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 
 from weft._build.compiled import require
@@ -16,15 +17,15 @@ require(__name__, cython.compiled)
 @cython.final
 @cython.cclass
 class PendingSnapshot:
-    """`inputs` of each node, `memory` (buffer, offset, strides) of values that were there, `members` of batches."""
+    """`inputs` of each node, `values` that were there, by nodes that own them too, `members` of batches."""
 
     inputs = cython.declare(dict, visibility="public")
-    memory = cython.declare(dict, visibility="public")
+    values = cython.declare(dict, visibility="public")
     members = cython.declare(dict, visibility="public")
 
     def __cinit__(self):
         self.inputs = {}
-        self.memory = {}
+        self.values = {}
         self.members = {}
 
     def take(self, nodes: list):
@@ -41,7 +42,7 @@ class PendingSnapshot:
                 if source is None:
                     continue
                 if source.state == DONE and source.buffer is not None:
-                    self.memory[source] = (source.buffer, source.offset, source.strides)
+                    self.values[source] = _owner_beside(source)
                 elif source.state == PENDING:
                     waiting.append(source)
 
@@ -54,3 +55,12 @@ class PendingSnapshot:
                     cython.cast(list, self.members[node.quotient]).append(node)
                 else:
                     self.members[node.quotient] = [node]
+
+
+@cython.cfunc
+def _owner_beside(node: Node) -> Node:
+    """Another node of the same value, which keeps its memory from being written."""
+    owner: Node = new_value(node.dtype, node.shape, node.buffer, node.offset)
+    owner.strides = node.strides
+    owner.live = 1  # what reads it once more may not write there either
+    return owner

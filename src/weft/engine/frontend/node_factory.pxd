@@ -1,4 +1,5 @@
 from weft.engine.ir.dtype cimport DType
+from weft.engine.ir.memory cimport OwnedMemory
 from weft.engine.ir.node cimport Node
 from weft.engine.ir.free_list cimport FreeList
 from weft.engine.ir.primitive cimport Primitive
@@ -36,7 +37,7 @@ cdef Node append_again(Tape tape, Primitive op, tuple inputs, object params, tup
 cdef Node new_record(Primitive op, object params, tuple shape, long long numel, DType dtype, tuple edges,
                      tuple payload, Node beside)
 cdef void show_records(Node record, Node root)
-cdef Node new_value(DType dtype, tuple shape, object buffer, long long offset)
+cdef Node new_value(DType dtype, tuple shape, OwnedMemory buffer, long long offset)
 cdef Node new_scalar(object value, DType dtype)
 cdef long long count_elements(tuple shape)
 cdef tuple shapes_of(tuple nodes)

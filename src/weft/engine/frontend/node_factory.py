@@ -16,7 +16,8 @@ from cython.cimports.weft.engine.ir.deferred_free import bury, end_burial, keep_
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.free_list import keep, reuse, revive, take, zero
 from cython.cimports.weft.engine.ir.index_range import within
-from cython.cimports.weft.engine.ir.node import DONE, FAILED, Node
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
+from cython.cimports.weft.engine.ir.node import DONE, FAILED, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_op, value_op
 from cython.cimports.weft.engine.ir.residuals import release_residuals, retain_residuals
 from cython.cimports.weft.engine.ir.tape import (
@@ -114,7 +115,7 @@ def _empty(node: Node) -> cython.void:
     if node.params is not None:
         node.params = None
     if node.buffer is not None:
-        node.buffer = None
+        set_buffer(node, None)
     if node.strides is not None:
         node.strides = None
     if node.error is not None:
@@ -367,11 +368,11 @@ def show_records(record: Node, root: Node) -> cython.void:
 
 
 @cython.cfunc
-def new_value(dtype: DType, shape: tuple, buffer, offset: cython.longlong) -> Node:
+def new_value(dtype: DType, shape: tuple, buffer: OwnedMemory, offset: cython.longlong) -> Node:
     """A node that is done from the start: contiguous elements of a buffer."""
     node: Node = _blank(value_op, shape, count_elements(shape), dtype)
     node.state = DONE
-    node.buffer = buffer
+    set_buffer(node, buffer)
     node.offset = offset
     tape: Tape = current_tape()
     tape.arrived_bytes += _arrived_weight * node.numel * dtype.itemsize
@@ -432,7 +433,7 @@ def make_node(op: Primitive, inputs: tuple | None, params, shape: tuple, dtype: 
     return new_node(op, inputs, params, shape, count_elements(shape), dtype, edges)
 
 
-def make_value(dtype: DType, shape: tuple, buffer, offset: int):
+def make_value(dtype: DType, shape: tuple, buffer: OwnedMemory | None, offset: int):
     """`new_value` for interpreted callers."""
     return new_value(dtype, shape, buffer, offset)
 

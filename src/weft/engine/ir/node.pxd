@@ -1,4 +1,5 @@
 from weft.engine.ir.dtype cimport DType
+from weft.engine.ir.memory cimport OwnedMemory
 from weft.engine.ir.primitive cimport Primitive
 
 cdef enum:
@@ -45,8 +46,16 @@ cdef class Node:
     cdef public object info
     # The fourth: what few nodes have.
     cdef public object payload
-    cdef public object buffer
+    cdef readonly OwnedMemory buffer  # set by `set_buffer`
     cdef public long long offset
     cdef public tuple strides
     cdef public Node result
     cdef public object error
+
+# Let the value of a node lie in a span of memory, as one of its owners, or in none.
+cdef inline void set_buffer(Node node, OwnedMemory buffer) noexcept:
+    if node.buffer is not None:
+        node.buffer.owners -= 1
+    if buffer is not None:
+        buffer.owners += 1
+    node.buffer = buffer

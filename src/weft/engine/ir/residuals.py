@@ -7,7 +7,7 @@ them up. Values that nobody holds any more go when nothing pending reads them.
 
 import cython
 from cython.cimports.weft.engine.ir.deferred_free import bury, end_burial
-from cython.cimports.weft.engine.ir.node import DONE, RESULT_SHIFT, Node
+from cython.cimports.weft.engine.ir.node import DONE, RESULT_SHIFT, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import Tape
@@ -138,5 +138,5 @@ def free_dead_candidates():
             if id(node) in read:
                 waiting.append(node)
             else:
-                node.buffer = None
+                set_buffer(node, None)
     _dead_candidates = waiting

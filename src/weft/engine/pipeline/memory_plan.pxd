@@ -1,9 +1,5 @@
-from cpython.object cimport PyObject
 from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.program_ir cimport Program, ProgramValue
-
-cdef extern from "Python.h":
-    Py_ssize_t Py_REFCNT(PyObject*)
 
 cdef class Plan:
     cdef Program program

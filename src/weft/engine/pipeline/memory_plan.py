@@ -9,12 +9,12 @@ updates parameters where they lie.
 """
 
 import cython
-from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import INTO_BASE, UPDATE
 from cython.cimports.weft.engine.ir.strides import may_meet
-from cython.cimports.weft.engine.pipeline.memory_plan import Plan, Py_REFCNT
+from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
@@ -304,12 +304,8 @@ def is_private(root: Node, views: cython.Py_ssize_t = 0):
     """Whether a value's memory is seen by nobody but the pending nodes that read it, and so many views of it."""
     if root.external_refs > 0 or root.buffer is None or root.strides is not None:
         return False
-    return not (_held_elsewhere(root.buffer, views) or root.buffer.foreign)
-
-
-@cython.cfunc
-def _held_elsewhere(buffer, views: cython.Py_ssize_t) -> cython.bint:
-    return Py_REFCNT(cython.cast(cython.pointer(PyObject), buffer)) > 2 + views
+    buffer: OwnedMemory = root.buffer
+    return buffer.owners <= 1 + views and not buffer.foreign
 
 
 def verify(program: Program, result: Plan):

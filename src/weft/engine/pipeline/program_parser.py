@@ -91,10 +91,10 @@ class _Parser:
 
     def outside(self, match: re.Match[str]) -> None:
         dtype, shape = _kind(match)
-        node = make_value(dtype, shape, None, 0)
-        node.strides = None if match["strides"] is None else _literal(match["strides"])
+        strides = None if match["strides"] is None else _literal(match["strides"])
+        node = make_value(dtype, shape, _zeros(dtype, shape, strides), 0)
+        node.strides = strides
         node.external_refs = 1 if match["live"] else 0
-        node.buffer = _zeros(node)
         self.named[match["name"]] = node
         self.add_outside(node)
         if self.with_memrefs and match["live"]:
@@ -241,11 +241,11 @@ def _split(rest: str) -> tuple[list[str], Any]:
     return [word for word in words if word], _literal(params) if params else None
 
 
-def _zeros(node: Any) -> Any:
+def _zeros(dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> Any:
     """Memory for a value from outside."""
-    strides = node.strides or contiguous_strides(node.shape)
-    last = sum((size - 1) * abs(step) for size, step in zip(node.shape, strides, strict=True))
-    nbytes = (last + 1) * node.dtype.itemsize if node.numel else 0
+    steps = strides or contiguous_strides(shape)
+    last = sum((size - 1) * abs(step) for size, step in zip(shape, steps, strict=True))
+    nbytes = 0 if 0 in shape else (last + 1) * dtype.itemsize
     buffer = allocate(nbytes)
     ctypes.memset(buffer.address, 0, nbytes)
     return buffer

@@ -10,7 +10,7 @@ from typing import Any
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, describe
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, set_buffer
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.program_ir import (
@@ -152,7 +152,8 @@ def commit(commits: list[Commit], gone: list[Any], run: Any) -> cython.void:
     addresses: list[Any] = run.addresses
     for node, slot, offset, strides in commits:
         buffer = buffers[slot]
-        node.buffer, node.offset = buffer, addresses[slot] - buffer.address + offset
+        set_buffer(node, buffer)
+        node.offset = addresses[slot] - buffer.address + offset
         node.strides = strides
         if buffer.listed:
             describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)

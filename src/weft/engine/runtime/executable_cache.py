@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.devices.cpu.pool import (
     describe,
     room_left,
 )
-from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.node import DONE, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
@@ -377,7 +377,7 @@ def _commit(
             else:
                 source = external[template.sources[commit.slot]]
                 buffer = cells if source.op is _scalar_op else source.buffer
-            node.buffer = buffer
+            set_buffer(node, buffer)
             node.offset = addresses[commit.slot] - buffer.address + commit.offset
             node.strides = template.strides[index]
             if buffer.listed:

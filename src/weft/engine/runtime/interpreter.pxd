@@ -1,5 +1,6 @@
 from weft.engine.capi.growable_array cimport Array
 from weft.engine.devices.tuning cimport Tiering
+from weft.engine.ir.memory cimport OwnedMemory
 from weft.engine.ir.node cimport Node
 
 cdef class Interpretation:
@@ -21,4 +22,4 @@ cdef class Interpretation:
 
 cdef bint take_view(Node node)
 cdef bint may_overwrite(Node node)
-cdef void commit(Node node, object buffer, long long offset, tuple strides)
+cdef void commit(Node node, OwnedMemory buffer, long long offset, tuple strides)

@@ -18,7 +18,8 @@ from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate_cells, cell, describe
 from cython.cimports.weft.engine.devices.tuning import Tiering
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import (
     INTO_BASE,
     RESHAPE,
@@ -200,7 +201,7 @@ class Interpretation:
             node = self.operand(number)
             ran_here: cython.bint = self.operands.words[self.operands.count - 2 - number] & 1
             if ran_here and node.external_refs == 0:
-                node.buffer = None
+                set_buffer(node, None)
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -257,10 +258,10 @@ def take_number(node: Node, number: Node) -> cython.bint:
 
 @cython.cfunc
 def commit(
-    node: Node, buffer: object, offset: cython.longlong, strides: tuple | None
+    node: Node, buffer: OwnedMemory, offset: cython.longlong, strides: tuple | None
 ) -> cython.void:
     """Give a node its value: these bytes of a buffer."""
-    node.buffer = buffer
+    set_buffer(node, buffer)
     node.offset = offset
     if cython.cast(Buffer, buffer).listed:
         describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)

@@ -16,7 +16,7 @@ from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
 from cython.cimports.weft.engine.devices.cpu.threads import Kernel as Code
 from cython.cimports.weft.engine.devices.tuning import Tuning
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import UPDATE, Primitive
 from cython.cimports.weft.engine.ir.strides import may_meet
 from cython.cimports.weft.engine.pipeline.lowering.copy import copy_loop
@@ -123,7 +123,7 @@ def call_put(node: Node) -> cython.bint:
     start: cython.longlong = node.params[0]
     address: uintptr_t = buffer.address + offset + start * node.dtype.itemsize
     _run(node, call, cython.address(loop), address)
-    base.buffer = None
+    set_buffer(base, None)
     commit(node, buffer, offset, None)
     return True
 

@@ -21,6 +21,12 @@ require(__name__, cython.compiled)
 WORDS = np.dtype(np.uint16)  # the bits of bfloat16
 
 
+def bytes_of(buffer: Any) -> np.ndarray[Any, Any]:
+    """Memory as an array of bytes, which is an owner of it for as long as an array over it lives: of a buffer that an
+    array is made over directly, NumPy keeps only the object, and no view."""
+    return np.frombuffer(buffer, np.uint8) if buffer.nbytes else np.zeros(0, np.uint8)
+
+
 def array_over(node: Node) -> np.ndarray[Any, Any]:
     """The value of a node that has been computed, read-only; bfloat16 as its bits in uint16."""
     if node.op is SCALAR_OP:
@@ -36,7 +42,7 @@ def array_over(node: Node) -> np.ndarray[Any, Any]:
     strides = None
     if node.strides is not None:
         strides = tuple([stride * dtype.itemsize for stride in node.strides])
-    array = np.ndarray(node.shape, dtype, node.buffer, node.offset, strides)
+    array = np.ndarray(node.shape, dtype, bytes_of(node.buffer), node.offset, strides)
     array.setflags(write=False)
     return array
 

@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uintptr_t
+from weft.engine.ir.memory cimport OwnedMemory
 
 
 cdef enum:
@@ -28,21 +29,8 @@ cdef Py_ssize_t _budget  # how many of them there may be; 0: no bound
 
 
 @cython.final
-cdef class Buffer:
-    cdef readonly uintptr_t address
-    cdef readonly Py_ssize_t nbytes
-    cdef readonly bint foreign
-    cdef readonly bint readonly
-    cdef readonly object owner
-    cdef int size_class
-    # Of a block above SMALL: its neighbours in the list of those that are live, and whose value lies in it.
-    cdef void* previous
-    cdef void* following
-    cdef bint listed
-    cdef readonly object code
-    cdef readonly int offset_in_code
-    cdef readonly object shape
-    cdef readonly object dtype
+cdef class Buffer(OwnedMemory):
+    pass
 
 
 cpdef Buffer allocate(Py_ssize_t nbytes)

@@ -43,6 +43,7 @@ from cython.cimports.weft.engine.devices.cpu.guard import (
     unmap_guarded,
 )
 from cython.cimports.weft.engine.devices.cpu.pool import CELL
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
 
 from weft._build.compiled import require
 from weft.config import config
@@ -107,13 +108,12 @@ def _now() -> int64_t:
 
 @cython.final
 @cython.no_gc
-@cython.freelist(8192)
 @cython.cclass
-class Buffer:
+class Buffer(OwnedMemory):
     """A span of memory: `address`, `nbytes`, and for foreign memory its `owner`.
 
     Made by `allocate` and `wrap`. Exports the buffer protocol, so `numpy.frombuffer(b)` is a view
-    that keeps the buffer alive.
+    that keeps the buffer alive, and owns it.
     """
 
     def __init__(self):
@@ -132,6 +132,10 @@ class Buffer:
     def __getbuffer__(self, view: cython.pointer(Py_buffer), flags: cython.int):
         memory = cython.cast(cython.p_void, self.address)
         PyBuffer_FillInfo(view, self, memory, self.nbytes, self.readonly, flags)
+        self.owners += 1
+
+    def __releasebuffer__(self, view: cython.pointer(Py_buffer)):
+        self.owners -= 1
 
     def __len__(self):
         return self.nbytes

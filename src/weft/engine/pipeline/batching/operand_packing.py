@@ -9,7 +9,7 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node, new_value
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, set_buffer
 from cython.cimports.weft.engine.ir.prefetch import NEXT, prefetch_node, prefetch_sources
 from cython.cimports.weft.engine.ir.primitive import EXPAND, STRIDED, Primitive
 from cython.cimports.weft.engine.ir.residuals import (
@@ -297,7 +297,7 @@ def _settle_view(node: Node, below: Node) -> cython.void:
     strides, offset = node.op.strides(node.params, below.shape, strides, 0)
     if strides is None:
         return
-    node.buffer = below.buffer
+    set_buffer(node, below.buffer)
     node.offset = below.offset + offset * node.dtype.itemsize
     node.strides = None if strides == row_major(node.shape) else strides
     node.state = DONE

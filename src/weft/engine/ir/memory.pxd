@@ -1,0 +1,18 @@
+from libc.stdint cimport uintptr_t
+
+cdef class OwnedMemory:
+    cdef readonly uintptr_t address
+    cdef readonly Py_ssize_t nbytes
+    cdef readonly bint foreign
+    cdef readonly bint readonly
+    cdef readonly object owner
+    cdef readonly int owners
+    cdef int size_class  # of the pool that it came from
+    # Of a large block: its neighbours in the list of those that are live, and whose value lies in it.
+    cdef void* previous
+    cdef void* following
+    cdef bint listed
+    cdef readonly object code
+    cdef readonly int offset_in_code
+    cdef readonly object shape
+    cdef readonly object dtype
