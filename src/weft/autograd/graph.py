@@ -361,7 +361,7 @@ def current_walk() -> int:
 
 def is_reached(record: Any) -> bool:
     """Whether the running walk will come, or has come, to a record."""
-    return bool(record.mark == current_walk())
+    return bool(record.walk_number >> 32 == current_walk())
 
 
 __all__ = [

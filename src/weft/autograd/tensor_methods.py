@@ -24,7 +24,6 @@ from weft.engine.frontend.resolve import edge_for
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad
 from weft.errors import GradientError
-from weft.ops.registry import named
 
 require(__name__, cython.compiled)
 
@@ -188,7 +187,6 @@ HOOKS: dict[str, Any] = {
     "follow_composite": lambda *given: forward_ad.follow_composite(*given),
     "follow_moved": lambda node: forward_ad.follow_moved(node),
     "retain_again": retain_again,
-    "named": named,
     "refit": lambda *given: refitting.refit(*given),
     "several_outputs": several_outputs,
     "without_tangents": without_tangents,

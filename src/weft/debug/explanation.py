@@ -351,7 +351,7 @@ def _batch_of(
 ) -> Batch:
     operands: list[Operand] = []
     sources: dict[int, None] = {}
-    for node, batched in zip(quotient.inputs, quotient.info[0], strict=False):
+    for node, batched in zip(quotient.inputs, quotient.info.flags, strict=False):
         if not batched:
             operands.append(Operand(SHARED))
             continue

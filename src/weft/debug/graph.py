@@ -146,7 +146,7 @@ def _entry_of(record: Node, labels: dict[int, str]) -> Entry:
         else "pending"
     )
     params = "" if record.params is None or kind == "value" else repr(record.params)
-    gradient = record.op.grad_name if record.edges is not None else ""
+    gradient = record.name() if record.edges is not None else ""
     return Entry(
         record, kind, name, record.dtype.name, record.shape, gradient, where, state, params=params
     )

@@ -9,7 +9,6 @@ cdef class Public:
     cdef Primitive unary
     cdef bint composed  # its calls may be replayed
     cdef dict spellings  # names of keywords that were met, and what the function calls them
-    cdef dict named_ops  # rows as the function records them last, and as rows of its name
 
 cdef object _enter(object self, Arguments arguments, size_t count, PyObject* names)
 cdef object _enter_naming(object self, Arguments arguments, size_t count, PyObject* names)

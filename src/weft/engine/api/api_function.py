@@ -105,7 +105,6 @@ class Public:
         record = RECORDS.get(name) if _may_record(function) else None
         self.vectorcall = _enter if record is None else _enter_naming
         self.record = record
-        self.named_ops = {}
         self.spellings = None
         self.function = function
         self.unary = getattr(function, "unary", None)
@@ -301,12 +300,8 @@ def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cyt
     node: Node = tensor.edge
     if node.seq <= before or node.state != PENDING or node.quotient is not None:
         return
-    op = public.named_ops.get(node.op)
-    if op is None:
-        kept: cython.bint = node.op.form == STRIDED
-        op = node.op if kept else core_hooks.named(node.op, public.record)
-        public.named_ops[node.op] = op
-    node.op = op
+    if node.op.form != STRIDED:
+        node.grad_name = public.record
 
 
 @cython.cfunc

@@ -13,6 +13,7 @@ from cython.cimports.weft.engine.frontend.node_factory import count_elements, ne
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.batch import batch_of
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import CONCAT, UPDATE
 from cython.cimports.weft.engine.ir.strides import contiguous_strides
@@ -86,7 +87,7 @@ class Group:
         every: cython.bint = rows.count == self.members.count
         self.members.count = rows.count
         if self.ragged and rows.count > 0:
-            self.axis = self.quotient.info[2]
+            self.axis = batch_of(self.quotient).axis
             self.rows = self.reached_rows()
         elif not every:
             self.rows = rows
@@ -108,7 +109,7 @@ class Group:
     def reached_rows(self) -> Integers:
         """The rows of members of different heights; None where these are all."""
         nodes: list = self.nodes()
-        if height_of(nodes, self.axis) == self.quotient.info[1]:
+        if height_of(nodes, self.axis) == batch_of(self.quotient).count:
             return None
         rows: Integers = integers(0, 0)
         node: Node
@@ -343,7 +344,7 @@ class Group:
 @cython.cfunc
 def group_of(known: cython.pointer(Reached), quotient: Node, ragged: cython.bint) -> Group:
     """The group of a quotient of which no member has been reached yet."""
-    group: Group = new_group(known, quotient, 0 if ragged else quotient.info[1])
+    group: Group = new_group(known, quotient, 0 if ragged else batch_of(quotient).count)
     group.ragged = ragged
     return group
 

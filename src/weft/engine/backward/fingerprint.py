@@ -8,7 +8,7 @@ members of batches, leaves of other layouts.
 """
 
 import cython
-from cython.cimports.weft.engine.backward.reachability import Reachability
+from cython.cimports.weft.engine.backward.reachability import Reachability, number_in
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
@@ -132,16 +132,15 @@ class WalkFingerprint(Reachability):
         """Put the number of a value; of one that is met for the first time, what a rule can see of it."""
         key: Fingerprint = self.key
         reserve(key, len(node.shape) + 2)
-        if node.mark != self.stamp:
-            node.mark = self.stamp
-            node.count = self.count + self.outside
+        if node.walk_number >> 32 != self.stamp:
+            node.walk_number = self.stamp << 32 | (self.count + self.outside)
             self.outside += 1
             put(
                 key,
                 node.dtype.code | cython.cast(cython.longlong, node.op is scalar_op) << 8,
             )
             put_sizes(key, node.shape)
-        put(key, node.count)
+        put(key, number_in(node.walk_number))
         return 0
 
     @cython.cfunc

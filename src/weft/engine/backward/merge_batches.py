@@ -17,6 +17,7 @@ from cython.cimports.weft.engine.backward.batched_vjp import (
 from cython.cimports.weft.engine.capi.int_array import Integers, extend, integers, push
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.batch import batch_of
 from cython.cimports.weft.engine.ir.node import DONE, RESULT_SHIFT, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
@@ -44,7 +45,7 @@ def merge_key(group: Group):
         or group.ragged
     ):
         return None
-    flags: tuple = quotient.info[0]
+    flags: tuple = batch_of(quotient).flags
     parts: list = [
         first.op.code,
         first.params,
@@ -113,7 +114,7 @@ def residuals_of_merged(group: Group) -> BatchedResiduals:
     first: Node = group.at(0)
     quotient: Node = group.quotient
     op: Primitive = first.op
-    flags: tuple = quotient.info[0]
+    flags: tuple = batch_of(quotient).flags
     count: cython.Py_ssize_t = group.members.count
     inputs: list = [None] * len(flags)
     shapes: list = []

@@ -14,7 +14,7 @@ cdef struct Reached:
 
 cdef class Reachability:
     cdef long long stamp
-    cdef Reached* known  # the records by number, which each has in `count`; and one more behind the last
+    cdef Reached* known  # the records by number, which each has in `walk_number`; and one more behind the last
     cdef int count
     cdef Py_ssize_t room
     cdef Integers targets  # the numbers of what the edges of all records lead to; -1 is nothing of this walk
@@ -27,7 +27,7 @@ cdef class Reachability:
     cdef void discover(self, list roots)
     cdef void check_usable(self)
     cdef int reach(self, object edge) except? -1
-    cdef int enter(self, object record) except? -1
+    cdef long long enter(self, object record) except? -1
     cdef void make_room(self, Py_ssize_t room)
     cdef int inspect(self, Node node) except? -1
     cdef int lead_to(self, tuple edges) except? -1
@@ -48,6 +48,10 @@ cdef int give_up(Node node) except -1
 cdef tuple sum_edges(Node node, Py_ssize_t count)
 cdef object multi_output_of(Node node)
 cdef object target_of(object edge)
+
+# The number of a record in the walk that reached it last: the low half of `walk_number`, whose high half is the walk's.
+cdef inline int number_in(long long walk_number) noexcept:
+    return <int>walk_number
 
 # Ask for the records that come soon, for their edges, and for where these lead.
 cdef inline void prefetch_reached(Reached* known, int number, int count) noexcept:

@@ -8,7 +8,7 @@ Nothing is differentiated here. A record that has given up what it saved is refu
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.weft.engine.backward.reachability import Reached, prefetch_reached
+from cython.cimports.weft.engine.backward.reachability import Reached, number_in, prefetch_reached
 from cython.cimports.weft.engine.capi.int_array import integers, push
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
@@ -43,7 +43,7 @@ def freed(node: Node):
     return GradientError(
         SECOND_TIME,
         expected="a graph that still has its saved values",
-        got=f"{node.op.grad_name}, recorded at {node.where}",
+        got=f"{node.name()}, recorded at {node.where}",
         fix="pass retain_graph=True to the first backward",
     )
 
@@ -102,14 +102,13 @@ class Reachability:
     def displace(self, record) -> cython.void:
         """Remember what the walk around this one keeps on a record: a hook may walk over the same graph."""
         if self.displaced is not None:
-            self.displaced.append((record, record.mark, record.count, record.scratch))
-            record.scratch = None
+            self.displaced.append((record, record.walk_number))
 
     @cython.cfunc
     def put_back(self) -> cython.void:
         """Give the records back to the walk around this one."""
-        for record, mark, count, scratch in self.displaced:
-            record.mark, record.count, record.scratch = mark, count, scratch
+        for record, walk_number in self.displaced:
+            record.walk_number = walk_number
 
     # -- discovery -------------------------------------------------------------------------------------------------
 
@@ -227,32 +226,29 @@ class Reachability:
         """The number of the record that an edge leads to, which it gets the first time."""
         if isinstance(edge, Node):
             node: Node = cython.cast(Node, edge)
-            if node.mark != self.stamp:
+            if node.walk_number >> 32 != self.stamp:
                 self.displace(node)
-                node.mark = self.stamp
-                node.count = self.enter(node)
-            return node.count
+                node.walk_number = self.enter(node)
+            return number_in(node.walk_number)
         if isinstance(edge, OutputEdge):
             edge = cython.cast(OutputEdge, edge).function
         if isinstance(edge, GradientFunction):
             function: GradientFunction = cython.cast(GradientFunction, edge)
-            if function.mark != self.stamp:
+            if function.walk_number >> 32 != self.stamp:
                 self.displace(function)
-                function.mark = self.stamp
-                function.count = self.enter(function)
-            return function.count
+                function.walk_number = self.enter(function)
+            return number_in(function.walk_number)
         sink: AccumulateGrad = cython.cast(AccumulateGrad, edge)
-        if sink.mark != self.stamp:
+        if sink.walk_number >> 32 != self.stamp:
             self.displace(sink)
-            sink.mark = self.stamp
-            sink.count = self.enter(sink)
-        return sink.count
+            sink.walk_number = self.enter(sink)
+        return number_in(sink.walk_number)
 
     @cython.cfunc
     @cython.inline
     @cython.exceptval(-1)
-    def enter(self, record) -> cython.int:
-        """Give a record the next number."""
+    def enter(self, record) -> cython.longlong:
+        """Give a record the next number: what it has as its `walk_number`."""
         number: cython.int = self.count
         self.count += 1
         if self.count == self.room:
@@ -260,7 +256,7 @@ class Reachability:
         self.known[number].record = cython.cast(cython.pointer(PyObject), record)
         self.known[number].consumers = 0
         self.known[number].group = -1
-        return number
+        return self.stamp << 32 | number
 
     @cython.cfunc
     def make_room(self, room: cython.Py_ssize_t) -> cython.void:
@@ -323,7 +319,7 @@ class Reachability:
                 useful.add(current)
         for current in records:
             if current not in useful:
-                current.mark = 0
+                current.walk_number = 0
         self.renumber([current for current in records if current in useful])
 
     @cython.cfunc
@@ -334,7 +330,7 @@ class Reachability:
         self.count = 0
         self.targets = integers(0, 0)
         for current in kept:
-            current.count = self.enter(current)
+            current.walk_number = self.enter(current)
         for number in range(self.count):
             self.known[number].first = cython.cast(cython.int, self.targets.count)
             for edge in self.below(kept[number]):
@@ -349,7 +345,8 @@ class Reachability:
     def number_of(self, edge) -> cython.int:
         """The number of what an edge leads to; -1 where that is not part of this walk."""
         target = target_of(edge)
-        return target.count if target.mark == self.stamp else -1
+        walk_number: cython.longlong = target.walk_number
+        return number_in(walk_number) if walk_number >> 32 == self.stamp else -1
 
     @cython.cfunc
     @cython.exceptval(check=False)

@@ -10,6 +10,7 @@ cdef class ReadyQueue(Reachability):
     cdef list heap
     cdef Node latest  # the latest ready node waits here, the others on the heap
     cdef GradientFunction newest  # and the latest ready record of another kind
+    cdef list came  # what has come for each record that goes by itself, by number
     cdef list groups
     cdef dict ready_groups
     cdef list fresh  # nodes that have not been considered for a batch
@@ -22,6 +23,7 @@ cdef class ReadyQueue(Reachability):
     cdef long long sequence_of(self, int number)
     cdef void split(self, Group group)
     cdef int give(self, int target, int output, Tensor tensor, int row) except? -1
+    cdef object take(self, int number)
     cdef void give_parts(self, int number, tuple edges, list parts)
     cdef bint takes_rows(self, Node node, bint create, object watched)
     cdef void give_rows(self, int number, tuple edges, object g)

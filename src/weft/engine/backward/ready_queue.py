@@ -10,7 +10,7 @@ import heapq
 
 import cython
 from cython.cimports.weft.engine.backward.batched_vjp import Group, group_of
-from cython.cimports.weft.engine.backward.reachability import Reachability, sum_edges
+from cython.cimports.weft.engine.backward.reachability import Reachability, number_in, sum_edges
 from cython.cimports.weft.engine.capi.int_array import Integers
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -46,6 +46,7 @@ class ReadyQueue(Reachability):
         group: Group
         if self.batched:
             self.close_groups()
+        self.came = [None] * self.count
         for edge, cotangent in roots:
             number = self.number_of(edge)
             if number >= 0:
@@ -81,14 +82,15 @@ class ReadyQueue(Reachability):
     def join_group(self, node: Node) -> cython.int:
         """Put a member of a batch at its row; the quotient knows the number of its group."""
         quotient: Node = node.quotient
-        if quotient.mark != self.stamp:
+        if quotient.walk_number >> 32 != self.stamp:
             self.displace(quotient)
-            quotient.mark = self.stamp
-            quotient.count = len(self.groups)
+            quotient.walk_number = self.stamp << 32 | len(self.groups)
             self.groups.append(group_of(self.known, quotient, in_ragged(node)))
-        self.known[node.count].group = cython.cast(cython.int, quotient.count)
-        group: Group = self.groups[quotient.count]
-        return group.put(node, cython.cast(cython.int, node.count))
+        number: cython.int = number_in(node.walk_number)
+        member: cython.int = number_in(quotient.walk_number)
+        self.known[number].group = member
+        group: Group = self.groups[member]
+        return group.put(node, number)
 
     @cython.cfunc
     def close_groups(self) -> cython.void:
@@ -190,16 +192,15 @@ class ReadyQueue(Reachability):
         current = cython.cast(object, self.known[target].record)
         if not isinstance(current, AccumulateGrad):
             tensor = _as_dense(tensor)
-        if isinstance(current, Node):
-            node: Node = cython.cast(Node, current)
-            node.scratch = one_more(node.scratch, tensor, row, output)
-        elif isinstance(current, AccumulateGrad):
-            sink: AccumulateGrad = cython.cast(AccumulateGrad, current)
-            sink.scratch = one_more(sink.scratch, tensor, row, output)
-        else:
-            function: GradientFunction = cython.cast(GradientFunction, current)
-            function.scratch = one_more(function.scratch, tensor, row, output)
+        self.came[target] = one_more(self.came[target], tensor, row, output)
         return 0
+
+    @cython.cfunc
+    def take(self, number: cython.int):
+        """What has come for a record, which is gone then."""
+        came = self.came[number]
+        self.came[number] = None
+        return came
 
     @cython.cfunc
     def deliver_rows(self, members: Group, index: cython.int, part) -> cython.void:

@@ -21,12 +21,13 @@ from cython.cimports.weft.engine.backward.hooks import (
     before_vjp,
     observe_leaf,
 )
-from cython.cimports.weft.engine.backward.reachability import give_up, sum_edges
+from cython.cimports.weft.engine.backward.reachability import give_up, number_in, sum_edges
 from cython.cimports.weft.engine.backward.ready_queue import ReadyQueue, is_sparse, output_of
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.batch import Batch, batch_of
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction
 from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import DONE, Node
@@ -87,7 +88,6 @@ class Walk(ReadyQueue):
     @cython.cfunc
     def go(self, mode: Mode, roots: list):
         """Discover, walk, clean up. The roots hold all that is reached."""
-        number: cython.int
         create: cython.bint = self.create
         able: cython.bint = (
             batch.enabled() and not create and mode.duals is None and self.displaced is None
@@ -104,20 +104,14 @@ class Walk(ReadyQueue):
         outer: tuple = (mode.walk, mode.chosen)
         mode.grad = create
         mode.walk, mode.chosen = self.stamp, bool(self.captured)
-        done: cython.bint = False
         try:
             self.start(roots)
             self.drain()
-            done = True  # all have run, and given up what came for them
         finally:
             mode.grad = previous
             mode.walk, mode.chosen = outer
             if mode.saved_hooks is not hooks:
                 put_back_hooks(hooks)
-            if not done:
-                for number in range(self.count):
-                    current = cython.cast(object, self.known[number].record)
-                    current.scratch = None
         return self.results
 
     @cython.cfunc
@@ -215,14 +209,13 @@ class Walk(ReadyQueue):
     @cython.cfunc
     def vjp_node(self, node: Node) -> cython.void:
         """The derivative of one node."""
-        g = self.total(node.scratch, node.shape)
-        node.scratch = None
+        number: cython.int = number_in(node.walk_number)
+        g = self.total(self.take(number), node.shape)
         observers: Observers = node.observers
         if observers is not None:
             g = before_one(observers, g)
         if self.captured and node in self.captured:
             self.capture(node, 0, g)
-        number: cython.int = cython.cast(cython.int, node.count)
         wanted: cython.bint = self.wanted(number)
         below: tuple = node.edges if self.joined is None else self.below(node)
         if self.operands(number) != len(below):
@@ -241,7 +234,7 @@ class Walk(ReadyQueue):
 
         Errors: RuntimeError where it has given up its saved values."""
         observers: Observers = node.observers
-        number: cython.int = cython.cast(cython.int, node.count)
+        number: cython.int = number_in(node.walk_number)
         if observers is not None and observers._prehooks is not None:
             g = before_vjp(observers, (g,))[0]
         if node.released and node.residual_mask != 0:
@@ -276,7 +269,8 @@ class Walk(ReadyQueue):
         give_up(node)
         if quotient is not None:
             node.batched = True
-            quotient.members -= 1
+            batch: Batch = batch_of(quotient)
+            batch.members -= 1
             self.finish_quotient(quotient)
 
     @cython.cfunc
@@ -284,7 +278,7 @@ class Walk(ReadyQueue):
         """The derivative of the reached members of a batch, recorded once."""
         first: Node = group.at(0)
         if group.members.count == 1:
-            first.scratch = group.contributions()[0]
+            self.came[group.members.items[0]] = group.contributions()[0]
             group.quotient = None
             self.vjp_node(first)
             return
@@ -383,14 +377,15 @@ class Walk(ReadyQueue):
             else:
                 self.finish(cython.cast(Node, node))
         if flagged > 0:
-            quotient.members -= cython.cast(cython.int, flagged)
+            batch: Batch = batch_of(quotient)
+            batch.members -= cython.cast(cython.int, flagged)
             self.finish_quotient(quotient)
         group.quotient = None  # its memory need not wait for the walk to end
 
     @cython.cfunc
     def finish_quotient(self, quotient: Node) -> cython.void:
         """Give up the saves of a batch whose members have all been pulled."""
-        if quotient.members == 0:
+        if batch_of(quotient).members == 0:
             release_residuals(quotient)
             if quotient.state == DONE:
                 drop_inputs(quotient)
@@ -399,21 +394,21 @@ class Walk(ReadyQueue):
     def vjp_function(self, function: GradientFunction) -> cython.void:
         """The derivative of a gradient record with Python of its own."""
         sums: list = [None] * function.outputs
-        if isinstance(function.scratch, Tensor):
-            sums[0] = function.scratch
-        elif function.scratch is not None:
-            for part, row, output in cython.cast(list, function.scratch):
+        own: cython.int = number_in(function.walk_number)
+        came = self.take(own)
+        if isinstance(came, Tensor):
+            sums[0] = came
+        elif came is not None:
+            for part, row, output in cython.cast(list, came):
                 if row >= 0:
                     part = wrap(row_of(value(part), row), None)
                 sums[output] = part if sums[output] is None else sums[output] + part
-        function.scratch = None
         if function.observers is not None:
             sums = list(before_node(function.observers, tuple(sums)))
         if self.captured:
             for number in range(function.outputs):
                 if (function, number) in self.captured or function in self.captured:
                     self.capture(function, number, sums[number])
-        own: cython.int = cython.cast(cython.int, function.count)
         wanted: cython.bint = self.wanted(own)
         if wanted:
             if function.observers is not None:
@@ -434,11 +429,11 @@ class Walk(ReadyQueue):
     def accumulate(self, sink: AccumulateGrad) -> cython.void:
         """Add the cotangent of a leaf to its `.grad`, or capture it."""
         leaf: Tensor = sink.variable
+        came = self.take(number_in(sink.walk_number))
         if sink.expects is None:
-            g = self.total(sink.scratch, leaf._shape)
+            g = self.total(came, leaf._shape)
         else:
-            g = self.total(fit_all(sink.scratch, sink.expects), sink.expects)
-        sink.scratch = None
+            g = self.total(fit_all(came, sink.expects), sink.expects)
         if g is None:
             self.accumulate_nothing(sink)
             return

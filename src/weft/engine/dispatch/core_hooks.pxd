@@ -60,7 +60,6 @@ cdef object iterate
 cdef object matmul
 cdef object most_pending_bytes
 cdef object name_of
-cdef object named
 cdef object namespace
 cdef object neg
 cdef object number

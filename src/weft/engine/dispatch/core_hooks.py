@@ -50,7 +50,7 @@ def bind(functions):
     global check_subtraction, construct, contains, deepcopy, dlpack, flush, follow_composite
     global follow_moved, format_text, getitem, in_place_shape, index, inference_update
     global inference_version, invert, is_scalar, iterate, matmul, most_pending_bytes, name_of
-    global named, namespace, neg, number, one_of_several_views, pow, reduce
+    global namespace, neg, number, one_of_several_views, pow, reduce
     global refit, region, repr_text, retain_again, scalar_dtype, seen_through, set_data, set_grad
     global set_requires_grad, setitem, several_outputs, size, snapshot, sparse, truth
     global type_name, untracked_view, view_of_function, vmap, warn_non_leaf_grad, with_arrays
@@ -91,7 +91,6 @@ def bind(functions):
         matmul = given.pop("matmul")
         most_pending_bytes = given.pop("most_pending_bytes")
         name_of = given.pop("name_of")
-        named = given.pop("named")
         namespace = given.pop("namespace")
         neg = given.pop("neg")
         number = given.pop("number")

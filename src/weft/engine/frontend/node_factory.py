@@ -122,12 +122,12 @@ def _empty(node: Node) -> cython.void:
         node.error = None
     if node.payload is not None:
         node.payload = None
+    if node.grad_name is not None:
+        node.grad_name = None
     if node.info is not None:
         node.info = None
     if node.observers is not None:
         node.observers = None
-    if node.scratch is not None:
-        node.scratch = None
 
 
 @cython.cfunc

@@ -128,7 +128,7 @@ def rename_record(tensor: Tensor, name: str):
     if tensor.base is None and isinstance(tensor.edge, Node):
         node: Node = tensor.edge
         if node.state == PENDING and node.quotient is None and node.op.form != STRIDED:
-            node.op = core_hooks.named(node.op, name)
+            node.grad_name = name
     return tensor
 
 

@@ -11,9 +11,7 @@ cdef class GradientFunction:
     cdef public tuple edges
     cdef public long long seq
     cdef public int outputs
-    cdef public long long mark
-    cdef public long long count
-    cdef public object scratch
+    cdef public long long walk_number  # as in Node
     cdef public object observers
     cdef public bint released
 
@@ -25,9 +23,7 @@ cdef class AccumulateGrad:
     cdef readonly object variable
     cdef public tuple expects
     cdef void** known_at
-    cdef public long long mark
-    cdef public long long count
-    cdef public object scratch
+    cdef public long long walk_number  # as in Node
     cdef public object observers
 
 cdef OutputEdge new_edge(GradientFunction function, int number)

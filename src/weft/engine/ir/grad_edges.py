@@ -95,8 +95,6 @@ def _empty(sink: AccumulateGrad) -> cython.void:
     if sink.known_at != cython.NULL:
         sink.known_at[0] = cython.NULL
         sink.known_at = cython.NULL
-    if sink.scratch is not None:
-        sink.scratch = None
     if sink.observers is not None:
         sink.observers = None
     if sink.expects is not None:
@@ -123,8 +121,7 @@ def new_sink(variable, known_at: cython.pp_void) -> AccumulateGrad:
     sink: AccumulateGrad
     if _dead_sinks.count > 0:
         sink = cython.cast(AccumulateGrad, take(cython.address(_dead_sinks)))
-        sink.mark = 0
-        sink.count = 0
+        sink.walk_number = 0
         PyObject_GC_Track(cython.cast(cython.p_void, sink))
     else:
         sink = AccumulateGrad.__new__(AccumulateGrad)

@@ -22,7 +22,6 @@ cdef class Node:
     cdef public int state
     cdef public int external_refs
     # The second line.
-    cdef public int members
     cdef public unsigned char released
     cdef public unsigned char batched
     cdef public unsigned char has_residuals
@@ -30,8 +29,7 @@ cdef class Node:
     cdef public long long index
     cdef Py_ssize_t position  # where it stands on its tape
     cdef public long long residual_mask
-    cdef public long long mark
-    cdef public long long count
+    cdef public long long walk_number  # the walk that reached it last, and its number there
     cdef public long long max_index
     cdef void* tape
     # The third: what it was recorded with.
@@ -42,10 +40,10 @@ cdef class Node:
     cdef public unsigned char may_fail
     cdef readonly long long seq
     cdef public object observers
-    cdef public object scratch
     cdef public object info
     # The fourth: what few nodes have.
     cdef public object payload
+    cdef public str grad_name  # where that is not its primitive's: of the public function that it ends
     cdef readonly OwnedMemory buffer  # set by `set_buffer`
     cdef public long long offset
     cdef public tuple strides

@@ -37,7 +37,7 @@ class Node:
 
     def name(self):
         """The name of the gradient node, as `MulBackward0`."""
-        return self.op.grad_name
+        return self.op.grad_name if self.grad_name is None else self.grad_name
 
     @property
     def where(self):
@@ -48,5 +48,5 @@ class Node:
 
     def __repr__(self):
         if self.op.grad_name and self.edges is not None:
-            return f"<{self.op.grad_name.rpartition('::')[2]} object at {id(self):#x}>"
+            return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
         return f"<node {self.seq} {self.op.name} {self.dtype.name}{list(self.shape)}>"

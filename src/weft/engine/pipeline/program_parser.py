@@ -16,6 +16,7 @@ from typing import Any
 from weft.engine.devices.cpu.pool import allocate
 from weft.engine.frontend.node_factory import make_node, make_scalar, make_value
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.batch import make_batch
 from weft.engine.ir.primitive import ELEMENTWISE, INDEX, REDUCE, SCATTER, SOURCE
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.ir.tape import finish
@@ -112,7 +113,7 @@ class _Parser:
         node = self.new_node(match, OPS["view"], (quotient,), None)
         axis = int(match["axis"] or 0)
         node.quotient, node.qrow = quotient, int(match["row"])
-        quotient.info = ((), quotient.shape[axis], axis)
+        quotient.info = make_batch((), quotient.shape[axis], axis)
         self.program.number(node)
 
     def node(self, match: re.Match[str]) -> None:

@@ -103,7 +103,7 @@ class _Printer:
             marks += f" again {self.again[node]}".rstrip()
         if not self.with_memrefs and self.is_row(node):
             quotient = node.quotient
-            along = f" along {quotient.info[2]}" if quotient.info[2] else ""
+            along = f" along {quotient.info.axis}" if quotient.info.axis else ""
             row = f"row {node.qrow}{along} of {self.names[quotient]}"
             return f"{self.names[node]} = {row} : {_kind(node)}{marks}"
         params = "" if node.params is None else f" {node.params!r}"

@@ -16,6 +16,7 @@ cdef struct Step:
     PyObject* shape
     PyObject* dtype
     PyObject* payload
+    PyObject* grad_name
     long long numel
     int offset_in_code
     int whole  # the step behind which a gradient record stands, or -1

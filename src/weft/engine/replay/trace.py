@@ -118,6 +118,7 @@ class Trace(Entry):
         hide(node.edges)
         retain_residuals(node, node.edges)
         node.payload = cython.cast(object, step.payload)
+        node.grad_name = cython.cast(object, step.grad_name)
         if step.whole >= 0:
             node.result = run.made[step.whole]
             node.result.external_refs += 1

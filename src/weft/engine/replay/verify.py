@@ -13,8 +13,8 @@ from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
 from weft.errors import VerificationError
 
 FACTS = (
-    "op", "params", "shape", "numel", "dtype", "payload", "residual_mask", "batch_seen", "may_fail",
-    "code", "offset_in_code",
+    "op", "params", "shape", "numel", "dtype", "payload", "residual_mask", "batch_seen", "may_fail", "code",
+    "offset_in_code", "grad_name",
 )  # fmt: skip
 
 

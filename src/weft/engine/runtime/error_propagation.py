@@ -112,7 +112,7 @@ def _row_by_row(node: Any, source: Any, memref: Any, failure: FailedRows) -> Fai
     """Examples of a batch fail with their own operand."""
     found = FailedRows()
     axis = rows_along(node) + len(source.shape) - len(node.shape)
-    for row in range(node.info[1]):
+    for row in range(node.info.count):
         error = _failure_of_row(source, row, memref, failure, max(axis, 0))
         if error is not None:
             found[row] = error

@@ -10,6 +10,7 @@ the reverse walk needs of a quotient `batched_residuals`.
 import cython
 from cython.cimports.weft.engine.devices.tuning import Batching
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
+from cython.cimports.weft.engine.ir.batch import batch_of
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch_edges, prefetch_sources
 from cython.cimports.weft.engine.ir.primitive import CONCAT, STACK, Primitive
@@ -396,11 +397,11 @@ def verify(nodes: list):
         last = node.qrow + height_in(quotient, node)
         shape = quotient.shape[1:]
         if in_ragged(node):
-            shape = with_height(quotient.shape, quotient.info[2], last - node.qrow)
+            shape = with_height(quotient.shape, batch_of(quotient).axis, last - node.qrow)
         order_of_rows = {(quotient, row) for row in range(node.qrow, last)}
         if (
             order_of_rows & seen
-            or not 0 <= node.qrow < last <= quotient.info[1]
+            or not 0 <= node.qrow < last <= batch_of(quotient).count
             or quotient.op is not node.op
             or shape != node.shape
             or quotient.dtype is not node.dtype
@@ -418,5 +419,5 @@ def text(nodes: list):
         flags = batched_operands(node)
         if flags is not None and node.inputs is not None:
             roles = ", ".join("batched" if flag else "shared" for flag in flags)
-            lines.append(f"{node.op.name} x {node.info[1]} {list(node.shape[1:])} ({roles})")
+            lines.append(f"{node.op.name} x {node.info.count} {list(node.shape[1:])} ({roles})")
     return "\n".join(lines)

@@ -10,6 +10,7 @@ import cython
 from cython.cimports.weft.engine.capi.int_array import Integers, integers
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.batch import batch_of
 from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
@@ -62,7 +63,7 @@ def saved_input(node: Node, index: int):
     if quotient is None or quotient.inputs is None:
         return node.inputs[index]
     saved: Node = quotient.inputs[index]
-    if not quotient.info[0][index]:
+    if not batch_of(quotient).flags[index]:
         return saved
     row: Node = part_of(saved, node)
     if in_ragged(node):
@@ -84,7 +85,7 @@ def saved_result(node: Node):
 def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
     """What the rule of a group needs, for all members (`first` is one) or for some `rows`, those of the members that
     have been reached."""
-    flags: tuple = quotient.info[0]
+    flags: tuple = batch_of(quotient).flags
     ragged: cython.bint = len(quotient.shape) == len(first.shape)
     op: Primitive = first.op
     mask: cython.longlong = first.residual_mask
@@ -118,7 +119,7 @@ def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
     if op.batch is not None and not ragged:
         own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
         params = op.batch(first.params, own, flags, part)
-    own_shape: tuple = with_height(quotient.shape, quotient.info[2], part)
+    own_shape: tuple = with_height(quotient.shape, batch_of(quotient).axis, part)
     return BatchedResiduals(params, tuple(shapes), own_shape, inputs, result, flags)
 
 

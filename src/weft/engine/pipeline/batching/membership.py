@@ -7,6 +7,7 @@ that has a dimension more, or as many rows as it has itself of one that has not 
 """
 
 import cython
+from cython.cimports.weft.engine.ir.batch import Batch, batch_of, new_batch
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch_inputs
 from cython.cimports.weft.engine.ir.residuals import release_residuals, retain_residuals
@@ -26,7 +27,7 @@ def adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
     first: Node = members[0]
     ragged: cython.bint = len(quotient.shape) == len(first.shape)
     axis: cython.Py_ssize_t = row_axis(quotient.shape) if ragged else 0
-    quotient.info = (flags, quotient.shape[axis], axis)
+    quotient.info = new_batch(flags, quotient.shape[axis], axis)
     if first.edges is not None:
         retain_residuals(quotient, first.edges)
     position: cython.Py_ssize_t
@@ -44,7 +45,7 @@ def height_in(quotient: Node, member: Node) -> cython.longlong:
     """How many rows of its quotient a member is."""
     if len(quotient.shape) != len(member.shape):
         return 1
-    return member.shape[cython.cast(cython.Py_ssize_t, quotient.info[2])]
+    return member.shape[batch_of(quotient).axis]
 
 
 @cython.cfunc
@@ -54,20 +55,19 @@ def become_row(node: Node, quotient: Node, row: cython.longlong) -> cython.void:
     """Make a node a row of a quotient (its first one), which holds what its derivative needs."""
     node.quotient = quotient
     node.qrow = row
-    quotient.members += 1
+    batch: Batch = batch_of(quotient)
+    batch.members += 1
     release_residuals(node)
 
 
 def rows_along(node: Node):
     """The dimension that the rows of a batch are along; 0 of other nodes."""
-    return 0 if batched_operands(node) is None else node.info[2]
+    return batch_of(node).axis if isinstance(node.info, Batch) else 0
 
 
 def batched_operands(node: Node):
     """Of a quotient: whether each operand has a row for each example. None of other nodes."""
-    if not isinstance(node.info, tuple) or not isinstance(node.info[0], tuple):
-        return None
-    return node.info[0]
+    return batch_of(node).flags if isinstance(node.info, Batch) else None
 
 
 def ungroup(nodes: list):

@@ -9,6 +9,7 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node, new_value
+from cython.cimports.weft.engine.ir.batch import batch_of, new_batch
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, set_buffer
 from cython.cimports.weft.engine.ir.prefetch import NEXT, prefetch_node, prefetch_sources
 from cython.cimports.weft.engine.ir.primitive import EXPAND, STRIDED, Primitive
@@ -337,7 +338,7 @@ def _view_of_batch(node: Node, below: Node):
         op, (below.quotient,), params, shape, count_elements(shape), node.dtype, None
     )
     whole.payload = (below.quotient.shape,)
-    whole.info = ((True,), count, 0)
+    whole.info = new_batch((True,), count, 0)
     if node.edges is not None:
         retain_residuals(whole, node.edges)
     whole.batch_seen = True
@@ -360,7 +361,7 @@ def _consecutive(column: Column):
         node: Node = column.at(index)
         if node.quotient is not quotient or node.qrow != first.qrow + index * step:
             return None
-    if count == quotient.info[1]:
+    if count == batch_of(quotient).count:
         return quotient
     shape: tuple = (count,) + quotient.shape[1:]
     result: Node = new_node(

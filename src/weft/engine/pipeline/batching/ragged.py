@@ -11,6 +11,7 @@ operation: nothing has a dimension more.
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node, new_value
+from cython.cimports.weft.engine.ir.batch import batch_of
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import EXPAND, PERMUTE, RESHAPE, SLICE, Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
@@ -239,7 +240,7 @@ def _whole_of(source: Node, axis: cython.Py_ssize_t) -> tuple:
         return None, 0, 0
     if height_in(below.quotient, below) != source.shape[axis] or below.numel != source.numel:
         return None, 0, 0
-    return below.quotient, below.quotient.info[2], below.qrow
+    return below.quotient, batch_of(below.quotient).axis, below.qrow
 
 
 @cython.cfunc

@@ -8,6 +8,7 @@ A view that strides cannot express stays, as a copy. What is left has memory of 
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.ir.batch import batch_of
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import OF_ELEMENTS, RESHAPE, STRIDED, Primitive
 from cython.cimports.weft.engine.ir.tape import finish
@@ -106,7 +107,7 @@ def _set_member(program: Program, node: Node) -> cython.void:
         strides = row_major(node.shape)
     else:
         strides = below.strides if in_ragged(node) else below.strides[1:]
-    start: cython.longlong = below.strides[node.quotient.info[2]]
+    start: cython.longlong = below.strides[batch_of(node.quotient).axis]
     program.set_memref(node, region(below, below.offset + node.qrow * start, strides, node.shape))
 
 

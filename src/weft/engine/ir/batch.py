@@ -1,0 +1,28 @@
+# cython: language_level=3
+"""A batch: what a batched node (a quotient, an equivalence class of equal nodes) is a batch of."""
+
+import cython
+
+from weft._build.compiled import require
+
+require(__name__, cython.compiled)
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class Batch:
+    """Whether each operand has a row for each member (`flags`), how many rows there are, the dimension that they are
+    along, and how many members no walk has come past yet (`members`)."""
+
+
+@cython.cfunc
+def new_batch(flags: tuple, count: cython.longlong, axis: cython.Py_ssize_t) -> Batch:
+    batch: Batch = Batch.__new__(Batch)
+    batch.flags, batch.count, batch.axis = flags, count, axis
+    return batch
+
+
+def make_batch(flags: tuple, count: int, axis: int):
+    """`new_batch` for interpreted callers."""
+    return new_batch(flags, count, axis)
