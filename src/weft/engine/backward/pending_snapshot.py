@@ -62,5 +62,5 @@ def _owner_beside(node: Node) -> Node:
     """Another node of the same value, which keeps its memory from being written."""
     owner: Node = new_value(node.dtype, node.shape, node.buffer, node.offset)
     owner.strides = node.strides
-    owner.live = 1  # what reads it once more may not write there either
+    owner.external_refs = 1  # what reads it once more may not write there either
     return owner
