@@ -211,9 +211,10 @@ def bytes_of(storage: Storage) -> Any:
 
 def _fresh_root(node: Node) -> Any:
     # Every array has a base of its own, a view of the buffer: NumPy lets views of views keep only the last base alive.
+    memory: Any = node.buffer  # NumPy's annotations know no buffer protocol
     if node.numel == 0:  # a view of no elements may begin behind its buffer's end
-        return np.ndarray((0,), raw_dtype(node.dtype), node.buffer)
-    return np.frombuffer(node.buffer, raw_dtype(node.dtype), node.numel, node.offset)
+        return np.ndarray((0,), raw_dtype(node.dtype), memory)
+    return np.frombuffer(memory, raw_dtype(node.dtype), node.numel, node.offset)
 
 
 def _expose(storage: Storage) -> None:

@@ -52,7 +52,8 @@ def _read(node: Node) -> Array:
     if node.numel == 0:
         return np.empty(node.shape, np.float32 if node.dtype.numpy is None else kind)
     strides = None if node.strides is None else [s * kind.itemsize for s in node.strides]
-    out = np.ndarray(node.shape, kind, node.buffer, node.offset, strides)
+    memory: Any = node.buffer  # NumPy's annotations know no buffer protocol
+    out = np.ndarray(node.shape, kind, memory, node.offset, strides)
     if node.dtype.numpy is None:
         return (out.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return np.array(out)

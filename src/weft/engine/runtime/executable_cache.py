@@ -376,7 +376,9 @@ def _commit(
                 buffer = buffers[commit.slot - template.source_count]
             else:
                 source = external[template.sources[commit.slot]]
-                buffer = cells if source.op is _scalar_op else source.buffer
+                buffer = cells
+                if source.op is not _scalar_op:
+                    buffer = cython.cast(Buffer, source.buffer, typecheck=True)
             set_buffer(node, buffer)
             node.offset = addresses[commit.slot] - buffer.address + commit.offset
             node.strides = template.strides[index]

@@ -135,7 +135,7 @@ def _bind(external: list[Any], buffers: list[Any], addresses: list[Any]) -> cyth
     place: uintptr_t
     for root in external:
         if root.op is not _scalar_op:
-            buffer = root.buffer
+            buffer = cython.cast(Buffer, root.buffer, typecheck=True)
             buffers.append(buffer)
             addresses.append(buffer.address + root.offset)
             continue

@@ -118,7 +118,7 @@ def call_put(node: Node) -> cython.bint:
     call: LoopCall = _find(node, cython.address(loop))
     if call.spec is None or call.spec.address == 0:
         return False
-    buffer: Buffer = base.buffer
+    buffer: Buffer = cython.cast(Buffer, base.buffer, typecheck=True)
     offset: cython.longlong = base.offset
     start: cython.longlong = node.params[0]
     address: uintptr_t = buffer.address + offset + start * node.dtype.itemsize
@@ -429,7 +429,7 @@ def _run(node: Node, call: LoopCall, loop: cython.pointer(Loop), target: uintptr
 def _address_of(source: Node, cell: cython.p_char) -> cython.p_void:
     """Where the elements of an operand are; a number is written to a cell."""
     if source.op is not _scalar_op:
-        buffer: Buffer = source.buffer
+        buffer: Buffer = cython.cast(Buffer, source.buffer, typecheck=True)
         return cython.cast(cython.p_void, buffer.address + source.offset)
     store_number(source.params, source.dtype, cell)
     return cython.cast(cython.p_void, cell)
