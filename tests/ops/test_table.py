@@ -399,17 +399,17 @@ def test_a_row_with_a_hole_is_refused() -> None:
     complete = {
         "kind": "reduce",
         "operands": "self",
-        "numpy": np.sum,
+        "reference": np.sum,
         "vjp": not_differentiable("a test"),
-        "samples": [((2,), None)],
+        "domain": [((2,), None)],
         "shape": lambda p, shape: (),
         "lower": "sum",
     }
     for hole, value, text in (
-        ("samples", [], "has no samples"),
+        ("domain", [], "has no domain"),
         ("shape", None, "has no shape"),
         ("lower", None, "has no lower"),
-        ("takes", "real", "categories or names"),
+        ("dtypes", "real", "categories or names"),
         ("jvp_kind", "sideways", "jvp_kind is one of"),
         ("kind", "view", "has no strides"),
         ("vjp", {"slef": lambda g: g}, "derivatives of .'slef'."),

@@ -13,7 +13,7 @@ import importlib
 import weft
 
 def grouped(nodes, notes):
-    kinds = [[n for n in nodes if n.row.name == name] for name in ("neg", "mul")]
+    kinds = [[n for n in nodes if n.op.name == name] for name in ("neg", "mul")]
     assert [len(kind) for kind in kinds] == [2 * examples, 2 * examples]
     return kinds
 
