@@ -157,7 +157,9 @@ class Machine:
 
 
 def kind_of(error: Exception) -> str:
-    """The standard exception that an error is."""
+    """The standard exception that an error is; out of memory is a case of its own, which depends on the budget."""
+    if isinstance(error, weft.OutOfMemoryError):
+        return weft.OutOfMemoryError.__name__
     for base in (IndexError, ValueError, TypeError, RuntimeError):
         if isinstance(error, base):
             return base.__name__
