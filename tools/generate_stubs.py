@@ -39,8 +39,11 @@ KNOWN = {
     "MemoryFormat": "weft.tensor.layout",
     "RemovableHandle": "weft.engine.backward.hooks", "Iterable": "collections.abc",
     "Shape": "weft._typing", "Dims": "weft._typing", "Scalar": "weft._typing", "TensorLike": "weft._typing",
-    "DeviceLike": "weft._typing",
+    "DeviceLike": "weft._typing", "DTypeLike": "weft._typing", "Array": "weft._typing", "Index": "weft._typing",
+    "IndexItem": "weft._typing", "EllipsisType": "types",
 }  # fmt: skip
+# Names that only compiled modules have for a type.
+SAME = {"TensorArgument": "Tensor"}
 # C types of .pxd files and annotations, as Python sees them.
 C_TYPES = {
     "bint": "bool", "int": "int", "short": "int", "long long": "int", "unsigned long long": "int",
@@ -87,9 +90,9 @@ class Names(ast.NodeTransformer):
         self.used, self.local, self.prefix = used, local, prefix
 
     def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
-        name = node.id
+        name = SAME.get(node.id, node.id)
         if name in self.local or name == "None":
-            return node
+            return ast.Name(name)
         if name in BUILTINS:
             return ast.Name(self.prefix + name)
         name = name if name in KNOWN else "Any"

@@ -20,13 +20,13 @@ from weft.engine.ir.dtype import DType
 from weft.functional.linalg.norms import vector_norm as _vector_norm
 
 
-def _prepared(input: Tensor, dtype: object, mask: object, neutral: float) -> Any:
+def _prepared(input: Tensor, dtype: DType | None, mask: Tensor | None, neutral: float) -> Any:
     """The input in a type, with the neutral element where the mask does not hold."""
     x = input if dtype is None else _cast(input, dtype)
     return x if mask is None else _weft.where(mask, x, neutral)
 
 
-def _dims(x: Tensor, dim: object) -> Any:
+def _dims(x: Tensor, dim: Dims) -> Any:
     """All dimensions for None; a tuple."""
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(len(x.shape)))
@@ -39,12 +39,12 @@ def _whole(x: Tensor) -> Any:
 
 
 def sum(
-    input: Any,
+    input: Tensor,
     dim: Dims = None,
     *,
     keepdim: bool = False,
     dtype: DType | None = None,
-    mask: object = None,
+    mask: Tensor | None = None,
 ) -> Any:
     """The sum."""
     kind = _whole(input) if dtype is None else dtype
@@ -53,7 +53,7 @@ def sum(
 
 
 def prod(
-    input: Any,
+    input: Tensor,
     dim: Dims = None,
     *,
     keepdim: bool = False,
@@ -71,7 +71,9 @@ def prod(
 
 
 def _running(name: str, neutral: int) -> Any:
-    def function(input: Tensor, dim: int, *, dtype: object = None, mask: Any = None) -> Any:
+    def function(
+        input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None
+    ) -> Any:
         kind = input.dtype if dtype is None else dtype
         return _cast(getattr(_prepared(input, kind, mask, neutral), name)(dim), kind)
 
@@ -92,7 +94,7 @@ def _edge(dtype: DType, largest: bool) -> Any:
 
 def amax(
     input: Tensor,
-    dim: object = None,
+    dim: Dims = None,
     *,
     keepdim: bool = False,
     dtype: DType | None = None,
@@ -105,7 +107,7 @@ def amax(
 
 def amin(
     input: Tensor,
-    dim: object = None,
+    dim: Dims = None,
     *,
     keepdim: bool = False,
     dtype: DType | None = None,
@@ -118,7 +120,7 @@ def amin(
 
 def argmax(
     input: Tensor,
-    dim: Any = None,
+    dim: int | None = None,
     *,
     keepdim: bool = False,
     dtype: DType | None = None,
@@ -131,7 +133,7 @@ def argmax(
 
 def argmin(
     input: Tensor,
-    dim: object = None,
+    dim: int | None = None,
     *,
     keepdim: bool = False,
     dtype: DType | None = None,
@@ -224,7 +226,7 @@ def norm(
 
 
 def var(
-    input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: object = None, keepdim: bool = False,
+    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: object = None, keepdim: bool = False,
     dtype: object = None, mask: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """The variance, divided by the number of elements that count, less the correction (1)."""

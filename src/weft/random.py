@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -55,6 +55,12 @@ from weft.tensor.device import on_meta
 from weft.tensor.memory import need_room
 from weft.tensor.meta import moved
 
+if TYPE_CHECKING:
+    from weft._typing import Array, DeviceLike, DTypeLike, TensorLike
+    from weft.engine.ir.dtype import DType
+    from weft.tensor.layout import Layout, MemoryFormat
+
+
 require(__name__, cython.compiled)
 
 # -- the default generator -----------------------------------------------------------------------------------------
@@ -80,7 +86,7 @@ def get_rng_state() -> Any:
     return default_generator.get_state()
 
 
-def set_rng_state(new_state: Any) -> None:
+def set_rng_state(new_state: Tensor) -> None:
     """Go on from a state of the default generator."""
     default_generator.set_state(new_state)
 
@@ -90,7 +96,7 @@ def thread_safe_generator() -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Iterator[None]:
+def fork_rng(devices: object = None, enabled: bool = True, **ignored: object) -> Iterator[None]:
     """Leave the default generator afterwards as it was before."""
     before = (default_generator._seed, default_generator._offset)
     try:
@@ -104,7 +110,7 @@ def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Itera
 
 
 @cython.cfunc
-def _floating(dtype: Any) -> Any:
+def _floating(dtype: DTypeLike | None) -> Any:
     dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
     if not dtype.is_floating_point:
         raise DTypeError(
@@ -117,7 +123,7 @@ def _floating(dtype: Any) -> Any:
 
 
 @cython.cfunc
-def _finished(result: Any, requires_grad: Any, absent: Any = False) -> Any:
+def _finished(result: Tensor, requires_grad: bool, absent: bool = False) -> Any:
     """A result as a leaf; `absent` on the device meta."""
     result = result.detach() if result.requires_grad else result
     if absent:
@@ -143,7 +149,12 @@ def _no_negative(shape: Shape) -> Shape:
 
 @cython.cfunc
 def _draw(
-    law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, absent: bool
+    law: Callable[..., Tensor],
+    size: tuple[object, ...],
+    generator: Generator | None,
+    dtype: DTypeLike | None,
+    requires_grad: bool,
+    absent: bool,
 ) -> Any:
     """Numbers of a law; `absent` on the device meta, which draws none."""
     shape = _no_negative(sizes(size))
@@ -166,7 +177,13 @@ def _draw(
 
 @cython.cfunc
 def _drawn(
-    law: Any, size: Any, generator: Any, dtype: Any, requires_grad: bool, out: Any, device: Any
+    law: Callable[..., Tensor],
+    size: tuple[object, ...],
+    generator: Generator | None,
+    dtype: DTypeLike | None,
+    requires_grad: bool,
+    out: Tensor | None,
+    device: DeviceLike | None,
 ) -> Any:
     """`_draw`, into `out` where there is one."""
     if out is None:
@@ -176,28 +193,28 @@ def _drawn(
 
 
 def rand(
-    *size: Any,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    layout: Any = None,
+    *size: int | Sequence[int],
+    generator: Generator | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """Uniform numbers in [0, 1)."""
     return _drawn(unit, size, generator, dtype, requires_grad, out, device)
 
 
 def randn(
-    *size: Any,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    layout: Any = None,
+    *size: int | Sequence[int],
+    generator: Generator | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """Normal numbers of mean 0 and variance 1."""
     return _drawn(standard_normal, size, generator, dtype, requires_grad, out, device)
@@ -205,7 +222,12 @@ def randn(
 
 @cython.cfunc
 def _drawn_like(
-    law: Any, input: Any, generator: Any, dtype: Any, device: Any, requires_grad: bool
+    law: Callable[..., Tensor],
+    input: Tensor,
+    generator: Generator | None,
+    dtype: DTypeLike | None,
+    device: DeviceLike | None,
+    requires_grad: bool,
 ) -> Any:
     """`_draw` in the shape, of the type and on the device of a tensor, unless others are named."""
     absent = on_meta(input.device if device is None else device, "rand_like")
@@ -214,28 +236,28 @@ def _drawn_like(
 
 
 def rand_like(
-    input: Any,
+    input: Tensor,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    layout: Any = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
+    memory_format: MemoryFormat | None = None,
 ) -> Any:
     """Uniform numbers in the shape and type of a tensor."""
     return _drawn_like(unit, input, generator, dtype, device, requires_grad)
 
 
 def randn_like(
-    input: Any,
+    input: Tensor,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    layout: Any = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
     requires_grad: bool = False,
-    memory_format: Any = None,
+    memory_format: MemoryFormat | None = None,
 ) -> Any:
     """Normal numbers in the shape and type of a tensor."""
     return _drawn_like(standard_normal, input, generator, dtype, device, requires_grad)
@@ -253,7 +275,7 @@ def _check_range(low: int, high: int) -> None:
 
 
 @cython.cfunc
-def _check_fits(low: int, high: int, dtype: Any) -> None:
+def _check_fits(low: int, high: int, dtype: DType) -> None:
     """Errors: RuntimeError where an integer type does not hold the first or the last number of [low, high)."""
     if dtype.category > 1:
         return
@@ -269,19 +291,19 @@ def _check_fits(low: int, high: int, dtype: Any) -> None:
 
 
 def randint(
-    *arguments: Any,
+    *arguments: int | Sequence[int],
     low: int | None = None,
     high: int | None = None,
-    size: Any = None,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    layout: Any = None,
+    size: int | Sequence[int] | None = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
     requires_grad: bool = False,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """Integers in [low, high): randint(high, size) or randint(low, high, size)."""
-    rest = list(arguments)
+    rest: list[Any] = list(arguments)
     if size is None and rest:
         size = rest.pop()
     if high is None and rest:
@@ -307,7 +329,13 @@ def randint(
 
 @cython.cfunc
 def _whole(
-    low: int, high: int, shape: Shape, generator: Any, dtype: Any, requires_grad: bool, device: Any
+    low: int,
+    high: int,
+    shape: Shape,
+    generator: Generator | None,
+    dtype: DTypeLike | None,
+    requires_grad: bool,
+    device: DeviceLike | None,
 ) -> Any:
     """Integers in [low, high)."""
     wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
@@ -319,15 +347,15 @@ def _whole(
 
 
 def randint_like(
-    input: Any,
+    input: Tensor,
     low: int = 0,
     high: int | None = None,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
-    **ignored: Any,
+    **ignored: object,
 ) -> Any:
     """Integers in [low, high) (or [0, low)) in the shape and type of a tensor; high alone by keyword is also taken."""
     low, high = (0, low) if high is None else (low, high)
@@ -340,13 +368,13 @@ def randint_like(
 def randperm(
     n: int,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    layout: Any = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """A random order of 0 .. n - 1: the order of n random 63-bit keys. Errors: RuntimeError on a negative n, and on a
     dtype that does not hold all of the numbers."""
@@ -362,7 +390,7 @@ def randperm(
     return _finished(drawn, requires_grad) if out is None else write_out(out, drawn)
 
 
-def _counting(n: int, usual: Any, dtype: Any) -> Any:
+def _counting(n: int, usual: DType, dtype: DTypeLike | None) -> Any:
     """The type of a permutation of n numbers: `dtype`, or the usual one. Errors: RuntimeError where it holds fewer."""
     wanted = usual if dtype is None else as_dtype(dtype)
     if wanted.category not in (1, 2):
@@ -384,16 +412,16 @@ def _counting(n: int, usual: Any, dtype: Any) -> Any:
 
 
 def normal(
-    mean: Any = 0.0,
-    std: Any = 1.0,
-    size: Any = None,
+    mean: TensorLike = 0.0,
+    std: TensorLike = 1.0,
+    size: Sequence[int] | None = None,
     *,
-    generator: Any = None,
-    dtype: Any = None,
-    device: Any = None,
-    layout: Any = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
     requires_grad: bool = False,
-    out: Any = None,
+    out: Tensor | None = None,
 ) -> Any:
     """Normal numbers; mean and std are numbers or tensors, broadcast."""
     if isinstance(std, (int, float)) and std < 0:
@@ -408,17 +436,17 @@ def normal(
         std = need_within("normal", "std", std)
     if tensors:
         shape = broadcast_shapes([x._shape for x in tensors], "normal")
-        dtype = tensors[0]._dtype
+        wanted = tensors[0]._dtype
     else:
         shape = read_size("normal", (size,)) if size is not None else ()
-        dtype = _floating(dtype if out is None else out._dtype)
+        wanted = _floating(dtype if out is None else out._dtype)
     absent = not tensors and on_meta(device, "normal")
-    drawn = standard_normal(shape, dtype, generator) * std + mean
+    drawn = standard_normal(shape, wanted, generator) * std + mean
     result = _flat(_finished(drawn, requires_grad, absent), *tensors)
     return result if out is None else write_out(out, result)
 
 
-def _flat(drawn: Any, *parameters: Any) -> Any:
+def _flat(drawn: Tensor, *parameters: Tensor) -> Any:
     """A draw, whose gradients by its parameters are zeros."""
     if not any([x.requires_grad for x in parameters]):
         return drawn
@@ -427,7 +455,13 @@ def _flat(drawn: Any, *parameters: Any) -> Any:
     return flat(drawn, *parameters)
 
 
-def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
+def bernoulli(
+    input: Tensor,
+    p: float | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Any:
     """1 with the probability that each element says (or `p`), else 0."""
     need_tensor("bernoulli", input)
     chance = input if p is None else p
@@ -447,7 +481,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = No
     return result if out is None else write_out(out, result)
 
 
-def _real(function: str, value: Any, argument: str) -> float:
+def _real(function: str, value: object, argument: str) -> float:
     """A real number, checked before any random number is drawn. Errors: ArgumentTypeError."""
     if isinstance(value, (int, float, np.integer, np.floating)):
         return value  # type: ignore[return-value]
@@ -459,7 +493,7 @@ def _real(function: str, value: Any, argument: str) -> float:
     )
 
 
-def _coins(shape: Shape, p: Any, generator: Any) -> Any:
+def _coins(shape: Shape, p: TensorLike, generator: Generator | None) -> Any:
     if isinstance(p, Tensor):
         p = expand(need_within("bernoulli", "p", p), shape)
     elif not 0 <= _real("bernoulli", p, "p") <= 1:
@@ -475,12 +509,12 @@ def _coins(shape: Shape, p: Any, generator: Any) -> Any:
 
 
 def multinomial(
-    input: Any,
+    input: Tensor,
     num_samples: int,
     replacement: bool = False,
     *,
-    generator: Any = None,
-    out: Any = None,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
 ) -> Any:
     """Indices drawn with the weights of each row. Reads the weights. Shapes: (n) or (m, n) -> (..., num_samples)."""
     need_tensor("multinomial", input)
@@ -526,7 +560,7 @@ def multinomial(
     return result if out is None else write_out(out, result)
 
 
-def _first_of_races(weights: Any, count: int, source: Generator) -> Any:
+def _first_of_races(weights: Tensor, count: int, source: Generator) -> Any:
     """The indices that are through first where each takes an exponential time at the rate of its weight."""
     draws = unit(weights._shape, dtypes.float64, source)
     rates = cast(weights, dtypes.float64)
@@ -538,7 +572,7 @@ def _first_of_races(weights: Any, count: int, source: Generator) -> Any:
 MOST_CATEGORIES = 2**24  # of a row of weights, as in PyTorch
 
 
-def _not_weights(weights: Any, one_by_one: bool) -> str:
+def _not_weights(weights: Array, one_by_one: bool) -> str:
     """What PyTorch says of weights that are not: it has two checks, by how numbers are drawn."""
     if not one_by_one:
         return "probability tensor contains either `inf`, `nan` or element < 0"
@@ -546,7 +580,7 @@ def _not_weights(weights: Any, one_by_one: bool) -> str:
     return f"invalid multinomial distribution (encountering probability entry {entry})"
 
 
-def _check_weights(weights: Any, count: int, replacement: bool) -> None:
+def _check_weights(weights: Array, count: int, replacement: bool) -> None:
     if count <= 0:
         raise ArgumentError(
             "cannot sample n_sample <= 0 samples",
@@ -587,7 +621,13 @@ def _check_weights(weights: Any, count: int, replacement: bool) -> None:
 # -- in place ------------------------------------------------------------------------------------------------------
 
 
-def _numbers(law: Any, input: Any, generator: Any, scale: float, shift: float) -> Any:
+def _numbers(
+    law: Callable[..., Tensor],
+    input: Tensor,
+    generator: Generator | None,
+    scale: float,
+    shift: float,
+) -> Any:
     """Numbers of a law, scaled and shifted, in the type of a tensor: complex ones in both parts."""
     dtype = input._dtype
     if is_on_meta(input):
@@ -598,14 +638,21 @@ def _numbers(law: Any, input: Any, generator: Any, scale: float, shift: float) -
     return call("complex", *draws)
 
 
-def _moved(law: Any, shape: Shape, dtype: Any, generator: Any, scale: float, shift: float) -> Any:
+def _moved(
+    law: Callable[..., Tensor],
+    shape: Shape,
+    dtype: DType,
+    generator: Generator | None,
+    scale: float,
+    shift: float,
+) -> Any:
     """Numbers of a law times `scale`, plus `shift`; adding 0 would change a normal number, -0.0."""
     draw = law(shape, dtype, generator)
     scaled = draw if scale == 1 else draw * scale
     return scaled if shift == 0 and law is unit else scaled + shift
 
 
-def _fill(input: Any, draw: Callable[[], Any]) -> Any:
+def _fill(input: Tensor, draw: Callable[[], Tensor]) -> Any:
     """Numbers as the value of a tensor, converted to its type; none are drawn for the device meta."""
     absent = is_on_meta(input)
     drawn = without_memory(input._shape, input._dtype) if absent else cast(draw(), input._dtype)
@@ -613,7 +660,12 @@ def _fill(input: Any, draw: Callable[[], Any]) -> Any:
 
 
 def uniform_(
-    input: Any, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **keywords: Any
+    input: Tensor,
+    from_: float = 0.0,
+    to: float = 1.0,
+    *,
+    generator: Generator | None = None,
+    **keywords: float,
 ) -> Any:
     """Uniform numbers in [from, to), in place."""
     low = _real("uniform_", keywords.get("from", from_), "from")
@@ -627,7 +679,9 @@ def uniform_(
     return in_place(input, _numbers(unit, input, generator, to - low, low))
 
 
-def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
+def normal_(
+    input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Any:
     """Normal numbers, in place."""
     mean = _real("normal_", mean, "mean")
     if _real("normal_", std, "std") < 0:
@@ -641,18 +695,18 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any =
     return in_place(input, _numbers(standard_normal, input, generator, scale, mean))
 
 
-def bernoulli_(input: Any, p: Any = 0.5, *, generator: Any = None) -> Any:
+def bernoulli_(input: Tensor, p: TensorLike = 0.5, *, generator: Generator | None = None) -> Any:
     """1 with probability p (a number or a tensor), else 0, in place."""
     return _fill(input, lambda: _coins(input._shape, p, generator))
 
 
 def random_(
-    input: Any,
+    input: Tensor,
     from_: int | None = None,
     to: int | None = None,
     *,
-    generator: Any = None,
-    **keywords: Any,
+    generator: Generator | None = None,
+    **keywords: int,
 ) -> Any:
     """Integers in [from, to), in place; random_(to) starts at 0, random_() spans the type."""
     low = keywords.get("from", from_)
@@ -665,20 +719,20 @@ def random_(
 
 
 @cache
-def _least(dtype: Any) -> int:
+def _least(dtype: DType) -> int:
     """The least number of a type of integers or truth values."""
     return 0 if dtype.category == 0 else int(np.iinfo(dtype.numpy).min)
 
 
 @cache
-def _span(dtype: Any) -> int:
+def _span(dtype: DType) -> int:
     """How many numbers from 0 on a type holds without a gap."""
     if dtype.category == 2:
         return int(2 ** {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[dtype.name])
     return 2 if dtype.category == 0 else int(np.iinfo(dtype.numpy).max) + 1
 
 
-def exponential_(input: Any, lambd: float = 1.0, *, generator: Any = None) -> Any:
+def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Any:
     """Exponential numbers of rate lambd, in place. Errors: RuntimeError on integers."""
     if not input._dtype.is_floating_point:
         raise DTypeError(

@@ -54,7 +54,7 @@ class DataLoader:
         timeout: float = 0,
         worker_init_fn: Callable[[int], object] | None = None,
         multiprocessing_context: str | None = None,
-        generator: object = None,
+        generator: weft.Generator | None = None,
         *,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,

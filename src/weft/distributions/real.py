@@ -44,7 +44,7 @@ class _LocationScale(Distribution):
         """The most probable value."""
         return self.loc
 
-    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
+    def _standard(self, shape: Shape, dtype: DType) -> Any:
         raise NotImplementedError
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
@@ -71,7 +71,7 @@ class Normal(_LocationScale, ExponentialFamily):
         """The variance."""
         return self.scale.square()
 
-    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
+    def _standard(self, shape: Shape, dtype: DType) -> Any:
         return weft.randn(shape, dtype=dtype)
 
     def log_prob(self, value: Tensor) -> Any:
@@ -91,7 +91,7 @@ class Normal(_LocationScale, ExponentialFamily):
         return 0.5 + LOG_SQRT_TAU + self.scale.log()
 
 
-def _centred(shape: Shape | Tensor, dtype: DType) -> Any:
+def _centred(shape: Shape, dtype: DType) -> Any:
     """Uniform numbers in (-1, 1)."""
     eps = weft.finfo(dtype).eps
     return (weft.rand(shape, dtype=dtype) * 2 - 1).clamp(min=eps - 1)
@@ -110,7 +110,7 @@ class Laplace(_LocationScale):
         """The standard deviation."""
         return math.sqrt(2) * self.scale
 
-    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
+    def _standard(self, shape: Shape, dtype: DType) -> Any:
         uniform = _centred(shape, dtype)
         return -uniform.sign() * weft.log1p(-uniform.abs())
 
@@ -146,7 +146,7 @@ class Cauchy(_LocationScale):
         """Infinite."""
         return weft.full_like(self.loc, math.inf)
 
-    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
+    def _standard(self, shape: Shape, dtype: DType) -> Any:
         return weft.tan(_centred(shape, dtype) * (math.pi / 2))
 
     def log_prob(self, value: Tensor) -> Any:
@@ -184,7 +184,7 @@ class Gumbel(_LocationScale):
         """The standard deviation."""
         return math.pi / math.sqrt(6) * self.scale
 
-    def _standard(self, shape: Shape | Tensor, dtype: DType) -> Any:
+    def _standard(self, shape: Shape, dtype: DType) -> Any:
         limits = weft.finfo(dtype)
         uniform = weft.rand(shape, dtype=dtype).clamp(limits.tiny, 1 - limits.eps)
         return -(-uniform.log()).log()

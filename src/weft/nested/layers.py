@@ -158,7 +158,7 @@ def group_norm(
 
 
 def _standard(input: NestedTensor, dims: tuple[int, ...], eps: float) -> Any:
-    away = input - weft.mean(input, dims, True)
+    away = input - input.mean(dims, True)
     return away * (weft.mean(away * away, dims, True) + eps).rsqrt()
 
 

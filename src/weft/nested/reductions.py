@@ -214,7 +214,7 @@ def mean(
     if len(dims) == input.ndim or not input.packed.is_floating_point():
         found = weft.mean(input.packed)
         return found.reshape((1,) * input.ndim) if keepdim else found
-    return weft.sum(input, dims, keepdim) / _count(input, dims, keepdim, input.dtype)
+    return input.sum(dims, keepdim) / _count(input, dims, keepdim, input.dtype)
 
 
 def var(
@@ -233,7 +233,7 @@ def var(
     dims = dimensions(input, dim)
     if len(dims) == input.ndim:
         return function(input.packed, correction=correction)
-    away = input - weft.mean(input, dims, True)
+    away = input - input.mean(dims, True)
     count = _count(input, dims, keepdim, input.dtype) - correction
     if isinstance(count, Tensor):
         count = count.clamp(min=0)
@@ -251,7 +251,7 @@ def spread_and_mean(
 ) -> Any:
     """var_mean and std_mean."""
     spread = getattr(weft, function.__name__.removesuffix("_mean"))
-    return spread(input, dim, *args, keepdim=keepdim, **kwargs), weft.mean(input, dim, keepdim)
+    return spread(input, dim, *args, keepdim=keepdim, **kwargs), input.mean(dim, keepdim)
 
 
 def extremes(
@@ -263,7 +263,7 @@ def extremes(
 ) -> Any:
     """aminmax."""
     dims = () if dim is None else dim
-    found = weft.amin(input, dims, keepdim), weft.amax(input, dims, keepdim)
+    found = input.amin(dims, keepdim), input.amax(dims, keepdim)
     return weft.return_types.aminmax(found)
 
 

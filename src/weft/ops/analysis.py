@@ -13,7 +13,8 @@ Sources: Winitzki 2008 (a first guess for the inverse of erf), Halley's method; 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -26,6 +27,12 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
 from weft.ops.registry import define_elementwise
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.frontend.tensor import Tensor
+    from weft.ops.registry import Rule
+
+
 require(__name__, cython.compiled)
 
 # -- the inverse of erf ----------------------------------------------------------------------------------------------
@@ -34,7 +41,7 @@ _WINITZKI = 0.147
 _SLOPE = 2 / math.sqrt(math.pi)
 
 
-def _inverse(value: Any, gap: Any) -> Any:
+def _inverse(value: Tensor, gap: Tensor) -> Any:
     """y >= 0 with erf(y) = value >= 0 and erfc(y) = gap: a guess, and three steps of Halley's method, on the side
     that has not lost its digits."""
     log = call("log", gap * (2 - gap))
@@ -47,7 +54,7 @@ def _inverse(value: Any, gap: Any) -> Any:
     return y
 
 
-def ndtri_value(p: Any) -> Any:
+def ndtri_value(p: Tensor) -> Any:
     """The inverse of the normal distribution function in float64, from the nearer end."""
     low = p < 0.5
     gap = where(low, p, 1 - p) * 2  # exact
@@ -57,7 +64,7 @@ def ndtri_value(p: Any) -> Any:
 
 
 def _scipy(name: str) -> Any:
-    def reference(x: Any, params: None) -> Any:
+    def reference(x: Array, params: None) -> Any:
         import scipy.special
 
         wide = np.asarray(x, np.float64)
@@ -66,7 +73,7 @@ def _scipy(name: str) -> Any:
     return reference
 
 
-def _analytic(name: str, scipy_name: str, vjp: Any, dtypes: str = "float") -> None:
+def _analytic(name: str, scipy_name: str, vjp: Rule, dtypes: str = "float") -> None:
     define_custom_vjp(
         name,
         "self",
@@ -78,7 +85,7 @@ def _analytic(name: str, scipy_name: str, vjp: Any, dtypes: str = "float") -> No
     )
 
 
-def _kernel(name: str, scipy_name: str, vjp: Any) -> None:
+def _kernel(name: str, scipy_name: str, vjp: Rule) -> None:
     """A row whose value is an elementary function of kernels."""
     reference = _scipy(scipy_name)
     domain = "unit" if name == "erfinv" else "positive"
@@ -102,7 +109,7 @@ _analytic(
 # -- the cardinal sine -----------------------------------------------------------------------------------------------
 
 
-def _turns(x: Any) -> tuple[Any, Any, Any]:
+def _turns(x: Tensor) -> tuple[Any, Any, Any]:
     """sin(pi x) and cos(pi x) by the nearest whole number, without rounding, and where x is 0."""
     whole = call("round", x)
     part = (x - whole) * math.pi
@@ -111,13 +118,13 @@ def _turns(x: Any) -> tuple[Any, Any, Any]:
     return call("sin", part) * sign, call("cos", part) * sign, x == 0
 
 
-def sinc_value(x: Any) -> Any:
+def sinc_value(x: Tensor) -> Any:
     """sin(pi x) / (pi x) in float64; 1 at 0."""
     sine, _, zero = _turns(x)
     return where(zero, 1, sine / (where(zero, 1, x) * math.pi))
 
 
-def _slope_of_sinc(x: Any) -> Any:
+def _slope_of_sinc(x: Tensor) -> Any:
     """(cos(pi x) - sinc(x)) / x; its series near 0, where the two cancel."""
     _, cosine, _ = _turns(x)
     near = call("abs", x) < 1e-3
@@ -132,7 +139,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 _SHIFT = 10  # asymptotic series begin here
 
 
-def digamma_value(x: Any) -> Any:
+def digamma_value(x: Tensor) -> Any:
     """The derivative of log gamma in float64; nan at negative integers, and at 0 infinite on the side of its sign."""
     left = x < 0
     y = where(left, 1 - x, x)
@@ -151,7 +158,7 @@ def digamma_value(x: Any) -> Any:
     return where(left & (part == 0), math.nan, value)
 
 
-def _whole_power(x: Any, exponent: int) -> Any:
+def _whole_power(x: Tensor, exponent: int) -> Any:
     """x to a positive whole power, by squaring."""
     result: Any = None
     while exponent:
@@ -163,7 +170,7 @@ def _whole_power(x: Any, exponent: int) -> Any:
     return result
 
 
-def _zeta(s: int, x: Any) -> Any:
+def _zeta(s: int, x: Tensor) -> Any:
     """Hurwitz' zeta function for s > 1 and x > 0."""
     total: Any = 0.0
     for place in range(_SHIFT):
@@ -180,7 +187,7 @@ def _zeta(s: int, x: Any) -> Any:
     return total
 
 
-def polygamma(order: int, x: Any) -> Any:
+def polygamma(order: int, x: Tensor) -> Any:
     """The derivative of `digamma` of an order above 0, in the type of x."""
     wide = cast(x, dtypes.float64)
     left = wide <= 0
@@ -193,7 +200,7 @@ def polygamma(order: int, x: Any) -> Any:
     return cast(where(left, turned, value), x.dtype)
 
 
-def _slopes_of_cotangent(order: int, cotangent: Any) -> Any:
+def _slopes_of_cotangent(order: int, cotangent: Tensor) -> Any:
     """The derivative of cot(x) of an order above 0, from cot(x): a polynomial in it, since cot' = -(1 + cot**2)."""
     coefficients = [0, 1]  # ascending, of the polynomial so far
     for _ in range(order):
@@ -206,7 +213,7 @@ def _slopes_of_cotangent(order: int, cotangent: Any) -> Any:
     return total if order % 2 == 1 else total * cotangent
 
 
-def _in_double(value: Any, g: Any, x: Any) -> Any:
+def _in_double(value: Callable[[Tensor], Tensor], g: Tensor, x: Tensor) -> Any:
     return g * cast(value(cast(x, dtypes.float64)), g.dtype)
 
 

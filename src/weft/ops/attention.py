@@ -15,7 +15,7 @@ checked by `weft.nn.functional.attention`; the order of sums is that of `weft.en
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -37,6 +37,13 @@ from weft.ops.primitives import (
     where,
 )
 from weft.ops.registry import OPS, define, not_differentiable
+
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.backward.apply_vjp import At
+    from weft.engine.frontend.tensor import Tensor
+    from weft.ops.registry import Domain, Rule
+
 
 require(__name__, cython.compiled)
 
@@ -67,7 +74,7 @@ def packed_shape(shapes: tuple[Shape, ...]) -> Shape:
     return 1, 1, 1, _size(*shapes)
 
 
-def _part(packed: Any, shapes: tuple[Shape, ...], number: int, order: Shape) -> Any:
+def _part(packed: Tensor, shapes: tuple[Shape, ...], number: int, order: Shape) -> Any:
     """One of the arrays that a primitive has left one behind the other, its dimensions in memory in some order; a batch
     of them has a dimension in front."""
     start, shape, lead = _size(*shapes[:number]), shapes[number], packed._shape[:-4]
@@ -76,7 +83,7 @@ def _part(packed: Any, shapes: tuple[Shape, ...], number: int, order: Shape) -> 
     return permute(part, inverse_order((*range(len(lead)), *[len(lead) + axis for axis in order])))
 
 
-def attend(query: Any, key: Any, value: Any, mask: Any, params: Params) -> Any:
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, params: Params) -> Any:
     """The attended values (B, H, L, V), with one gradient record."""
     masks = () if mask is None else (mask,)
     name = "attention_masked" if masks else "attention"
@@ -96,7 +103,9 @@ def attend(query: Any, key: Any, value: Any, mask: Any, params: Params) -> Any:
 # -- derivatives ----------------------------------------------------------------------------------------------------
 
 
-def _gradient(number: int, g: Any, operands: tuple[Any, ...], out: Any, stats: Any, at: Any) -> Any:
+def _gradient(
+    number: int, g: Tensor, operands: tuple[Tensor, ...], out: Tensor, stats: Tensor, at: At
+) -> Any:
     """The cotangent of query, key or value. All three are one primitive, recorded once for each, which runs once."""
     if tape().mode.grad:
         return _composed(number, g, operands, stats, at.params)
@@ -109,7 +118,7 @@ def _gradient(number: int, g: Any, operands: tuple[Any, ...], out: Any, stats: A
     return _part(packed, shapes, number, at.params[2])
 
 
-def _shared(x: Any, heads: int) -> Any:
+def _shared(x: Tensor, heads: int) -> Any:
     """Heads of keys or values repeated for the query heads that share them."""
     *lead, have, length, size = x._shape
     if have == heads:
@@ -120,7 +129,7 @@ def _shared(x: Any, heads: int) -> Any:
     )
 
 
-def _gathered(g: Any, shape: Shape) -> Any:
+def _gathered(g: Tensor, shape: Shape) -> Any:
     """The transpose of `_shared`."""
     *lead, heads, length, size = g._shape
     have = shape[-3]
@@ -130,7 +139,9 @@ def _gathered(g: Any, shape: Shape) -> Any:
     return reshape(reduce("sum", grouped, (len(lead) + 1,)), (*lead, have, length, size))
 
 
-def _composed(number: int, g: Any, operands: tuple[Any, ...], stats: Any, params: Params) -> Any:
+def _composed(
+    number: int, g: Tensor, operands: tuple[Tensor, ...], stats: Tensor, params: Params
+) -> Any:
     """The same cotangent in rows that can be differentiated. Subtracting the largest score leaves the weights as they
     are, so that it counts as a constant."""
     query, key, value, *masks = operands
@@ -167,7 +178,9 @@ def _vjp(number: int, masked: bool) -> Any:
 # -- meaning --------------------------------------------------------------------------------------------------------
 
 
-def _powers(query: Any, key: Any, mask: Any, params: Params) -> tuple[Any, Any, Any]:
+def _powers(
+    query: Array, key: Array, mask: tuple[Array, ...], params: Params
+) -> tuple[Any, Any, Any]:
     """exp(scores - largest), the largest scores and the sums, for all heads."""
     key = np.repeat(key, query.shape[-3] // key.shape[-3], -3)
     scores = query @ np.swapaxes(key, -1, -2) * params[0]
@@ -182,30 +195,39 @@ def _powers(query: Any, key: Any, mask: Any, params: Params) -> tuple[Any, Any, 
     return powers, top, np.where(total == 0, 1, total)
 
 
-def _values(query: Any, key: Any, value: Any, *mask: Any, params: Params) -> tuple[Any, Any]:
+def _values(
+    query: Array, key: Array, value: Array, *mask: Array, params: Params
+) -> tuple[Any, Any]:
     powers, top, total = _powers(query, key, mask, params)
     shared = np.repeat(value, query.shape[-3] // value.shape[-3], -3)
     return powers / total @ shared, np.concatenate([top, 1 / total], -1)
 
 
-def _packed(order: Shape, *parts: Any) -> Any:
+def _packed(order: Shape, *parts: Array) -> Any:
     """Arrays of four dimensions one behind the other, each in an order of dimensions."""
     flat = np.concatenate([np.transpose(part, order).reshape(-1) for part in parts])
     return flat.reshape(1, 1, 1, -1)
 
 
-def _forward_numpy(*operands: Any, params: Params) -> Any:
+def _forward_numpy(*operands: Array, params: Params) -> Any:
     out, stats = _values(*operands, params=params)
     return np.concatenate([_packed(params[2], out), _packed(PLAIN, stats)], -1)
 
 
-def _grouped_sum(g: Any, heads: int) -> Any:
+def _grouped_sum(g: Array, heads: int) -> Any:
     *lead, have, length, size = g.shape
     return g.reshape(*lead, heads, have // heads, length, size).sum(-3)
 
 
 def _backward_numpy(
-    g: Any, query: Any, key: Any, value: Any, out: Any, stats: Any, *mask: Any, params: Params
+    g: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    out: Array,
+    stats: Array,
+    *mask: Array,
+    params: Params,
 ) -> Any:
     """From the saved statistics, as the kernel."""
     powers, top, _ = _powers(query, key, mask, params)
@@ -228,7 +250,7 @@ _SAMPLES: list[tuple[Shape, Shape, Shape, Shape, Params]] = [
 ]
 
 
-def _kernel_op(name: str, operands: str, shape: Any, reference: Any, domain: Any) -> None:
+def _kernel_op(name: str, operands: str, shape: Rule, reference: Rule, domain: Domain) -> None:
     define(
         name,
         kind="contract",

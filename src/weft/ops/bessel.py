@@ -8,7 +8,8 @@ amplitude. Source: Abramowitz and Stegun, chapter 9 and 23.2.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,11 +22,16 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import where
 from weft.ops.registry import OPS
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.frontend.tensor import Tensor
+
+
 _TERMS = 20  # of Hurwitz' series before the asymptotic one
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
 
-def _series(coefficients: tuple[float, ...], t: Any) -> Any:
+def _series(coefficients: tuple[float, ...], t: Tensor) -> Any:
     """c[0] + c[1] T1(t) + c[2] T2(t) + ..., by Clenshaw's recurrence."""
     double = t + t
     last: Any = 0.0
@@ -35,14 +41,14 @@ def _series(coefficients: tuple[float, ...], t: Any) -> Any:
     return t * total - last + coefficients[0]
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: Tensor) -> Any:
     return where(x < 0, -1.0, 1.0)
 
 
 # -- I and K ---------------------------------------------------------------------------------------------------------
 
 
-def _scaled_i(order: int, x: Any) -> Any:
+def _scaled_i(order: int, x: Tensor) -> Any:
     """exp(-|x|) I(x)."""
     size = call("abs", x)
     near = where(size > 8, 8.0, size)
@@ -57,12 +63,12 @@ def _scaled_i(order: int, x: Any) -> Any:
     return where(size == math.inf, 0.0, value) * (_sign(x) if order else 1.0)
 
 
-def _i(order: int, x: Any) -> Any:
+def _i(order: int, x: Tensor) -> Any:
     value = _scaled_i(order, x) * call("exp", call("abs", x))
     return where(call("isinf", x), x if order else call("abs", x), value)
 
 
-def _k(order: int, x: Any, scaled: bool) -> Any:
+def _k(order: int, x: Tensor, scaled: bool) -> Any:
     """K(x), or exp(x) K(x); infinite at 0, nan below."""
     small = x <= 2
     near, far = where(small, x, 1.0), where(small, 2.0, x)
@@ -86,7 +92,7 @@ def _k(order: int, x: Any, scaled: bool) -> Any:
 # -- J and Y ---------------------------------------------------------------------------------------------------------
 
 
-def _wave(order: int, x: Any) -> tuple[Any, Any]:
+def _wave(order: int, x: Tensor) -> tuple[Any, Any]:
     """J(x) and Y(x) for x > 8: amplitudes P and Q of the cosine and sine of x - (2 order + 1) pi / 4."""
     inverse = 8 / x
     t = inverse * inverse * 2 - 1
@@ -99,12 +105,12 @@ def _wave(order: int, x: Any) -> tuple[Any, Any]:
     return (p * turned[0] - q * turned[1]) * scale, (p * turned[1] + q * turned[0]) * scale
 
 
-def _near_j(order: int, x: Any) -> Any:
+def _near_j(order: int, x: Tensor) -> Any:
     value = _series(tables.J1_NEAR if order else tables.J0_NEAR, x * x / 32 - 1)
     return value * x if order else where(x == 0, 1.0, value)
 
 
-def _j(order: int, x: Any) -> Any:
+def _j(order: int, x: Tensor) -> Any:
     size = call("abs", x)
     inner = _near_j(order, where(size > 8, 8.0, size))
     outer, _ = _wave(order, where(size > 8, size, 9.0))
@@ -113,7 +119,7 @@ def _j(order: int, x: Any) -> Any:
     return value * _sign(x) if order else value
 
 
-def _y(order: int, x: Any) -> Any:
+def _y(order: int, x: Tensor) -> Any:
     """Y(x); minus infinity at 0, nan below."""
     inside = (x > 0) & (x <= 8)
     near = where(inside, x, 1.0)
@@ -132,7 +138,7 @@ def _y(order: int, x: Any) -> Any:
 # -- zeta ------------------------------------------------------------------------------------------------------------
 
 
-def _zeta_and_slope(s: Any, q: Any) -> tuple[Any, Any]:
+def _zeta_and_slope(s: Tensor, q: Tensor) -> tuple[Any, Any]:
     """The sum of (q + k) ** -s over k >= 0, and its derivative by s: a number of terms, then Euler and Maclaurin's."""
     total: Any = 0.0
     slope: Any = 0.0
@@ -154,7 +160,7 @@ def _zeta_and_slope(s: Any, q: Any) -> tuple[Any, Any]:
     return total, slope
 
 
-def zeta_value(s: Any, q: Any) -> Any:
+def zeta_value(s: Tensor, q: Tensor) -> Any:
     """Hurwitz' zeta function in float64, for s > 1 and q > -11."""
     total, _ = _zeta_and_slope(s, q)
     z = q + float(_TERMS)
@@ -183,7 +189,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-def _untracked(value: Any, *operands: Any) -> Any:
+def _untracked(value: Callable[..., Tensor], *operands: Tensor) -> Any:
     """A value computed in float64 and off the gradient's graph, in the type of the first operand."""
     mode = tape().mode
     grad, mode.grad = mode.grad, False
@@ -193,18 +199,18 @@ def _untracked(value: Any, *operands: Any) -> Any:
         mode.grad = grad
 
 
-def function_of(name: str, x: Any) -> Any:
+def function_of(name: str, x: Tensor) -> Any:
     """One of VALUES with its gradient record, in the type of x."""
     result = _untracked(VALUES[name], x)
     return record_gradient(OPS[name], (x,), None, result)
 
 
-def _over(value: Any, x: Any, at_zero: float) -> Any:
+def _over(value: Tensor, x: Tensor, at_zero: float) -> Any:
     """value / x, where value is an odd function; the limit at 0."""
     return where(x == 0, at_zero, value / where(x == 0, 1, x))
 
 
-def _slope(name: str, x: Any) -> Any:
+def _slope(name: str, x: Tensor) -> Any:
     """The derivative of one of VALUES."""
     f = function_of
     if name in ("i0", "bessel_j0", "bessel_y0", "modified_bessel_k0"):
@@ -236,7 +242,7 @@ def _scipy(name: str) -> Any:
     )
     spelled += "e" if name.startswith("scaled") else ""
 
-    def reference(*arrays: Any, params: None) -> Any:
+    def reference(*arrays: Array, params: None) -> Any:
         import scipy.special
 
         return getattr(scipy.special, spelled)(*(np.asarray(a, np.float64) for a in arrays))
@@ -263,7 +269,7 @@ for _name in VALUES:
     _define(_name)
 
 
-def _slope_by_s(s: Any, q: Any) -> Any:
+def _slope_by_s(s: Tensor, q: Tensor) -> Any:
     _, slope = _zeta_and_slope(cast(s, dtypes.float64), cast(q, dtypes.float64))
     return cast(slope, s._dtype)
 
@@ -283,6 +289,6 @@ define_custom_vjp(
 )
 
 
-def zeta(s: Any, q: Any) -> Any:
+def zeta(s: Tensor, q: Tensor) -> Any:
     """Hurwitz' zeta function of two tensors of one type and shape, with its gradient record."""
     return record_gradient(OPS["zeta"], (s, q), None, _untracked(zeta_value, s, q))

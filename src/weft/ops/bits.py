@@ -6,12 +6,17 @@ A signalling nan of float16 becomes a quiet one where it is read; every other bi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.engine.ir import dtype as dtypes
 from weft.ops.registry import define_elementwise, not_differentiable
+
+if TYPE_CHECKING:
+    from weft.engine.ir.dtype import DType
+    from weft.ops.registry import Rule
+
 
 _WHY = not_differentiable("bits are no function that has a derivative")
 INTEGER_OF = {
@@ -35,7 +40,7 @@ def _of_bits_numpy(name: str) -> Any:
     return lambda x: np.ascontiguousarray(x).view(name).reshape(x.shape)
 
 
-def _define(name: str, reference: Any, domain: str, dtypes: str, result: Any) -> None:
+def _define(name: str, reference: Rule, domain: str, dtypes: str, result: DType) -> None:
     define_elementwise(
         name,
         "self",

@@ -6,7 +6,7 @@ because the composed one would be wrong at a kink, or wasteful. One gradient rec
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -29,21 +29,28 @@ from weft.ops.primitives import (
 from weft.ops.primitives import elementwise as call
 from weft.ops.registry import always_independent, define
 
+if TYPE_CHECKING:
+    from weft._typing import Array, Shapes
+    from weft.engine.backward.apply_vjp import At
+    from weft.engine.frontend.tensor import Tensor
+    from weft.ops.registry import Domain, Rule
+
+
 require(__name__, cython.compiled)
 
 
 def define_custom_vjp(
     name: str,
     operands: str,
-    reference: Any,
-    vjp: Any,
-    batch: Any,
-    domain: Any,
+    reference: Rule,
+    vjp: dict[str, Rule],
+    batch: Rule,
+    domain: Domain,
     dtypes: str = "float",
     grad_name: str = "",
-    dtype: Any = None,
-    shape: Any = lambda p, *shapes: shapes[0],
-    is_row_independent: Any = None,
+    dtype: Rule | None = None,
+    shape: Rule = lambda p, *shapes: shapes[0],
+    is_row_independent: Rule | None = None,
 ) -> None:
     """Define a row whose value is composed; the parameters are those of `weft.ops.registry.define`."""
     define(
@@ -63,22 +70,22 @@ def define_custom_vjp(
     )
 
 
-def _off_rows(params: Any, shapes: Any, axis: int) -> bool:
+def _off_rows(params: tuple[Any, ...], shapes: Shapes, axis: int) -> bool:
     """`is_row_independent` of what works along axes."""
     axes = params[0]
     return (min(axes) if isinstance(axes, tuple) else axes) > axis
 
 
-def _over(x: Any, axis: int) -> Any:
+def _over(x: Tensor, axis: int) -> Any:
     return expand(reduce("sum", x, (axis,), keepdim=True), x._shape)
 
 
-def _softmax_numpy(x: Any, params: tuple[int]) -> Any:
+def _softmax_numpy(x: Array, params: tuple[int]) -> Any:
     e = np.exp(x - np.max(x, params[0], keepdims=True))
     return e / np.sum(e, params[0], keepdims=True)
 
 
-def _vjp_softmax(g: Any, result: Any, at: Any) -> Any:
+def _vjp_softmax(g: Tensor, result: Tensor, at: At) -> Any:
     weighted = g * result
     return weighted - result * _over(weighted, at.params[0])
 
@@ -103,13 +110,13 @@ define_custom_vjp(
 )
 
 
-def _slope_of_norm(g: Any, self: Any, result: Any) -> Any:
+def _slope_of_norm(g: Tensor, self: Tensor, result: Tensor) -> Any:
     """g * self / result; 0 at 0, as are its own derivatives."""
     zero = result == 0
     return self * where(zero, 0, g / where(zero, 1, result))
 
 
-def _slope_of_power_norm(g: Any, self: Any, result: Any, at: Any) -> Any:
+def _slope_of_power_norm(g: Tensor, self: Tensor, result: Tensor, at: At) -> Any:
     """g * sign(self) * (|self| / result)^(p - 1), with 0 where an element is 0; of p > 1 also where the norm is 0."""
     p = at.params[0]
     size = call("abs", self)
@@ -123,7 +130,7 @@ def _slope_of_power_norm(g: Any, self: Any, result: Any, at: Any) -> Any:
     return call("sgn", self) * (powers * scale)
 
 
-def less_one_at(self: Any, index: Any, axis: int) -> Any:
+def less_one_at(self: Tensor, index: Tensor, axis: int) -> Any:
     """The probabilities along an axis, at the index (of size 1 there) less one. They are made as the value side makes
     them, so that a backward pass in the same program finds them. The largest element counts as a constant: it takes no
     part in the derivative of the derivative."""
@@ -142,12 +149,12 @@ def less_one_at(self: Any, index: Any, axis: int) -> Any:
     return where(here, weights - 1, weights)
 
 
-def _vjp_picked(g: Any, self: Any, index: Any, at: Any) -> Any:
+def _vjp_picked(g: Tensor, self: Tensor, index: Tensor, at: At) -> Any:
     """The probabilities times the cotangent's negative, at the index less one."""
     return less_one_at(self, index, at.params[0]) * -g
 
 
-def _picked_numpy(x: Any, index: Any, params: tuple[int]) -> Any:
+def _picked_numpy(x: Array, index: Array, params: tuple[int]) -> Any:
     logs = np.log(_softmax_numpy(x, params))
     return np.take_along_axis(logs, index.astype(np.int64), params[0])
 
@@ -191,7 +198,7 @@ define_custom_vjp(
 # -- distances of all pairs of points: (..., n, d), (..., m, d) -> (..., n, m) ---------------------------------------
 
 
-def _vjp_distances(g: Any, mine: Any, others: Any, result: Any) -> Any:
+def _vjp_distances(g: Tensor, mine: Tensor, others: Tensor, result: Tensor) -> Any:
     """sum over the others of g (mine - other) / distance; nothing where that is 0. Two products."""
     zero = result == 0
     weights = where(zero, 0, g / where(zero, 1, result))
@@ -220,27 +227,27 @@ define_custom_vjp(
 # -- normalisation over axes: (x - mean) / sqrt(variance + eps) ----------------------------------------------------
 
 
-def _mean(x: Any, axes: tuple[int, ...]) -> Any:
+def _mean(x: Tensor, axes: tuple[int, ...]) -> Any:
     count = 1
     for axis in axes:
         count *= x._shape[axis]
     return reduce("sum", x, axes, keepdim=True) / count
 
 
-def _standardize_numpy(x: Any, params: tuple[tuple[int, ...], float]) -> Any:
+def _standardize_numpy(x: Array, params: tuple[tuple[int, ...], float]) -> Any:
     axes, eps = params
     centred = x - np.mean(x, axes, keepdims=True)
     return centred / np.sqrt(np.mean(centred * centred, axes, keepdims=True) + eps)
 
 
-def inverse_deviation(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
+def inverse_deviation(x: Tensor, axes: tuple[int, ...], eps: float) -> tuple[Any, Any]:
     """x - mean and 1 / sqrt(variance + eps), in the same primitives forward and backward, so that a backward pass
     in the same program shares them."""
     centred = x - _mean(x, axes)
     return centred, call("rsqrt", _mean(call("square", centred), axes) + eps)
 
 
-def _vjp_standardize(g: Any, self: Any, result: Any, at: Any) -> Any:
+def _vjp_standardize(g: Tensor, self: Tensor, result: Tensor, at: At) -> Any:
     axes, eps = at.params
     _, scale = inverse_deviation(self, axes, eps)
     return scale * (g - _mean(g, axes) - result * _mean(g * result, axes))
@@ -259,7 +266,7 @@ define_custom_vjp(
 # -- means and limits ------------------------------------------------------------------------------------------------
 
 
-def _vjp_mean(g: Any, at: Any) -> Any:
+def _vjp_mean(g: Tensor, at: At) -> Any:
     count = 1
     for axis in at.params[0]:
         count *= at.shapes[0][axis]
@@ -306,7 +313,7 @@ define_custom_vjp(
 # -- extrema whose gradient goes to the first of equal elements ------------------------------------------------------
 
 
-def _vjp_first(g: Any, index: Any, at: Any) -> Any:
+def _vjp_first(g: Tensor, index: Tensor, at: At) -> Any:
     """The cotangent at one place of each line or window; `index` is that place, dimensions kept."""
     axes, _ = at.params
     shape = at.shapes[0]
@@ -327,7 +334,7 @@ for _name, _function in (("max", np.max), ("min", np.min)):
     )
 
 
-def _vjp_even(g: Any, self: Any, result: Any, at: Any) -> Any:
+def _vjp_even(g: Tensor, self: Tensor, result: Tensor, at: At) -> Any:
     """Every element that is the extremum has an equal share; if it is nan, every nan has."""
     top = unreduce(result, at)
     mask = (self == top) | (call("isnan", self) & call("isnan", top))
@@ -336,7 +343,7 @@ def _vjp_even(g: Any, self: Any, result: Any, at: Any) -> Any:
     return share * (reshape(g, tuple(count.shape)) / count)
 
 
-def _median_numpy(x: Any, axis: Any, keepdims: bool) -> Any:
+def _median_numpy(x: Array, axis: int | tuple[int, ...], keepdims: bool) -> Any:
     """The lower one of two in the middle."""
     return np.quantile(x, 0.5, axis, keepdims=keepdims, method="lower")
 
@@ -373,13 +380,13 @@ define_custom_vjp(
 # -- complex numbers and pairs of their parts ------------------------------------------------------------------------
 
 
-def joined_parts(pairs: Any) -> Any:
+def joined_parts(pairs: Tensor) -> Any:
     """(..., 2) real numbers -> (...) complex ones."""
     shape, last = pairs._shape[:-1], len(pairs._shape) - 1
     return call("complex", *[reshape(slice_axis(pairs, last, part, 1), shape) for part in (0, 1)])
 
 
-def paired_parts(x: Any) -> Any:
+def paired_parts(x: Tensor) -> Any:
     """(...) complex numbers -> (..., 2) real ones."""
     parts = [reshape(call(part, x), (*x._shape, 1)) for part in ("real", "imag")]
     return concat(tuple(parts), len(x._shape))
@@ -416,18 +423,18 @@ _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBE = 0.044715
 
 
-def gelu_value(x: Any, approximate: str) -> Any:
+def gelu_value(x: Tensor, approximate: str) -> Any:
     """x times the normal distribution function of x, or its approximation by tanh."""
     return x * 0.5 * (_gelu_curve(x, approximate) + 1)
 
 
-def _gelu_curve(x: Any, approximate: str) -> Any:
+def _gelu_curve(x: Tensor, approximate: str) -> Any:
     if approximate == "none":
         return call("erf", x * math.sqrt(0.5))
     return call("tanh", (x + call("square", x) * x * _CUBE) * _SQRT_2_OVER_PI)
 
 
-def _vjp_gelu(g: Any, self: Any, at: Any) -> Any:
+def _vjp_gelu(g: Tensor, self: Tensor, at: At) -> Any:
     """The slope depends on the input alone: one value to keep where forward and backward are one program."""
     curve = _gelu_curve(self, at.params)
     square = call("square", self)
@@ -438,7 +445,7 @@ def _vjp_gelu(g: Any, self: Any, at: Any) -> Any:
     return g * (self * density + (curve + 1) * 0.5)
 
 
-def _gelu_numpy(x: Any, params: str) -> Any:
+def _gelu_numpy(x: Array, params: str) -> Any:
     if params == "none":
         return x * 0.5 * (np.vectorize(math.erf, otypes=[float])(x * math.sqrt(0.5)) + 1)
     return x * 0.5 * (np.tanh((x + _CUBE * x**3) * _SQRT_2_OVER_PI) + 1)
@@ -457,7 +464,7 @@ define_custom_vjp(
 # -- losses ----------------------------------------------------------------------------------------------------------
 
 
-def _binary_cross_entropy_numpy(x: Any, target: Any, params: None) -> Any:
+def _binary_cross_entropy_numpy(x: Array, target: Array, params: None) -> Any:
     with np.errstate(divide="ignore"):
         return -(
             target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)

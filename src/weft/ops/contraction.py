@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -16,12 +16,19 @@ from weft.errors import ShapeError
 from weft.ops.primitives import conj, linear, matmul, reduce, reshape, transpose
 from weft.ops.registry import define
 
+if TYPE_CHECKING:
+    from weft._typing import Shapes
+    from weft.engine.backward.apply_vjp import At
+    from weft.engine.frontend.tensor import Tensor
+    from weft.engine.ir.dtype import DType
+
+
 require(__name__, cython.compiled)
 
 Shape = tuple[int, ...]
 
 
-def describe(name: str, shape: Shape, dtype: Any = None) -> str:
+def describe(name: str, shape: Shape, dtype: DType | None = None) -> str:
     """`a float32[64, 103]` for an error text."""
     return f"{name} {'' if dtype is None else dtype.name}{list(shape)}"
 
@@ -37,7 +44,7 @@ def _shape(params: None, a: Shape, b: Shape) -> Shape:
     return (*broadcast_shapes([a[:-2], b[:-2]], "matmul"), a[-2], b[-1])
 
 
-def _vjp_right(g: Any, self: Any, at: Any) -> Any:
+def _vjp_right(g: Tensor, self: Tensor, at: At) -> Any:
     """aᴴ g; rows of a shared right operand are flattened first, so that one product sums over the batch."""
     a_shape, b_shape = at.shapes
     if len(b_shape) == 2 and len(a_shape) > 2:
@@ -71,7 +78,7 @@ define(
 )
 
 
-def _has_rows(params: None, shapes: Any, axis: int) -> bool:
+def _has_rows(params: None, shapes: Shapes, axis: int) -> bool:
     """Rows of the input do not know each other; the last dimension is within a row."""
     return axis < len(shapes[0]) - 1
 
@@ -88,14 +95,14 @@ def _linear_shape(params: None, x: Shape, weight: Shape) -> Shape:
     return (*x[:-1], weight[0])
 
 
-def _vjp_input(g: Any, weight: Any) -> Any:
+def _vjp_input(g: Tensor, weight: Tensor) -> Any:
     """(..., n), (n, k) -> (..., k)"""
     if len(g._shape) > 1:
         return matmul(g, conj(weight))
     return linear(g, transpose(conj(weight)))
 
 
-def _vjp_weight(g: Any, self: Any, at: Any) -> Any:
+def _vjp_weight(g: Tensor, self: Tensor, at: At) -> Any:
     """gᵀ x̄ over all rows."""
     x_shape, weight_shape = at.shapes[:2]
     rows = math.prod(x_shape[:-1])
@@ -129,7 +136,7 @@ def _linear_bias_shape(params: None, x: Shape, weight: Shape, bias: Shape) -> Sh
     return _linear_shape(params, x, weight)
 
 
-def _vjp_bias(g: Any) -> Any:
+def _vjp_bias(g: Tensor) -> Any:
     """The sum over all rows, also where there is one: what comes from several is joined then."""
     rows = reshape(g, (1, *g._shape)) if len(g._shape) == 1 else g
     return reduce("sum", rows, tuple(range(len(rows._shape) - 1)))

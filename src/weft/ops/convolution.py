@@ -10,7 +10,7 @@ of cotangent and patches, which are made again rather than kept. Arguments are c
 from __future__ import annotations
 
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,12 @@ from weft.ops.primitives import (
 from weft.ops.primitives import elementwise as call
 from weft.ops.registry import OPS, define
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.backward.apply_vjp import At
+    from weft.engine.frontend.tensor import Tensor
+
+
 Shape = tuple[int, ...]
 ROW_BYTES = 32768  # of what may be a row of a batch
 VECTOR = 16  # channels that fill a vector
@@ -58,7 +64,7 @@ def count(sizes: Shape) -> int:
     return total
 
 
-def margins(x: Any, widths: tuple[tuple[int, int], ...], first: int = 2) -> Any:
+def margins(x: Tensor, widths: tuple[tuple[int, int], ...], first: int = 2) -> Any:
     """Zeros around the spatial dimensions, which begin at axis `first`, or edges cut off where a width is negative."""
     for axis, (before, after) in enumerate(widths, first):
         if before < 0 or after < 0:
@@ -69,7 +75,7 @@ def margins(x: Any, widths: tuple[tuple[int, int], ...], first: int = 2) -> Any:
     return pad(x, tuple(grown)) if any(map(any, grown)) else x
 
 
-def channels_last(x: Any, widths: tuple[tuple[int, int], ...]) -> Any:
+def channels_last(x: Tensor, widths: tuple[tuple[int, int], ...]) -> Any:
     """The same zeros around x, in a copy whose channels lie beside each other in memory."""
     spatial = len(widths)
     x = margins(permute(x, (0, *range(2, 2 + spatial), 1)), widths, 1)
@@ -78,7 +84,7 @@ def channels_last(x: Any, widths: tuple[tuple[int, int], ...]) -> Any:
     return permute(x, (0, 1 + spatial, *range(1, 1 + spatial)))
 
 
-def spread(x: Any, stride: Shape) -> Any:
+def spread(x: Tensor, stride: Shape) -> Any:
     """Zeros between the elements: what a strided convolution skipped."""
     if max(stride) == 1:
         return x
@@ -89,7 +95,7 @@ def spread(x: Any, stride: Shape) -> Any:
     return embed(x, shape, 0, (*strides[:2], *steps))
 
 
-def windows(x: Any, kernel: Shape, stride: Shape, dilation: Shape) -> Any:
+def windows(x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Any:
     """(N, C, *in) -> (N, C, *positions, *kernel)."""
     op = OPS["unfold"]
     for number, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
@@ -100,7 +106,7 @@ def windows(x: Any, kernel: Shape, stride: Shape, dilation: Shape) -> Any:
     return x
 
 
-def mirrored(weight: Any, groups: int) -> Any:
+def mirrored(weight: Tensor, groups: int) -> Any:
     """(O, C / G, *k) -> (C, O / G, *k), each kernel back to front."""
     outputs, inputs, *kernel = weight._shape
     spatial = range(2, 2 + len(kernel))
@@ -109,7 +115,7 @@ def mirrored(weight: Any, groups: int) -> Any:
     return reshape(x, (groups * inputs, outputs // groups, *kernel))
 
 
-def compute(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
+def compute(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Any:
     """The value, in primitives: (N, C, *in), (O, C / G, *k), (O) -> (N, O, *positions)."""
     x = margins(x, geometry.padding)
     kernel, outputs, groups = weight._shape[2:], weight._shape[0], geometry.groups
@@ -129,13 +135,13 @@ def compute(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
     return permute(result, (0, spatial + 1, *range(1, spatial + 1)))
 
 
-def _may_join(x: Any) -> bool:
+def _may_join(x: Tensor) -> bool:
     """Whether x is one example, and so small that separate ones may run as one batch
     (`weft.engine.pipeline.batching.scheduler`)."""
     return bool(x._shape[0] == 1 and count(x._shape) * x._dtype.itemsize <= ROW_BYTES)
 
 
-def _by_outputs(patches: Any, weight: Any, bias: Any, groups: int) -> Any:
+def _by_outputs(patches: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Any:
     """The products, one output behind the other, as images lie: (N, C K, P) -> (N, O, P)."""
     batch, depth, positions = patches._shape
     outputs = weight._shape[0]
@@ -149,7 +155,7 @@ def _by_outputs(patches: Any, weight: Any, bias: Any, groups: int) -> Any:
     return result if bias is None else result + reshape(bias, (outputs, 1))
 
 
-def _by_positions(patches: Any, weight: Any, bias: Any, groups: int) -> Any:
+def _by_positions(patches: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Any:
     """The same products with the kernel on the right: rows of separate examples share it, and few positions fill no
     columns: (N, C K, P) -> (N, P, O)."""
     batch, depth, positions = patches._shape
@@ -165,7 +171,7 @@ def _by_positions(patches: Any, weight: Any, bias: Any, groups: int) -> Any:
     return result if bias is None else result + bias
 
 
-def convolve(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
+def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Any:
     """The convolution with one gradient record. A small example keeps its primitives' records instead: those of
     separate ones run as one."""
     mode = tape().mode
@@ -181,7 +187,7 @@ def convolve(x: Any, weight: Any, bias: Any, geometry: Geometry) -> Any:
     return record_gradient(OPS["convolution_bias"], (x, weight, bias), tuple(geometry), result)
 
 
-def transposed(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
+def transposed(y: Tensor, weight: Tensor, geometry: Geometry, sizes: Shape) -> Any:
     """The transpose of a convolution: (N, O, *positions), (O, C / G, *k) -> (N, C, *sizes)."""
     strided = [
         gap for step, gap in zip(geometry.stride, geometry.dilation, strict=True) if step > 1
@@ -191,7 +197,7 @@ def transposed(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
     return _by_spreading(y, weight, geometry, sizes)
 
 
-def _by_spreading(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
+def _by_spreading(y: Tensor, weight: Tensor, geometry: Geometry, sizes: Shape) -> Any:
     """A convolution of y, with zeros between its elements, and the mirrored kernel."""
     y = spread(y, geometry.stride)
     widths = []
@@ -204,7 +210,7 @@ def _by_spreading(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
     return convolve(y, mirrored(weight, geometry.groups), None, back)
 
 
-def _by_phases(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
+def _by_phases(y: Tensor, weight: Tensor, geometry: Geometry, sizes: Shape) -> Any:
     """Elements whose places leave the same rest modulo the stride read the same part of the kernel: a convolution for
     each of these phases, and none with zeros. Each is written to its places; where no part of the kernel reaches, zeros
     stay."""
@@ -224,7 +230,7 @@ def _by_phases(y: Any, weight: Any, geometry: Geometry, sizes: Shape) -> Any:
     return margins(result, tuple(cut))
 
 
-def _phase(y: Any, weight: Any, geometry: Geometry, rests: Shape, turns: Shape) -> Any:
+def _phase(y: Tensor, weight: Tensor, geometry: Geometry, rests: Shape, turns: Shape) -> Any:
     """The elements of one phase, `turns` of them: y with the part of the kernel that they read. None where that is
     none."""
     widths = []
@@ -240,11 +246,11 @@ def _phase(y: Any, weight: Any, geometry: Geometry, rests: Shape, turns: Shape) 
     return convolve(y, mirrored(weight, geometry.groups), None, back)
 
 
-def _vjp_input(g: Any, weight: Any, at: Any) -> Any:
+def _vjp_input(g: Tensor, weight: Tensor, at: At) -> Any:
     return transposed(g, conj(weight), Geometry(*at.params), at.shapes[0][2:])
 
 
-def _vjp_weight(g: Any, self: Any, at: Any) -> Any:
+def _vjp_weight(g: Tensor, self: Tensor, at: At) -> Any:
     geometry, shape = Geometry(*at.params), at.shapes[1]
     kernel, groups, spatial = shape[2:], geometry.groups, len(shape) - 2
     if shape[:2] == (groups, 1) and groups > 1:
@@ -261,14 +267,14 @@ def _vjp_weight(g: Any, self: Any, at: Any) -> Any:
     return reshape(found, shape)
 
 
-def _reads_by_channels(g: Any, shape: Shape, groups: int) -> bool:
+def _reads_by_channels(g: Tensor, shape: Shape, groups: int) -> bool:
     """Whether the product for a kernel's derivative had better read whole vectors of channels, from a copy, and write
     the kernel element by element, than turn each window while it packs: sums are long then, and windows overlap."""
     length = count(g._shape) // g._shape[1]
     return shape[1] >= VECTOR and length >= TURNS * (shape[0] // groups) and count(shape[2:]) > 1
 
 
-def _vjp_taps(g: Any, x: Any, geometry: Geometry, shape: Shape) -> Any:
+def _vjp_taps(g: Tensor, x: Tensor, geometry: Geometry, shape: Shape) -> Any:
     """The derivative of a kernel that has one image for each output: for each of its taps the sum of a product of two
     images, (C) each. A matrix product would have one row, and a column for each tap."""
     axes = (0, *range(2, len(shape)))
@@ -282,11 +288,11 @@ def _vjp_taps(g: Any, x: Any, geometry: Geometry, shape: Shape) -> Any:
     return reshape(concat(tuple(sums), 1), shape)
 
 
-def _vjp_bias(g: Any) -> Any:
+def _vjp_bias(g: Tensor) -> Any:
     return reduce("sum", g, (0, *range(2, len(g._shape))))
 
 
-def _reference(x: Any, weight: Any, *bias: Any, params: Any) -> Any:
+def _reference(x: Array, weight: Array, *bias: Array, params: Geometry) -> Any:
     """Each output position as an inner product, in NumPy."""
     stride, padding, dilation, groups = params
     x = np.pad(x, ((0, 0), (0, 0), *padding))

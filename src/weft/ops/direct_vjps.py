@@ -11,7 +11,7 @@ records as nodes, operation by operation: the bits are the same. Where a cotange
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.frontend.node_factory import make_value
 from weft.engine.frontend.resolve import value_of
@@ -28,6 +28,13 @@ from weft.engine.ir.primitive import (
 )
 from weft.ops.registry import OPS, Rule, define, not_differentiable
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.devices.cpu.elementwise.emitter import Emitter
+    from weft.engine.devices.cpu.llvm.simd_value import SimdValue
+    from weft.engine.ir.dtype import DType
+
+
 MOST_OPERATIONS = 12  # of a rule that is one row
 MOST_SOURCES = 4  # that it reads
 _AT = -2  # among what a rule asks for: `at`
@@ -42,7 +49,7 @@ class Step:
     """One operation of a rule: a row, the dtype of its result, and its operands: the numbers of earlier steps, of what
     the rule reads (`~number`), and Python numbers with their types."""
 
-    def __init__(self, op: Primitive, dtype: Any, operands: list[int | tuple[Any, Any]]) -> None:
+    def __init__(self, op: Primitive, dtype: DType, operands: list[int | tuple[Any, Any]]) -> None:
         self.op, self.dtype, self.operands = op, dtype, operands
 
 
@@ -152,7 +159,7 @@ def _evaluated(
 def _numpy_of(steps: list[Step]) -> Rule:
     """The meaning in NumPy."""
 
-    def reference(*given: Any) -> Any:
+    def reference(*given: Array) -> Any:
         return _evaluated(
             steps,
             given,
@@ -166,7 +173,7 @@ def _numpy_of(steps: list[Step]) -> Rule:
 def _lowering_of(steps: list[Step]) -> Rule:
     """The lowering: that of each operation, in the type of the kernel where the rule's is a float."""
 
-    def lower(emitter: Any, dtype: str, *given: Any) -> Any:
+    def lower(emitter: Emitter, dtype: str, *given: SimdValue) -> Any:
         def name_of(found: Any) -> str:
             return dtype if found.category == 2 else str(found.name)
 

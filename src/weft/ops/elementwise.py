@@ -14,7 +14,7 @@ backward.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,20 +43,27 @@ from weft.ops.registry import (
 )
 from weft.ops.registry import define_elementwise as _row
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.backward.apply_vjp import At
+    from weft.engine.frontend.tensor import Tensor
+    from weft.engine.ir.dtype import DType
+
+
 REAL_TYPES = "bool integer float"
 INDEX_VALUES = not_differentiable(
     "the result takes discrete values: its derivative is zero or undefined everywhere"
 )
 
 
-def _where(g: Any, mask: Any) -> Any:
+def _where(g: Tensor, mask: Tensor) -> Any:
     return where(mask, g, 0)
 
 
 def _ordered(name: str, compares: bool = False, divides: bool = False) -> Rule:
     """The dtype rule of an operation that needs an order: complex numbers have none. Nor does bool divide."""
 
-    def dtype(params: Any, operand: Any) -> Any:
+    def dtype(params: object, operand: DType) -> Any:
         if divides:
             _number(name, operand)
         if operand.is_complex:
@@ -82,7 +89,7 @@ def _number(name: str, operand: Any) -> Any:
     return operand
 
 
-def _subtracted(params: Any, operand: Any) -> Any:
+def _subtracted(params: object, operand: DType) -> Any:
     if operand.category == 0:
         raise DTypeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
@@ -97,26 +104,26 @@ def _subtracted(params: Any, operand: Any) -> Any:
 # -- meanings in NumPy where it has no function of that meaning -----------------------------------------------------
 
 
-def _trunc_divide_numpy(a: Any, b: Any) -> Any:
+def _trunc_divide_numpy(a: Array, b: Array) -> Any:
     if np.result_type(a, b).kind == "f":
         return np.trunc(np.true_divide(a, b))
     return np.where(b == 0, 0, (a - np.fmod(a, b)) // np.where(b == 0, 1, b))
 
 
-def _remainder_numpy(a: Any, b: Any) -> Any:
+def _remainder_numpy(a: Array, b: Array) -> Any:
     """The remainder of fmod moved to the divisor's sign: a zero keeps the sign of a, unlike np.remainder's."""
     rest = np.fmod(a, b)
     return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
 
-def _sign_numpy(x: Any) -> Any:
+def _sign_numpy(x: Array) -> Any:
     """0 for nan; bool stays."""
     if x.dtype.kind == "b":
         return x
     return np.where(np.isnan(x) & (x.dtype.kind != "c"), 0, np.sign(x)).astype(x.dtype)
 
 
-def _power_numpy(a: Any, b: Any) -> Any:
+def _power_numpy(a: Array, b: Array) -> Any:
     """Integers: 1 / a ** -b truncated where the exponent is negative."""
     if np.result_type(a, b).kind not in "iu":
         return np.power(a, b)
@@ -124,16 +131,16 @@ def _power_numpy(a: Any, b: Any) -> Any:
     return np.where(b < 0, unit, np.power(a, np.maximum(b, 0)))
 
 
-def _larger(a: Any, b: Any) -> Any:
+def _larger(a: Array, b: Array) -> Any:
     """The first of equals, which are 0.0 and -0.0 too; a nan where there is one."""
     return np.where((a >= b) | (a != a), a, b)
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def _smaller(a: Array, b: Array) -> Any:
     return np.where((a <= b) | (a != a), a, b)
 
 
-def _complex_numpy(real: Any, imag: Any) -> Any:
+def _complex_numpy(real: Array, imag: Array) -> Any:
     out = np.zeros(np.broadcast(real, imag).shape, np.result_type(real, np.complex64))
     out.real, out.imag = real, imag
     return out
@@ -142,7 +149,7 @@ def _complex_numpy(real: Any, imag: Any) -> Any:
 # -- slopes that are constant in places ------------------------------------------------------------------------------
 
 
-def tied(value: Any, source: Any, name: str = "tied") -> Any:
+def tied(value: Tensor, source: Tensor, name: str = "tied") -> Any:
     """A slope that does not change with `source`, with a record that leads there: its derivative is zeros, as in
     PyTorch, not that of an input that was never used. Only where slopes are differentiated again."""
     if not source.requires_grad or not tapes.tape().mode.grad:
@@ -397,12 +404,12 @@ _row(
 )
 
 
-def _atan2_part(top: Any, y: Any, x: Any) -> Any:
+def _atan2_part(top: Tensor, y: Tensor, x: Tensor) -> Any:
     square = y * y + x * x
     return where(square == 0, 0, top / square)
 
 
-def _vjp_sgn(g: Any, self: Any, result: Any) -> Any:
+def _vjp_sgn(g: Tensor, self: Tensor, result: Tensor) -> Any:
     if not self.dtype.is_complex:
         return g * 0
     size = call("abs", self)
@@ -410,17 +417,17 @@ def _vjp_sgn(g: Any, self: Any, result: Any) -> Any:
     return where(size == 0, 0, (g - result * cast(real, g.dtype)) / cast(size, g.dtype))
 
 
-def _vjp_extremum(g: Any, mine: Any, other: Any, loses: str) -> Any:
+def _vjp_extremum(g: Tensor, mine: Tensor, other: Tensor, loses: str) -> Any:
     """Ties share; where one is nan nobody loses, and both get the cotangent."""
     return where(mine == other, g * 0.5, where(call(loses, mine, other), 0, g))
 
 
-def _vjp_power_base(g: Any, self: Any, exponent: Any) -> Any:
+def _vjp_power_base(g: Tensor, self: Tensor, exponent: Tensor) -> Any:
     slope = exponent * call("pow", self, exponent - 1)
     return g * conj(where(exponent == 0, 0, slope))
 
 
-def _vjp_power_exponent(g: Any, self: Any, exponent: Any, result: Any) -> Any:
+def _vjp_power_exponent(g: Tensor, self: Tensor, exponent: Tensor, result: Tensor) -> Any:
     slope = result * call("log", self)
     if self.dtype.is_complex:
         return g * conj(where(self == 0, 0, slope))
@@ -792,7 +799,7 @@ _row(
 )
 
 
-def _vjp_cast(g: Any, at: Any) -> Any:
+def _vjp_cast(g: Tensor, at: At) -> Any:
     source = at.params[0]
     if g.dtype.is_complex and not source.is_complex:
         g = call("real", g)

@@ -8,12 +8,16 @@ need of them is computed again, and not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.ops.primitives import elementwise as call
 from weft.ops.registry import Rule, define_elementwise
+
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.frontend.tensor import Tensor
 
 
 def _gate_op(name: str, operands: str, reference: Rule, vjp: dict[str, Rule]) -> None:
@@ -21,22 +25,22 @@ def _gate_op(name: str, operands: str, reference: Rule, vjp: dict[str, Rule]) ->
     define_elementwise(name, operands, reference, domain, vjp, dtypes="float")
 
 
-def _sigmoid_numpy(x: Any) -> Any:
+def _sigmoid_numpy(x: Array) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def _slope_numpy(x: Any) -> Any:
+def _slope_numpy(x: Array) -> Any:
     s = _sigmoid_numpy(x)
     return s * (1 - s)
 
 
-def _bend(gate: Any) -> Any:
+def _bend(gate: Tensor) -> Any:
     """The second derivative of the sigmoid."""
     s = call("sigmoid", gate)
     return s * (1 - s) * (1 - 2 * s)
 
 
-def _flatness(x: Any) -> Any:
+def _flatness(x: Tensor) -> Any:
     """The derivative of tanh."""
     return 1 - call("square", call("tanh", x))
 

@@ -10,7 +10,7 @@ of their source, so that results do not depend on threads.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -33,6 +33,13 @@ from weft.ops.primitives import (
 )
 from weft.ops.primitives import scatter as scatter_store
 from weft.ops.registry import define
+
+if TYPE_CHECKING:
+    from weft._typing import Array, Shapes
+    from weft.engine.backward.apply_vjp import At
+    from weft.engine.frontend.tensor import Tensor
+    from weft.engine.ir.primitive import Primitive
+
 
 require(__name__, cython.compiled)
 
@@ -67,23 +74,23 @@ _SPELLINGS = {
 }
 
 
-def public_name(op: Any) -> tuple[str, bool]:
+def public_name(op: Primitive) -> tuple[str, bool]:
     """What users call an indexing row, and whether its negative positions count from the end."""
     words = re.sub("([A-Z])", r"_\1", op.grad_name.removesuffix("Backward0"))
     name = words.lower().lstrip("_")
     return _SPELLINGS.get(name, (name, False))
 
 
-def _shift(p: tuple[int], shapes: Any, flags: Any, n: int) -> tuple[int]:
+def _shift(p: tuple[int], shapes: Shapes, flags: tuple[bool, ...], n: int) -> tuple[int]:
     return (p[0] + 1,)
 
 
-def _scatter_numpy(combine: Any) -> Any:
+def _scatter_numpy(combine: np.ufunc | None) -> Any:
     """The reference of a scatter that combines by a ufunc what meets; None: the last one stays."""
 
-    def reference(base: Any, index: Any, source: Any, params: tuple[int]) -> Any:
+    def reference(base: Array, index: Array, source: Array, params: tuple[int]) -> Any:
         out = np.array(base)
-        places = list(np.indices(index.shape, sparse=True))
+        places: list[Any] = list(np.indices(index.shape, sparse=True))
         places[params[0]] = index
         region = source[tuple(slice(0, size) for size in index.shape)]
         if combine is not None:
@@ -95,7 +102,7 @@ def _scatter_numpy(combine: Any) -> Any:
     return reference
 
 
-def _vjp_gather(g: Any, index: Any, at: Any) -> Any:
+def _vjp_gather(g: Tensor, index: Tensor, at: At) -> Any:
     """The cotangent at the places that were read. Where that is one of each line, a choice by position: it fuses with
     what goes on from it, which a scatter does not."""
     axis, shape = at.params[0], at.shapes[0]
@@ -111,7 +118,7 @@ def _transposing() -> bool:
     return contexts is not None and bool(contexts.transposing)
 
 
-def _vjp_stored(g: Any, index: Any, at: Any) -> Any:
+def _vjp_stored(g: Tensor, index: Tensor, at: At) -> Any:
     """The cotangent of a scatter's source. Where indices repeat, each source that named the place gets it, as in
     PyTorch; the tangent of the place is only that of the last one, whose value stayed."""
     axis = at.params[0]
@@ -123,7 +130,7 @@ def _vjp_stored(g: Any, index: Any, at: Any) -> Any:
     return where(gather(kept, axis, index) == numbers, part, 0)
 
 
-def _vjp_put(g: Any, index: Any, at: Any) -> Any:
+def _vjp_put(g: Tensor, index: Tensor, at: At) -> Any:
     """The same for whole slices."""
     axis, shape = at.params[0], at.shapes[0]
     part = take(g, axis, index)
@@ -211,7 +218,9 @@ define(
 )
 
 
-def _ties(base: Any, index: Any, source: Any, result: Any, axis: int) -> tuple[Any, Any, Any]:
+def _ties(
+    base: Tensor, index: Tensor, source: Tensor, result: Tensor, axis: int
+) -> tuple[Any, Any, Any]:
     """Which elements of base and source are the extremum of their place, and how many share it (at least 1)."""
     own = elementwise("eq", base, result)
     tied = elementwise("eq", source, gather(result, axis, index))
@@ -220,14 +229,16 @@ def _ties(base: Any, index: Any, source: Any, result: Any, axis: int) -> tuple[A
     return own, tied, where(elementwise("eq", count, 0), 1, count)
 
 
-def _vjp_extremum_of_self(g: Any, self: Any, index: Any, source: Any, result: Any, at: Any) -> Any:
+def _vjp_extremum_of_self(
+    g: Tensor, self: Tensor, index: Tensor, source: Tensor, result: Tensor, at: At
+) -> Any:
     """An even share where the element itself is the extremum."""
     own, _, count = _ties(self, index, source, result, at.params[0])
     return where(own, g / count, 0)
 
 
 def _vjp_extremum_of_source(
-    g: Any, self: Any, index: Any, source: Any, result: Any, at: Any
+    g: Tensor, self: Tensor, index: Tensor, source: Tensor, result: Tensor, at: At
 ) -> Any:
     """An even share for each that is the extremum of its place."""
     axis = at.params[0]
@@ -253,8 +264,8 @@ for _name, _ufunc in (("scatter_maximum", np.maximum), ("scatter_minimum", np.mi
     )
 
 
-def _gather_numpy(x: Any, index: Any, axis: int) -> Any:
-    places = list(np.indices(index.shape, sparse=True))
+def _gather_numpy(x: Array, index: Array, axis: int) -> Any:
+    places: list[Any] = list(np.indices(index.shape, sparse=True))
     places[axis] = index
     return x[tuple(places)]
 
@@ -263,12 +274,12 @@ def _taken(p: tuple[int], x: Shape, index: Shape) -> Shape:
     return (*x[: p[0]], *index, *x[p[0] + 1 :])
 
 
-def _take_places(rank: int, axis: int, index: Any) -> Any:
+def _take_places(rank: int, axis: int, index: Array) -> Any:
     return (slice(None),) * axis + (index,) + (slice(None),) * (rank - axis - 1)
 
 
 def _take_write(add: bool) -> Any:
-    def reference(base: Any, index: Any, source: Any, params: tuple[int]) -> Any:
+    def reference(base: Array, index: Array, source: Array, params: tuple[int]) -> Any:
         out = np.array(base)
         places = _take_places(out.ndim, params[0], index)
         if add:
@@ -280,7 +291,9 @@ def _take_write(add: bool) -> Any:
     return reference
 
 
-def _batch_take(p: tuple[int], shapes: Any, flags: Any, n: int) -> tuple[int] | None:
+def _batch_take(
+    p: tuple[int], shapes: Shapes, flags: tuple[bool, ...], n: int
+) -> tuple[int] | None:
     """Rows of one shared table: the index grows a leading dimension and nothing else changes."""
     return p if p[0] == 0 and flags == (False, True) else None
 

@@ -50,14 +50,14 @@ def picking_op(function: str, operand: str) -> Any:
     return named(OPS["gather"], f"{words}Backward0")
 
 
-def limit_error_of_op(name: str, got: str, where: Any) -> ArgumentError | None:
+def limit_error_of_op(name: str, got: str, where: str | None) -> ArgumentError | None:
     """The error of an operand outside its limits, by the name of its picking row as users would call it; None where a
     name is that of another row."""
     operand, _, function = name.partition("_of_")
     return limit_error(function, operand, got, where) if function in LIMITS else None
 
 
-def limit_error(function: str, operand: str, got: str, where: Any = None) -> ArgumentError:
+def limit_error(function: str, operand: str, got: str, where: str | None = None) -> ArgumentError:
     """The error of an operand outside a function's limits."""
     limit = LIMITS[function]
     return ArgumentError(

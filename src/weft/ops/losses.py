@@ -8,7 +8,7 @@ A loss of one example is some ten primitives on a few numbers: what it costs goe
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -22,6 +22,12 @@ from weft.ops.macro import define_macro
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, gather, iota, reduce, reshape, where
 
+if TYPE_CHECKING:
+    from weft._typing import Array, Shape
+    from weft.engine.backward.apply_vjp import At
+    from weft.engine.frontend.tensor import Tensor
+
+
 require(__name__, cython.compiled)
 
 LONGEST_ROW = 16384  # classes that are looked through for one: a staged kernel's row
@@ -30,7 +36,7 @@ LONGEST_ROW = 16384  # classes that are looked through for one: a staged kernel'
 # -- logsumexp -----------------------------------------------------------------------------------------------------
 
 
-def _lower_logsumexp(self: Any, params: tuple[int, ...]) -> Any:
+def _lower_logsumexp(self: Tensor, params: tuple[int, ...]) -> Any:
     """The greatest number is taken out first; it is no more than a number to the derivative."""
     axes = tuple([len(self._shape) + axis for axis in params])
     top = reduce("amax", self.detach(), axes, keepdim=True)
@@ -44,7 +50,7 @@ def _kept(params: tuple[int, ...], x: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([1 if axis in axes else x[axis] for axis in range(len(x))])
 
 
-def _logsumexp_numpy(x: Any, params: tuple[int, ...]) -> Any:
+def _logsumexp_numpy(x: Array, params: tuple[int, ...]) -> Any:
     top = np.max(x, params, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     return np.log(np.sum(np.exp(x - top), params, keepdims=True)) + top
@@ -66,7 +72,7 @@ define_macro(
 # -- cross entropy -------------------------------------------------------------------------------------------------
 
 
-def _with_axis(index: Any, axis: int) -> Any:
+def _with_axis(index: Tensor, axis: int) -> Any:
     """Classes, or what there is one of for each, with a dimension of size 1 where the scores have theirs; `axis` is
     counted from the end of the scores."""
     shape = index._shape
@@ -74,13 +80,13 @@ def _with_axis(index: Any, axis: int) -> Any:
     return reshape(index, (*shape[:place], 1, *shape[place:]))
 
 
-def _over_examples(x: Any, like: Any) -> Any:
+def _over_examples(x: Tensor, like: Tensor) -> Any:
     """`x` for each example of a batch, where it has none and `like` has one."""
     missing = len(like._shape) - len(x._shape)
     return expand(x, (*like._shape[:missing], *x._shape)) if missing > 0 else x
 
 
-def _picked(scores: Any, places: Any, axis: int) -> Any:
+def _picked(scores: Tensor, places: Tensor, axis: int) -> Any:
     """The score of each class; `axis` is counted from the end. Rows that one kernel walks anyway are looked through:
     what gathers would need them in memory."""
     shape = scores._shape
@@ -91,7 +97,7 @@ def _picked(scores: Any, places: Any, axis: int) -> Any:
     return reduce("amax", where(here, scores, -math.inf), (axis,), keepdim=True)
 
 
-def _lower_cross_entropy(self: Any, index: Any, params: tuple[int]) -> Any:
+def _lower_cross_entropy(self: Tensor, index: Tensor, params: tuple[int]) -> Any:
     """The steps of log_softmax; classes are in range, or this would not have been recorded."""
     axis = len(self._shape) + params[0]
     assume_in_range(value_of(index), self._shape[axis])
@@ -105,20 +111,20 @@ def _lower_cross_entropy(self: Any, index: Any, params: tuple[int]) -> Any:
     return -reshape(picked, (*shape[:place], *shape[place + 1 :]))
 
 
-def _vjp_cross_entropy(g: Any, self: Any, index: Any, at: Any) -> Any:
+def _vjp_cross_entropy(g: Tensor, self: Tensor, index: Tensor, at: At) -> Any:
     """The cotangent times the probabilities, less one at the class."""
     axis = at.params[0]
     places = _with_axis(index, axis)
     return less_one_at(self, places, len(self._shape) + axis) * _with_axis(g, axis)
 
 
-def _cross_entropy_shape(params: tuple[int], x: Any, index: Any) -> Any:
+def _cross_entropy_shape(params: tuple[int], x: Shape, index: Shape) -> Any:
     """That of the index; where the rows of a batch have one index, or one row of scores, that of the other."""
     axis = len(x) + params[0]
     return broadcast_shapes([x[:axis] + x[axis + 1 :], index], "cross_entropy")
 
 
-def _cross_entropy_numpy(x: Any, index: Any, params: tuple[int]) -> Any:
+def _cross_entropy_numpy(x: Array, index: Array, params: tuple[int]) -> Any:
     axis = params[0]
     powers = np.exp(x - np.max(x, axis, keepdims=True))
     logs = np.log(powers / np.sum(powers, axis, keepdims=True))

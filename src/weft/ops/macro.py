@@ -9,7 +9,7 @@ at once. Operands have one type; a leading batch dimension may be missing from s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -21,19 +21,25 @@ from weft.ops.primitives import concat, embed, slice_axis
 from weft.ops.primitives import elementwise as call
 from weft.ops.registry import OPS, define
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.frontend.tensor import Tensor
+    from weft.ops.registry import Domain, Rule
+
+
 require(__name__, cython.compiled)
 
 
 def define_macro(
     name: str,
     operands: str,
-    reference: Any,
-    lower: Any,
-    vjp: Any,
-    domain: Any,
-    shape: Any,
+    reference: Rule,
+    lower: Rule,
+    vjp: dict[str, Rule],
+    domain: Domain,
+    shape: Rule,
     dtypes: str = "float",
-    is_row_independent: Any = None,
+    is_row_independent: Rule | None = None,
 ) -> None:
     """Define a macro; the parameters are those of `weft.ops.registry.define`."""
     define(
@@ -52,7 +58,7 @@ def define_macro(
     )
 
 
-def macro(name: str, *operands: Any) -> Any:
+def macro(name: str, *operands: Tensor) -> Any:
     """Record a macro on tensors of one type; of several, the primitives, which convert."""
     op = OPS[name]
     dtype = operands[0]._dtype
@@ -65,31 +71,31 @@ def macro(name: str, *operands: Any) -> Any:
 # -- cells of recurrent layers -----------------------------------------------------------------------------------------
 
 
-def gate(gates: Any, number: int, width: int) -> Any:
+def gate(gates: Tensor, number: int, width: int) -> Any:
     """(..., gates * width) -> (..., width)"""
     return slice_axis(gates, len(gates._shape) - 1, number * width, width)
 
 
-def _sigmoid_numpy(x: Any) -> Any:
+def _sigmoid_numpy(x: Array) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def _memory_numpy(gates: Any, memory: Any, params: None) -> Any:
+def _memory_numpy(gates: Array, memory: Array, params: None) -> Any:
     i, f, g, _ = np.split(gates, 4, -1)
     return _sigmoid_numpy(f) * memory + _sigmoid_numpy(i) * np.tanh(g)
 
 
-def _lower_memory(gates: Any, memory: Any, params: None) -> Any:
+def _lower_memory(gates: Tensor, memory: Tensor, params: None) -> Any:
     i, f, g = _writing(gates, memory)
     return call("sigmoid_mul", f, memory) + call("sigmoid_mul_tanh", i, g)
 
 
-def _writing(gates: Any, memory: Any) -> list[Any]:
+def _writing(gates: Tensor, memory: Tensor) -> list[Any]:
     """Before their functions: how much an LSTM writes, how much it keeps, and what is written."""
     return [gate(gates, number, memory._shape[-1]) for number in range(3)]
 
 
-def _vjp_written(g: Any, gates: Any, memory: Any) -> Any:
+def _vjp_written(g: Tensor, gates: Tensor, memory: Tensor) -> Any:
     i, f, new = _writing(gates, memory)
     parts = (
         call("sigmoid_mul_tanh_by_gate", g, i, new),
@@ -99,7 +105,7 @@ def _vjp_written(g: Any, gates: Any, memory: Any) -> Any:
     return _among_gates(parts, 0, 4)
 
 
-def _among_gates(parts: tuple[Any, ...], first: int, count: int) -> Any:
+def _among_gates(parts: tuple[Tensor, ...], first: int, count: int) -> Any:
     """Cotangents of neighbouring gates, zeros for the others."""
     width = parts[0]._shape[-1]
     shape = (*parts[0]._shape[:-1], count * width)
@@ -121,12 +127,12 @@ define_macro(
 )
 
 
-def _showing(gates: Any, memory: Any) -> Any:
+def _showing(gates: Tensor, memory: Tensor) -> Any:
     """How much of its memory an LSTM shows, before its sigmoid."""
     return gate(gates, 3, memory._shape[-1])
 
 
-def _vjp_shown(g: Any, gates: Any, memory: Any) -> Any:
+def _vjp_shown(g: Tensor, gates: Tensor, memory: Tensor) -> Any:
     by_gate = call("sigmoid_mul_tanh_by_gate", g, _showing(gates, memory), memory)
     return _among_gates((by_gate,), 3, 4)
 
@@ -147,14 +153,14 @@ define_macro(
 )
 
 
-def _gru_numpy(of_input: Any, of_hidden: Any, hidden: Any, params: None) -> Any:
+def _gru_numpy(of_input: Array, of_hidden: Array, hidden: Array, params: None) -> Any:
     inputs, states = np.split(of_input, 3, -1), np.split(of_hidden, 3, -1)
     r, z = (_sigmoid_numpy(a + b) for a, b in zip(inputs[:2], states[:2], strict=True))
     n = np.tanh(inputs[2] + r * states[2])
     return (hidden - n) * z + n
 
 
-def _gru_gates(of_input: Any, of_hidden: Any, hidden: Any) -> tuple[Any, Any, Any, Any]:
+def _gru_gates(of_input: Tensor, of_hidden: Tensor, hidden: Tensor) -> tuple[Any, Any, Any, Any]:
     """Before their sigmoid, reset and update; the new value; what of it the hidden state gives."""
     width = hidden._shape[-1]
     r_input, z_input, n_input = [gate(of_input, number, width) for number in range(3)]
@@ -163,12 +169,12 @@ def _gru_gates(of_input: Any, of_hidden: Any, hidden: Any) -> tuple[Any, Any, An
     return r, z, call("tanh", n_input + call("sigmoid_mul", r, n_hidden)), n_hidden
 
 
-def _lower_gru(of_input: Any, of_hidden: Any, hidden: Any, params: None) -> Any:
+def _lower_gru(of_input: Tensor, of_hidden: Tensor, hidden: Tensor, params: None) -> Any:
     _, z, n, _ = _gru_gates(of_input, of_hidden, hidden)
     return call("sigmoid_mul", z, hidden - n) + n
 
 
-def _vjp_gru(g: Any, of_input: Any, of_hidden: Any, hidden: Any, through: bool) -> Any:
+def _vjp_gru(g: Tensor, of_input: Tensor, of_hidden: Tensor, hidden: Tensor, through: bool) -> Any:
     """The cotangent of what the input gives, or (`through` the reset gate) of what the hidden state gives."""
     r, z, n, n_hidden = _gru_gates(of_input, of_hidden, hidden)
     of_new = (g - call("sigmoid_mul", z, g)) * (1 - call("square", n))

@@ -6,18 +6,22 @@ gradients go.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.engine.ir import dtype as dtypes
 from weft.ops.registry import define, not_differentiable
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+
+
 _WHY = not_differentiable("the result is an index")
 _ORDERED = "bool integer float"
 
 
-def _order_numpy(x: Any, params: tuple[int, int, bool]) -> Any:
+def _order_numpy(x: Array, params: tuple[int, int, bool]) -> Any:
     axis, kept, descending = params
     if descending:
         order = x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable")
@@ -27,7 +31,7 @@ def _order_numpy(x: Any, params: tuple[int, int, bool]) -> Any:
     return np.take(order, range(kept), axis)
 
 
-def _running_numpy(x: Any, params: tuple[int, bool]) -> Any:
+def _running_numpy(x: Array, params: tuple[int, bool]) -> Any:
     axis, smallest = params
     best = (np.minimum if smallest else np.maximum).accumulate(x, axis)
     places = np.arange(x.shape[axis]).reshape(-1, *(1,) * (x.ndim - 1 - axis))

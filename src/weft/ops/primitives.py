@@ -7,7 +7,7 @@ checked here once more: kernels read and write as far as shapes say. Results nev
 the sense of PyTorch's views; views with aliasing are made by `weft.functional.shape.views`.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.frontend.meta import shows_meta
@@ -25,12 +25,17 @@ from weft.engine.ir.strides import contiguous_strides
 from weft.errors import ShapeError
 from weft.ops.registry import OPS
 
+if TYPE_CHECKING:
+    from weft._typing import Scalar, TensorLike
+    from weft.engine.backward.apply_vjp import At
+
+
 require(__name__, cython.compiled)
 
 Shape = tuple
 
 
-def elementwise(name: str, *operands: Any):
+def elementwise(name: str, *operands: TensorLike):
     """Record an elementwise row by name on tensors and Python numbers (at least one tensor)."""
     return record_elementwise(OPS[name], operands, None)
 
@@ -40,12 +45,12 @@ def conj(x: Tensor) -> Any:
     return record_elementwise(OPS["conj"], (x,), None) if x._dtype.category == 3 else x
 
 
-def scalar(value: Any, dtype: DType):
+def scalar(value: Scalar, dtype: DType):
     """A Python number as a zero-dimensional tensor, a run-time argument of kernels."""
     return wrap_node(make_scalar(value, dtype))
 
 
-def full(shape: Shape, value: Any, dtype: DType):
+def full(shape: Shape, value: Scalar, dtype: DType):
     """One number in every place."""
     return expand(scalar(value, dtype), shape)
 
@@ -55,7 +60,7 @@ def without_memory(shape: Shape, dtype: DType, strides: Shape | None = None):
     return wrap_node(make_meta(dtype, shape), None, strides)
 
 
-def full_beside(x: Tensor, value: Any):
+def full_beside(x: Tensor, value: Scalar):
     """One number in every place, of the shape and dtype of `x` and on its device."""
     return without_memory(x._shape, x._dtype) if shows_meta(x) else full(x._shape, value, x._dtype)
 
@@ -193,7 +198,7 @@ def expand(x: Tensor, shape: Shape):
     return record(OPS["expand"], (x,), shape, shape, x._dtype)
 
 
-def unreduce(g: Tensor, at: Any):
+def unreduce(g: Tensor, at: At):
     """A reduced cotangent or result, brought back to the input's shape by broadcasting."""
     axes, keepdim = at.params
     shape = at.shapes[0]
@@ -264,7 +269,7 @@ def concat(tensors: tuple[Tensor, ...], axis: int):
     return record(OPS["cat"], tensors, (axis,), resized(first._shape, axis, size), first._dtype)
 
 
-def pad(x: Tensor, widths: tuple[tuple[int, int], ...], value: Any = 0):
+def pad(x: Tensor, widths: tuple[tuple[int, int], ...], value: Scalar = 0):
     """Surround with a constant: (before, after) per dimension, non-negative."""
     shape = tuple(lo + size + hi for size, (lo, hi) in zip(x.shape, widths, strict=True))
     strides = contiguous_strides(shape)
@@ -354,6 +359,6 @@ def running_place(x: Tensor, axis: int, smallest: bool):
     return _call("running_place", (x,), (axis, bool(smallest)), dtypes.int64)
 
 
-def where(condition: Any, a: Any, b: Any):
+def where(condition: TensorLike, a: TensorLike, b: TensorLike):
     """a where the condition holds, else b."""
     return record_elementwise(OPS["where"], (condition, a, b), None)

@@ -8,12 +8,20 @@ are done on the bits, in which type, is part of what a seed means: it stays.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.engine.ir import dtype as dtypes
 from weft.ops.registry import define_elementwise, not_differentiable
+
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.devices.cpu.elementwise.emitter import Emitter
+    from weft.engine.devices.cpu.llvm.simd_value import SimdValue
+    from weft.engine.ir.dtype import DType
+    from weft.ops.registry import Rule
+
 
 _WHY = not_differentiable("random numbers depend on the generator, not on a tensor")
 MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits of a uniform number
@@ -22,7 +30,7 @@ MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits 
 # -- what they mean, for tests -----------------------------------------------------------------------------------------
 
 
-def _philox_reference(key: Any, offset: Any, place: Any) -> Any:
+def _philox_reference(key: Array, offset: Array, place: Array) -> Any:
     """Word 0 of Philox4x32-10 (Salmon et al., SC 2011) with a 64-bit key and counter."""
     counter = np.asarray(offset, np.uint64) + np.asarray(place, np.uint64)
     key, counter = np.broadcast_arrays(np.asarray(key, np.uint64), counter)
@@ -41,22 +49,22 @@ def _philox_reference(key: Any, offset: Any, place: Any) -> Any:
     return c[0].astype(np.int64)
 
 
-def _wide_reference(key: Any, offset: Any, place: Any, count: Any) -> Any:
+def _wide_reference(key: Array, offset: Array, place: Array, count: Array) -> Any:
     upper = _philox_reference(key, offset, place) >> 1
     return (upper << 32) + _philox_reference(key, offset + count, place)
 
 
-def _integers_reference(key: Any, offset: Any, place: Any, span: Any) -> Any:
+def _integers_reference(key: Array, offset: Array, place: Array, span: Array) -> Any:
     return _philox_reference(key, offset, place) * span >> 32
 
 
 def _unit_reference(name: str) -> Any:
     width = MANTISSA[name]
 
-    def unit(key: Any, offset: Any, place: Any) -> Any:
+    def unit(key: Array, offset: Array, place: Array) -> Any:
         return (_philox_reference(key, offset, place) >> (32 - width)) * 2.0**-width
 
-    def wide(key: Any, offset: Any, place: Any, count: Any) -> Any:
+    def wide(key: Array, offset: Array, place: Array, count: Array) -> Any:
         high = _philox_reference(key, offset, place) >> 5
         low = _philox_reference(key, offset + count, place) >> 6
         return (high * 67108864 + low) * 2.0**-53
@@ -65,7 +73,7 @@ def _unit_reference(name: str) -> Any:
 
 
 def _normal_reference(name: str) -> Any:
-    def normal(key: Any, offset: Any, place: Any, count: Any) -> Any:
+    def normal(key: Array, offset: Array, place: Array, count: Array) -> Any:
         more, draws = ((count,), 2) if name == "float64" else ((), 1)
         first, second = (
             _unit_reference(name)(key, offset + number * draws * count, place, *more)
@@ -79,26 +87,38 @@ def _normal_reference(name: str) -> Any:
 # -- how kernels compute them ------------------------------------------------------------------------------------------
 
 
-def _bits(e: Any, key: Any, offset: Any, place: Any) -> Any:
+def _bits(e: Emitter, key: SimdValue, offset: SimdValue, place: SimdValue) -> Any:
     return e.philox(key, e.add(place, offset))
 
 
-def _wide(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any) -> Any:
+def _wide(
+    e: Emitter, dtype: str, key: SimdValue, offset: SimdValue, place: SimdValue, count: SimdValue
+) -> Any:
     """Integers of 63 bits: the upper 31 of one number, all of another."""
     upper = e.shr(_bits(e, key, offset, place), e.constant(1, dtype))
     lower = _bits(e, key, e.add(offset, count), place)
     return e.add(e.mul(upper, e.constant(2**32, dtype)), lower)
 
 
-def _integers(e: Any, dtype: str, key: Any, offset: Any, place: Any, span: Any) -> Any:
+def _integers(
+    e: Emitter, dtype: str, key: SimdValue, offset: SimdValue, place: SimdValue, span: SimdValue
+) -> Any:
     """Integers in [0, span), for spans up to 2^31: the upper half of 32 bits times the span."""
     return e.shr(e.mul(_bits(e, key, offset, place), span), e.constant(32, dtype))
 
 
-def _unit(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any = None) -> Any:
+def _unit(
+    e: Emitter,
+    dtype: str,
+    key: SimdValue,
+    offset: SimdValue,
+    place: SimdValue,
+    count: SimdValue | None = None,
+) -> Any:
     """Uniform numbers in [0, 1): the top bits of one number, for float64 of two."""
     if dtype == "float64":
         high = e.shr(_bits(e, key, offset, place), e.constant(5, "int64"))  # 27 bits
+        assert count is not None
         low = e.shr(_bits(e, key, e.add(offset, count), place), e.constant(6, "int64"))  # 26 bits
         whole = e.add(e.mul(high, e.constant(67108864, "int64")), low)
         return e.mul(e.cast(whole, dtype), e.constant(2.0**-53, dtype))
@@ -107,7 +127,9 @@ def _unit(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any = No
     return e.cast(e.mul(e.cast(top, "float32"), e.constant(2.0**-width, "float32")), dtype)
 
 
-def _normal(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any) -> Any:
+def _normal(
+    e: Emitter, dtype: str, key: SimdValue, offset: SimdValue, place: SimdValue, count: SimdValue
+) -> Any:
     """Normal numbers by Box and Muller (1958), from two uniform numbers each."""
     behind = e.add(count, count) if dtype == "float64" else count  # what the first one takes
     first = e.sub(e.constant(1.0, dtype), _unit(e, dtype, key, offset, place, count))  # (0, 1]
@@ -119,7 +141,7 @@ def _normal(e: Any, dtype: str, key: Any, offset: Any, place: Any, count: Any) -
 # -- the rows ----------------------------------------------------------------------------------------------------------
 
 
-def _define(name: str, operands: str, reference: Any, lower: Any, result: Any) -> None:
+def _define(name: str, operands: str, reference: Rule, lower: Rule, result: DType) -> None:
     domain = "counter " * len(operands.split())
     define_elementwise(
         name,

@@ -13,12 +13,17 @@ test the row (weft.testing.samples), `dtypes` the types that it has kernels for.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.ir import dtype as dtype_table
 from weft.engine.ir.node import RESULT_BIT
 from weft.engine.ir.primitive import FORMS, INDEX_BOUNDS, KIND_NAMES, SUMS, Primitive
+
+if TYPE_CHECKING:
+    from weft.engine.devices.cpu.elementwise.emitter import Emitter
+    from weft.engine.devices.cpu.llvm.simd_value import SimdValue
+
 
 OPS: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")
@@ -28,6 +33,7 @@ JVP_KINDS = ("diagonal", "linear", "multilinear", "rule")
 _OTHER_SAVES = {"result": -1, "at": -2}  # beside the operands, which have their numbers
 
 Rule = Callable[..., Any]
+Domain = Sequence[Any]  # words for what each operand is, or tuples of shapes and parameters
 FIELDS = (
     *(
         "name",
@@ -88,7 +94,7 @@ def _saves(rule: Rule | None, operands: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _check(
-    name: str, kind: str, operands: tuple[str, ...], vjp: dict[str, Rule], **fields: Any
+    name: str, kind: str, operands: tuple[str, ...], vjp: dict[str, Rule], **fields: object
 ) -> None:
     """Errors: TypeError on what a row of a kind cannot be without, and on derivatives of what is no operand."""
     if name in OPS:
@@ -141,7 +147,7 @@ def define(
     operands: str,
     reference: Rule,
     vjp: dict[str, Rule] | NotDifferentiable,
-    domain: Any,
+    domain: Domain,
     lower: Rule | str | None = None,
     shape: Rule | None = None,
     dtype: Rule | None = None,
@@ -251,7 +257,7 @@ def define_elementwise(
     )
 
 
-def always_independent(params: Any, shapes: Any, axis: int) -> bool:
+def always_independent(params: object, shapes: object, axis: int) -> bool:
     """`is_row_independent` of ops whose every element comes from one row of the operands."""
     return True
 
@@ -286,7 +292,7 @@ def _masks(saves: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
 
 
 def _emitter_call(method: str) -> Rule:
-    def lower(emitter: Any, dtype: str, *values: Any) -> Any:
+    def lower(emitter: Emitter, dtype: str, *values: SimdValue) -> Any:
         return getattr(emitter, method)(*values)
 
     return lower

@@ -8,12 +8,16 @@ go to the elements alone: index and weights are what a size makes them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.ops.primitives import misfit, resample, resample_transposed
 from weft.ops.registry import define
+
+if TYPE_CHECKING:
+    from weft._typing import Array, Shapes
+
 
 Shape = tuple[int, ...]
 
@@ -34,7 +38,7 @@ def _spread(p: tuple[int, int], shape: Shape, index: Shape, weights: Shape) -> S
     return _placed(p, shape, index, weights, p[1])
 
 
-def _matrix(index: Any, weights: Any, size: int) -> Any:
+def _matrix(index: Array, weights: Array, size: int) -> Any:
     """The matrix (places, size) that an index and weights stand for."""
     matrix = np.zeros((index.shape[1], size), weights.dtype)
     for taps, shares in zip(index, weights, strict=True):
@@ -43,11 +47,13 @@ def _matrix(index: Any, weights: Any, size: int) -> Any:
     return matrix
 
 
-def _along(x: Any, axis: int, matrix: Any) -> Any:
+def _along(x: Array, axis: int, matrix: Array) -> Any:
     return np.moveaxis(np.moveaxis(x, axis, -1) @ matrix.T, -1, axis)
 
 
-def _batch(p: tuple[int, int], shapes: Any, flags: Any, n: int) -> tuple[int, int] | None:
+def _batch(
+    p: tuple[int, int], shapes: Shapes, flags: tuple[bool, ...], n: int
+) -> tuple[int, int] | None:
     return (p[0] + 1, p[1]) if flags == (True, False, False) else None
 
 

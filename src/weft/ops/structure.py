@@ -9,7 +9,8 @@ derivative is the region written back (`put`). Batch rules shift dimensions past
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -45,14 +46,21 @@ from weft.ops.primitives import (
     take_add,
     unreduce,
 )
-from weft.ops.registry import define, not_differentiable
+from weft.ops.registry import NotDifferentiable, define, not_differentiable
+
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.backward.apply_vjp import At
+    from weft.engine.frontend.tensor import Tensor
+    from weft.ops.registry import Domain, Rule
+
 
 require(__name__, cython.compiled)
 
 Shape = tuple[int, ...]
 
 
-def _region(at: Any, row_strides: Any) -> tuple[int, Shape]:
+def _region(at: At, row_strides: Rule) -> tuple[int, Shape]:
     """Offset and strides of a view of a row-major operand."""
     shape = at.shapes[0]
     strides, offset = row_strides(at.params, shape, contiguous_strides(shape), 0)
@@ -61,17 +69,17 @@ def _region(at: Any, row_strides: Any) -> tuple[int, Shape]:
 
 def _view(
     name: str,
-    shape: Any,
-    strides: Any,
-    reference: Any,
-    domain: Any,
-    batch: Any,
-    vjp: Any = None,
+    shape: Rule,
+    strides: Rule,
+    reference: Rule,
+    domain: Domain,
+    batch: Rule,
+    vjp: Rule | None = None,
     grad_name: str = "",
-    is_row_independent: Any = None,
+    is_row_independent: Rule | None = None,
     form: str = "other",
 ) -> None:
-    def write_back(g: Any, at: Any) -> Any:
+    def write_back(g: Tensor, at: At) -> Any:
         return embed(g, at.shapes[0], *_region(at, strides))
 
     define(
@@ -208,7 +216,7 @@ def _diagonal_size(p: Shape, shape: Shape) -> int:
     return max(min(rows, columns - p[0]) if p[0] >= 0 else min(rows + p[0], columns), 0)
 
 
-def _fold(g: Any, at: Any) -> Any:
+def _fold(g: Tensor, at: At) -> Any:
     """The transpose of unfold."""
     axis, size, step = at.params
     if g.shape[axis] == 0 or size == 0:
@@ -216,7 +224,7 @@ def _fold(g: Any, at: Any) -> Any:
     return sum_of_windows(g, axis, step, at.shapes[0])
 
 
-def sum_of_windows(g: Any, axis: int, step: int, shape: Shape, gap: int = 1) -> Any:
+def sum_of_windows(g: Tensor, axis: int, step: int, shape: Shape, gap: int = 1) -> Any:
     """Elements of windows, the last dimension of g, summed back along an axis of `shape`: one strided region per place
     in the window. Windows begin `step` apart, their elements are `gap` apart."""
     strides = contiguous_strides(shape)
@@ -232,7 +240,7 @@ def sum_of_windows(g: Any, axis: int, step: int, shape: Shape, gap: int = 1) -> 
 # -- strided regions -----------------------------------------------------------------------------------------------
 
 
-def _as_strided(x: Any, shape: Shape, params: tuple[int, Shape]) -> Any:
+def _as_strided(x: Array, shape: Shape, params: tuple[int, Shape]) -> Any:
     offset, strides = params
     flat = np.ascontiguousarray(x).reshape(-1)
     return np.lib.stride_tricks.as_strided(
@@ -240,21 +248,21 @@ def _as_strided(x: Any, shape: Shape, params: tuple[int, Shape]) -> Any:
     )
 
 
-def _put_numpy(base: Any, new: Any, params: tuple[int, Shape]) -> Any:
+def _put_numpy(base: Array, new: Array, params: tuple[int, Shape]) -> Any:
     out = np.array(base, order="C")
     if new.size:
         _as_strided_of(out, new.shape, params)[...] = new
     return out
 
 
-def _as_strided_of(out: Any, shape: Shape, params: tuple[int, Shape]) -> Any:
+def _as_strided_of(out: Array, shape: Shape, params: tuple[int, Shape]) -> Any:
     offset, strides = params
     return np.lib.stride_tricks.as_strided(
         out.reshape(-1)[offset:], shape, [s * out.itemsize for s in strides]
     )
 
 
-def _vjp_strided(g: Any, at: Any) -> Any:
+def _vjp_strided(g: Tensor, at: At) -> Any:
     """The region written back; where its elements overlap, they add up."""
     offset, strides = at.params
     shape, region = at.shapes[0], tuple(g.shape)
@@ -318,7 +326,7 @@ define(
 )
 
 
-def _vjp_cat(g: Any, at: Any) -> list[Any]:
+def _vjp_cat(g: Tensor, at: At) -> list[Any]:
     axis, start, parts = at.params[0], 0, []
     for shape in at.shapes:
         parts.append(slice_axis(g, axis, start, shape[axis]))
@@ -343,14 +351,14 @@ define(
 )
 
 
-def _lower_stack(tensors: tuple[Any, ...], axis: int) -> Any:
+def _lower_stack(tensors: tuple[Tensor, ...], axis: int) -> Any:
     """Joined, each with one element along the new dimension."""
     shape = tuple(tensors[0].shape)
     single = (*shape[:axis], 1, *shape[axis:])
     return concat(tuple([reshape(tensor, single) for tensor in tensors]), axis)
 
 
-def _vjp_stack(g: Any, at: Any) -> list[Any]:
+def _vjp_stack(g: Tensor, at: At) -> list[Any]:
     axis = at.params[0]
     return [reshape(slice_axis(g, axis, place, 1), shape) for place, shape in enumerate(at.shapes)]
 
@@ -385,11 +393,11 @@ def _reduced(p: tuple[Shape, bool], shape: Shape) -> Shape:
 
 def _reduction(
     name: str,
-    reference: Any,
-    vjp: Any,
+    reference: Rule,
+    vjp: dict[str, Rule] | NotDifferentiable,
     dtypes: str,
     jvp_kind: str = "linear",
-    domain: Any = None,
+    domain: Domain | None = None,
     sums: str = "",
     index_bound: str = "",
 ) -> None:
@@ -412,7 +420,7 @@ def _reduction(
     )
 
 
-def _vjp_amax(g: Any, self: Any, result: Any, at: Any) -> Any:
+def _vjp_amax(g: Tensor, self: Tensor, result: Tensor, at: At) -> Any:
     """Ties share the cotangent evenly."""
     mask = cast(self == unreduce(result, at), g.dtype)
     count = reduce("sum", mask, at.params[0], keepdim=True)
@@ -420,7 +428,7 @@ def _vjp_amax(g: Any, self: Any, result: Any, at: Any) -> Any:
     return mask * (kept / count)
 
 
-def _vjp_prod(g: Any, self: Any, at: Any) -> Any:
+def _vjp_prod(g: Tensor, self: Tensor, at: At) -> Any:
     """The product of the others, exact with any number of zeros: prefix and suffix products along a flat axis."""
     axes = at.params[0]
     shape = at.shapes[0]
@@ -433,11 +441,11 @@ def _vjp_prod(g: Any, self: Any, at: Any) -> Any:
     return unreduce(g, at) * conj(permute(reshape(others, tuple(moved.shape)), back))
 
 
-def _count(sizes: Any) -> int:
-    return int(np.prod(sizes, dtype=np.int64))
+def _count(sizes: Iterable[int]) -> int:
+    return math.prod(sizes)
 
 
-def _others(x: Any) -> Any:
+def _others(x: Tensor) -> Any:
     axis = x.ndim - 1
     size = x.shape[axis]
     one = full((*x.shape[:-1], 1), 1, x.dtype)
@@ -461,8 +469,8 @@ _reduction("any", np.any, not_differentiable("logical reduction"), "bool")
 _reduction("all", np.all, not_differentiable("logical reduction"), "bool")
 
 
-def _arg(function: Any) -> Any:
-    def reference(x: Any, axis: Shape, keepdims: bool) -> Any:
+def _arg(function: Rule) -> Any:
+    def reference(x: Array, axis: Shape, keepdims: bool) -> Any:
         rest = tuple(a for a in range(x.ndim) if a not in axis)
         flat = np.transpose(x, (*rest, *axis)).reshape(*(x.shape[a] for a in rest), -1)
         out = function(flat, -1)
@@ -485,7 +493,7 @@ for _name, _function in (("argmax", np.argmax), ("argmin", np.argmin)):
 # -- scans ---------------------------------------------------------------------------------------------------------
 
 
-def _scan(name: str, reference: Any, vjp: Any, jvp_kind: Any, combiner: str) -> None:
+def _scan(name: str, reference: Rule, vjp: dict[str, Rule], jvp_kind: str, combiner: str) -> None:
     define(
         name,
         kind="scan",
@@ -502,11 +510,11 @@ def _scan(name: str, reference: Any, vjp: Any, jvp_kind: Any, combiner: str) -> 
     )
 
 
-def _reverse_cumsum(g: Any, axis: int) -> Any:
+def _reverse_cumsum(g: Tensor, axis: int) -> Any:
     return flip(cumulate("cumsum", flip(g, (axis,)), axis), (axis,))
 
 
-def _vjp_cumprod(g: Any, self: Any, result: Any, at: Any) -> Any:
+def _vjp_cumprod(g: Tensor, self: Tensor, result: Tensor, at: At) -> Any:
     """The products of what stands before each element, times the sum of cotangents behind it, each with the factors in
     between: s_i = g_i + x_{i+1} s_{i+1}. Exact with zeros. The recurrence is solved by doubling: log2 n steps."""
     axis = at.params[0]
@@ -537,7 +545,7 @@ _scan("cumprod", np.cumprod, {"self": _vjp_cumprod}, "rule", "prod")
 # -- rows of batches -----------------------------------------------------------------------------------------------
 
 
-def _gather_rows_numpy(*sources: Any, payload: tuple[Any, Any, Any], shape: Shape) -> Any:
+def _gather_rows_numpy(*sources: Array, payload: tuple[Any, Any, Any], shape: Shape) -> Any:
     numbers, rows, offsets = payload
     bounds = range(len(numbers) + 1) if offsets is None else offsets
     out = np.zeros((shape[0], _count(shape[1:])), sources[0].dtype if sources else float)

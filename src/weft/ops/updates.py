@@ -8,10 +8,14 @@ one give.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.ops.primitives import elementwise as call
 from weft.ops.registry import define_elementwise
+
+if TYPE_CHECKING:
+    from weft.engine.frontend.tensor import Tensor
+
 
 define_elementwise(
     "blend",
@@ -40,7 +44,7 @@ define_elementwise(
 )
 
 
-def _vjp_below(g: Any, above: Any, below: Any, factor: Any) -> Any:
+def _vjp_below(g: Tensor, above: Tensor, below: Tensor, factor: Tensor) -> Any:
     return call("neg", g * factor * above / (below * below))
 
 

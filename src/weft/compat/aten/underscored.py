@@ -220,7 +220,9 @@ def segment_reduce(
             got=f"lengths={lengths is not None}, offsets={offsets is not None}, {reduce!r}",
             fix="pass lengths=",
         )
-    given_ends = host.to_numpy(offsets if lengths is None else lengths)
+    given = offsets if lengths is None else lengths
+    assert given is not None
+    given_ends = host.to_numpy(given)
     ends = given_ends if lengths is None else np.cumsum(given_ends, -1)
     if lengths is not None:
         ends = np.concatenate([np.zeros((*ends.shape[:-1], 1), ends.dtype), ends], -1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -23,6 +23,7 @@ from weft._typing import Scalar, TensorLike
 from weft.engine.frontend.recorder import cast, record_elementwise, record_gradient
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.primitive import Primitive
 from weft.errors import ArgumentError, DTypeError
 from weft.functional.support import host
 from weft.functional.support.variants import (
@@ -46,13 +47,17 @@ from weft.tensor.arguments import (
 )
 from weft.tensor.scalars import scalar_dtype
 
+if TYPE_CHECKING:
+    from weft.engine.ir.dtype import DType
+
+
 require(__name__, cython.compiled)
 
 # Rows, and not operators, which a subclass may have its own of.
 _ADD, _SUB, _MUL, _DIV = (OPS[name] for name in ("add", "sub", "mul", "div"))
 _POW, _SQUARE, _CUBE = OPS["pow"], OPS["square"], OPS["cube"]
 # Small powers are products and roots, under the name of the function that they stand for.
-_SMALL_POWERS = {
+_SMALL_POWERS: dict[object, Primitive] = {
     1: named_op(OPS["clone"], "PowBackward0"),
     2: _SQUARE,
     3: _CUBE,
@@ -85,7 +90,7 @@ _FLOORED = with_slopes(
 # -- arithmetic ----------------------------------------------------------------------------------------------------
 
 
-def _scaled(name: str, input: Tensor, other: Any, alpha: Scalar | complex | None) -> Any:
+def _scaled(name: str, input: Tensor, other: TensorLike, alpha: Scalar) -> Any:
     dtypes_in = [x._dtype for x in (input, other) if isinstance(x, Tensor)]
     if (
         isinstance(alpha, float)
@@ -115,9 +120,7 @@ def _first_operand(function: str, input: object, other: object) -> Any:
     return input
 
 
-def add(
-    input: Tensor, other: TensorLike, *, alpha: Scalar | None = 1, out: Tensor | None = None
-) -> Any:
+def add(input: Tensor, other: TensorLike, *, alpha: Scalar = 1, out: Tensor | None = None) -> Any:
     """input + alpha * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("add", input, other)
@@ -126,9 +129,7 @@ def add(
     return result if out is None else write_out(out, result)
 
 
-def sub(
-    input: Tensor, other: TensorLike, *, alpha: Scalar | None = 1, out: Tensor | None = None
-) -> Any:
+def sub(input: Tensor, other: TensorLike, *, alpha: Scalar = 1, out: Tensor | None = None) -> Any:
     """input - alpha * other, broadcast. Errors: DTypeError on bool."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("sub", input, other)
@@ -213,7 +214,7 @@ def _is_whole(value: object) -> bool:
     return value._dtype.category < 2 if isinstance(value, Tensor) else isinstance(value, int)
 
 
-def check_divisor(input: Tensor, other: Any) -> None:
+def check_divisor(input: Tensor, other: TensorLike) -> None:
     """Errors: ArgumentError where an integer would be divided by an integer 0. Reads a divisor that is a tensor: as
     all that can fail by its values, this runs at the call."""
     if not _is_whole(other) or not _is_whole(input):
@@ -224,7 +225,8 @@ def check_divisor(input: Tensor, other: Any) -> None:
     else:
         narrow = isinstance(input, Tensor) and input._dtype.category == 1
         bits = 8 * input._dtype.itemsize if narrow else 64
-        zero = other % (1 << bits) == 0  # as the tensor's type holds it
+        whole: Any = other
+        zero = whole % (1 << bits) == 0  # as the tensor's type holds it
     if zero and not (isinstance(input, Tensor) and 0 in input._shape):
         raise ArgumentError(
             "ZeroDivisionError",
@@ -250,7 +252,7 @@ def _negative_power() -> DTypeError:
     )
 
 
-def _check_exponent(dtype: Any, exponent: Any) -> None:
+def _check_exponent(dtype: DType, exponent: TensorLike) -> None:
     """Errors: ArgumentError for an integer that the type of the base cannot hold."""
     if not isinstance(exponent, int) or abs(exponent) < 128 or dtype.category == 0:
         return
@@ -282,7 +284,7 @@ def _number_power(x: Tensor, exponent: object) -> Any:
     return _float_power(x, exponent)
 
 
-def _float_power(x: Any, exponent: Any) -> Any:
+def _float_power(x: Tensor, exponent: TensorLike) -> Any:
     op = _SMALL_POWERS.get(exponent)
     if op is not None:
         return record_elementwise(op, (x,), None)
@@ -421,7 +423,7 @@ def clamp_max(input: Tensor, max: TensorLike, *, out: Tensor | None = None) -> A
 
 
 def _extremum(name: str, precedes: Any, which: str) -> Any:
-    def function(input: object, other: Any, *, out: Tensor | None = None) -> Any:
+    def function(input: object, other: TensorLike, *, out: Tensor | None = None) -> Any:
         need_tensor(name, input)
         need_tensor(name, other, "other", 2)
         result = where(precedes(input, other) | call("isnan", other), input, other)
@@ -496,7 +498,7 @@ def nan_to_num(
     return result if out is None else write_out(out, result)
 
 
-def _largest(dtype: Any) -> float:
+def _largest(dtype: DType) -> float:
     import numpy as np
 
     return 3.3895313892515355e38 if dtype.numpy is None else float(np.finfo(dtype.numpy).max)

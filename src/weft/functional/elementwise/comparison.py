@@ -29,7 +29,7 @@ require(__name__, cython.compiled)
 # -- filling -----------------------------------------------------------------------------------------
 
 
-def fill_value(dtype: Any, value: Any) -> Any:
+def fill_value(dtype: DType, value: Any) -> Any:
     """A number as an element of a type, as fill, masked_fill and index assignment convert it. Errors:
     RuntimeError on one that it cannot hold."""
     if isinstance(value, complex) and not dtype.is_complex:
@@ -93,7 +93,7 @@ def isclose(
     return close | (call("isfinite", gap) & (gap <= atol + call("abs", other * rtol)))
 
 
-def _same_type(name: str, input: Any, other: Any) -> None:
+def _same_type(name: str, input: Tensor, other: Tensor) -> None:
     need_tensor(name, input, "input", 1)
     need_tensor(name, other, "other", 2)
     if input._dtype is not other._dtype:

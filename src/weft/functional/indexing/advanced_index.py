@@ -10,7 +10,7 @@ those in tensors when the kernel runs. Which parts of an index are views is `ind
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cython
 import numpy as np
@@ -30,6 +30,10 @@ from weft.ops.primitives import expand, iota, permute, reshape, take_add, take_p
 from weft.ops.registry import named
 from weft.tensor.arguments import Shape
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+
+
 require(__name__, cython.compiled)
 
 _INDEX = named(OPS["take"], "IndexBackward0")
@@ -44,14 +48,14 @@ class _Part(NamedTuple):
     masked: bool
 
 
-def _part(x: Any, axis: int, item: Any) -> _Part:
+def _part(x: Tensor, axis: int, item: Tensor | Array) -> _Part:
     """A mask becomes the row-major places where it holds, in all dimensions that it covers; what else there is stays.
     Errors: TensorIndexError for a mask of another shape."""
     if isinstance(item, Tensor):
         if item._dtype is not dtypes.bool_ and item._dtype is not dtypes.uint8:
             return _Part((axis,), item, False)
-        item = host.to_numpy(item)
-        mask = item if item.dtype.kind == "b" else item.astype(bool)
+        values = host.to_numpy(item)
+        mask = values if values.dtype.kind == "b" else values.astype(bool)
     elif item.dtype.kind != "b":
         return _Part((axis,), item, False)
     else:
@@ -61,7 +65,7 @@ def _part(x: Any, axis: int, item: Any) -> _Part:
     return _Part(tuple(range(axis, axis + mask.ndim)), mask.reshape(-1).nonzero()[0], True)
 
 
-def _wrong_mask(x: Any, axis: int, shape: Shape) -> TensorIndexError:
+def _wrong_mask(x: Tensor, axis: int, shape: Shape) -> TensorIndexError:
     place = next((k for k, size in enumerate(shape) if size != x._shape[axis + k]), 0)
     return TensorIndexError(
         f"The shape of the mask {list(shape)} at index {place} does not match the shape of the indexed tensor "
@@ -72,7 +76,7 @@ def _wrong_mask(x: Any, axis: int, shape: Shape) -> TensorIndexError:
     )
 
 
-def _check_host(index: Any, size: int, axis: int) -> Any:
+def _check_host(index: Array, size: int, axis: int) -> Any:
     """A host index with negatives wrapped. Errors: TensorIndexError out of range."""
     if index.size and (index.max() >= size or index.min() < -size):
         bad = int(index.reshape(-1)[np.argmax((index >= size) | (index < -size))])
@@ -85,7 +89,7 @@ def _check_host(index: Any, size: int, axis: int) -> Any:
     return np.where(index < 0, index + size, index)
 
 
-def wrapped(name: str, index: Any, size: int, dimension: int) -> Any:
+def wrapped(name: str, index: Tensor, size: int, dimension: int) -> Any:
     """An index tensor in int64, its negative positions counted from the end where there may be some; what is out of
     range stays out of range. Errors: IndexRangeError where that can be seen."""
     known = check_index(name, index, size, dimension, True)
@@ -152,7 +156,7 @@ def _join(name: str, tensors: list[Tensor], sizes: list[int], axes: list[int]) -
     return trusted(total, everything)
 
 
-def _checked(place: Any, size: int, axis: int) -> Any:
+def _checked(place: Tensor, size: int, axis: int) -> Any:
     """The same positions by way of a `take` from 0, 1, ..., which fails for this index where it is out of range."""
     positions = iota((*(1,) * axis, size))
     taken = record(_INDEX, (positions, place), (axis,), (*(1,) * axis, *place._shape), dtypes.int64)

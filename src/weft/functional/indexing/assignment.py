@@ -27,6 +27,7 @@ from weft.ops.primitives import expand, full, reshape
 from weft.tensor.arguments import Shape, describe, need_tensor
 
 if TYPE_CHECKING:
+    from weft._typing import TensorLike
     from weft.tensor.layout import MemoryFormat
 
 
@@ -48,7 +49,7 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
     return mutate(input, fitted(src, input))
 
 
-def fitted(source: Any, target: Any) -> Any:
+def fitted(source: Tensor, target: Tensor) -> Any:
     """A tensor converted and broadcast to the type and shape of another. Errors: ShapeError."""
     source = cast(source, target._dtype)
     if source._shape == target._shape:
@@ -65,14 +66,14 @@ def fitted(source: Any, target: Any) -> Any:
     return expand(source, target._shape)
 
 
-def fill_(input: Any, value: Any) -> Any:
+def fill_(input: Tensor, value: TensorLike) -> Any:
     """Set every element to a number or a 0-d tensor, in place."""
     if shows_twice(input) and not isinstance(value, Tensor):
         return set_all(input, value)
     return _filled(input, value)
 
 
-def _filled(input: Any, value: Any) -> Any:
+def _filled(input: Tensor, value: TensorLike) -> Any:
     if isinstance(value, Tensor):
         if value._shape != ():
             raise ArgumentError(
@@ -98,7 +99,7 @@ def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Any:
     return call("clone", input)
 
 
-def assign_region(region: Any, new: Any) -> None:
+def assign_region(region: Tensor, new: TensorLike) -> None:
     """`x[index] = new` for a region that is a view: numbers fill, tensors drop leading 1s and broadcast."""
     if not isinstance(new, Tensor):
         _filled(region, new)
@@ -106,14 +107,13 @@ def assign_region(region: Any, new: Any) -> None:
     shape = new._shape
     while len(shape) > len(region._shape) and shape[0] == 1:
         shape = shape[1:]
-    if shape is not new._shape:
-        new = reshape(new, shape)
-    if new._shape != region._shape and not fits(new._shape, region._shape):
-        raise _cannot_assign(region, new)
-    mutate(region, fitted(new, region))
+    source: Tensor = new if shape is new._shape else reshape(new, shape)
+    if source._shape != region._shape and not fits(source._shape, region._shape):
+        raise _cannot_assign(region, source)
+    mutate(region, fitted(source, region))
 
 
-def _cannot_assign(region: Any, new: Any) -> ShapeError:
+def _cannot_assign(region: Tensor, new: Tensor) -> ShapeError:
     have, want = new._shape, region._shape
     lead = len(want) - len(have)
     place = next(

@@ -131,7 +131,7 @@ def _check_rank(name: str, input: Tensor, axis: int, index: Tensor) -> None:
             )
 
 
-def _source(name: str, input: Tensor, index: Tensor, src: Any) -> Any:
+def _source(name: str, input: Tensor, index: Tensor, src: TensorLike) -> Any:
     """The source of a scatter cut to the index's shape."""
     if not isinstance(src, Tensor):
         return full(index._shape, fill_value(input._dtype, src), input._dtype)
@@ -142,25 +142,25 @@ def _source(name: str, input: Tensor, index: Tensor, src: Any) -> Any:
             got=describe("src", src),
             fix="convert src with .to(input.dtype)",
         )
-    src = _vector(src)
-    if len(src._shape) != len(index._shape):
+    source: Tensor = _vector(src)
+    if len(source._shape) != len(index._shape):
         raise ShapeError(
             "Index tensor must have the same number of dimensions as src tensor",
             expected=f"src of {len(index._shape)} dimensions",
-            got=describe("src", src),
+            got=describe("src", source),
             fix="unsqueeze src, or pass value= for a number",
         )
     for axis, size in enumerate(index._shape):
-        if size > src._shape[axis]:
+        if size > source._shape[axis]:
             raise ShapeError(
-                f"Expected index {list(index._shape)} to be no larger than src {list(src._shape)}",
+                f"Expected index {list(index._shape)} to be no larger than src {list(source._shape)}",
                 expected="an index within src",
-                got=describe("src", src),
+                got=describe("src", source),
                 fix="enlarge src",
             )
-        if size != src._shape[axis]:
-            src = slice_axis(src, axis, 0, size)
-    return src
+        if size != source._shape[axis]:
+            source = slice_axis(source, axis, 0, size)
+    return source
 
 
 def _scatter(
@@ -169,7 +169,7 @@ def _scatter(
     input: Tensor,
     dim: int,
     index: Tensor,
-    src: Tensor | float | complex,
+    src: TensorLike,
 ) -> Any:
     need_tensor(name, input)
     axis = wrap_dim(dim, len(input._shape))

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import operator
 import warnings
-from typing import Any
+from collections.abc import Iterable
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -46,6 +48,11 @@ from weft.ops.primitives import expand, flip, full, reshape, where
 from weft.tensor.arguments import describe, need_tensor
 from weft.tensor.reading import position_in_memory
 
+if TYPE_CHECKING:
+    from weft._typing import Array, Index, IndexItem, TensorArgument, TensorLike
+    from weft.engine.ir.dtype import DType
+
+
 require(__name__, cython.compiled)
 
 _VIEW = OPS["view"]
@@ -55,7 +62,7 @@ DONE = 1
 # -- reading an index ----------------------------------------------------------------------------------------------
 
 
-def _too_many(x: Any) -> TensorIndexError:
+def _too_many(x: Tensor) -> TensorIndexError:
     return TensorIndexError(
         f"too many indices for tensor of dimension {len(x._shape)}",
         expected=f"at most {len(x._shape)} indices",
@@ -65,7 +72,7 @@ def _too_many(x: Any) -> TensorIndexError:
 
 
 @cython.cfunc
-def _select(x: Tensor, axis: cython.Py_ssize_t, index: Any, dim: int) -> Any:
+def _select(x: Tensor, axis: cython.Py_ssize_t, index: int, dim: int) -> Any:
     """One index along an axis; errors call the axis `dim`, its number before other indices took effect."""
     shape = x._shape
     if not shape:
@@ -111,13 +118,13 @@ def _slice(x: Tensor, axis: cython.Py_ssize_t, part: slice) -> Any:
     return slice_view(x, axis, start, length, pace)
 
 
-def _is_array_index(item: Any) -> bool:
+def _is_array_index(item: IndexItem) -> bool:
     return isinstance(item, (Tensor, list, np.ndarray, range)) or (
         hasattr(item, "__array__") and not isinstance(item, np.generic)
     )
 
 
-def _as_index(item: Any) -> Any:
+def _as_index(item: object) -> Any:
     """A tensor, or an ndarray of int64 or bool for what is known on the host."""
     if isinstance(item, Tensor):
         if item._dtype.category > 1:
@@ -162,7 +169,7 @@ def _bad_index(kind: str) -> TensorIndexError:
     )
 
 
-def _consumed(item: Any) -> int:
+def _consumed(item: IndexItem) -> int:
     if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
         return 0
     if isinstance(item, Tensor):
@@ -172,7 +179,7 @@ def _consumed(item: Any) -> int:
     return 1
 
 
-def _normalise(index: Any) -> list[Any]:
+def _normalise(index: Index) -> list[Any]:
     """The index as a list of int, slice, None, Ellipsis, bool, Tensor and ndarray."""
     items = list(index) if isinstance(index, tuple) else [index]
     for place, item in enumerate(items):
@@ -187,7 +194,7 @@ def _normalise(index: Any) -> list[Any]:
     return items
 
 
-def _mask_of_all(item: Any) -> Any:
+def _mask_of_all(item: Tensor | Array) -> Any:
     """A mask without dimensions as a bool: it is read, and takes all or nothing."""
     if isinstance(item, np.ndarray):
         return bool(item) if item.dtype.kind == "b" and item.ndim == 0 else item
@@ -195,7 +202,7 @@ def _mask_of_all(item: Any) -> Any:
     return bool(host.to_numpy(item)) if alone else item
 
 
-def _integer(item: Any) -> int:
+def _integer(item: object) -> int:
     try:
         return operator.index(item)
     except TypeError as error:
@@ -208,7 +215,7 @@ def _integer(item: Any) -> int:
         ) from error
 
 
-def _apply_basic(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]]]:
+def _apply_basic(x: Tensor, items: list[Any]) -> tuple[Any, list[tuple[int, Any]]]:
     """The views of the basic parts, and the (dimension, index) pairs that are left to gather."""
     if sum([_consumed(item) for item in items]) > len(x._shape):
         raise _too_many(x)
@@ -236,11 +243,11 @@ def _apply_basic(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]]]:
     return x, pairs
 
 
-def _is_backward(item: Any) -> bool:
+def _is_backward(item: IndexItem) -> bool:
     return isinstance(item, slice) and item.step is not None and operator.index(item.step) < 0
 
 
-def _turned(x: Any, items: list[Any]) -> tuple[list[int], list[Any]]:
+def _turned(x: Tensor, items: list[Any]) -> tuple[list[int], list[Any]]:
     """The dimensions that slices go through backwards, and the items over the tensor that is flipped along them."""
     axes, forward, axis = [], list(items), 0
     for place, item in enumerate(items):
@@ -255,7 +262,7 @@ def _turned(x: Any, items: list[Any]) -> tuple[list[int], list[Any]]:
     return axes, forward
 
 
-def _left(items: list[Any], ellipsis: Any) -> int:
+def _left(items: list[Any], ellipsis: EllipsisType) -> int:
     """The dimensions that the items behind the ellipsis consume."""
     place = next(i for i, item in enumerate(items) if item is ellipsis)
     return sum([_consumed(item) for item in items[place + 1 :]])
@@ -264,7 +271,7 @@ def _left(items: list[Any], ellipsis: Any) -> int:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def getitem(x: Any, index: Any) -> Any:
+def getitem(x: Tensor, index: Index) -> Any:
     """`x[index]`: a view for basic indices, a gather for the others, a copy where a slice goes backwards."""
     if isinstance(index, int) and not isinstance(index, bool):
         return _select(x, 0, index, 0)
@@ -289,12 +296,12 @@ def getitem(x: Any, index: Any) -> Any:
     return Gather("x[index]", viewed, pairs).values(viewed)
 
 
-def _counts_rows(dtype: Any) -> bool:
+def _counts_rows(dtype: DType) -> bool:
     """Whether indices of a type are positions, not a mask."""
     return dtype.category == 1 and dtype is not dtypes.uint8
 
 
-def _is_nested_index(index: list[Any]) -> bool:
+def _is_nested_index(index: list[object]) -> bool:
     """Whether a list stands for a tuple of indices: it holds sequences, tensors, slices, None or `...`."""
     return len(index) < 32 and any(
         item is None
@@ -330,7 +337,7 @@ def _is_tracked(x: Tensor) -> cython.bint:
     return current_tape().mode.grad and needs_grad(x)
 
 
-def _alias(x: Any) -> Any:
+def _alias(x: Tensor) -> Any:
     """The whole tensor as a view (`x[:]`, `x[...]`)."""
     return record_view(_VIEW, x, x._shape, x._shape, logical_strides(x), x.offset)
 
@@ -338,7 +345,7 @@ def _alias(x: Any) -> Any:
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-def setitem(x: Any, index: Any, new: Any) -> None:
+def setitem(x: Tensor, index: Index, new: object) -> None:
     """`x[index] = new`."""
     if isinstance(index, Tensor) and index._shape == () and _counts_rows(index._dtype):
         number = None if _is_tracked(x) else position_in_memory(index)
@@ -367,7 +374,7 @@ def setitem(x: Any, index: Any, new: Any) -> None:
     _assign_gathered(viewed, pairs, new, False)
 
 
-def _to_tensor(value: Any) -> Any:
+def _to_tensor(value: object) -> Any:
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
@@ -382,7 +389,7 @@ def _to_tensor(value: Any) -> Any:
     return host.from_numpy(array)
 
 
-def _fill_masked(x: Any, mask: Any, new: Any) -> bool:
+def _fill_masked(x: Tensor, mask: Tensor, new: TensorLike) -> bool:
     """`x[mask] = number`, without looking at the mask."""
     one = not isinstance(new, Tensor) or new._shape in ((), (1,))
     if not one or shows_twice(x) or mask._shape != x._shape[: len(mask._shape)]:
@@ -395,7 +402,9 @@ def _fill_masked(x: Any, mask: Any, new: Any) -> bool:
     return True
 
 
-def _assign_gathered(x: Any, pairs: list[tuple[int, Any]], new: Any, accumulate: bool) -> None:
+def _assign_gathered(
+    x: Tensor, pairs: list[tuple[int, Any]], new: TensorLike, accumulate: bool
+) -> None:
     gather = Gather("x[index] = value", x, pairs)
     if shows_twice(x):
         set_indexed(x, gather.values, new, accumulate)
@@ -421,7 +430,12 @@ def _assign_gathered(x: Any, pairs: list[tuple[int, Any]], new: Any, accumulate:
         mutate(x, gather.put(x, source, accumulate))
 
 
-def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+def index_put_(
+    input: TensorArgument,
+    indices: Iterable[IndexItem],
+    values: TensorLike,
+    accumulate: bool = False,
+) -> Any:
     """Store (or add) values at a tuple of index tensors, in place."""
     items = [slice(None) if item is None else _as_index(item) for item in indices]
     if not any(isinstance(item, Tensor) for item in items):
@@ -436,12 +450,19 @@ def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) 
     return input
 
 
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+def index_put(
+    input: TensorArgument,
+    indices: Iterable[IndexItem],
+    values: TensorLike,
+    accumulate: bool = False,
+) -> Any:
     """A copy with values stored (or added) at a tuple of index tensors."""
     return index_put_(call("clone", input), indices, values, accumulate)
 
 
-def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
+def nonzero(
+    input: TensorArgument, *, as_tuple: bool = False, out: TensorArgument | None = None
+) -> Any:
     """The indices of the elements that are not 0, one row each (or one vector per dimension). Reads the values."""
     need_tensor("nonzero", input)
     array = host.to_numpy(input)
@@ -453,12 +474,14 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     return columns_first(host.from_numpy(coordinates(array).T))
 
 
-def argwhere(input: Any) -> Any:
+def argwhere(input: TensorArgument) -> Any:
     """The indices of the elements that are not 0, one row per element. Reads the values."""
     return nonzero(input)
 
 
-def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
+def masked_select(
+    input: TensorArgument, mask: TensorArgument, *, out: TensorArgument | None = None
+) -> Any:
     """The elements where the mask holds, as a vector. Reads the mask."""
     need_tensor("masked_select", mask, "mask", 2)
     if mask._dtype.name != "bool":

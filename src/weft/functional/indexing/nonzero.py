@@ -6,7 +6,7 @@ In come arrays of values; out go places, int64.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -21,16 +21,20 @@ from cython.cimports.libc.stdint import int64_t
 from weft._build.compiled import require
 from weft.functional.support import host
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+
+
 require(__name__, cython.compiled)
 
 
-def coordinates(array: Any) -> Any:
+def coordinates(array: Array) -> Any:
     """Where elements are not 0, in row-major order: (dimensions, count), in memory one element behind the other. At
     least one dimension."""
     return host.answering(_coordinates, array)
 
 
-def _coordinates(array: Any) -> Any:
+def _coordinates(array: Array) -> Any:
     mask = np.ascontiguousarray(array if array.dtype == bool else array != 0)
     given = cython.declare(Py_buffer)
     PyObject_GetBuffer(mask, cython.address(given), PyBUF_SIMPLE)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.strides import overlaps
 from weft.functional.support.variants import named
+
+if TYPE_CHECKING:
+    from weft._typing import Scalar, TensorLike
 
 Function = Callable[..., Any]
 
@@ -25,9 +28,7 @@ def shows_twice(x: Tensor) -> bool:
     return isinstance(x, Tensor) and x.strides is not None and bool(overlaps(x._shape, x.strides))
 
 
-def write_memory(
-    x: Tensor, select: Function, values: Tensor | float, accumulate: bool = False
-) -> Any:
+def write_memory(x: Tensor, select: Function, values: TensorLike, accumulate: bool = False) -> Any:
     """Set what a tensor shows at the places that `select` takes out of one of its shape; the last value stays."""
     from weft.functional.indexing.index import index_put_
     from weft.functional.shape.strided_regions import as_strided
@@ -40,12 +41,12 @@ def write_memory(
     return x
 
 
-def set_all(x: Tensor, number: int) -> Any:
+def set_all(x: Tensor, number: Scalar) -> Any:
     """`fill_`."""
     return write_memory(x, lambda places: places, number)
 
 
-def set_indexed(x: Tensor, take: Function, values: Tensor | float, accumulate: bool) -> None:
+def set_indexed(x: Tensor, take: Function, values: TensorLike, accumulate: bool) -> None:
     """`x[index] = values`, where `take` does the indexing."""
     _warn(x, "index_put_", "tensor[indices] = tensor")
     write_memory(x, take, values, accumulate)

@@ -7,7 +7,7 @@ composed of multiplications, so that derivatives of any order are right also bes
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from weft.ops.primitives import (
     slice_axis,
     where,
 )
+
+if TYPE_CHECKING:
+    from weft.engine.ir.dtype import DType
 
 
 def _places(base: Tensor, axis: int, index: Tensor) -> Any:
@@ -70,7 +73,7 @@ def fold_product(base: Tensor, axis: int, index: Tensor, source: Tensor, include
 
 
 def fold_extremum(
-    base: Any, axis: int, index: Any, source: Tensor, include_self: bool, largest: bool
+    base: Tensor, axis: int, index: Tensor, source: Tensor, include_self: bool, largest: bool
 ) -> Any:
     """The largest or smallest of what lands on each element."""
     dtype = base._dtype
@@ -82,7 +85,7 @@ def fold_extremum(
     return scatter_extremum(base, axis, index, source, largest)
 
 
-def _identity(dtype: Any, largest: bool) -> Any:
+def _identity(dtype: DType, largest: bool) -> Any:
     """What every number is larger than (or smaller than), or equal to."""
     if dtype.category > 1:
         return -math.inf if largest else math.inf

@@ -9,7 +9,7 @@ In come a mask and two choices for each element; out goes one node. `where` with
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -28,10 +28,20 @@ from weft.functional.support.variants import by_name, make_in_place, write_out
 from weft.ops.primitives import where as where_value
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 
+if TYPE_CHECKING:
+    from weft._typing import TensorLike
+
+
 require(__name__, cython.compiled)
 
 
-def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+def where(
+    condition: Tensor,
+    input: Any = None,
+    other: Any = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """input where the condition holds, else other, broadcast; with the condition alone, the indices where it holds."""
     need_tensor("where", condition, "condition")
     if input is None and other is None:
@@ -56,12 +66,12 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     return result if out is None else write_out(out, result)
 
 
-def _method_where(self: Any, condition: Any, other: Any) -> Any:
+def _method_where(self: Tensor, condition: Tensor, other: TensorLike) -> Any:
     """self where the condition holds, else other."""
     return where(condition, self, other)
 
 
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+def masked_fill(input: Tensor, mask: Tensor, value: TensorLike) -> Any:
     """`value` where the mask holds, input elsewhere, in input's type. Errors: DTypeError on masks that are not bool."""
     need_tensor("masked_fill", mask, "mask", 2)
     need_tensor("masked_fill", input)

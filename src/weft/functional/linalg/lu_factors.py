@@ -257,7 +257,7 @@ def _solved(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, turned: bool) -> 
     return valued("LinalgLuSolve", compute, rule)(LU, B)
 
 
-def _by_factors(LU: Tensor, pivots: object, g: Tensor) -> Any:
+def _by_factors(LU: Tensor, pivots: Tensor, g: Tensor) -> Any:
     """The cotangent of compact factors, from that of the matrix A = P L U."""
     turned = _rows(g, _orders(host.to_numpy(pivots), LU._shape[-1]))
     lower = LU.tril(-1) + identity(LU._shape[-1], LU._dtype)
@@ -265,7 +265,7 @@ def _by_factors(LU: Tensor, pivots: object, g: Tensor) -> Any:
     return by_lower + (conjugated(lower) @ turned).triu()
 
 
-def _back(LU: Tensor, pivots: object, B: Tensor, left: bool, turned: bool) -> Any:
+def _back(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, turned: bool) -> Any:
     if not left:  # X A = B is A^H X^H = B^H
         return conjugated(_back(LU, pivots, conjugated(B), True, not turned))
     orders = _orders(host.to_numpy(pivots), LU._shape[-1])

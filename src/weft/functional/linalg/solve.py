@@ -89,7 +89,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Any:
     return given(out, columns_first(LinalgInvEx.apply(A)))
 
 
-def inv_ex(A: object, *, check_errors: bool = False, out: Tensor | None = None) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: Tensor | None = None) -> Any:
     """(inverse, info): where info is not 0 the matrix is singular, and its inverse means nothing."""
     need_matrices("linalg.inv_ex", A)
     infos = _infos(host.to_numpy(A))

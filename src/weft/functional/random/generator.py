@@ -11,7 +11,7 @@ distributions under PyTorch's names are in `weft.random`.
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -29,6 +29,13 @@ from weft.ops.primitives import iota
 from weft.ops.random_numbers import MANTISSA
 from weft.tensor.arguments import Shape, describe
 
+if TYPE_CHECKING:
+    from weft._typing import DeviceLike
+    from weft.engine.frontend.tensor import Tensor
+    from weft.engine.ir.dtype import DType
+    from weft.engine.ir.primitive import Primitive
+
+
 require(__name__, cython.compiled)
 
 _devices = later("weft.tensor.device")
@@ -44,7 +51,7 @@ def _count(shape: Shape) -> int:
     return total
 
 
-def note_draw(generator: Any) -> None:
+def note_draw(generator: Generator | None) -> None:
     """Tell the maps around (`weft.func.vmap`) that numbers are drawn. Errors: RuntimeError where they may not."""
     contexts = tapes.tape().mode.contexts
     if contexts is not None:
@@ -55,7 +62,7 @@ def note_draw(generator: Any) -> None:
 class Generator:
     """A sequence of random numbers: a seed and how many have been drawn."""
 
-    def __init__(self, device: Any = "cpu") -> None:
+    def __init__(self, device: DeviceLike = "cpu") -> None:
         if device != "cpu":
             _devices.need_cpu(device, "Generator")
         self.device = device
@@ -112,7 +119,7 @@ class Generator:
         """Seed and offset as 16 bytes (a uint8 tensor)."""
         return host.from_numpy(np.array([self._seed, self._offset], np.uint64).view(np.uint8))
 
-    def set_state(self, new_state: Any) -> Generator:
+    def set_state(self, new_state: Tensor) -> Generator:
         """Go on from what `get_state` gave. Errors: ArgumentError."""
         values = np.ascontiguousarray(host.to_numpy(new_state))
         if values.dtype != np.uint8 or values.size != 16:
@@ -151,7 +158,7 @@ class Generator:
         """The next numbers in [0, 2^32), one per element, as int64."""
         return self.draw(_BITS, shape, 1)
 
-    def draw(self, op: Any, shape: Shape, draws: int, span: int | None = None) -> Any:
+    def draw(self, op: Primitive, shape: Shape, draws: int, span: int | None = None) -> Any:
         """What a row of `weft.ops.random_numbers` makes of the next numbers, so many per element; it may take a `span`
         instead of the number of elements."""
         note_draw(self)
@@ -188,12 +195,12 @@ def chosen(generator: Generator | None) -> Generator:
 # -- distributions on a shape --------------------------------------------------------------------------------------
 
 
-def unit(shape: Shape, dtype: Any, generator: Generator | None = None) -> Any:
+def unit(shape: Shape, dtype: DType, generator: Generator | None = None) -> Any:
     """Uniform numbers in [0, 1): the top 24 bits (53 from two draws for float64; 11 and 8 for the half types)."""
     return chosen(generator).draw(_UNIFORM[dtype], shape, 2 if dtype is dtypes.float64 else 1)
 
 
-def standard_normal(shape: Shape, dtype: Any, generator: Generator | None = None) -> Any:
+def standard_normal(shape: Shape, dtype: DType, generator: Generator | None = None) -> Any:
     """Normal numbers by Box and Muller (1958), from two uniform numbers each."""
     source = chosen(generator)
     if dtype is dtypes.float64:

@@ -6,7 +6,7 @@ numbers. The walk adds up the chances of 0, 1, 2, ...; where the rate is so larg
 caller finds counts in another way.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -15,12 +15,16 @@ from cython.cimports.libc.math import exp
 from weft._build.compiled import require
 from weft.engine.devices.cpu.pool import address_of
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+
+
 require(__name__, cython.compiled)
 
 MOST_RATE = 64.0  # up to which chances are added up from 0
 
 
-def walked(rates: Any, uniform: Any) -> Any:
+def walked(rates: Array, uniform: Array) -> Any:
     """The counts of rates from 0 to MOST_RATE."""
     rates, uniform = (np.ascontiguousarray(x, np.float64) for x in (rates, uniform))
     counts = np.empty(rates.shape, np.float64)

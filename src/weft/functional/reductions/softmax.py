@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.frontend.recorder import cast, record, record_elementwise
@@ -31,6 +31,10 @@ from weft.tensor.arguments import (
     widen,
     wrap_dim,
 )
+
+if TYPE_CHECKING:
+    from weft._typing import Shape
+
 
 require(__name__, cython.compiled)
 
@@ -70,7 +74,7 @@ def _prepared(
 
 @cython.cfunc
 @cython.locals(x=Tensor, shape=tuple)
-def _over(op: Primitive, x: Any, axis: int, shape: Any) -> Any:
+def _over(op: Primitive, x: Tensor, axis: int, shape: Shape) -> Any:
     """A reduction over one axis, which stays with size 1, as `shape` says."""
     return record(op, (x,), ((axis,), True), shape, x._dtype)
 

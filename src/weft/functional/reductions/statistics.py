@@ -268,10 +268,11 @@ def cov(
     return result.squeeze()
 
 
-def _as_precise(weights: Any, x: Tensor) -> Any:
+def _as_precise(weights: Tensor | None, x: Tensor) -> Any:
     """Weights in the precision of the variables, where that is the wider one: their sums cancel."""
-    narrow = isinstance(weights, Tensor) and weights._dtype.category == 2
-    if narrow and weights._dtype.itemsize < x._dtype.to_real().itemsize:
+    if not isinstance(weights, Tensor) or weights._dtype.category != 2:
+        return weights
+    if weights._dtype.itemsize < x._dtype.to_real().itemsize:
         return cast(weights, x._dtype.to_real())
     return weights
 

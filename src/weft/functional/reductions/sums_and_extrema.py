@@ -10,7 +10,7 @@ A tensor comes in, one or two reduce nodes and their epilogue go on the tape.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.frontend.recorder import cast, record, record_elementwise
@@ -41,6 +41,11 @@ from weft.tensor.arguments import (
     wrap_dim,
 )
 
+if TYPE_CHECKING:
+    from weft._typing import DTypeLike, TensorArgument
+    from weft.engine.ir.dtype import DType
+
+
 require(__name__, cython.compiled)
 
 _SUM, _CLONE, _MEAN = OPS["sum"], OPS["clone"], OPS["mean"]
@@ -65,7 +70,9 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) 
 
 
 @cython.ccall
-def reduce_over(op: Primitive, x: Tensor, axes: tuple[int, ...], keepdim: bool, dtype: Any) -> Any:
+def reduce_over(
+    op: Primitive, x: Tensor, axes: tuple[int, ...], keepdim: bool, dtype: DType
+) -> Any:
     """Record one reduction over `axes` (ascending, in range)."""
     if not axes:
         clone = record_elementwise(_CLONE, (x,), None)
@@ -78,12 +85,12 @@ def reduce_over(op: Primitive, x: Tensor, axes: tuple[int, ...], keepdim: bool, 
 
 
 def sum(
-    input: Any,
+    input: TensorArgument,
     dim: Dims = None,
     keepdim: bool = False,
     *,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: TensorArgument | None = None,
 ) -> Any:
     """The sum over dimensions. Integers and bool sum to int64; a sum of type bool says whether any is true."""
     if not isinstance(input, Tensor):
@@ -104,7 +111,13 @@ def sum(
     return result if out is None else write_out(out, result)
 
 
-def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def nansum(
+    input: TensorArgument,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Any:
     """The sum over dimensions with nan counted as 0."""
     need_real("nansum", input)
     return sum(where(call("isnan", input), 0, input), dim, keepdim, dtype=dtype)
@@ -118,7 +131,7 @@ def count_of(shape: Shape, axes: Shape) -> int:
     return total
 
 
-def _need_inexact(name: str, input: Any, dtype: Any) -> Any:
+def _need_inexact(name: str, input: Tensor, dtype: DTypeLike | None) -> Any:
     if dtype is not None:
         input = cast(input, as_dtype(dtype))
     if input._dtype.category < 2:
@@ -134,12 +147,12 @@ def _need_inexact(name: str, input: Any, dtype: Any) -> Any:
 
 
 def mean(
-    input: Any,
+    input: TensorArgument,
     dim: Dims = None,
     keepdim: bool = False,
     *,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: TensorArgument | None = None,
 ) -> Any:
     """The mean over dimensions. Errors: DTypeError on integers."""
     if not isinstance(input, Tensor):
@@ -157,7 +170,13 @@ def mean(
     return result if out is None else write_out(out, result)
 
 
-def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def nanmean(
+    input: TensorArgument,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Any:
     """The mean over dimensions of what is not nan."""
     need_real("nanmean", input)
     x = _need_inexact("nanmean", input, dtype)
@@ -166,12 +185,12 @@ def nanmean(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any =
 
 
 def prod(
-    input: Any,
-    dim: Any = None,
+    input: TensorArgument,
+    dim: int | None = None,
     keepdim: bool = False,
     *,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: TensorArgument | None = None,
 ) -> Any:
     """The product of all elements or along one dimension. Integers and bool multiply to int64; a product of type bool
     says whether all are true."""
@@ -193,7 +212,7 @@ def prod(
 # -- extrema -------------------------------------------------------------------------------------------------------
 
 
-def need_elements(name: str, input: Any, axes: Shape) -> None:
+def need_elements(name: str, input: Tensor, axes: Shape) -> None:
     """Errors: DimensionError where an extremum would be of nothing."""
     for axis in axes:
         if input._shape[axis] == 0:
@@ -205,7 +224,7 @@ def need_elements(name: str, input: Any, axes: Shape) -> None:
             )
 
 
-def need_any(name: str, input: Any) -> None:
+def need_any(name: str, input: Tensor) -> None:
     if 0 in input._shape:
         raise ShapeError(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
@@ -216,7 +235,7 @@ def need_any(name: str, input: Any) -> None:
         )
 
 
-def need_real(name: str, input: Any) -> None:
+def need_real(name: str, input: Tensor) -> None:
     if input._dtype.is_complex:
         raise DTypeError(
             f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
@@ -226,7 +245,14 @@ def need_real(name: str, input: Any) -> None:
         )
 
 
-def _extreme(name: str, other_name: str, input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
+def _extreme(
+    name: str,
+    other_name: str,
+    input: TensorArgument,
+    dim: TensorArgument | int | None,
+    keepdim: bool,
+    other: TensorArgument | None,
+) -> Any:
     need_tensor(name, input)
     need_real(name, input)
     if isinstance(dim, Tensor):
@@ -244,14 +270,14 @@ def _extreme(name: str, other_name: str, input: Any, dim: Any, keepdim: bool, ot
     return TYPES[name]((values, places if keepdim else reshape(places, values._shape)))
 
 
-def extreme_of_all(name: str, x: Any, axes: Shape, keepdim: bool) -> Any:
+def extreme_of_all(name: str, x: Tensor, axes: Shape, keepdim: bool) -> Any:
     """The max or min over axes; equal elements share the gradient evenly, and so do nans."""
     with untracked():
         values = reduce_over(OPS[f"a{name}"], x, axes, keepdim, x._dtype)
     return record_gradient(OPS[f"{name}_all"], (x,), (axes, keepdim), values)
 
 
-def first_extreme(name: str, x: Any, axes: Shape, keepdim: bool) -> tuple[Any, Any]:
+def first_extreme(name: str, x: Tensor, axes: Shape, keepdim: bool) -> tuple[Any, Any]:
     """The max or min over axes, and the first place where it stands (dimensions kept), which gets the gradient."""
     places = reduce_over(OPS[f"arg{name}"], x, axes, True, dtypes.int64)
     with untracked():
@@ -259,7 +285,7 @@ def first_extreme(name: str, x: Any, axes: Shape, keepdim: bool) -> tuple[Any, A
     return record_gradient(OPS[name], (x, places), (axes, keepdim), values), places
 
 
-def picked(name: str, input: Any, axis: int, indices: Any, keepdim: bool) -> Any:
+def picked(name: str, input: Tensor, axis: int, indices: Tensor, keepdim: bool) -> Any:
     """The values at one index per line along an axis, and these indices, as a function returns them."""
     values = gather(input, axis, indices)
     if keepdim:
@@ -269,12 +295,12 @@ def picked(name: str, input: Any, axis: int, indices: Any, keepdim: bool) -> Any
 
 
 def max(
-    input: Any,
-    dim: Any = None,
+    input: TensorArgument,
+    dim: TensorArgument | int | None = None,
     keepdim: bool = False,
     *,
-    other: Any = None,
-    out: Any = None,
+    other: TensorArgument | None = None,
+    out: TensorArgument | None = None,
 ) -> Any:
     """The largest element (ties share the gradient); with `dim`, values and first indices; of two, `maximum`."""
     result = _extreme("max", "maximum", input, dim, keepdim, other)
@@ -282,29 +308,43 @@ def max(
 
 
 def min(
-    input: Any,
-    dim: Any = None,
+    input: TensorArgument,
+    dim: TensorArgument | int | None = None,
     keepdim: bool = False,
     *,
-    other: Any = None,
-    out: Any = None,
+    other: TensorArgument | None = None,
+    out: TensorArgument | None = None,
 ) -> Any:
     """The smallest element (ties share the gradient); with `dim`, values and first indices; of two, `minimum`."""
     result = _extreme("min", "minimum", input, dim, keepdim, other)
     return result if out is None else write_out(out, result)
 
 
-def amax(input: Any, dim: Dims = (), keepdim: bool = False, *, out: Any = None) -> Any:
+def amax(
+    input: TensorArgument,
+    dim: Dims = (),
+    keepdim: bool = False,
+    *,
+    out: TensorArgument | None = None,
+) -> Any:
     """The largest element over dimensions; ties share the gradient evenly."""
     return _amax("amax", input, dim, keepdim, out)
 
 
-def amin(input: Any, dim: Dims = (), keepdim: bool = False, *, out: Any = None) -> Any:
+def amin(
+    input: TensorArgument,
+    dim: Dims = (),
+    keepdim: bool = False,
+    *,
+    out: TensorArgument | None = None,
+) -> Any:
     """The smallest element over dimensions; ties share the gradient evenly."""
     return _amax("amin", input, dim, keepdim, out)
 
 
-def _amax(name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+def _amax(
+    name: str, input: TensorArgument, dim: Dims, keepdim: bool, out: TensorArgument | None
+) -> Any:
     need_tensor(name, input)
     need_real(name, input)
     axes = reduced_axes(dim, len(input._shape))
@@ -326,7 +366,7 @@ def _amax(name: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
 Extremes = TYPES["aminmax"]
 
 
-def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
+def aminmax(input: TensorArgument, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """(min, max): both extremes, over a dimension or over everything."""
     if dim is None and 0 in need_tensor("aminmax", input)._shape:
         raise ShapeError(
@@ -340,7 +380,7 @@ def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
     return Extremes([rename_record(result, "AminmaxBackward0") for result in found])
 
 
-def _single_axis(dim: Any, rank: int) -> Shape:
+def _single_axis(dim: int | None, rank: int) -> Shape:
     """One axis, or all of them for None."""
     if dim is None:
         return tuple(range(rank))
@@ -348,7 +388,7 @@ def _single_axis(dim: Any, rank: int) -> Shape:
     return (axis,) if rank else ()
 
 
-def _arg(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
+def _arg(name: str, input: TensorArgument, dim: int | None, keepdim: bool) -> Any:
     need_tensor(name, input)
     need_real(name, input)
     if input._dtype.category == 0:
@@ -367,12 +407,12 @@ def _arg(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     return reduce_over(OPS[name], input, axes, bool(keepdim), dtypes.int64)
 
 
-def argmax(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def argmax(input: TensorArgument, dim: int | None = None, keepdim: bool = False) -> Any:
     """The index of the first largest element, in the flattened tensor or along `dim`."""
     return _arg("argmax", input, dim, keepdim)
 
 
-def argmin(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def argmin(input: TensorArgument, dim: int | None = None, keepdim: bool = False) -> Any:
     """The index of the first smallest element, in the flattened tensor or along `dim`."""
     return _arg("argmin", input, dim, keepdim)
 
@@ -380,7 +420,7 @@ def argmin(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 # -- logic and counting --------------------------------------------------------------------------------------------
 
 
-def _logic(name: str, input: Any, dim: Dims, keepdim: bool) -> Any:
+def _logic(name: str, input: TensorArgument, dim: Dims, keepdim: bool) -> Any:
     need_tensor(name, input)
     none = isinstance(dim, (tuple, list)) and not dim  # no dimensions, not all of them
     axes = () if none else reduced_axes(dim, len(input._shape))
@@ -388,17 +428,17 @@ def _logic(name: str, input: Any, dim: Dims, keepdim: bool) -> Any:
     return cast(result, dtypes.uint8) if input._dtype is dtypes.uint8 else result
 
 
-def any(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+def any(input: TensorArgument, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether any element is true (not 0)."""
     return _logic("any", input, dim, keepdim)
 
 
-def all(input: Any, dim: Dims = None, keepdim: bool = False) -> Any:
+def all(input: TensorArgument, dim: Dims = None, keepdim: bool = False) -> Any:
     """Whether all elements are true (not 0)."""
     return _logic("all", input, dim, keepdim)
 
 
-def count_nonzero(input: Any, dim: Dims = None) -> Any:
+def count_nonzero(input: TensorArgument, dim: Dims = None) -> Any:
     """How many elements are not 0."""
     return sum(input != 0, dim)
 
@@ -406,11 +446,11 @@ def count_nonzero(input: Any, dim: Dims = None) -> Any:
 # -- logsumexp and running sums ------------------------------------------------------------------------------------
 
 
-def _real(x: Any) -> Any:
+def _real(x: Tensor) -> Any:
     return call("real", x) if x._dtype.is_complex else x
 
 
-def _wrapped_angle(x: Any) -> Any:
+def _wrapped_angle(x: Tensor) -> Any:
     """A logarithm with its imaginary part in (-pi, pi]."""
     if not x._dtype.is_complex:
         return x
@@ -418,7 +458,9 @@ def _wrapped_angle(x: Any) -> Any:
     return call("log", call("exp", x - top)) + top
 
 
-def logsumexp(input: Any, dim: Dims, keepdim: bool = False, *, out: Any = None) -> Any:
+def logsumexp(
+    input: TensorArgument, dim: Dims, keepdim: bool = False, *, out: TensorArgument | None = None
+) -> Any:
     """log(sum(exp(x))) without overflow; its gradient is the softmax."""
     need_tensor("logsumexp", input)
     axes = reduced_axes(dim, len(input._shape))
@@ -439,7 +481,7 @@ def logsumexp(input: Any, dim: Dims, keepdim: bool = False, *, out: Any = None) 
     return result if out is None else write_out(out, result)
 
 
-def _logsumexp_steps(wide: Any, axes: tuple[int, ...]) -> Any:
+def _logsumexp_steps(wide: Tensor, axes: tuple[int, ...]) -> Any:
     """What has no order, or no elements, step by step; reduced dimensions stay."""
     if 0 in wide._shape:
         return call("log", reduce_over(_SUM, call("exp", wide), axes, True, wide._dtype))
@@ -449,7 +491,7 @@ def _logsumexp_steps(wide: Any, axes: tuple[int, ...]) -> Any:
     return call("log", total) + top
 
 
-def _running(name: str, input: Any, dim: Any, dtype: Any) -> Any:
+def _running(name: str, input: TensorArgument, dim: int, dtype: DTypeLike | None) -> Any:
     need_tensor(name, input)
     if dtype is not None:
         input = cast(input, as_dtype(dtype))
@@ -459,19 +501,31 @@ def _running(name: str, input: Any, dim: Any, dtype: Any) -> Any:
     return cumulate(name, input, axis) if input._shape else call("clone", input)
 
 
-def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(
+    input: TensorArgument,
+    dim: int,
+    *,
+    dtype: DTypeLike | None = None,
+    out: TensorArgument | None = None,
+) -> Any:
     """Running sums along a dimension; integers and bool run in int64."""
     result = _running("cumsum", input, dim, dtype)
     return result if out is None else write_out(out, result)
 
 
-def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(
+    input: TensorArgument,
+    dim: int,
+    *,
+    dtype: DTypeLike | None = None,
+    out: TensorArgument | None = None,
+) -> Any:
     """Running products along a dimension; the gradient is exact with any number of zeros."""
     result = _running("cumprod", input, dim, dtype)
     return result if out is None else write_out(out, result)
 
 
-def sum_to_size(input: Any, *size: int | Sequence[int]) -> Any:
+def sum_to_size(input: TensorArgument, *size: int | Sequence[int]) -> Any:
     """The tensor summed to a shape that broadcasts to its own."""
     from weft.ops.primitives import sum_to
     from weft.tensor.arguments import sizes

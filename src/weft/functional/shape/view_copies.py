@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # -- copies ------------------------------------------------------------------------------------------------------------
 
 
-def _copied(x: object) -> Any:
+def _copied(x: Any) -> Any:
     made = call("clone", x)
     made.strides = None
     return made
@@ -139,7 +139,7 @@ unsafe_chunk = _in_place_of("unsafe_chunk", slicing.chunk)
 
 
 def _with(
-    name: str, input: object, src: Tensor, view: Callable[..., Tensor], out: Tensor | None = None
+    name: str, input: Tensor, src: Tensor, view: Callable[..., Tensor], out: Tensor | None = None
 ) -> Any:
     """A copy of a tensor in which a view of it shows `src`. Errors: ShapeError on another shape."""
     need_tensor(name, input)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -36,6 +36,10 @@ from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError
 from weft.functional.support.blas_threads import limited
 
+if TYPE_CHECKING:
+    from weft.engine.frontend.tensor import Tensor
+
+
 require(__name__, cython.compiled)
 
 pipeline = later("weft.engine.pipeline.driver")
@@ -43,7 +47,7 @@ threading = later("threading")
 LONG = 1 << 20  # elements from which a function of NumPy takes tens of milliseconds
 
 
-def to_numpy(tensor: Any) -> Any:
+def to_numpy(tensor: Tensor) -> Any:
     """The value of a tensor, run at the call. bfloat16 comes as float32. The array is not to be written to."""
     array = pipeline.array_of(value_of(tensor))
     if tensor._dtype is dtypes.bfloat16:
@@ -99,12 +103,12 @@ def _copied(array: object) -> Buffer:
 
 
 @cache
-def routine(name: str, dtype: DType | None) -> Any:
+def routine(name: str, dtype: np.dtype[np.generic]) -> Any:
     """A routine of LAPACK for matrices of a NumPy type, the first of which is its first argument."""
     return limited(raw_routine(name, dtype))
 
 
-def raw_routine(name: str, dtype: Any) -> Any:
+def raw_routine(name: str, dtype: np.dtype[np.generic]) -> Any:
     """A routine of LAPACK that takes as many threads as there are."""
     from scipy.linalg import lapack
 

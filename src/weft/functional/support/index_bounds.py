@@ -8,7 +8,7 @@ is checked by the kernel that uses it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -19,6 +19,10 @@ from weft._build.compiled import require
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir.index_range import assume_in_range, range_error
 from weft.engine.runtime.numpy_views import array_over, window_over
+
+if TYPE_CHECKING:
+    from weft._typing import TensorArgument
+
 
 require(__name__, cython.compiled)
 
@@ -60,7 +64,7 @@ def check_index(
     return COUNTED
 
 
-def _values(index: Any, node: Any) -> Any:
+def _values(index: TensorArgument, node: Node) -> Any:
     """The elements of a tensor whose storage has its value, without recording anything."""
     if index._cell is None:
         return array_over(node)
@@ -73,12 +77,12 @@ def values_if_there(tensor: Tensor) -> Any:
     return None if node.state != DONE or tensor.view_transform != 0 else _values(tensor, node)
 
 
-def present_values(index: Any) -> Any:
+def present_values(index: TensorArgument) -> Any:
     """The elements of a tensor that `check_index` has looked at, as an array."""
     return _values(index, index._cell.node if index._cell is not None else value_of(index))
 
 
-def trusted(index: Any, size: int) -> Any:
+def trusted(index: TensorArgument, size: int) -> Any:
     """An index tensor that has been made from one known to be in range."""
     assume_in_range(value_of(index), size)
     return index

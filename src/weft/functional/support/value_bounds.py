@@ -32,6 +32,7 @@ from weft.ops.primitives import reshape, where
 from weft.tensor.arguments import describe, untracked
 
 if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
     from weft.engine.ir.primitive import Primitive
 
 
@@ -64,7 +65,7 @@ def need_within(function: str, operand: str, tensor: Tensor) -> Any:
     return _checked(_PICKS[function, operand], tensor, high)
 
 
-def _surely_fits(node: Any, high: float | None) -> bool:
+def _surely_fits(node: Node, high: float | None) -> bool:
     """Whether a pending value is made by something that gives only numbers from 0 to 1 (or nan, which stays one)."""
     while node.op.kind == VIEW and node.inputs:
         node = node.inputs[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -195,7 +195,7 @@ def check_out(
             check_overlap(target, read)
 
 
-def tensors_in(given: Any) -> Iterator[Tensor]:
+def tensors_in(given: Iterable[object]) -> Iterator[Tensor]:
     """Tensors among arguments, and in lists of them."""
     for value in given:
         if isinstance(value, Tensor):
@@ -223,6 +223,6 @@ def make_in_place(function: Function, name: str = "") -> Function:
     return made
 
 
-def in_place_variants(functions: dict[str, Any], names: str) -> dict[str, Any]:
+def in_place_variants(functions: Mapping[str, Function], names: str) -> dict[str, Any]:
     """In-place variants of several functions, named with a trailing underscore."""
     return {f"{name}_": make_in_place(functions[name], name) for name in names.split()}

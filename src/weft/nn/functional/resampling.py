@@ -105,7 +105,7 @@ def own(result: Tensor, input: Tensor) -> Any:
     return result.clone() if result is input else result
 
 
-def _constant(x: Tensor, pairs: list[tuple[int, int]], value: Tensor | float) -> Any:
+def _constant(x: Tensor, pairs: list[tuple[int, int]], value: float) -> Any:
     for axis, (before, after) in enumerate(pairs):
         start, stop = max(-before, 0), x._shape[axis] - max(-after, 0)
         if start > stop and x._shape[axis]:

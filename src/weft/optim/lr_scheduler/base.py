@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._typing import TensorLike
 from weft.errors import ArgumentError, ArgumentTypeError, MemberNameError
 from weft.optim.optimizer import Optimizer
 
@@ -21,7 +22,7 @@ def copied(value: object) -> Any:
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 
-def put_rate(group: dict[str, object], rate: object) -> None:
+def put_rate(group: dict[str, object], rate: TensorLike) -> None:
     """Set the rate of a group; a tensor stays the same and gets the value."""
     held = group["lr"]
     if not isinstance(held, Tensor):

@@ -57,6 +57,10 @@ Binary = Callable[["Emitter", SimdValue, SimdValue], SimdValue]
 class Emitter:
     """Appends primitives to `builder`, all on `lanes` lanes."""
 
+    # Two of those that are added below the class.
+    log: Callable[[SimdValue], SimdValue]
+    cos: Callable[[SimdValue], SimdValue]
+
     def __init__(self, builder: Builder, lanes: int) -> None:
         self.builder = builder
         self.lanes = lanes
