@@ -28,6 +28,10 @@ engine.ir
 engine.dispatch
 engine.frontend
 engine.replay
+ops.registry
+ops.primitives ops.random_numbers ops.direct_vjps ops.limits
+ops.composite
+ops.contractions ops.structure ops.elementwise
 ops
 engine.api
 engine.kernels
@@ -60,8 +64,15 @@ engine.pipeline.passes
 engine.runtime
 engine.pipeline.execution
 engine.pipeline.driver
+engine.backward.reachability
+engine.backward.batching
 engine.backward
+engine.backward.replay
+autograd.anomaly autograd.grad_fn
+autograd.custom
 autograd
+tensor.memory tensor.modes tensor.arguments tensor.scalars tensor.size tensor.device tensor.determinism
+tensor.reading tensor.layout tensor.meta tensor.torch_function tensor.info
 tensor
 functional.support
 functional.elementwise
@@ -87,8 +98,8 @@ cuda serialization
 distributed debug
 compat
 utils
-autograd.finite_differences autograd.grad_mode autograd.profiler demo
-autograd.gradcheck_extras __main__
+autograd.grad_mode autograd.profiler demo
+autograd.gradient_checks __main__
 autograd.gradcheck
 """  # `weft` joins what is below it. Gradient checks use the finished framework and live beside what they check.
 LEVEL = {name: level for level, names in enumerate(LAYERS.split("\n")) for name in names.split()}

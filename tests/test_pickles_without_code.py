@@ -77,7 +77,7 @@ def test_forged_tensors_are_refused(what):
 
 def test_pickles_of_before_hold_arrays():
     from weft.tensor.copying import rebuild_storage
-    from weft.tensor.memory import handle_of, raw_array
+    from weft.tensor.memory.host_memory import handle_of, raw_array
 
     array = raw_array(weft.arange(3.0))
     assert handle_of(rebuild_storage(array, "float32")).tolist() == [0.0, 1.0, 2.0]

@@ -29,7 +29,7 @@ try:
     from weft import errors, random
     from weft import functional as _functional
     from weft import tensor as _handle
-    from weft.autograd.grad_fn_attributes import install as _install_records
+    from weft.autograd.grad_fn.attributes import install as _install_records
     from weft.autograd.tensor_methods import HOOKS as _GRADIENT_HOOKS
     from weft.autograd.tensor_methods import METHODS as _GRADIENT_METHODS
     from weft.engine.api.api_function import all_public as _all_public
@@ -114,9 +114,9 @@ _EXPORTS = {
     "get_num_threads": "engine.devices.cpu.threads",
     "explaining": "config",
     "explain": "debug.explanation",
-    "is_anomaly_enabled": "autograd.anomaly",
-    "set_printoptions": "tensor.printing",
-    "is_anomaly_check_nan_enabled": "autograd.anomaly",
+    "is_anomaly_enabled": "autograd.anomaly_mode",
+    "set_printoptions": "tensor.reading.printing",
+    "is_anomaly_check_nan_enabled": "autograd.anomaly_mode",
     **dict.fromkeys(_AUTOCAST.split(), "amp"),
     "GradScaler": "amp",
     "OutOfMemoryError": "errors",

@@ -17,7 +17,7 @@ from typing import Any
 from weft._build.lazy import gather as _gather
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
-from weft.tensor import sharing  # noqa: F401 - queues and pipes send tensors from here on
+from weft.tensor.memory import shared_memory  # noqa: F401 - queues and pipes send tensors from here on
 
 __all__ = [
     *multiprocessing.__all__,  # type: ignore[attr-defined]

@@ -1,7 +1,8 @@
 """Who answers calls beside the library: PyTorch's `torch.overrides`.
 
 In: classes with `__torch_function__`, functions. Out: whether and by whom a call is answered, and which functions can
-be. What asks is `weft.engine.dispatch.torch_function`; how modes come to see operators, `weft.tensor.seeing`.
+be. What asks is `weft.engine.dispatch.torch_function`; how modes come to see operators,
+`weft.tensor.torch_function.mode_hooks`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from weft.engine.dispatch.torch_function import (
     leave_mode,
     modes_of_thread,
 )
-from weft.tensor.seeing import forget_operators, see_operators
-from weft.tensor.subclasses import asked_members, member, not_converted
+from weft.tensor.torch_function.mode_hooks import forget_operators, see_operators
+from weft.tensor.torch_function.subclasses import asked_members, member, not_converted
 
 __all__ = [
     "DisableTorchFunctionSubclass",

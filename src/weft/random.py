@@ -50,9 +50,9 @@ from weft.tensor.arguments import (
     need_tensor,
     sizes,
 )
-from weft.tensor.creation import read_size
+from weft.tensor.creation.factories import read_size
 from weft.tensor.device import on_meta
-from weft.tensor.memory import need_room
+from weft.tensor.memory.host_memory import need_room
 from weft.tensor.meta import moved
 
 if TYPE_CHECKING:

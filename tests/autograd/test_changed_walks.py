@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import random_programs as programs
 import weft
-from weft.engine.backward import replay
+from weft.engine.backward.replay import known_walks
 from weft.engine.frontend import recorder
 from weft.engine.frontend.node_factory import count_live_nodes
 
@@ -37,11 +37,11 @@ QUICK = settings(
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    replay.clear()
+    known_walks.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-    replay.clear()
+    known_walks.clear()
 
 
 class Program(programs.Machine):
@@ -311,7 +311,7 @@ def show(
     steps: list[programs.Step], seed: int, place: int, changes: list[list[tuple[int, int]]]
 ) -> list[programs.Result]:
     """The program as it is, three times, then changed, then as it is; for all changes."""
-    replay.clear()
+    known_walks.clear()
     shown = []
     example = 0
     for together in changes:
@@ -342,7 +342,7 @@ def test_whatever_is_changed(
     steps: list[programs.Step], seed: int, place: int, changes: list[list[tuple[int, int]]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replay, "repeat", lambda *walk: None)
+        patch.setattr(known_walks, "repeat", lambda *walk: None)
         expected = show(steps, seed, place, changes)
     result = show(steps, seed, place, changes)
     for one, other in zip(expected, result, strict=True):
@@ -351,12 +351,12 @@ def test_whatever_is_changed(
 
 def chain_of_layers(turns: int, nodes: int, known: bool) -> tuple[list[Any], int]:
     """The gradients that turns have added up, and how many walks were known; the last ones run within a budget."""
-    replay.clear()
-    before = replay.counters["hits"]
+    known_walks.clear()
+    before = known_walks.counters["hits"]
     weights = [programs_leaf(3 + i, 4 + i) for i in range(6)]
     for turn in range(turns):
         if not known:
-            replay.clear()
+            known_walks.clear()
         x = weft.full((2, 3), 0.1 * (turn + 1))
         hidden = []
         for weight in weights:
@@ -370,7 +370,7 @@ def chain_of_layers(turns: int, nodes: int, known: bool) -> tuple[list[Any], int
             recorder.set_budget(*former)
         weft.realize(loss, *[weight.grad for weight in weights])
     shown = [weight.grad.tolist() for weight in weights]
-    return shown, replay.counters["hits"] - before
+    return shown, known_walks.counters["hits"] - before
 
 
 def programs_leaf(*shape: int) -> Any:
@@ -389,15 +389,15 @@ def test_a_walk_that_runs_what_is_pending_in_between(nodes: int) -> None:
 
 def test_nothing_is_kept_alive() -> None:
     """Neither leaves nor their memory, nor what was computed."""
-    replay.clear()
+    known_walks.clear()
     leaf = programs_leaf(30, 20)
     for _ in range(4):
         leaf.grad = None
         hidden = leaf.tanh()
         loss = (hidden * leaf).exp().sum()
-        before = replay.counters["hits"]
+        before = known_walks.counters["hits"]
         loss.backward()
-    assert replay.counters["hits"] > before
+    assert known_walks.counters["hits"] > before
     leaf.grad.tolist()
     gone = [weakref.ref(leaf), weakref.ref(leaf.grad)]
     nodes = count_live_nodes()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import random_programs as programs
 import weft
 from oracle import both
-from weft.engine.backward import replay
+from weft.engine.backward.replay import known_walks
 
 QUICK = settings(
     derandomize=True,
@@ -30,18 +30,18 @@ TIMES = 5
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """Nothing is known at first; what programs warn about is no matter here."""
-    replay.clear()
+    known_walks.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-    replay.clear()
+    known_walks.clear()
 
 
 def repeated(job: Callable[[], Any]) -> int:
     """How many walks of a job were known."""
-    before = replay.counters["hits"]
+    before = known_walks.counters["hits"]
     job()
-    return replay.counters["hits"] - before
+    return known_walks.counters["hits"] - before
 
 
 def fresh(*shape: int, seed: int = 0, grad: bool = True) -> Any:
@@ -60,9 +60,9 @@ def test_random_programs_show_the_same_when_their_walks_are_known(
     """On other numbers every time; what is expected comes from walks that nothing was known of."""
     expected = []
     for example in range(TIMES):
-        replay.clear()
+        known_walks.clear()
         expected.append(programs.Machine(weft, "float64", seed, example=example).run(steps, 3))
-    replay.clear()
+    known_walks.clear()
     for example in range(TIMES):
         result = programs.Machine(weft, "float64", seed, example=example).run(steps, 3)
         assert programs.differences(expected[example], result, 0.0, 0.0) == []
@@ -88,7 +88,7 @@ def train(steps: int, known: bool, set_to_none: bool = True) -> list[Any]:
     shown = []
     for step in range(steps):
         if not known:
-            replay.clear()
+            known_walks.clear()
         optimizer.zero_grad(set_to_none=set_to_none)
         x = fresh(4, 6, seed=step, grad=False)
         loss = weft.nn.functional.cross_entropy(model(x), index)
@@ -101,7 +101,7 @@ def train(steps: int, known: bool, set_to_none: bool = True) -> list[Any]:
 @pytest.mark.parametrize("set_to_none", [True, False])
 def test_training_is_the_same_to_the_bit(set_to_none: bool) -> None:
     expected = train(8, known=False, set_to_none=set_to_none)
-    replay.clear()
+    known_walks.clear()
     result: list[Any] = []
     assert repeated(lambda: result.extend(train(8, True, set_to_none))) >= 4
     assert result == expected
@@ -141,7 +141,7 @@ def test_numbers_are_those_of_this_time(number: float) -> None:
     for factor in (0.5, 0.25, number):
         x = weft.tensor([1.0, 2.0], requires_grad=True)
         (x * factor).sum().backward()
-    assert replay.counters["hits"] >= 1
+    assert known_walks.counters["hits"] >= 1
     assert x.grad.tolist() == [number, number]
 
 
@@ -170,7 +170,7 @@ def test_params_are_compared() -> None:
         weight = weft.arange(9.0).reshape(3, 3)
         (x.softmax(dim) * weight).sum().backward()
         got = x.grad
-        replay.clear()
+        known_walks.clear()
         again = fresh(3, 3)
         (again.softmax(dim) * weight).sum().backward()
         assert got.tolist() == again.grad.tolist()
@@ -194,7 +194,7 @@ def test_gradients_are_added_to_those_that_are_there() -> None:
         kept = x.grad if kept is None else kept
         assert x.grad is kept
         assert x.grad.tolist() == [2.0 * turn, 4.0 * turn]
-    assert replay.counters["hits"] >= 3
+    assert known_walks.counters["hits"] >= 3
 
 
 def test_a_hook_is_called_also_where_the_walk_is_known() -> None:
@@ -235,7 +235,7 @@ def test_saves_are_given_up() -> None:
     for _ in range(4):
         y = x.exp().sum()
         y.backward()
-    assert replay.counters["hits"] >= 1
+    assert known_walks.counters["hits"] >= 1
     with pytest.raises(RuntimeError, match="a second time"):
         y.backward()
 
@@ -249,7 +249,7 @@ def test_retained_graphs_are_walked_again() -> None:
         y.backward(retain_graph=True)
         y.backward()
         assert x.grad.item() == 18.0
-    assert replay.counters["hits"] >= 3
+    assert known_walks.counters["hits"] >= 3
 
 
 def test_values_that_were_read_before_the_walk() -> None:
@@ -262,7 +262,7 @@ def test_values_that_were_read_before_the_walk() -> None:
         hidden.tolist()
         loss.backward()
         assert np.allclose(x.grad.numpy(), 2 * np.exp(2 * x.detach().numpy()), rtol=1e-5)
-    assert replay.counters["hits"] >= 1
+    assert known_walks.counters["hits"] >= 1
 
 
 def test_a_given_gradient_is_that_of_this_time() -> None:
@@ -285,7 +285,7 @@ def test_writes_in_place_between_walks() -> None:
         assert np.allclose(x.grad.numpy(), 12 * y.detach().numpy(), rtol=1e-5)
         with weft.no_grad():
             x.add_(0.1 * turn)
-    assert replay.counters["hits"] >= 1
+    assert known_walks.counters["hits"] >= 1
 
 
 def test_errors_come_to_the_gradients_of_a_known_walk() -> None:
@@ -330,7 +330,7 @@ def test_several_kinds_of_walks_in_turn() -> None:
         assert x.grad.tolist() == y.tolist()
         (x.detach() * y).square().sum().backward()
         assert np.allclose(y.grad.numpy(), (2 * x * x * y).detach().numpy(), rtol=1e-5)
-    assert replay.counters["hits"] >= 8
+    assert known_walks.counters["hits"] >= 8
 
 
 def test_other_modes_are_left_to_the_walk() -> None:

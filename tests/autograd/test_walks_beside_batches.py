@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 
 import weft
-from weft.engine.backward import replay
+from weft.engine.backward.replay import known_walks
 
 nn = weft.nn
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    replay.clear()
+    known_walks.clear()
     yield
-    replay.clear()
+    known_walks.clear()
 
 
 def repeated(job: Callable[[], Any]) -> int:
     """How many walks of a job were known."""
-    before = replay.counters["hits"]
+    before = known_walks.counters["hits"]
     job()
-    return replay.counters["hits"] - before
+    return known_walks.counters["hits"] - before
 
 
 def normed(depth: int = 4) -> Any:
@@ -40,7 +40,7 @@ def steps(count: int, forget: bool) -> list[bytes]:
     optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
     for number in range(count):
         if forget:
-            replay.clear()
+            known_walks.clear()
         values = np.random.default_rng(number).standard_normal((8, 6)).astype("float32")
         optimizer.zero_grad()
         loss = model(weft.tensor(values)).square().mean()

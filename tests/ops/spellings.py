@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.ops.bits import INTEGER_OF
+from weft.ops.elementwise.bits import INTEGER_OF
 from weft.ops.random_numbers import MANTISSA
 
 Spelling = Callable[..., Any]

@@ -11,7 +11,7 @@ from tests.random_programs import running
 import weft
 from weft.engine.ir.tape import tape
 from weft.engine.runtime import executable_cache
-from weft.ops.macro import macro
+from weft.ops.composite.macro import macro
 from weft.ops.registry import OPS
 
 WIDTH = 3

@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft import optim
 from weft.config import config
-from weft.engine.backward import replay as _walks  # noqa: F401 - makes its cache
+from weft.engine.backward.replay import known_walks as _walks  # noqa: F401 - makes its cache
 from weft.engine.replay import cache
 from weft.engine.runtime import executable_cache as _flushes  # noqa: F401
 

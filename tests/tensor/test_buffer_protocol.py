@@ -129,7 +129,7 @@ def test_a_view_keeps_the_memory():
 
 def test_a_refused_capsule_keeps_its_type():
     """NumPy refuses; whoever takes the capsule afterwards sees bfloat16."""
-    from weft.tensor.interop import BFLOAT, _type_code
+    from weft.tensor.conversion.interop import BFLOAT, _type_code
 
     class Elsewhere:
         def __init__(self, capsule):
@@ -156,6 +156,6 @@ def _bits_of(capsule):
     """Where a capsule keeps the number of bits of an element: behind the code of its type."""
     import ctypes
 
-    from weft.tensor.interop import _type_code
+    from weft.tensor.conversion.interop import _type_code
 
     return ctypes.c_uint8.from_address(ctypes.addressof(_type_code(capsule)) + 1)

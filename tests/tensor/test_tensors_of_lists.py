@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import weft
 from oracle import torch
-from weft.tensor.numbers import shape_of_sizes, tensor_of_list
+from weft.tensor.creation.numbers import shape_of_sizes, tensor_of_list
 
 floats = st.floats(width=64) | st.sampled_from([0.1, 1e39, -1e39, 1e-46, -0.0])
 whole = st.integers(-(2**61), 2**61)

@@ -15,7 +15,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError, DTypeError
-from weft.tensor.data import MOST_DIMENSIONS
+from weft.tensor.creation.python_data import MOST_DIMENSIONS
 
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")

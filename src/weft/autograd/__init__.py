@@ -1,6 +1,7 @@
 """Automatic differentiation: reverse walks, hooks, custom functions, gradient checks.
 
-Recording needs none of it: each name is imported when it is first asked for.
+Recording needs none of it: each name is imported when it is first asked for. Modules that PyTorch has stand here, what
+they are made of in `grad_fn`, `custom`, `anomaly` and `gradient_checks`. Start with `backward`.
 """
 
 from weft._build.lazy import export_later as _export_later
@@ -10,23 +11,23 @@ _EXPORTS = {
     "FunctionCtx": "function",
     "GradcheckError": "gradcheck",
     "NestedIOFunction": "function",
-    "SavedTensor": "grad_fn_attributes",
+    "SavedTensor": "grad_fn.attributes",
     "Variable": "variable",
     "backward": "backward",
-    "detect_anomaly": "anomaly",
+    "detect_anomaly": "anomaly_mode",
     "enable_grad": "grad_mode",
     "enforce_grad_layout_policy": "grad_mode",
-    "find_anomaly": "anomaly",
+    "find_anomaly": "anomaly_mode",
     "grad": "backward",
     "gradcheck": "gradcheck",
     "gradgradcheck": "gradcheck",
     "inference_mode": "grad_mode",
-    "is_anomaly_check_nan_enabled": "anomaly",
-    "is_anomaly_enabled": "anomaly",
+    "is_anomaly_check_nan_enabled": "anomaly_mode",
+    "is_anomaly_enabled": "anomaly_mode",
     "is_multithreading_enabled": "multithreading",
     "no_grad": "grad_mode",
     "once_differentiable": "function",
-    "set_detect_anomaly": "anomaly",
+    "set_detect_anomaly": "anomaly_mode",
     "set_grad_enabled": "grad_mode",
     "set_multithreading_enabled": "multithreading",
 }

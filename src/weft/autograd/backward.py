@@ -9,8 +9,9 @@ from typing import Any
 from weft.autograd.graph import EdgeOutput, GradientEdge, find_edge, output_of
 from weft.autograd.tensor_methods import refuse_in_transform
 from weft.engine.api.api_function import all_public
-from weft.engine.backward import callbacks, replay
+from weft.engine.backward import callbacks
 from weft.engine.backward.reachability import target_for
+from weft.engine.backward.replay import known_walks
 from weft.engine.backward.turns import in_turn
 from weft.engine.backward.walk import Walk
 from weft.engine.capi.call_site import without_collector
@@ -215,7 +216,7 @@ def _watched(
     mode = tapes.tape().mode
     if not mode.anomaly or mode.walk:
         return _in_turn(roots, captured, keep, create, leaves, None)
-    from weft.autograd.anomaly import Watch
+    from weft.autograd.anomaly_mode import Watch
 
     watch = Watch(outputs)
     results = _in_turn(roots, captured, keep, create, leaves, watch.units)
@@ -236,7 +237,7 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, uni
     newest = last_sequence()
     try:
         if leaves and not captured and not create and units is None:
-            lesson = replay.repeat(tape, roots, keep)
+            lesson = known_walks.repeat(tape, roots, keep)
         if lesson is True:
             return {}
         # A batch would have to carry tangents; a walk inside a walk leaves the outer one's records as they are.

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 
 from weft._typing import Scalar, Shape
-from weft.autograd import gradcheck_extras as extras
 from weft.autograd.backward import grad
-from weft.autograd.finite_differences import along, differences_of, outputs_of
-from weft.autograd.gradcheck_extras import GradcheckError as GradcheckError
-from weft.autograd.gradcheck_options import Options, need_for, need_one
+from weft.autograd.gradient_checks import further_checks as extras
+from weft.autograd.gradient_checks.finite_differences import along, differences_of, outputs_of
+from weft.autograd.gradient_checks.further_checks import GradcheckError as GradcheckError
+from weft.autograd.gradient_checks.options import Options, need_for, need_one
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
 
 
 def _analytic(outputs: tuple[Tensor, ...], inputs: list[Tensor], index: int, output: int) -> Any:
-    from weft.tensor.creation import tensor as make_tensor
+    from weft.tensor.creation.factories import tensor as make_tensor
 
     target = outputs[output]
     rows = []
@@ -269,7 +269,7 @@ def _check_direction(
     options: Options,
 ) -> None:
     """<u, J v> by reverse mode and by differences, for random u and v."""
-    from weft.tensor.creation import tensor as make_tensor
+    from weft.tensor.creation.factories import tensor as make_tensor
 
     random = np.random.default_rng(0)
     whole, v = _draw(random, target), _draw(random, tensor)
@@ -331,7 +331,7 @@ def _check_forward(
 
 def _seed(primal: Tensor, place: Shape, unit: Scalar) -> Any:
     """A tangent that is one at a place."""
-    from weft.tensor.creation import tensor as make_tensor
+    from weft.tensor.creation.factories import tensor as make_tensor
 
     seed = np.zeros(tuple(primal.shape), primal.numpy().dtype)
     seed[place] = unit
@@ -408,7 +408,7 @@ def gradgradcheck(
 
 def _cotangents(outputs: Sequence[object], spaced: bool) -> list[Any]:
     """Random cotangents, every other element of larger memory where strides are wanted."""
-    from weft.tensor.creation import tensor as make_tensor
+    from weft.tensor.creation.factories import tensor as make_tensor
 
     random = np.random.default_rng(0)
     made = []

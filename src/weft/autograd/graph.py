@@ -13,7 +13,7 @@ from contextlib import ContextDecorator
 from math import prod
 from typing import Any, NamedTuple, NoReturn
 
-from weft.autograd.grad_fn_attributes import SeveralOutputs, shown
+from weft.autograd.grad_fn.attributes import SeveralOutputs, shown
 from weft.engine.api.api_function import publish
 from weft.engine.backward.hooks import RemovableHandle
 from weft.engine.backward.reachability import target_for

@@ -17,8 +17,8 @@ from cython.cimports.weft.engine.ir.node import Node
 
 from weft._build.compiled import require
 from weft._build.lazy import later
-from weft.autograd.grad_fn_attributes import is_piece, observers_of, several_outputs
-from weft.autograd.grad_fn_classes import as_seen
+from weft.autograd.grad_fn.attributes import is_piece, observers_of, several_outputs
+from weft.autograd.grad_fn.classes import as_seen
 from weft.engine.backward.hooks import UNSET
 from weft.engine.frontend.resolve import edge_for
 from weft.engine.ir import tape as tapes

@@ -23,7 +23,7 @@ from weft.engine.dispatch.torch_function import DisableTorchFunctionSubclass
 from weft.engine.frontend.node_factory import make_value
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import dtype as dtypes
-from weft.tensor.subclasses import asks
+from weft.tensor.torch_function.subclasses import asks
 
 _LARGE = 1 << 16
 _ALIGNED = 64

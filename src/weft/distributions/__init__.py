@@ -1,6 +1,8 @@
 """Probability distributions, their transforms and divergences, under PyTorch's names.
 
-Each is imported when it is first named.
+In come parameters; out go distributions, what they draw, and densities. PyTorch has a file for each, and programs
+import those: they are made from the table below. The folder is flat, as PyTorch's is, and its modules stay where they
+are: pickles name classes by them. Start with `distribution`.
 """
 
 import sys

@@ -13,7 +13,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.io.safe_unpickler import Damaged, Known, region_within
 from weft.nn import parameter
 from weft.tensor import copying
-from weft.tensor.memory import handle_of
+from weft.tensor.memory.host_memory import handle_of
 
 
 def own_globals() -> dict[str, Known]:

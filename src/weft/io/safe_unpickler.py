@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import weft
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import CheckpointError
-from weft.tensor.memory import region
+from weft.tensor.memory.host_memory import region
 
 if TYPE_CHECKING:
     from weft.sparse.tensor import SparseTensor

@@ -36,8 +36,8 @@ from weft.errors import (
 )
 from weft.io.files import read_file, write_file
 from weft.tensor.device import on_meta
-from weft.tensor.memory import handle_of
-from weft.tensor.subclasses import asks
+from weft.tensor.memory.host_memory import handle_of
+from weft.tensor.torch_function.subclasses import asks
 
 if TYPE_CHECKING:
     from weft.nn.module.module import Module

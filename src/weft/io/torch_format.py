@@ -29,7 +29,7 @@ from weft.io.safe_unpickler import (
     refused,
     region_within,
 )
-from weft.tensor.memory import import_array
+from weft.tensor.memory.host_memory import import_array
 
 if TYPE_CHECKING:
     from weft.tensor.layout import Layout

@@ -16,7 +16,7 @@ from weft.engine.ir.dtype import DType
 from weft.engine.replay.conditions import add_plain_kind
 from weft.errors import ArgumentError, ShapeError
 from weft.tensor.arguments import need_flag, need_tensor
-from weft.tensor.subclasses import asks
+from weft.tensor.torch_function.subclasses import asks
 
 
 class _ParameterMeta(type):

@@ -1,55 +1,34 @@
 """The op table: one complete record per primitive. Adding an op is adding a row.
 
-`elementwise`, `random_numbers`, `bits`, `gates`, `updates`, `structure`, `indexing`, `ordering`, `resampling`,
-`contraction`, `attention` hold rows; `row` how one is written; `primitives` the rows as functions on tensors;
-`composite`, `analysis`, `convolution` gradient records of composed operations; `macro` and `losses` operations that are
-one node until they are collected.
+`registry` is how a row is written down and checked, `primitives` the rows as functions on tensors, with which
+derivative rules are written. Rows stand in rooms by what they do to elements:
+
+- `elementwise`: arithmetic, exponentials, comparison, conversion, special functions;
+- `structure`: views, joins, sources, reductions, scans, indexing, places in an order;
+- `contractions`: matrix products, convolution, attention, resampling;
+- `composite`: operations with a derivative of their own, and macros: one node until they are collected;
+- `random_numbers`, and `direct_vjps`: derivative rules that are one row.
+
+In come no values: what runs is kernels that are lowered from the rows. Start with `elementwise.arithmetic`.
 """
 
-from importlib import import_module
 from typing import Any
 
 from weft.engine.dispatch.core_hooks import operator_namespace
-from weft.ops import (
-    analysis,
-    attention,
+from weft.ops import random_numbers  # noqa: F401 - here and below: rows are defined as their module is imported
+from weft.ops.composite import losses, macro, own_derivatives  # noqa: F401
+from weft.ops.contractions import attention, convolution, matmul, resampling  # noqa: F401
+from weft.ops.elementwise import (  # noqa: F401
+    arithmetic,
     bits,
-    composite,
-    contraction,
-    convolution,
-    elementwise,
     gates,
-    indexing,
-    losses,
-    macro,
-    ordering,
-    random_numbers,
-    resampling,
-    structure,
+    special_functions,
     updates,
 )
 from weft.ops.registry import OPS
+from weft.ops.structure import indexing, movement, ordering  # noqa: F401
 
-__all__ = [
-    "OPS",
-    "analysis",
-    "attention",
-    "bits",
-    "composite",
-    "contraction",
-    "convolution",
-    "elementwise",
-    "gates",
-    "indexing",
-    "losses",
-    "macro",
-    "ordering",
-    "random_numbers",
-    "resampling",
-    "structure",
-    "updates",
-]
-_ON_FIRST_USE = ("bessel", "bessel_coefficients")
+__all__ = ["OPS"]
 
 
 def load_library(path: str) -> None:
@@ -58,9 +37,7 @@ def load_library(path: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """A namespace of operations that a program has defined. `from weft.ops import bessel` asks here first."""
-    if name in _ON_FIRST_USE:
-        return import_module(f"weft.ops.{name}")
+    """A namespace of operations that a program has defined."""
     found = None if name.startswith("__") else operator_namespace(name)
     if found is None:
         raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")

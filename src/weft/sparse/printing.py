@@ -5,7 +5,7 @@ from __future__ import annotations
 import weft
 from weft.engine.frontend.tensor import Tensor
 from weft.sparse.tensor import SparseTensor
-from weft.tensor.printing import number_block, with_suffixes
+from weft.tensor.reading.printing import number_block, with_suffixes
 
 
 def text(tensor: SparseTensor) -> str:

@@ -1,7 +1,8 @@
-"""The handle's own functions: making tensors, reading them, sharing memory, printing, copying, modes.
+"""What a handle can do: making tensors, reading them, sharing memory, converting, copying, modes.
 
 `HOOKS` is what the special methods of Tensor call, `METHODS` what is installed on it, `FUNCTIONS` what `weft` exports.
-Mathematics is left to the functional layer.
+Mathematics is left to the functional layer. Start with `creation`. `copying`, `device`, `info`, `layout`, `size`,
+`storage` and `typed_storage` stay where they are: pickles name them.
 """
 
 from __future__ import annotations
@@ -13,47 +14,44 @@ from weft._build.lazy import later
 from weft.engine.frontend.tensor import Storage, Tensor
 from weft.errors import ShapeError
 from weft.tensor import (
-    conversion,
-    creation,
     determinism,
     info,
-    interop,
     layout,
     leaves,
-    legacy,
-    memory,
+    legacy_constructors,
     modes,
-    reading,
     scalars,
     settings,
     size,
-    spaced,
-    sparsity,
-    subclasses,
     typed_storage,
 )
 from weft.tensor import (
     device as devices,
 )
+from weft.tensor.conversion import dtype_and_device, interop, sparsity
+from weft.tensor.creation import factories, ranges
+from weft.tensor.memory import host_memory
+from weft.tensor.reading import values
+from weft.tensor.torch_function import subclasses
 
 copying = later("weft.tensor.copying")
-printing = later("weft.tensor.printing")
+printing = later("weft.tensor.reading.printing")
 
 _PARTS = (
-    creation,
-    conversion,
+    factories,
+    dtype_and_device,
     determinism,
     info,
     interop,
     layout,
     leaves,
-    legacy,
+    legacy_constructors,
     modes,
-    reading,
+    values,
     scalars,
     settings,
     size,
-    spaced,
+    ranges,
     sparsity,
     subclasses,
     typed_storage,
@@ -76,20 +74,20 @@ HOOKS: dict[str, Any] = {
     "ask_others": subclasses.ask_others,
     "buffer": interop.buffer_array,
     "array_wrap": interop.wrap_array,
-    "construct": legacy.construct,
-    "contains": reading.contains,
+    "construct": legacy_constructors.construct,
+    "contains": values.contains,
     "deepcopy": lambda *given: copying.deepcopy(*given),
     "device": devices.CPU,
     "meta_device": devices.META,
     "dlpack": interop.to_dlpack,
-    "format_text": reading.format_tensor,
+    "format_text": values.format_tensor,
     "in_place_shape": in_place_shape,
-    "index": reading.index,
+    "index": values.index,
     "check_saved": leaves.check_saved,
     "inference_update": leaves.inference_update,
     "inference_version": leaves.inference_version,
     "is_scalar": scalars.is_scalar,
-    "number": reading.number,
+    "number": values.number,
     "base_of_untracked": leaves.base_of_untracked,
     "one_of_several_views": leaves.one_of_several_views,
     "untracked_view": leaves.untracked_view,
@@ -100,13 +98,13 @@ HOOKS: dict[str, Any] = {
     "set_grad": leaves.set_grad,
     "set_requires_grad": leaves.set_requires_grad,
     "size": size.of_shape,
-    "snapshot": memory.snapshot,
-    "truth": reading.truth,
+    "snapshot": host_memory.snapshot,
+    "truth": values.truth,
     "base_of_function": leaves.base_of_function,
     "view_of_function": leaves.view_of_function,
     "type_name": leaves.type_name,
     "warn_non_leaf_grad": leaves.warn_non_leaf_grad,
-    "write_through": memory.write_through,
+    "write_through": host_memory.write_through,
 }
 
 # Here and not in `copying`: picklers of multiprocessing look at what is registered before they meet a tensor.

@@ -18,7 +18,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.errors import GradientError
 from weft.ops.primitives import without_memory
 from weft.tensor.leaves import make_subclass
-from weft.tensor.memory import (
+from weft.tensor.memory.host_memory import (
     Shape,
     copy_of_storage,
     handle_of,

@@ -14,9 +14,9 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import logical_strides, storage_of
 from weft.engine.ir.strides import is_contiguous as strides_are_contiguous
 from weft.errors import ArgumentTypeError, DimensionError, ShapeError
-from weft.tensor.memory import settle
+from weft.tensor.memory.host_memory import settle
 
-sharing = later("weft.tensor.sharing")
+shared_memory = later("weft.tensor.memory.shared_memory")
 
 
 class MemoryFormat:
@@ -200,13 +200,13 @@ def share_memory_(self: Tensor) -> Tensor:
 
     Cost: runs what is pending of the tensor; from now on operations copy what they read of it, and writes to it run.
     """
-    sharing.share(storage_of(self))
+    shared_memory.share(storage_of(self))
     return self
 
 
 def is_shared(self: Tensor) -> bool:
     """Whether the memory can be written by other processes: after `share_memory_`, or where it came from one."""
-    return bool(sharing.is_shared(storage_of(self)))
+    return bool(shared_memory.is_shared(storage_of(self)))
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:

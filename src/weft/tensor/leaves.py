@@ -49,9 +49,9 @@ from weft.ops.primitives import concat, full, reshape
 from weft.tensor import arguments
 from weft.tensor.determinism import unwritten
 from weft.tensor.layout import format_strides
-from weft.tensor.memory import handle_of, need_room
+from weft.tensor.memory.host_memory import handle_of, need_room
 from weft.tensor.modes import is_grad_enabled, is_inference_mode_enabled
-from weft.tensor.reading import describe
+from weft.tensor.reading.values import describe
 
 if TYPE_CHECKING:
     from weft.engine.ir.primitive import Primitive

@@ -11,7 +11,7 @@ from weft._typing import DeviceLike
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError
 from weft.tensor.device import default_device, device, set_default
-from weft.tensor.legacy import TensorType
+from weft.tensor.legacy_constructors import TensorType
 
 PRECISIONS = ("highest", "high", "medium")
 
@@ -31,7 +31,7 @@ def set_default_tensor_type(t: object) -> None:
     if isinstance(t, TensorType):
         dtypes.set_default(t.dtype)
         return
-    from weft.tensor.conversion import BY_TYPE_NAME
+    from weft.tensor.conversion.dtype_and_device import BY_TYPE_NAME
 
     name = str(t).rsplit(".", 1)[-1].removesuffix("Tensor")
     if name not in BY_TYPE_NAME:

@@ -26,10 +26,10 @@ from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ExportError, ShapeError
 from weft.ops import primitives as ops
 from weft.tensor.arguments import need_integer
-from weft.tensor.creation import filled, read_dtype, read_size, tensor
+from weft.tensor.creation.factories import filled, read_dtype, read_size, tensor
 from weft.tensor.device import on_meta
 from weft.tensor.layout import data_ptr
-from weft.tensor.memory import (
+from weft.tensor.memory.host_memory import (
     Extent,
     bytes_of,
     copy_of_storage,
@@ -39,7 +39,7 @@ from weft.tensor.memory import (
     tensor_of_array,
 )
 
-sharing = later("weft.tensor.sharing")
+shared_memory = later("weft.tensor.memory.shared_memory")
 
 
 class UntypedStorage:
@@ -103,7 +103,9 @@ class UntypedStorage:
     def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """The first bytes of a file as memory, read when they are wanted. What is written to it is written to the file
         if it is `shared`, which is made long enough; else nobody sees it. Errors: OSError."""
-        made = cls.of(import_array(sharing.mapped_file(filename, shared, nbytes), dtypes.uint8))
+        made = cls.of(
+            import_array(shared_memory.mapped_file(filename, shared, nbytes), dtypes.uint8)
+        )
         made.filename = os.fspath(filename) if shared else None
         return made
 
@@ -184,11 +186,11 @@ class UntypedStorage:
 
     def is_shared(self) -> bool:
         """Whether other processes can write the memory."""
-        return self.filename is not None or bool(sharing.is_shared(self._cell))
+        return self.filename is not None or bool(shared_memory.is_shared(self._cell))
 
     def share_memory_(self) -> UntypedStorage:
         """Move the memory to where processes share it: see `Tensor.share_memory_`."""
-        sharing.share(self._cell)
+        shared_memory.share(self._cell)
         return self
 
     def is_pinned(self, device: DeviceLike | None = None) -> bool:

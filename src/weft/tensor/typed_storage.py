@@ -16,8 +16,8 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError, DTypeError, ExportError, TensorIndexError
 from weft.tensor.arguments import TYPE_NAMES, need_integer
-from weft.tensor.conversion import CONVERSIONS
-from weft.tensor.creation import read_dtype
+from weft.tensor.conversion.dtype_and_device import CONVERSIONS
+from weft.tensor.creation.factories import read_dtype
 from weft.tensor.storage import UntypedStorage, new_memory
 
 

@@ -25,10 +25,10 @@ from weft.functional.linalg.norms import vector_norm
 from weft.functional.reductions.sums_and_extrema import extreme_of_all, first_extreme
 from weft.nn.functional.losses.classification import _pick_logs
 from weft.nn.functional.normalization import standardize
-from weft.ops import bessel
-from weft.ops.attention import attend
-from weft.ops.convolution import Geometry, convolve
-from weft.ops.elementwise import tied
+from weft.ops.contractions.attention import attend
+from weft.ops.contractions.convolution import Geometry, convolve
+from weft.ops.elementwise import bessel
+from weft.ops.elementwise.arithmetic import tied
 
 if TYPE_CHECKING:
     from weft.engine.ir.primitive import Primitive

@@ -1,4 +1,7 @@
-"""Tools around training: recomputation instead of saving, nested containers, data sets under PyTorch's path."""
+"""Tools around training: recomputation instead of saving, nested containers, data sets under PyTorch's path.
+
+The folder is as flat as PyTorch's: its files are what programs import. Start with `checkpoint`.
+"""
 
 import sys
 from importlib import import_module

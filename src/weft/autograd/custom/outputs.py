@@ -138,7 +138,7 @@ def attach(
 
 def _count(record: FunctionNode, arguments: tuple, tensors: list) -> None:
     """Keep the figures of a call, in anomaly mode."""
-    from weft.autograd.tensor_statistics import Call
+    from weft.autograd.anomaly.tensor_statistics import Call
 
     record.call = Call(arguments, tensors)
 

@@ -23,7 +23,7 @@ from weft.nn.recurrent import cell_steps
 from weft.nn.recurrent.checks import check_pair, check_state, check_step
 from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import describe, need_tensor, widen
-from weft.tensor.creation import empty
+from weft.tensor.creation.factories import empty
 
 
 def _statistics(x: Tensor, axes: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
-from weft.tensor.printing import get_printoptions, number_block, set_printoptions
+from weft.tensor.reading.printing import get_printoptions, number_block, set_printoptions
 
 __all__ = ["PRINT_OPTS", "printoptions"]
 

@@ -1,5 +1,5 @@
 from weft.engine.backward.reachability cimport Reachability
-from weft.engine.backward.batched_vjp cimport Group
+from weft.engine.backward.batching.batched_vjp cimport Group
 from weft.engine.ir.node cimport Node
 from weft.engine.ir.grad_edges cimport AccumulateGrad, GradientFunction
 from weft.engine.frontend.tensor cimport Tensor

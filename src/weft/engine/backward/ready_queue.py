@@ -9,7 +9,7 @@ Nothing is differentiated here.
 import heapq
 
 import cython
-from cython.cimports.weft.engine.backward.batched_vjp import Group, group_of
+from cython.cimports.weft.engine.backward.batching.batched_vjp import Group, group_of
 from cython.cimports.weft.engine.backward.reachability import Reachability, number_in, sum_edges
 from cython.cimports.weft.engine.capi.int_array import Integers
 from cython.cimports.weft.engine.dispatch import core_hooks
@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS, STACK
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 
 from weft._build.compiled import require
-from weft.engine.backward import merge_batches
+from weft.engine.backward.batching import merge_batches
 from weft.engine.ir.view_transform import SPARSE
 from weft.engine.pipeline.batching import batched_residuals
 

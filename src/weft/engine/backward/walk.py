@@ -12,7 +12,7 @@ import heapq
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.backward.apply_vjp import At, vjp_rules, vjp_single
-from cython.cimports.weft.engine.backward.batched_vjp import Group, join_blocks
+from cython.cimports.weft.engine.backward.batching.batched_vjp import Group, join_blocks
 from cython.cimports.weft.engine.backward.hooks import (
     Observers,
     after_node,
@@ -36,8 +36,8 @@ from cython.cimports.weft.engine.ir.residuals import drop_inputs, release_residu
 from cython.cimports.weft.engine.ir.tape import current_tape
 
 from weft._build.compiled import require
-from weft.engine.backward import combine_accumulations, merge_batches
 from weft.engine.backward.accumulate_grad import accumulate_grad
+from weft.engine.backward.batching import combine_accumulations, merge_batches
 from weft.engine.backward.hooks import UNSET, call_after
 from weft.engine.backward.reachability import ALONE, freed
 from weft.engine.backward.reshape_gradients import fit_all

@@ -17,8 +17,8 @@ from weft.engine.ir.node import DONE_STATE as DONE
 from weft.engine.ir.primitive import FORMS, ROWS, SCALAR_OP
 from weft.engine.pipeline.batching.membership import batched_operands, rows_along
 from weft.errors import WeftError
-from weft.ops.indexing import public_name
 from weft.ops.limits import limit_error_of_op
+from weft.ops.structure.indexing import public_name
 
 SELECT = FORMS["view"]["select"]
 

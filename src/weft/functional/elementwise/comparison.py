@@ -22,7 +22,7 @@ from weft.functional.support.variants import by_name
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reduce
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
-from weft.tensor.data import need_fit
+from weft.tensor.creation.python_data import need_fit
 
 require(__name__, cython.compiled)
 

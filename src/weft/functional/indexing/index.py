@@ -46,7 +46,7 @@ from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, flip, full, reshape, where
 from weft.tensor.arguments import describe, need_tensor
-from weft.tensor.reading import position_in_memory
+from weft.tensor.reading.values import position_in_memory
 
 if TYPE_CHECKING:
     from weft._typing import Array, Index, IndexItem, TensorArgument, TensorLike

@@ -32,7 +32,7 @@ def write_memory(x: Tensor, select: Function, values: TensorLike, accumulate: bo
     """Set what a tensor shows at the places that `select` takes out of one of its shape; the last value stays."""
     from weft.functional.indexing.index import index_put_
     from weft.functional.shape.strided_regions import as_strided
-    from weft.tensor.spaced import arange
+    from weft.tensor.creation.ranges import arange
 
     extent = 1 + sum((size - 1) * step for size, step in zip(x._shape, x.strides, strict=True))
     memory = as_strided(x, (extent,), (1,), x.offset)

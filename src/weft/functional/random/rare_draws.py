@@ -25,7 +25,7 @@ from weft.functional.random.poisson import MOST_RATE, walked
 from weft.functional.support import host
 from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
-from weft.tensor.creation import read_size
+from weft.tensor.creation.factories import read_size
 from weft.tensor.leaves import need_writable, show_data
 from weft.tensor.modes import is_grad_enabled
 from weft.tensor.typed_storage import is_storage, shown_by

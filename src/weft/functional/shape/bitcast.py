@@ -18,8 +18,8 @@ from weft.engine.ir.dtype import DType
 from weft.engine.ir.view_transform import BITS, CONJUGATE, JOIN, NEGATE, PARTS
 from weft.errors import ArgumentError
 from weft.ops import OPS
-from weft.ops.bits import INTEGER_OF
-from weft.ops.composite import joined_parts, paired_parts
+from weft.ops.composite.own_derivatives import joined_parts, paired_parts
+from weft.ops.elementwise.bits import INTEGER_OF
 from weft.ops.primitives import concat, iota, put, reduce, reshape, slice_axis
 from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import TYPE_NAMES, Shape, describe

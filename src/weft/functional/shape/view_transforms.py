@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft.autograd.grad_fn_attributes import Written
+from weft.autograd.grad_fn.attributes import Written
 from weft.engine.dispatch.core_hooks import sparse_library
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import record_elementwise
@@ -27,7 +27,7 @@ from weft.functional.shape.strided_regions import region
 from weft.functional.shape.views import warn_of_number
 from weft.functional.support.variants import by_name, write_out
 from weft.ops import OPS
-from weft.ops.composite import joined_parts, paired_parts
+from weft.ops.composite.own_derivatives import joined_parts, paired_parts
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import put, reshape, strided
 from weft.ops.registry import named

@@ -18,7 +18,7 @@ from weft.functional.support import host
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, pad
 from weft.tensor.arguments import describe, need_integer, need_tensor
-from weft.tensor.creation import leaf
+from weft.tensor.creation.factories import leaf
 
 # -- windows -----------------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 """Orders: sort, argsort, topk, kthvalue, median, mode, quantile, and running extrema.
 
-Kernels find the places (`weft.ops.ordering`); the values that go out are gathered by them, so that gradients flow. nan
-counts as the largest. What is distinct, counted or found in an order is in `weft.functional.sorting.unique`.
+Kernels find the places (`weft.ops.structure.ordering`); the values that go out are gathered by them, so that
+gradients flow. nan counts as the largest. What is distinct, counted or found in an order is in
+`weft.functional.sorting.unique`.
 """
 
 from __future__ import annotations

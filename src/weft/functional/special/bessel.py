@@ -1,8 +1,8 @@
 # ruff: noqa: A002 - PyTorch's names
 """Bessel functions and zeta under PyTorch's `special` names; not imported before the first use.
 
-Tensors come in, integers at the default type; values are computed in float64 (`weft.ops.bessel`), which also has the
-derivatives; PyTorch has none of J, Y, K, and of zeta by its first argument.
+Tensors come in, integers at the default type; values are computed in float64 (`weft.ops.elementwise.bessel`), which
+also has the derivatives; PyTorch has none of J, Y, K, and of zeta by its first argument.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.errors import ArgumentTypeError
 from weft.functional.shape.concat import broadcast_tensors
 from weft.functional.special.special import floating, floats
 from weft.functional.support.variants import named, write_out
-from weft.ops import bessel
+from weft.ops.elementwise import bessel
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 

@@ -4,7 +4,7 @@
 """Functions of analysis, element by element: logarithms of sums, signs and exponents of numbers, and `weft.special`.
 
 Tensors come in; what goes out is composed of rows. digamma and polygamma are computed in float64, whatever the type;
-their derivatives are rows' own (`weft.ops.analysis`); how exact they are stands there.
+their derivatives are rows' own (`weft.ops.elementwise.special_functions`); how exact they are stands there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from weft.functional.reductions.softmax import log_softmax, softmax
 from weft.functional.reductions.sums_and_extrema import logsumexp
 from weft.functional.support.return_types import TYPES
 from weft.functional.support.variants import by_name, give_all, in_place_variants, named, write_out
-from weft.ops import OPS, analysis
+from weft.ops import OPS
+from weft.ops.elementwise import special_functions
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where
 from weft.tensor.arguments import (
@@ -290,7 +291,7 @@ def _kernel(name: str, text: str) -> Any:
 
 erfinv = _kernel("erfinv", "The inverse of erf on [-1, 1], nan elsewhere.")
 lgamma = _kernel("lgamma", "The logarithm of |gamma| of each element.")
-digamma = _composed("digamma", analysis.digamma_value, "The derivative of lgamma.")
+digamma = _composed("digamma", special_functions.digamma_value, "The derivative of lgamma.")
 
 
 @composed_of_primitives
@@ -300,7 +301,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Any:
     x = floating("polygamma", input)
     if order == 0:
         return digamma(x, out=out)
-    result = analysis.polygamma(order, x)
+    result = special_functions.polygamma(order, x)
     return result if out is None else write_out(out, result)
 
 
@@ -320,7 +321,7 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-_real_sinc = _composed("sinc", analysis.sinc_value, "")
+_real_sinc = _composed("sinc", special_functions.sinc_value, "")
 
 
 @composed_of_primitives
@@ -360,7 +361,7 @@ def ndtri(input: Tensor, *, out: Tensor | None = None) -> Any:
     need_tensor("special_ndtri", input)
     x = floating("special_ndtri", input, halves=False)
     with untracked():
-        result = cast(analysis.ndtri_value(cast(x, dtypes.float64)), x._dtype)
+        result = cast(special_functions.ndtri_value(cast(x, dtypes.float64)), x._dtype)
     result = record_gradient(OPS["ndtri"], (x,), None, result)
     return result if out is None else write_out(out, result)
 

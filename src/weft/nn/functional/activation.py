@@ -32,7 +32,7 @@ from weft.functional.shape.rearrange import keep_layout
 from weft.functional.support.index_bounds import check_index
 from weft.functional.support.variants import write_out
 from weft.ops import OPS
-from weft.ops.composite import gelu_value
+from weft.ops.composite.own_derivatives import gelu_value
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, slice_axis, where
 from weft.ops.registry import named

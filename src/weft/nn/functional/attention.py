@@ -20,7 +20,7 @@ from weft.errors import DTypeError, ShapeError
 from weft.functional.linalg.products import product
 from weft.functional.reductions.softmax import masked_softmax, softmax
 from weft.nn.functional.activation import dropout
-from weft.ops.attention import LARGEST, PLAIN, attend
+from weft.ops.contractions.attention import LARGEST, PLAIN, attend
 from weft.ops.primitives import expand, iota, reshape, transpose, where
 from weft.tensor.arguments import describe, need_tensor, widen
 

@@ -2,7 +2,7 @@
 """Convolutions in one, two and three dimensions, plain and transposed.
 
 What a user may get wrong is checked in `conv_arguments`; how a convolution is computed and differentiated stands in
-`weft.ops.convolution`.
+`weft.ops.contractions.convolution`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from weft.nn.functional.conv_arguments import (
     numbers,
     paddings,
 )
-from weft.ops import convolution
-from weft.ops.convolution import Geometry
+from weft.ops.contractions import convolution
+from weft.ops.contractions.convolution import Geometry
 from weft.ops.primitives import reshape
 from weft.tensor.arguments import need_integer, widen
 

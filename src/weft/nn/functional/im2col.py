@@ -14,9 +14,9 @@ from weft.engine.frontend.tensor import Tensor
 from weft.errors import ShapeError
 from weft.functional.support.memory_formats import like_channels
 from weft.nn.functional.conv_arguments import check_kernel, numbers
-from weft.ops import convolution
+from weft.ops.contractions import convolution
 from weft.ops.primitives import permute, reshape
-from weft.ops.structure import sum_of_windows
+from weft.ops.structure.movement import sum_of_windows
 from weft.tensor.arguments import describe, need_integer, need_rank, need_tensor
 
 

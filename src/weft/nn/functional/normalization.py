@@ -23,7 +23,7 @@ from weft.errors import ArgumentError, ShapeError
 from weft.functional.reductions.sums_and_extrema import count_of, reduce_over
 from weft.functional.support.memory_formats import in_order, like_channels
 from weft.ops import OPS
-from weft.ops.composite import inverse_deviation
+from weft.ops.composite.own_derivatives import inverse_deviation
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape
 from weft.tensor.arguments import (

@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
-from weft.ops.macro import macro
+from weft.ops.composite.macro import macro
 from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)

@@ -2,8 +2,8 @@
 # cython: wraparound=True, boundscheck=True, cdivision=False
 """Lowering of attention: one launch of its kernel for a node, operands read where they lie.
 
-In come a node of one of the four rows of `weft.ops.attention` and the Lowering in hand. A batch of nodes is one launch;
-where there are batches of batches, all but the last dimension are walked here.
+In come a node of one of the four rows of `weft.ops.contractions.attention` and the Lowering in hand. A batch of nodes
+is one launch; where there are batches of batches, all but the last dimension are walked here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.ir.primitive import ATTENTION_GRADIENT
 from weft._build.compiled import require
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.pipeline.lowering.copy import contiguous
-from weft.ops.attention import PLAIN, gradient_shapes, result_shapes
+from weft.ops.contractions.attention import PLAIN, gradient_shapes, result_shapes
 
 require(__name__, cython.compiled)
 

@@ -16,7 +16,7 @@ from weft.nn.functional.pooling.arguments import (
     check_rank,
     numbers,
 )
-from weft.ops.convolution import windows
+from weft.ops.contractions.convolution import windows
 from weft.ops.primitives import pad, slice_axis
 from weft.tensor.arguments import Shape, need_tensor
 

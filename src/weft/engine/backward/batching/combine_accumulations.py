@@ -1,0 +1,203 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
+"""Cotangents that come to one place from many times of a loop, brought together before they are added up.
+
+In: the contributions to one cotangent, recorded and not yet run. Out: fewer of them, with the same sum. Cotangents of
+rows that were taken out one by one come as zeros with a block in them: the blocks are laid one behind the other. The
+gradients of a weight that was used at each time come as products over a few rows: one product over all rows takes their
+place, where bringing the rows together moves less than the products do. Sums over rows likewise. What is replaced is
+read by nobody and never runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import cython
+from cython.cimports.weft.engine.ir.primitive import MATMUL, OF_ELEMENTS, PERMUTE, UPDATE
+
+from weft._build.compiled import require
+from weft.engine.backward.batching.batched_vjp import is_zero
+from weft.engine.devices.api import default_device
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir.node import PENDING_STATE
+from weft.engine.ir.strides import contiguous_strides
+from weft.ops.primitives import concat, full, matmul, reduce, reshape, transpose
+
+require(__name__, cython.compiled)
+
+
+def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Contributions with the same sum as `parts`, tensors of one shape."""
+    kinds: dict[str, list[Any]] = {rule: [] for rule in _FITS}
+    others = []
+    for part in parts:
+        node = value_of(part)
+        free = node.state == PENDING_STATE and node.quotient is None
+        rule = _rule_of(node.op) if free else None
+        if rule is not None and _FITS[rule](node, shape):
+            kinds[rule].append(_Operation(part, node))
+        else:
+            others.append(part)
+    for rule, operations in kinds.items():
+        joined = _JOINS[rule](operations, shape) if len(operations) > 1 else None
+        others += [operation.part for operation in operations] if joined is None else joined
+    return others
+
+
+def _rule_of(op: Any) -> str | None:
+    """Which rule may join contributions of an operation."""
+    if op.form == UPDATE:
+        return "rows"
+    if op.form == MATMUL:
+        return "products"
+    return "sums" if op.sums == OF_ELEMENTS else None
+
+
+@cython.cclass
+class _Operation:
+    """What a contribution has been recorded as: params and operands, and where an operand is a transpose, what of (or
+    None). By handles: what is pending may run while others are joined, and nodes forget their inputs then."""
+
+    part = cython.declare(object, visibility="readonly")
+    params = cython.declare(object, visibility="readonly")
+    operands = cython.declare(list, visibility="readonly")
+    transposed = cython.declare(object, visibility="readonly")
+
+    def __init__(self, part: Any, node: Any) -> None:
+        self.part, self.params = part, node.params
+        self.operands = [wrap_node(source) for source in node.inputs]
+        self.transposed = _turned_from(node.inputs[0])
+
+
+# -- blocks of rows in zeros -----------------------------------------------------------------------
+
+
+def _is_rows(node: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a value is zeros but for whole neighbouring rows of the first dimension."""
+    base, block = node.inputs
+    offset, strides = node.params
+    row = _row_size(shape)
+    return (
+        row > 0
+        and block.numel > 0
+        and offset % row == 0
+        and block.numel % row == 0
+        and _dense(block.shape, strides)
+        and is_zero(base)
+    )
+
+
+def _row_size(shape: tuple[int, ...]) -> int:
+    size = 1 if shape else 0
+    for length in shape[1:]:
+        size *= length
+    return size
+
+
+def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether strides are those of memory order; along a dimension of one element any will do."""
+    own = contiguous_strides(shape)
+    return all(size == 1 or a == b for size, a, b in zip(shape, strides, own, strict=True))
+
+
+def _join_rows(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
+    """The blocks one behind the other, zeros where there are none; None where two overlap."""
+    row = _row_size(shape)
+    blocks = []
+    for number, operation in enumerate(operations):
+        block = operation.operands[1]
+        blocks.append((operation.params[0] // row, block.numel() // row, number, block))
+    blocks.sort(key=lambda block: block[:3])
+    pieces, reached = [], 0
+    for start, count, _, block in blocks:
+        if start < reached:
+            return None
+        if start > reached:
+            pieces.append(_zeros(block, (start - reached, *shape[1:])))
+        pieces.append(reshape(block, (count, *shape[1:])))
+        reached = start + count
+    if reached < shape[0]:
+        pieces.append(_zeros(block, (shape[0] - reached, *shape[1:])))
+    return [concat(tuple(pieces), 0)]
+
+
+def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
+    return full(shape, 0, like.dtype)
+
+
+# -- products and sums over rows -------------------------------------------------------------------
+
+
+def _below_each_other(rows: Iterable[Any]) -> Any:
+    """All rows as one value, which no batch takes in: of equal ones there will be one, of others each part would have
+    to be gathered. A walk meets a loop's last time first; the first one lies first here, as in what a sequence's
+    cotangent is laid out as, so that there is one of both."""
+    joined = concat(tuple(rows), 0)
+    value_of(joined).batch_seen = True
+    return joined
+
+
+def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a value is a product over so few rows that bringing them together moves less than writing it, reading it
+    and writing the sum."""
+    left, right = node.inputs
+    if len(left.shape) != 2 or len(right.shape) != 2:
+        return False
+    m, rows = left.shape
+    n = right.shape[1]
+    return bool(rows * (m + n) <= 2 * m * n)
+
+
+def _join_products(operations: list[Any], shape: tuple[int, ...]) -> list[Any]:
+    """a₁ b₁ + a₂ b₂ + ... as one product of [a₁ a₂ ...] and [b₁ b₂ ...] below each other."""
+    left = _below_each_other(
+        _transposed(operation) for operation in reversed(operations)
+    )  # (rows, m)
+    right = _below_each_other(
+        operation.operands[1] for operation in reversed(operations)
+    )  # (rows, n)
+    return [matmul(transpose(left), right)]
+
+
+def _turned_from(node: Any) -> Any:
+    """What a pending matrix is the transpose of; None where it is not recorded as one."""
+    transposed = node.op.form == PERMUTE and node.params == (1, 0)
+    free = node.state == PENDING_STATE and node.quotient is None
+    return wrap_node(node.inputs[0]) if transposed and free else None
+
+
+def _transposed(operation: Any) -> Any:
+    """The transpose of the left operand: what it was turned from, as a rule."""
+    transposed = operation.transposed
+    return transpose(operation.operands[0]) if transposed is None else transposed
+
+
+def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
+    rows = node.inputs[0]
+    tuning = default_device().tuning.batching
+    small = rows.numel * rows.dtype.itemsize <= tuning.joined_sum_bytes
+    return small and len(rows.shape) == 2 and node.params == ((0,), False)
+
+
+def _join_sums(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
+    """One sum over all rows. Where the rows come from products with a weight, the weight's gradient is a product of the
+    same rows below each other, which lie in memory once."""
+    if len(operations) < default_device().tuning.batching.fewest_joined_sums:
+        return None
+    rows = _below_each_other(operation.operands[0] for operation in reversed(operations))
+    return [reduce("sum", rows, (0,))]
+
+
+_FITS: dict[str, Callable[[Any, tuple[int, ...]], bool]] = {
+    "rows": _is_rows,
+    "products": _is_thin,
+    "sums": _is_column_sum,
+}
+_JOINS: dict[str, Callable[[list[Any], tuple[int, ...]], list[Any] | None]] = {
+    "rows": _join_rows,
+    "products": _join_products,
+    "sums": _join_sums,
+}
