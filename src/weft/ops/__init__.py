@@ -21,12 +21,16 @@ from weft.ops.contractions import attention, convolution, matmul, resampling  # 
 from weft.ops.elementwise import (  # noqa: F401
     arithmetic,
     bits,
+    comparison,
+    conversion,
+    exponentials,
     gates,
+    rounding,
     special_functions,
     updates,
 )
 from weft.ops.registry import OPS
-from weft.ops.structure import indexing, movement, ordering  # noqa: F401
+from weft.ops.structure import indexing, movement, ordering, reductions  # noqa: F401
 
 __all__ = ["OPS"]
 
