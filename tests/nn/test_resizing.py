@@ -12,6 +12,7 @@ import pytest
 import weft
 from oracle import torch
 from weft.debug import stages
+from weft.nn.functional import resampling
 
 SIZES: tuple[dict[str, Any], ...] = (
     {"size": 5},
@@ -96,3 +97,26 @@ def test_no_more_is_stored_than_one_result_for_each_dimension(mode: str) -> None
     line = stages(step)["plan"].splitlines()[0]
     stored = int(re.findall(r"for (\d+) bytes stored", line)[0])
     assert stored <= 4 * (weight.numel() * 2 + x.numel()), line
+
+
+@pytest.mark.parametrize("mode", ("linear", "bicubic"))
+@pytest.mark.parametrize("corners", (False, True))
+def test_long_lines_are_resized_as_short_ones_and_their_tables_are_not_kept(
+    mode: str, corners: bool
+) -> None:
+    shape = (1, 2, 30_000) if mode == "linear" else (1, 1, 2, 30_000)
+    array = np.random.default_rng(0).normal(size=shape)
+    options: dict[str, Any] = {"scale_factor": 1.5, "mode": mode, "align_corners": corners}
+    known = resampling._known_taps.cache_info().currsize
+    found = weft.nn.functional.interpolate(weft.tensor(array), **options)
+    expected = torch.nn.functional.interpolate(torch.tensor(array), **options)
+    close(found, expected, 1e-10)  # places up to 30,000 are rounded to 4e-12
+    assert resampling._known_taps.cache_info().currsize <= known + (mode == "bicubic")  # 3 rows
+
+
+def test_what_grows_least_is_resized_first() -> None:
+    x = weft.rand(1, 1, 64, 16)
+    weft.realize(x)
+    line = stages(lambda: weft.nn.functional.interpolate(x, (16, 64), mode="bilinear"))
+    stored = int(re.findall(r"for (\d+) bytes stored", line["plan"].splitlines()[0])[0])
+    assert stored <= 4 * (16 * 16 + 16 * 64)

@@ -40,6 +40,7 @@ from weft.tensor.arguments import (
 )
 
 Taps = tuple[Any, Any]  # index and weights: arrays of (taps, places)
+BLOCK = 1 << 14  # places whose taps are computed at once: what they need besides stays in a cache
 
 
 @composed_of_primitives
@@ -193,17 +194,13 @@ def _sizes(
     )
 
 
-def _source_places(
-    have: int, want: int, factor: float | None, align_corners: bool, nearest: bool
+def _centres(
+    places: np.ndarray, have: int, want: int, factor: float | None, align_corners: bool
 ) -> Any:
-    """Where each output element lies between the input's elements."""
-    places = np.arange(want, dtype=np.float64)
+    """Where output elements lie between the input's elements, or before the first."""
     if align_corners:
         return places * ((have - 1) / (want - 1) if want > 1 else 0.0)
-    scale = 1 / factor if factor else have / want
-    if nearest:
-        return np.minimum(np.floor(np.float32(scale) * places.astype(np.float32)), have - 1)
-    return np.maximum((places + 0.5) * scale - 0.5, 0)
+    return (places + 0.5) * (1 / factor if factor else have / want) - 0.5
 
 
 def _check_mode(input: Tensor, wanted: Shape, mode: str, antialias: bool) -> None:
@@ -295,12 +292,18 @@ def interpolate(
     if dtype is dtypes.uint8:
         return resized_bytes(input, wanted, factors, bool(align_corners), mode, antialias)
     made = widen(input)  # halves are rounded once, at the end
-    for axis in range(len(input._shape) - 1, 1, -1):
+    for axis in _least_growth_first(input._shape, wanted):
         want, factor = wanted[axis - 2], factors[axis - 2]
         taps = _taps(input._shape[axis], want, factor, bool(align_corners), mode, antialias)
         made = resampled(made, axis, taps)
     name = _upsampled(mode, len(wanted)) + ("Aa" if antialias else "")
     return _named(cast(made, dtype), input, name)
+
+
+def _least_growth_first(shape: Shape, wanted: Shape) -> list[int]:
+    """The axes to resize, ordered so that what lies between them is as small as can be; the last of equals first."""
+    axes = range(len(shape) - 1, 1, -1)
+    return sorted(axes, key=lambda axis: wanted[axis - 2] / max(shape[axis], 1))
 
 
 def _upsampled(mode: str, dimensions: int) -> str:
@@ -317,12 +320,12 @@ def _nearest(x: Tensor, wanted: Shape, factors: list[float | None], exact: bool)
 
 @functools.lru_cache(256)
 def _nearest_places(have: int, want: int, factor: float | None, exact: bool) -> Places:
+    scale = 1 / factor if factor else have / want
     if exact:
-        scale = 1 / factor if factor else have / want
-        places = np.minimum(np.floor((np.arange(want) + 0.5) * scale), have - 1)
+        places = np.floor((np.arange(want) + 0.5) * scale)
     else:
-        places = _source_places(have, want, factor, False, True)
-    return places_of(places.astype(np.int64))
+        places = np.floor(np.float32(scale) * np.arange(want, dtype=np.float32))
+    return places_of(np.minimum(places, have - 1).astype(np.int64))
 
 
 def resized_bytes(
@@ -361,30 +364,31 @@ def resampled(x: Tensor, axis: int, taps: Taps) -> Any:
     return resample(x, axis, host.from_numpy(index), host.from_numpy(weights, x._dtype))
 
 
+def _taps(*geometry: Any) -> Taps:
+    """Which elements of the input count for each of the result, and how much; long tables are not kept."""
+    table = _known_taps if geometry[1] <= BLOCK else _known_taps.__wrapped__
+    return table(*geometry)
+
+
 @functools.lru_cache(256)
-def _taps(
+def _known_taps(
     have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
 ) -> Taps:
-    """Which elements of the input count for each of the result, and how much."""
     if antialias:
         return filtered(have, want, factor, corners, mode)
-    if mode == "bicubic":
-        places = _centres(have, want, factor, corners)
-        steps = np.arange(-1, 3)[:, None]
-    else:
-        places = _source_places(have, want, factor, corners, False)
-        steps = np.arange(2)[:, None]
-    low = np.floor(places).astype(np.int64)
-    distance = np.abs(places - low - steps)
-    weights = _keys(distance, -0.75) if mode == "bicubic" else 1 - distance
-    return np.clip(low + steps, 0, have - 1), weights
-
-
-def _centres(have: int, want: int, factor: float | None, align_corners: bool) -> Any:
-    """As `_source_places`, and also before the first element."""
-    if align_corners:
-        return _source_places(have, want, factor, True, False)
-    return (np.arange(want) + 0.5) * (1 / factor if factor else have / want) - 0.5
+    steps = (np.arange(-1, 3) if mode == "bicubic" else np.arange(2))[:, None]
+    index = np.empty((len(steps), want), np.int64)
+    weights = np.empty(index.shape)
+    for start in range(0, want, BLOCK):
+        block = slice(start, min(start + BLOCK, want))
+        places = _centres(np.arange(block.start, block.stop), have, want, factor, corners)
+        if mode != "bicubic":
+            places = np.maximum(places, 0)
+        low = np.floor(places).astype(np.int64)
+        distance = np.abs(places - low - steps)
+        weights[:, block] = _keys(distance, -0.75) if mode == "bicubic" else 1 - distance
+        index[:, block] = np.clip(low + steps, 0, have - 1)
+    return index, weights
 
 
 def _keys(distance: np.ndarray, a: float) -> Any:
