@@ -410,12 +410,46 @@ def test_gradients_of_gradients_by_what_is_shared(alone: list[int]) -> None:
     assert alone == [5]
 
 
+def _pushed(function: Any) -> Any:
+    return lambda row: jvp(function, (row,), (weft.ones_like(row),))[1]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    (
+        hessian,
+        lambda f: jacrev(jacrev(f)),
+        lambda f: jacrev(jacfwd(f)),
+        lambda f: _pushed(_pushed(f)),
+        lambda f: _pushed(grad(f)),
+        lambda f: grad(lambda row: grad(f)(row).sum()),
+        lambda f: grad(lambda row: hessian(f)(row).sum()),
+    ),
+)
+def test_transforms_around_transforms_of_what_needs_gradients_run_together(
+    transform: Any, alone: list[int]
+) -> None:
+    """As losses of equations are written: derivatives of a network by its input, then by its parameters."""
+    x, weight = rows(), WEIGHT.clone().requires_grad_()
+    derived = transform(lambda row: (weight @ row).tanh().sum() * row.sum())
+    mapped, looped = vmap(derived)(x), weft.stack([derived(row) for row in x])
+    close(mapped, looped)
+    ours, theirs = (
+        weft.autograd.grad(found.square().sum(), weight, create_graph=True)[0]
+        for found in (mapped, looped)
+    )
+    close(ours, theirs)
+    close(*(weft.autograd.grad(g.square().sum(), weight)[0] for g in (ours, theirs)))
+    assert alone == []
+
+
 def test_maps_leave_nothing_behind() -> None:
     x, weight = rows(), WEIGHT.clone().requires_grad_()
 
     def step() -> None:
         vmap(grad(lambda row: (weight @ row).sin().sum()))(x).sum().backward()
         vmap(hessian(lambda row: row.sin().prod()))(x).tolist()
+        vmap(hessian(lambda row: (weight @ row).sin().prod()))(x).sum().backward()
         vmap(lambda row: row if row.sum() > 0 else -row)(x).tolist()
         weight.grad = None
 

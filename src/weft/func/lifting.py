@@ -163,7 +163,8 @@ class Lifting:
 
     @cython.cfunc
     def find_records(self, stack: list) -> cython.void:
-        """The gradient records of the example that results lead to."""
+        """The gradient records of the example that results lead to, and through which of them a gradient gets on."""
+        new: list = []
         while stack:
             record = stack.pop()
             if record in self.edges or record in self.ends:
@@ -181,8 +182,22 @@ class Lifting:
             below: list = [e for e in cython.cast(Node, record).edges if e is not None]
             if below:
                 self.tracked.add(record)
+                new.append(record)
                 stack.extend(below)
             else:
+                self.ends.add(record)
+        self.end_what_leads_to_ends(new)
+
+    @cython.cfunc
+    def end_what_leads_to_ends(self, records: list) -> cython.void:
+        """Records of inner transforms around one another lead to ends only, and are ends themselves."""
+        records.sort(key=_age)
+        for record in records:
+            for edge in cython.cast(Node, record).edges:
+                if edge is not None and edge not in self.ends:
+                    break
+            else:
+                self.tracked.discard(record)
                 self.ends.add(record)
 
     @cython.cfunc
