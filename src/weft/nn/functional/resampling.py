@@ -344,9 +344,12 @@ def resized_bytes(
 
 
 @functools.lru_cache(256)
-def _whole_weights(*geometry: float | str | None) -> tuple[Taps, int]:
+def _whole_weights(
+    have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
+) -> tuple[Taps, int]:
     """The taps of a geometry, each element once, their weights as integers, and the bits behind the point."""
-    index, weights = (array.copy() for array in _taps(*geometry))
+    taps = _taps(have, want, factor, corners, mode, antialias)
+    index, weights = (array.copy() for array in taps)
     for tap in range(len(index) - 1, 0, -1):  # a repeated edge is one tap
         again = index[tap] == index[tap - 1]
         weights[tap - 1] += np.where(again, weights[tap], 0.0)
@@ -364,10 +367,12 @@ def resampled(x: Tensor, axis: int, taps: Taps) -> Any:
     return resample(x, axis, host.from_numpy(index), host.from_numpy(weights, x._dtype))
 
 
-def _taps(*geometry: Any) -> Taps:
+def _taps(
+    have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
+) -> Taps:
     """Which elements of the input count for each of the result, and how much; long tables are not kept."""
-    table = _known_taps if geometry[1] <= BLOCK else _known_taps.__wrapped__
-    return table(*geometry)
+    table = _known_taps if want <= BLOCK else _known_taps.__wrapped__
+    return table(have, want, factor, corners, mode, antialias)
 
 
 @functools.lru_cache(256)
