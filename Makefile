@@ -8,9 +8,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
 
-GUARDED := tests/runtime/test_interpreter.py tests/test_random_index_programs.py tests/tensor/test_values_with_less_memory.py tests/ops/test_misfits.py \
-	tests/codegen/test_loops.py tests/codegen/test_kernels_at_random.py tests/tensor/test_aliasing.py \
-	tests/tensor/test_empty_values.py
+CODEGEN := tests/engine/devices/cpu/codegen
+GUARDED := tests/engine/runtime/test_interpreter.py tests/engine/runtime/test_random_index_programs.py \
+	tests/tensor/memory/test_values_with_less_memory.py tests/tensor/test_empty_values.py tests/ops/test_misfits.py \
+	$(CODEGEN)/test_loops.py $(CODEGEN)/test_kernels_at_random.py tests/engine/frontend/test_aliasing.py
 
 .PHONY: build demo bench test lint types doctests semantics derivatives conformance kernels sanitize guard fuzz wheels clean
 
@@ -57,7 +58,7 @@ sanitize: $(VENV)/.dev build
 	$(BIN)/python tools/sanitize.py $(ARGS)
 
 guard: $(VENV)/.bench build
-	WEFT_GUARD=1 $(BIN)/python -m pytest -q $(GUARDED) tests/codegen/test_families.py tests/codegen/test_gemm.py $(ARGS)
+	WEFT_GUARD=1 $(BIN)/python -m pytest -q $(GUARDED) $(CODEGEN)/test_families.py $(CODEGEN)/test_gemm.py $(ARGS)
 	WEFT_GUARD=begin $(BIN)/python -m pytest -q $(GUARDED) $(ARGS)
 
 fuzz: $(VENV)/.dev build

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 import weft
 from weft.engine.ir.tape import tape
+
+sys.path.insert(0, str(Path(__file__).parent / "samples"))  # what tests of several rooms share
 
 # A shell that runs the suite in the background has it ignore these signals, and what it starts would, too.
 for _number, _usual in (
@@ -24,24 +27,24 @@ for _number, _usual in (
 
 # Tests of the checkout rather than of the package: its pages, tools, examples, sources. A wheel is tested without them.
 OF_THE_CHECKOUT = [
+    "_build/test_build.py",
+    "_build/test_compile_modules.py",
     "autograd/test_record_names.py",
-    "codegen/test_elementary.py",
-    "nn/test_module_database.py",
+    "engine/devices/cpu/codegen/test_elementary.py",
+    "nn/modules/test_module_database.py",
     "optim/test_optimizer_database.py",
-    "runtime/test_build.py",
-    "runtime/test_compile_modules.py",
-    "test_changelog.py",
-    "test_commit_message.py",
-    "test_conformance.py",
-    "test_counted_events.py",
-    "test_decisions.py",
-    "test_docs.py",
-    "test_examples.py",
-    "test_layers.py",
-    "test_optional_imports.py",
-    "test_stubs.py",
-    "test_timeline.py",
-    "test_wheels.py",
+    "project/test_changelog.py",
+    "project/test_commit_message.py",
+    "project/test_conformance.py",
+    "project/test_counted_events.py",
+    "project/test_decisions.py",
+    "project/test_docs.py",
+    "project/test_examples.py",
+    "project/test_layers.py",
+    "project/test_optional_imports.py",
+    "project/test_stubs.py",
+    "project/test_timeline.py",
+    "project/test_wheels.py",
 ]
 collect_ignore = [] if Path(__file__).parents[1].joinpath("src").is_dir() else OF_THE_CHECKOUT
 

@@ -1,4 +1,4 @@
-"""Runs random programs of tests/random_index_programs.py against PyTorch in batches, as many as there is time for.
+"""Runs random programs of tests/samples/random_index_programs.py against PyTorch in batches, while there is time.
 
 python tools/random_index_programs.py --minutes 10              # from a seed of the day on
 python tools/random_index_programs.py --first 0 --count 100000  # these
@@ -21,7 +21,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "samples"))
 
 BATCH = 5000  # in one process: the first of each compile what the later ones find in memory
 

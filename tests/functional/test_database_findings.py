@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from functional_oracle import assert_same, compare, make, torch
 
 import weft
+from functional_oracle import assert_same, compare, make, torch
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])

@@ -23,7 +23,7 @@ PRIVATE = (
     *("blend", "add_product", "add_quotient"),  # what updates are made of
     *("attention_forward", "attention_backward", "picked_log_softmax"),
     *("attention_masked_forward", "attention_masked_backward"),
-    *("resample", "resample_transposed"),  # as interpolate: nn/test_resizing.py
+    *("resample", "resample_transposed"),  # as interpolate: nn/functional/test_interpolate.py
     *(
         "lstm_memory",
         "lstm_output",

@@ -18,8 +18,8 @@ from weft.autograd import forward_ad
 listed = submodule("torch.testing._internal.common_methods_invocations")
 
 SAMPLES = 2
-# One sample is enough of what tests/test_conformance.py compares as well.
-COMPARED = set((Path(__file__).parents[2] / "conformance.txt").read_text().split())
+# One sample is enough of what tests/project/test_conformance.py compares as well.
+COMPARED = set((Path(__file__).parents[2] / "samples" / "conformance.txt").read_text().split())
 RANDOM = (
     *("normal", "bernoulli", "nn.functional.dropout", "nn.functional.dropout2d"),
     *("svd_lowrank", "pca_lowrank", "nn.functional.rrelu", "nn.functional.fractional_max_pool3d"),

@@ -1,0 +1,98 @@
+"""Programs that import `torch` run on Weft unchanged: in a process of their own, PyTorch being in this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oracle import torch
+
+TRAIN = """
+import sys
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+data = TensorDataset(torch.randn(32, 4), torch.randint(2, (32,)))
+optimizer = torch.optim.SGD(model.parameters(), lr=float(sys.argv[1]))
+for epoch in range(2):
+    for x, y in DataLoader(data, batch_size=8):
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+print(__name__, type(loss).__module__, loss.item() > 0)
+"""
+ASKED = """
+from importlib import metadata, util
+from weft import as_torch
+as_torch.install()
+as_torch.install()  # twice is once
+import torch, weft, torch.nn, torch.nn.functional as F
+import torch.distributions.normal, torch.optim.lr_scheduler
+from torch import *
+assert torch.__name__ == "torch" and torch.__version__ == metadata.version("torch") == "2.13.0"
+import torch.version
+assert torch.version.__version__ == torch.__version__ >= (2, 13) and torch.version.cuda is None
+assert "2.9" < torch.__version__ < "2.13.1" and isinstance(torch.__version__, torch.torch_version.TorchVersion)
+assert weft.version.__version__ == weft.__version__ != torch.__version__
+assert torch.torch is torch
+assert torch.nn is weft.nn and F is weft.nn.functional and torch.Tensor is weft.Tensor and torch.float is weft.float
+assert weft.nn.__spec__.name == weft.nn.__name__ == "weft.nn" and weft.nn.__path__
+assert util.find_spec("torch.nn") and not util.find_spec("torch.unheard") and not hasattr(torch, "unheard")
+assert "randn" in dir(torch) and matmul is weft.matmul
+torch.pi = 3  # what a program writes to torch is its own
+assert weft.pi != 3
+try:
+    import torch.unheard
+except ModuleNotFoundError as error:
+    assert error.name == "torch.unheard"
+try:
+    metadata.version("torch_not_there")
+except metadata.PackageNotFoundError:
+    print("fine")
+"""
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A process of Python in a folder."""
+    path = os.pathsep.join(
+        filter(None, (str(Path(__file__).parents[2] / "src"), os.getenv("PYTHONPATH")))
+    )
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=folder, env=environment
+    )
+
+
+@pytest.mark.parametrize("called", [["train.py"], ["-m", "train"]], ids=["file", "module"])
+def test_a_program_trains(called: list[str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    done = run("-m", "weft", "run", *called, "0.1", folder=tmp_path)
+    assert done.stdout.split() == ["__main__", "weft", "True"], done.stderr
+
+
+def test_what_importing_finds(tmp_path: Path) -> None:
+    done = run("-c", ASKED, folder=tmp_path)
+    assert done.stdout.strip() == "fine", done.stderr
+
+
+def test_what_a_program_raises_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.zeros(2) + torch.zeros(3)\n")
+    done = run("-m", "weft", "run", "train.py", folder=tmp_path)
+    assert done.returncode == 1 and "train.py" in done.stderr and "ShapeError" in done.stderr
+
+
+def test_after_pytorch_it_is_refused() -> None:
+    assert torch.__version__
+    from weft import as_torch
+
+    with pytest.raises(RuntimeError, match="PyTorch is already imported"):
+        as_torch.install()

@@ -1,0 +1,265 @@
+"""Imports point one way: each room knows only those below it, and no module waits for itself (ARCHITECTURE.md).
+
+Imports and cimports count alike, in functions too; what stands under TYPE_CHECKING does not run and does not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "weft"
+PYTORCHS = (
+    "compat.torch."  # on the path of the package: what lies there is called as if it lay at the top
+)
+# Rooms, lowest first; those of one line do not know each other. A module belongs to the longest name that it starts
+# with.
+LAYERS = """
+errors
+_build _typing config io.files compat.absent compat.einops_backend
+engine.capi
+engine.devices.tuning
+engine.devices.api
+engine.ir
+engine.dispatch
+engine.frontend
+engine.replay
+ops.registry
+ops.primitives ops.random_numbers ops.direct_vjps ops.limits
+ops.composite
+ops.contractions ops.structure ops.elementwise
+ops
+engine.api
+engine.kernels
+engine.devices.cpu.limits
+engine.devices.cpu.llvm
+engine.devices.cpu.elementary
+engine.devices.cpu.elementwise
+engine.devices.cpu.codegen
+engine.devices.cpu.kernels
+engine.devices.cpu.gemm
+engine.devices.cpu.attention
+engine.devices.cpu
+engine.pipeline.segment_index
+engine.pipeline.fingerprint
+engine.pipeline.program_ir
+engine.pipeline.batching
+engine.pipeline.simplify
+engine.pipeline.fusion
+engine.pipeline.memory_plan
+engine.pipeline.launch_ir
+engine.pipeline.lowering
+engine.pipeline.single_node
+engine.pipeline.budget
+engine.pipeline.tiering
+engine.pipeline.horizontal_fusion
+engine.pipeline.record_text
+engine.pipeline.program_text
+engine.pipeline.program_parser
+engine.pipeline.passes
+engine.runtime
+engine.pipeline.execution
+engine.pipeline.driver
+engine.backward.reachability
+engine.backward.batching
+engine.backward
+engine.backward.replay
+autograd.anomaly autograd.grad_fn
+autograd.custom
+autograd
+tensor.memory tensor.modes tensor.arguments tensor.scalars tensor.size tensor.device tensor.determinism
+tensor.reading tensor.layout tensor.meta tensor.torch_function tensor.info
+tensor
+functional.support
+functional.elementwise
+functional.shape
+functional.reductions
+functional.random
+functional.indexing
+functional.sorting
+random
+functional.linalg
+functional.special
+functional.signal
+functional
+weft
+sparse
+nn
+optim compat.operator_schema
+compat.aten
+array_api fft func futures library linalg masked memory multiprocessing nested overrides profiler quasirandom signal \
+special torch_version utils._pytree
+amp as_torch data distributions io jit testing
+cuda serialization
+distributed debug
+compat
+utils
+autograd.grad_mode autograd.profiler demo
+autograd.gradient_checks __main__
+autograd.gradcheck
+"""  # `weft` joins what is below it. Gradient checks use the finished framework and live beside what they check.
+LEVEL = {name: level for level, names in enumerate(LAYERS.split("\n")) for name in names.split()}
+# Modules that wait for each other, and why.
+CIRCLES = [
+    # Operators of Tensor are C calls of what makes tensors (docs/decisions/0028).
+    {
+        "engine.frontend.inplace", "engine.frontend.meta", "engine.frontend.node_factory", "engine.frontend.recorder",
+        "engine.frontend.resolve", "engine.frontend.tensor", "engine.frontend.tensor_lifecycle",
+        "engine.frontend.views", "engine.frontend.write_rollback",
+    },
+]  # fmt: skip
+
+
+def dotted(path: Path) -> str:
+    """A file's module below `weft`, under the name that it is imported by; empty for the package itself."""
+    name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__")
+    return name.removeprefix(PYTORCHS).rstrip(".")
+
+
+FILES = sorted((*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pxd")))
+MODULES = {dotted(path) for path in FILES}
+AT_THE_TOP = {dotted(path).split(".")[0] for path in (PACKAGE / "compat" / "torch").iterdir()}
+
+
+def room_of(module: str) -> str:
+    """The room of a module, or of a name in one."""
+    parts = module.split(".")
+    for end in range(len(parts), 0, -1):
+        if (name := ".".join(parts[:end])) in LEVEL:
+            return name
+    return "compat" if parts[0] in AT_THE_TOP else "weft"
+
+
+def imports_of(path: Path, source: str) -> Iterator[tuple[int, str]]:
+    """The line and the name below `weft` of everything that a file imports from the package."""
+    folder = ["weft", *dotted(path.parent / "__init__.py").split(".")]
+    names = (
+        cimports_of(source)
+        if path.suffix == ".pxd"
+        else python_imports_of(ast.parse(source), folder)
+    )
+    for line, name in names:
+        first, _, rest = name.removeprefix("cython.cimports.").partition(".")
+        if first == "weft":
+            yield line, rest
+
+
+def cimports_of(source: str) -> Iterator[tuple[int, str]]:
+    for line, text in enumerate(source.splitlines(), 1):
+        if found := re.match(r"from ([\w.]+) cimport (.*)", text):
+            yield from ((line, f"{found[1]}.{name}") for name in re.findall(r"\w+", found[2]))
+
+
+def python_imports_of(tree: ast.AST, folder: list[str]) -> Iterator[tuple[int, str]]:
+    """What a module in a folder imports, by its full name; `from .other` is found from the folder."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "later":
+            yield from ((node.lineno, a.value) for a in node.args if isinstance(a, ast.Constant))
+        if isinstance(node, ast.ImportFrom):
+            above = folder[: len(folder) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+        yield from python_imports_of(node, folder)
+
+
+def backward_imports(path: Path, source: str) -> list[str]:
+    """The imports of one file that do not point to a lower room, or stay in its own."""
+    own = room_of(dotted(path))
+    return [
+        f"{path.relative_to(PACKAGE)}:{line} imports weft.{name}"
+        for line, name in imports_of(path, source)
+        if (room := room_of(name)) != own and LEVEL[room] >= LEVEL[own]
+    ]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    if path == PACKAGE / "__init__.py":
+        return  # it joins the layers and imports the upper ones lazily
+    assert backward_imports(path, path.read_text()) == []
+
+
+def test_every_module_at_the_top_has_a_layer() -> None:
+    tops = {name.split(".")[0] for name in MODULES} - AT_THE_TOP - {""}
+    assert tops - {name.split(".")[0] for name in LEVEL} == set()
+
+
+def test_a_backward_import_is_found() -> None:
+    source = "def f():\n    from weft.nn import Linear\n    import weft.engine.ir\nnn = later('weft.nn')\n"
+    assert backward_imports(PACKAGE / "engine" / "ir" / "node.py", source) == [
+        "engine/ir/node.py:2 imports weft.nn.Linear",
+        "engine/ir/node.py:4 imports weft.nn",
+    ]
+    source = "from weft.engine.frontend.tensor cimport Tensor, Storage\nfrom weft.engine.ir.node cimport Node\n"
+    assert len(backward_imports(PACKAGE / "engine" / "ir" / "tape.pxd", source)) == 2
+
+
+def test_modules_that_wait_for_each_other_are_known() -> None:
+    assert circles(import_graph()) == CIRCLES
+
+
+def import_graph() -> dict[str, set[str]]:
+    """For each module those that it imports as it is imported, or whose C functions it calls."""
+    graph: dict[str, set[str]] = {name: set() for name in MODULES}
+    for path in FILES:
+        source = path.read_text()
+        if path.suffix == ".py":
+            source = ast.unparse(without_functions(ast.parse(source)))
+        for _, name in imports_of(path, source):
+            found = name if name in MODULES else name.rpartition(".")[0]
+            graph[dotted(path)] |= {found} & MODULES - {dotted(path), ""}
+    return graph
+
+
+def without_functions(tree: ast.Module) -> ast.Module:
+    """What is imported at once: bodies of functions are left out, and what `later` stands for."""
+
+    class Emptied(ast.NodeTransformer):
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802
+            node.body, node.decorator_list = [ast.Pass()], []
+            return node
+
+        def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+            return ast.Constant(None) if getattr(node.func, "id", "") == "later" else node
+
+    return Emptied().visit(tree)
+
+
+def circles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """The strongly connected components of more than one module (Tarjan, 1972)."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    open_: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(module: str) -> None:
+        number[module] = lowest[module] = len(number)
+        open_.append(module)
+        for other in sorted(graph[module]):
+            if other not in number:
+                visit(other)
+            if other in open_:
+                lowest[module] = min(lowest[module], lowest[other])
+        if lowest[module] == number[module]:
+            component = set(open_[open_.index(module) :])
+            del open_[open_.index(module) :]
+            if len(component) > 1:
+                found.append(component)
+
+    for module in sorted(graph):
+        if module not in number:
+            visit(module)
+    return found
+
+
+def test_a_circle_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
+    assert circles(graph) == [{"a", "b", "c"}]
