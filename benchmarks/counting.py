@@ -38,9 +38,9 @@ class Stages:
     @contextmanager
     def timed(self) -> Iterator[None]:
         """Count within the block: each function is called through one that looks at the clock."""
+        from weft.engine.devices.cpu.lowering import compile_kernels as compiling
         from weft.engine.pipeline import passes
         from weft.engine.pipeline.batching import batch
-        from weft.engine.runtime import compile_kernels as compiling
 
         places = [(passes, "schedule"), (batch, "group"), (compiling, "compile_specs")]
         former = [(module, name, getattr(module, name)) for module, name in places]

@@ -111,11 +111,11 @@ def launch(context: Context) -> None:
 
 def launches(count: int) -> Job:
     """A program of so many launches of one kernel, run ten thousand times over."""
-    from weft.engine.devices.cpu.executor import Executable
+    from weft.engine.devices.cpu.executor import CpuExecutable
     from weft.engine.devices.cpu.jit import Request, compiler
 
     library = compiler().batch([Request("benchmark", lambda: SMALL_KERNEL, ["add_one"])])[0]
-    program = Executable()
+    program = CpuExecutable()
     for _ in range(count):
         program.append(library["add_one"], [(0, 0)], [], 16, 16, 10, owner=library)
     numbers = np.zeros(16, np.float32)

@@ -30,7 +30,7 @@ RARE = {
     "engine.backward.saved_tensor_hooks", "engine.backward.walk", "engine.devices.cpu.codegen",
     "engine.devices.cpu.disk_cache", "engine.devices.cpu.executor", "engine.devices.cpu.instructions",
     "engine.devices.cpu.jit", "engine.devices.cpu.linking", "engine.devices.cpu.threads", "engine.pipeline",
-    "engine.pipeline.batching", "engine.runtime.commit", "engine.runtime.compile_kernels",
+    "engine.pipeline.batching", "engine.runtime.commit", "engine.devices.cpu.lowering",
     "engine.runtime.executable_cache", "engine.runtime.launch", "func", "functional.special.bessel", "io", "linalg",
     "nn", "ops.elementwise.bessel", "ops.elementwise.bessel_coefficients", "optim", "special", "tensor.copying",
     "tensor.reading.printing", "testing", "types", "utils",

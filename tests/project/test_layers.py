@@ -22,9 +22,9 @@ LAYERS = """
 errors
 _build _typing config io.files compat.absent compat.einops_backend
 engine.capi
+engine.ir
 engine.devices.tuning
 engine.devices.api
-engine.ir
 engine.dispatch
 engine.frontend
 engine.replay
@@ -53,6 +53,8 @@ engine.pipeline.fusion
 engine.pipeline.memory_plan
 engine.pipeline.launch_ir
 engine.pipeline.lowering
+engine.devices.cpu.lowering
+engine.devices.cpu.device
 engine.pipeline.single_node
 engine.pipeline.budget
 engine.pipeline.tiering
@@ -62,6 +64,7 @@ engine.pipeline.program_text
 engine.pipeline.program_parser
 engine.pipeline.passes
 engine.runtime
+engine.pipeline.partition
 engine.pipeline.execution
 engine.pipeline.driver
 engine.backward.reachability
@@ -185,6 +188,31 @@ def test_imports_point_down(path: Path) -> None:
     if path == PACKAGE / "__init__.py":
         return  # it joins the layers and imports the upper ones lazily
     assert backward_imports(path, path.read_text()) == []
+
+
+# Who asks the device and knows none by its name.
+OF_EVERY_DEVICE = (
+    "engine.ir.",
+    "engine.frontend.",
+    "engine.kernels.",
+    "engine.pipeline.",
+    "engine.runtime.",
+    "engine.backward.",
+)
+
+
+# The budget and its spill file are the CPU's memory's, so far.
+OF_THE_CPU = ("engine.pipeline.budget.constrain", "engine.pipeline.budget.spill_file")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in FILES if dotted(p).startswith(OF_EVERY_DEVICE) and dotted(p) not in OF_THE_CPU],
+    ids=dotted,
+)
+def test_passes_and_the_runtime_know_no_device_by_name(path: Path) -> None:
+    names = [name for _, name in imports_of(path, path.read_text())]
+    assert [name for name in names if name.startswith("engine.devices.cpu")] == []
 
 
 def test_every_module_at_the_top_has_a_layer() -> None:

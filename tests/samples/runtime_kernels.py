@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from weft.engine.devices.cpu.disk_cache import DiskCache
-from weft.engine.devices.cpu.executor import Executable
+from weft.engine.devices.cpu.executor import CpuExecutable
 from weft.engine.devices.cpu.jit import Compiler, Library, Request
 
 LOOP = """
@@ -93,9 +93,9 @@ def addresses(*arrays: np.ndarray) -> list[int]:
 
 def add_program(
     elements: int, steps: int = 1, kernel: str = "add", work: int = -1, grain_size: int = 16
-) -> Executable:
+) -> CpuExecutable:
     """`steps` launches, the first from slot 0 to slot 1, the others within slot 1."""
-    program = Executable()
+    program = CpuExecutable()
     for step in range(steps):
         source = 0 if step == 0 else 1
         program.append(

@@ -82,9 +82,10 @@ class Update(Replay):
         if not _is_whole(tensor, self.shape):
             return False
         reserve(self.key, 1)
-        put(self.key, tensor._dtype.code)
+        node: Node = value(tensor)
+        put(self.key, tensor._dtype.code | cython.cast(cython.longlong, node.device) << 8)
         self.tensors.append(tensor)
-        self.values.append(value(tensor))
+        self.values.append(node)
         return True
 
     @cython.cfunc

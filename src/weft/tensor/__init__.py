@@ -78,6 +78,7 @@ HOOKS: dict[str, Any] = {
     "contains": values.contains,
     "deepcopy": lambda *given: copying.deepcopy(*given),
     "device": devices.CPU,
+    "device_at": devices.device_at,
     "meta_device": devices.META,
     "dlpack": interop.to_dlpack,
     "format_text": values.format_tensor,

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from weft._typing import DeviceLike
+from weft.engine.devices.api import device_at as registered_at
 from weft.errors import ArgumentTypeError, DeviceError
 
 KNOWN = ("cpu", "cuda", "mps", "xpu", "meta", "hip", "xla")
@@ -89,6 +90,13 @@ class device:  # noqa: N801  (the public name)
     def __exit__(self, *exception: object) -> None:
         entered = _current.get()
         _current.set(None if entered is None else entered[1])
+
+
+def device_at(number: int) -> device:
+    """The name of a device that there is, by its number."""
+    named = device.__new__(device)
+    named.type, named.index = registered_at(number).name, None
+    return named
 
 
 CPU, META = device("cpu"), device("meta")

@@ -12,7 +12,7 @@ import weft
 from runtime_kernels import addresses, kernels
 from weft import optim
 from weft.debug import stages
-from weft.engine.devices.cpu.executor import Executable
+from weft.engine.devices.cpu.executor import CpuExecutable
 from weft.engine.devices.cpu.pool import reset_peak, stats
 from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
 from weft.engine.devices.cpu.tuning import TUNING
@@ -45,9 +45,9 @@ def without_gangs() -> Iterator[None]:
 # -- the executor --------------------------------------------------------------------------------------------------
 
 
-def joined_program(sizes: list[int], grain_size: int, work: int) -> Executable:
+def joined_program(sizes: list[int], grain_size: int, work: int) -> CpuExecutable:
     """target += 1 over source, for several pairs of slots, in one launch."""
-    program = Executable()
+    program = CpuExecutable()
     for number, size in enumerate(sizes):
         pointers = [(2 * number, 0), (2 * number + 1, 0)]
         if number == 0:
@@ -72,7 +72,7 @@ def test_members_are_all_run_once(threads: int, work: int) -> None:
 
 def test_joining_needs_a_launch_and_units_of_members_are_fixed() -> None:
     with pytest.raises(ArgumentError, match="a launch to join"):
-        Executable().join([(0, 0)], [0], 1)
+        CpuExecutable().join([(0, 0)], [0], 1)
     program = joined_program([3, 4], 1, 1)
     with pytest.raises(ArgumentError):
         program.join([(0, 0)], [0], 1, 0)

@@ -155,7 +155,7 @@ class Call(Replay):
             return False
         edge = edge_of(tensor) if tracked else None
         key: Fingerprint = self.key
-        reserve(key, 2 * len(tensor._shape) + 2)
+        reserve(key, 2 * len(tensor._shape) + 3)
         put(
             key,
             TENSOR
@@ -163,8 +163,11 @@ class Call(Replay):
             | cython.cast(cython.longlong, len(tensor._shape)) << 12
             | cython.cast(cython.longlong, tensor.strides is not None) << 20
             | cython.cast(cython.longlong, tracked) << 21
+            | cython.cast(cython.longlong, node.device != 0) << 22
             | _first_of(self.values, node) << 24,
         )
+        if node.device != 0:
+            put(key, node.device)
         put_sizes(key, tensor._shape)
         if tensor.strides is not None:
             put_sizes(key, tensor.strides)

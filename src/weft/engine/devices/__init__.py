@@ -1,1 +1,7 @@
-"""Devices: for each a folder with its code generator, memory and queue. There is one, `cpu`."""
+"""Devices: what runs programs. There is one, `cpu`, in a folder of its own; another one is a folder beside it.
+
+`api` is what everybody above asks: a Device, and its Memory, Queue with Executable, Lowerer and Code. In come planned
+programs and kernels by their keys; out go launches, compiled code and values in buffers. `tuning` is the record of
+thresholds by which passes decide for a device. A device is known by its number, which nodes and buffers have; nothing
+above this folder imports one by its name. Start with `api`.
+"""

@@ -1,24 +1,35 @@
 # cython: language_level=3
-"""What a device is to everybody above it: its name, its number, its thresholds.
+"""What a device is to everybody above it: small protocols, which each device's folder implements.
 
-Devices register themselves when their module is imported, the default one (number 0) first. Code above this folder
-asks the device, and imports none by its name; `weft/__init__.py` says which there are.
+    Device    name, number, capabilities and thresholds, and where the other parts are
+    Memory    allocates buffers; cells for numbers; status cells that kernels report to
+    Lowerer   plans how a kernel runs for these sizes, makes launches, writes and compiles code
+    Code      a compiled kernel, which nobody above can look into
+    Executable, Queue   launches in order, and what runs them
+
+A device registers itself when its module is imported, the default one (number 0) first; `weft/__init__` says which
+there are. Code above this folder asks the device and imports none by its name. The methods that a flush calls are C
+calls through a table of the class: one costs a nanosecond or two more than a direct one. A new device derives these
+classes; what they leave out here has no default.
 """
 
 import cython
-from cython.cimports.weft.engine.devices.tuning import Tuning
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.weft.engine.devices.tuning import Record, Tuning, need_none
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
 
 from weft._build.compiled import require
-from weft.engine.devices.tuning import need_none
 
 require(__name__, cython.compiled)
 
 DEVICES = cython.declare(list, [])  # by number
+several = False
+bounded = False
 
 
 @cython.final
 @cython.cclass
-class Capabilities:
+class Capabilities(Record):
     """What a device can do at all: it limits what passes may decide, where `Tuning` says what pays."""
 
     def __init__(self, **fields):
@@ -27,28 +38,279 @@ class Capabilities:
         # elements behind each row of partial results that a kernel may write over
         self.scratch_margin = take("scratch_margin")
         self.alignment = take("alignment")  # bytes that a value's memory is a multiple of
+        # whether a kernel can be called by itself, on the calling thread, for a node
+        self.calls_kernels = take("calls_kernels")
         need_none(self, fields)
+
+
+@cython.cclass
+class Memory:
+    """The memory of a device."""
+
+    @cython.ccall
+    def allocate(self, nbytes: cython.Py_ssize_t) -> OwnedMemory:
+        """A buffer of at least so many bytes, contents undefined. Errors: OutOfMemoryError."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    def allocate_cells(self, count: cython.Py_ssize_t) -> OwnedMemory:
+        """Room for so many numbers, which the host writes before kernels read them."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def cell(
+        self, cells: OwnedMemory, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t
+    ) -> uintptr_t:
+        """Where the host writes a number, and a kernel reads it."""
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def publish(self, cells: OwnedMemory) -> cython.int:
+        """All numbers of a buffer are written: kernels that are submitted from now on see them."""
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def budget(self) -> cython.Py_ssize_t:
+        """How many bytes may be live; 0 where nothing bounds them."""
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def room_left(self) -> cython.Py_ssize_t:
+        """Bytes that may still be handed out under the budget."""
+        return 0
+
+    @cython.cfunc
+    def allocate_status(self, count: cython.Py_ssize_t) -> OwnedMemory:
+        """Room for so many words, all zero, that kernels set where an index does not hold."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def has_failed(self, status: OwnedMemory, index: cython.Py_ssize_t) -> cython.bint:
+        """Whether a kernel has set a word of those."""
+        raise NotImplementedError
+
+    def download(self, buffer: OwnedMemory, offset: int, nbytes: int) -> bytes:
+        """A copy of what a span of a buffer holds, once it has been computed."""
+        raise NotImplementedError
+
+    def upload(self, buffer: OwnedMemory, content: bytes) -> None:
+        """Let a buffer begin with these bytes."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Bytes that there are in all."""
+        raise NotImplementedError
+
+
+@cython.cclass
+class Code:
+    """A compiled kernel: opaque to all but its device. What it belongs to lives as long."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def call(
+        self,
+        pointers: cython.pp_void,
+        arguments: cython.pointer(int64_t),
+        units: int64_t,
+    ) -> cython.int:
+        """Run it now, on the calling thread (where the device `calls_kernels`)."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def call_final(
+        self,
+        pointers: cython.pp_void,
+        arguments: cython.pointer(int64_t),
+        units: int64_t,
+    ) -> cython.int:
+        """The same for its second function, which runs when the first has run for all units."""
+        raise NotImplementedError
+
+
+@cython.cclass
+class Executable:
+    """Launches over numbered slots, built once and run many times. `interrupt` is the exception of a signal handler
+    that stopped the last run."""
+
+    def protect(self, start: int) -> None:
+        """Let signals wait behind this launch: it writes over what a run again would read."""
+        raise NotImplementedError
+
+    def record_times(self, on: bool = True) -> None:
+        """Note how long each launch takes from now on, for `debug.profile`."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def append_words(
+        self,
+        code: Code,
+        final: cython.bint,
+        words: cython.pointer(int64_t),
+        pointers: cython.Py_ssize_t,
+        arguments: cython.Py_ssize_t,
+        units: int64_t,
+        grain_size: int64_t,
+        cost_ns: int64_t,
+    ) -> cython.int:
+        """Append a launch: pointers as pairs of words (slot, byte offset), arguments behind them."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def join_words(
+        self,
+        words: cython.pointer(int64_t),
+        pointers: cython.Py_ssize_t,
+        arguments: cython.Py_ssize_t,
+        units: int64_t,
+        grain_size: int64_t,
+        cost_ns: int64_t,
+    ) -> cython.int:
+        """Let the last launch run over these operands too."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def run_addresses(
+        self,
+        slots: cython.pointer(uintptr_t),
+        slot_count: cython.Py_ssize_t,
+        start: cython.Py_ssize_t,
+        uninterruptible: cython.bint,
+    ) -> cython.Py_ssize_t:
+        """Submit the launches from one on and wait; the first that has not run: all, or a signal handler raised."""
+        raise NotImplementedError
+
+
+@cython.cclass
+class Queue:
+    """What runs a device's launches, in order."""
+
+    @cython.cfunc
+    def new_executable(self) -> Executable:
+        """An executable without launches."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def flushes_subnormals(self, salt: cython.Py_ssize_t) -> cython.bint:
+        """Whether kernels that are called by themselves, on this thread, would take small numbers for zero."""
+        return False
+
+
+@cython.cclass
+class Lowerer:
+    """How kernels become launches and code."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=True)
+    def schedule(self, encoder: object) -> cython.longlong:
+        """How a loop kernel is run for the sizes of its `KernelEncoder`, as a word >= 0 that the device reads."""
+        raise NotImplementedError
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def ends(self, encoder: object) -> cython.bint:
+        """Whether its kernel, scheduled so, has a second function, which runs when the first has run for all units."""
+        raise NotImplementedError
+
+    @cython.ccall
+    def lower(self, program: object, plan: object) -> object:
+        """The launches of a planned program, a `Lowering`."""
+        raise NotImplementedError
+
+    @cython.ccall
+    def emit(self, key: object, symbol: str) -> object:
+        """The source of the kernel of a key (`kernel_decoder`) under a symbol."""
+        raise NotImplementedError
+
+    @cython.ccall
+    def compile(self, specs: list) -> object:
+        """Give kernels their `code`."""
+        raise NotImplementedError
 
 
 @cython.cclass
 class Device:
     """Where values lie and kernels run. `tuning` may be replaced: what is scheduled next reads the new record."""
 
-    def __init__(self, name: str, capabilities: Capabilities, tuning: Tuning):
+    def __init__(self, name: str, capabilities: Capabilities, tuning: Tuning, memory: Memory):
         self.name = name
         self.capabilities = capabilities
         self.number = len(DEVICES)
         self.tuning = tuning
+        self.memory = memory
+        memory.device = self.number
+        global several
+        several = self.number > 0
         DEVICES.append(self)
+        note_budgets()
 
     def __repr__(self):
         return f"<device {self.name}>"
+
+    @cython.cfunc
+    def queue(self) -> Queue:
+        """What runs launches; imported when it is first asked for."""
+        if self._queue is None:
+            self._queue = self.load_queue()
+        return self._queue
+
+    @cython.ccall
+    def lowerer(self) -> Lowerer:
+        """What makes launches; imported when it is first asked for."""
+        if self._lowerer is None:
+            self._lowerer = self.load_lowerer()
+        return self._lowerer
+
+    def load_queue(self) -> Queue:
+        """The queue."""
+        raise NotImplementedError
+
+    def load_lowerer(self) -> Lowerer:
+        """The lowerer."""
+        raise NotImplementedError
 
 
 @cython.ccall
 def default_device() -> Device:
     """The device of values that nobody has asked to be elsewhere."""
-    return DEVICES[0]
+    return cython.cast(Device, DEVICES[0])
+
+
+@cython.ccall
+def device_at(number: cython.int) -> Device:
+    """The device of a number, which nodes and buffers have."""
+    return cython.cast(Device, DEVICES[number])
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def note_budgets() -> cython.int:
+    """A device has come, or the budget of one has changed: where there is none, nobody asks for it."""
+    global bounded
+    device: Device
+    bounded = False
+    for device in DEVICES:
+        bounded = bounded or device.memory.budget() != 0
+    return 0
+
+
+def withdraw(device: Device) -> None:
+    """Forget the device that was registered last; nothing of it may be in use."""
+    global several
+    assert DEVICES[len(DEVICES) - 1] is device and device.number > 0
+    DEVICES.pop()
+    several = len(DEVICES) > 1
+    note_budgets()
 
 
 def devices() -> tuple:

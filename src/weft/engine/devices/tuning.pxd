@@ -1,4 +1,9 @@
-cdef class Batching:
+cdef class Record:
+    pass
+
+cdef void need_none(Record record, dict left) except *
+
+cdef class Batching(Record):
     cdef readonly long long row_bytes
     cdef readonly long long product_bytes
     cdef readonly long long batched_row_bytes
@@ -13,7 +18,7 @@ cdef class Batching:
     cdef readonly long long fewest_joined_sums
     cdef readonly long long joined_sum_bytes
 
-cdef class Fusion:
+cdef class Fusion(Record):
     cdef readonly int most_nodes
     cdef readonly int most_row_nodes
     cdef readonly long long fewest_rows
@@ -24,14 +29,14 @@ cdef class Fusion:
     cdef readonly long long most_summed_rows
     cdef readonly long long column_sum_bytes
 
-cdef class Costs:
+cdef class Costs(Record):
     cdef readonly dict operations
     cdef readonly double other_operation
     cdef readonly double read
     cdef readonly double store
     cdef readonly double store_in_row
 
-cdef class Rematerialization:
+cdef class Rematerialization(Record):
     cdef readonly long long peak_bytes
     cdef readonly long long freed_bytes
     cdef readonly long long most_clones
@@ -40,10 +45,10 @@ cdef class Rematerialization:
     cdef readonly long long most_readers
     cdef readonly long long negligible_ratio
 
-cdef class Horizontal:
+cdef class Horizontal(Record):
     cdef readonly long long gang_bytes
 
-cdef class Tiering:
+cdef class Tiering(Record):
     cdef readonly long long new_kernels_of_a_flush
     cdef readonly long long uses
     cdef readonly long long uses_alone
@@ -60,7 +65,7 @@ cdef class Tiering:
     cdef readonly int free_tries
     cdef readonly int most_tries
 
-cdef class Threads:
+cdef class Threads(Record):
     cdef readonly long long split_ns
     cdef readonly long long chunk_elements
     cdef readonly long long chunk_blocks
@@ -68,7 +73,7 @@ cdef class Threads:
     cdef readonly long long chunk_added_columns
     cdef readonly long long chunk_gathered_elements
 
-cdef class Copies:
+cdef class Copies(Record):
     cdef readonly long long large_bytes
     cdef readonly long long streamed_line_bytes
     cdef readonly long long streamed_chunk_bytes
@@ -79,7 +84,7 @@ cdef class Copies:
     cdef readonly long long scattered_at_once
     cdef readonly long long scattered_bytes
 
-cdef class Products:
+cdef class Products(Record):
     cdef readonly long long fewest_prepacked
     cdef readonly long long fewest_prepacked_rows
     cdef readonly long long most_prepacked_rows
@@ -89,14 +94,14 @@ cdef class Products:
     cdef readonly long long packed_rows
     cdef readonly long long unit_columns
 
-cdef class Reductions:
+cdef class Reductions(Record):
     cdef readonly long long narrow_columns
     cdef readonly long long tall_rows
 
-cdef class Memory:
+cdef class MemoryTuning(Record):
     cdef readonly long long pending_bytes
 
-cdef class Tuning:
+cdef class Tuning(Record):
     cdef readonly Batching batching
     cdef readonly Fusion fusion
     cdef readonly Costs costs
@@ -107,4 +112,4 @@ cdef class Tuning:
     cdef readonly Copies copies
     cdef readonly Products products
     cdef readonly Reductions reductions
-    cdef readonly Memory memory
+    cdef readonly MemoryTuning memory

@@ -14,13 +14,28 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 
-def replaced(record, **changes):
-    """A record with some fields changed. Errors: TypeError on a name that is no field."""
+@cython.cclass
+class Record:
+    """Fields that are given by name, all of them, and then stay as they are."""
+
+    def __repr__(self):
+        inside = ", ".join([f"{name}={value!r}" for name, value in fields_of(self).items()])
+        return f"{type(self).__name__}({inside})"
+
+
+def fields_of(record: Record) -> dict:
+    """The fields of a record by name."""
     names = [name for name in vars(type(record)) if not name.startswith("_")]
-    return type(record)(**({name: getattr(record, name) for name in names} | changes))
+    return {name: getattr(record, name) for name in names}
 
 
-def need_none(record, left: dict) -> None:
+def replaced(record: Record, **changes):
+    """A record with some fields changed. Errors: TypeError on a name that is no field."""
+    return type(record)(**(fields_of(record) | changes))
+
+
+@cython.cfunc
+def need_none(record: Record, left: dict) -> cython.void:
     """Errors: TypeError where a record has been given what is no field of it."""
     if left:
         raise TypeError(f"{type(record).__name__} has no fields {', '.join(left)}")
@@ -28,7 +43,7 @@ def need_none(record, left: dict) -> None:
 
 @cython.final
 @cython.cclass
-class Batching:
+class Batching(Record):
     """When equal operations of separate examples become one, forward and in the reverse walk."""
 
     def __init__(self, **fields):
@@ -62,7 +77,7 @@ class Batching:
 
 @cython.final
 @cython.cclass
-class Fusion:
+class Fusion(Record):
     """How large kernels become."""
 
     def __init__(self, **fields):
@@ -87,7 +102,7 @@ class Fusion:
 
 @cython.final
 @cython.cclass
-class Costs:
+class Costs(Record):
     """What computing, reading and storing an element costs, counted in additions."""
 
     def __init__(self, **fields):
@@ -102,7 +117,7 @@ class Costs:
 
 @cython.final
 @cython.cclass
-class Rematerialization:
+class Rematerialization(Record):
     """When a value is computed again instead of being kept."""
 
     def __init__(self, **fields):
@@ -122,7 +137,7 @@ class Rematerialization:
 
 @cython.final
 @cython.cclass
-class Horizontal:
+class Horizontal(Record):
     """When independent kernels of one code are one launch."""
 
     def __init__(self, **fields):
@@ -133,7 +148,7 @@ class Horizontal:
 
 @cython.final
 @cython.cclass
-class Tiering:
+class Tiering(Record):
     """When a kernel is compiled, and when a flush is run node by node."""
 
     def __init__(self, **fields):
@@ -167,7 +182,7 @@ class Tiering:
 
 @cython.final
 @cython.cclass
-class Threads:
+class Threads(Record):
     """How work is cut. A chunk is the least piece that a thread takes."""
 
     def __init__(self, **fields):
@@ -184,7 +199,7 @@ class Threads:
 
 @cython.final
 @cython.cclass
-class Copies:
+class Copies(Record):
     """How values are moved."""
 
     def __init__(self, **fields):
@@ -210,7 +225,7 @@ class Copies:
 
 @cython.final
 @cython.cclass
-class Products:
+class Products(Record):
     """How matrix products are prepared."""
 
     def __init__(self, **fields):
@@ -233,7 +248,7 @@ class Products:
 
 @cython.final
 @cython.cclass
-class Reductions:
+class Reductions(Record):
     """Which way reductions are run."""
 
     def __init__(self, **fields):
@@ -246,7 +261,7 @@ class Reductions:
 
 @cython.final
 @cython.cclass
-class Memory:
+class MemoryTuning(Record):
     """How much is held."""
 
     def __init__(self, **fields):
@@ -258,7 +273,7 @@ class Memory:
 
 @cython.final
 @cython.cclass
-class Tuning:
+class Tuning(Record):
     """All thresholds of one device, in groups."""
 
     def __init__(self, **fields):

@@ -27,6 +27,7 @@ cdef Primitive sub_op
 
 # Values and functions of higher layers. A name that is not here does not compile.
 cdef object device
+cdef object device_at
 cdef object meta_device
 cdef object answer_out
 cdef object array

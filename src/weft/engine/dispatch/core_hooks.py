@@ -45,7 +45,16 @@ def bind_primitives(table, floor_divide, rsub):
 def bind(functions):
     """Called once: all functions and values of the second half of the `.pxd`, by name. Errors: TypeError on a name
     that is missing or not declared."""
-    global device, meta_device, answer_out, array, array_wrap, as_seen, ask_operand, ask_others
+    global \
+        device, \
+        device_at, \
+        meta_device, \
+        answer_out, \
+        array, \
+        array_wrap, \
+        as_seen, \
+        ask_operand, \
+        ask_others
     global aten, base_of_function, base_of_untracked, buffer, check_divisor, check_saved
     global check_subtraction, construct, contains, deepcopy, dlpack, flush, follow_composite
     global follow_moved, format_text, getitem, in_place_shape, index, inference_update
@@ -58,6 +67,7 @@ def bind(functions):
     given = dict(functions)
     try:
         device = given.pop("device")
+        device_at = given.pop("device_at")
         meta_device = given.pop("meta_device")
         answer_out = given.pop("answer_out")
         array = given.pop("array")

@@ -8,4 +8,5 @@ cdef inline bint is_meta(Node node) noexcept:
     return node.state == FAILED and node.error is no_data
 
 cdef bint shows_meta(Tensor tensor) noexcept
+cdef int number_of_device(Tensor tensor) noexcept
 cdef void check_write(Node old, Node new)

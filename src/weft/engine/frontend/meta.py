@@ -28,6 +28,17 @@ def shows_meta(tensor: Tensor) -> cython.bint:
     return tensor.storage is not None and is_meta(tensor.storage.node)
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def number_of_device(tensor: Tensor) -> cython.int:
+    """The number of the device that a handle's value is on."""
+    if tensor.node is not None:
+        return tensor.node.device
+    return (
+        0 if tensor.storage is None or tensor.storage.node is None else tensor.storage.node.device
+    )
+
+
 def is_on_meta(tensor: Tensor):
     """`shows_meta` for interpreted callers."""
     return shows_meta(tensor)

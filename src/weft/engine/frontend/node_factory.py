@@ -9,6 +9,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.call_site import caller
+from cython.cimports.weft.engine.devices.api import several
 from cython.cimports.weft.engine.frontend.grad_fn_nodes import unsee
 from cython.cimports.weft.engine.frontend.meta import is_meta, no_data
 from cython.cimports.weft.engine.frontend.node_factory import POOL, SHAPES, hide
@@ -294,6 +295,8 @@ def _judge(tape: Tape, node: Node) -> cython.int:
     source: Node
     if node.inputs is None:
         return 0
+    if several:
+        node.device = _device_of(node.inputs)
     for source in node.inputs:
         if is_meta(source):
             _leave_without_data(node)
@@ -314,6 +317,17 @@ def _judge(tape: Tape, node: Node) -> cython.int:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def _device_of(inputs: tuple) -> cython.int:
+    """Where an operation runs: where its first operand lies that is no number."""
+    source: Node
+    for source in inputs:
+        if source.op is not scalar_op:
+            return source.device
+    return 0
+
+
+@cython.cfunc
 def _leave_without_data(node: Node) -> cython.void:
     """A new node will not be computed. Its inputs stay only where a derivative may ask for them."""
     node.state = FAILED
@@ -323,6 +337,12 @@ def _leave_without_data(node: Node) -> cython.void:
         bury(node.inputs)
         node.inputs = None
         end_burial()
+
+
+def watch_devices() -> None:
+    """From now on new nodes are looked at: they run where their operands lie, which may be another device."""
+    global _any_may_fail
+    _any_may_fail = True
 
 
 def make_meta(dtype: DType, shape: tuple):
@@ -374,6 +394,8 @@ def new_value(dtype: DType, shape: tuple, buffer: OwnedMemory, offset: cython.lo
     node.state = DONE
     set_buffer(node, buffer)
     node.offset = offset
+    if several and buffer is not None:
+        node.device = buffer.device
     tape: Tape = current_tape()
     tape.arrived_bytes += _arrived_weight * node.numel * dtype.itemsize
     return node

@@ -10,6 +10,7 @@ import cython
 from cython.cimports.cpython.buffer import PyObject_GetBuffer
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF
+from cython.cimports.weft.engine.devices.api import several
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.dispatch.core_hooks import (
     abs_op,
@@ -34,7 +35,7 @@ from cython.cimports.weft.engine.dispatch.core_hooks import (
 )
 from cython.cimports.weft.engine.dispatch.torch_function import answers, answers_within
 from cython.cimports.weft.engine.frontend.inplace import in_place
-from cython.cimports.weft.engine.frontend.meta import shows_meta
+from cython.cimports.weft.engine.frontend.meta import number_of_device, shows_meta
 from cython.cimports.weft.engine.frontend.recorder import binary, record_elementwise
 from cython.cimports.weft.engine.frontend.resolve import edge_now, function_of, needs_grad
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import watch
@@ -169,7 +170,9 @@ class Tensor:
 
     @property
     def device(self):
-        return core_hooks.meta_device if shows_meta(self) else core_hooks.device
+        if shows_meta(self):
+            return core_hooks.meta_device
+        return core_hooks.device_at(number_of_device(self)) if several else core_hooks.device
 
     @property
     def is_leaf(self):

@@ -7,7 +7,8 @@ cdef class OwnedMemory:
     cdef readonly bint readonly
     cdef readonly object owner
     cdef readonly int owners
-    cdef int size_class  # of the pool that it came from
+    cdef int size_class  # of the block behind it, in its device's own numbers
+    cdef readonly int device  # the number of the one that it belongs to (`engine.devices.api`)
     # Of a large block: its neighbours in the list of those that are live, and whose value lies in it.
     cdef void* previous
     cdef void* following
@@ -16,3 +17,5 @@ cdef class OwnedMemory:
     cdef readonly int offset_in_code
     cdef readonly object shape
     cdef readonly object dtype
+
+cpdef int describe(OwnedMemory buffer, object code, int offset_in_code, object shape, object dtype) except -1

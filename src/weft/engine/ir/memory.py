@@ -19,3 +19,16 @@ require(__name__, cython.compiled)
 class OwnedMemory:
     """A span of memory: `address`, `nbytes`, and for foreign memory the Python object that has it (`owner`). Devices
     derive theirs from it."""
+
+
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def describe(
+    buffer: OwnedMemory, code: object, offset_in_code: cython.int, shape: object, dtype: object
+) -> cython.int:
+    """Note whose value a large buffer holds: the user's line that made it (code and a place in it, or text), its shape
+    and dtype. The first one counts."""
+    if buffer.listed and buffer.code is None and code is not None:
+        buffer.code, buffer.offset_in_code = code, offset_in_code
+        buffer.shape, buffer.dtype = shape, dtype
+    return 0

@@ -19,7 +19,8 @@ cdef class Node:
     cdef readonly DType dtype
     cdef public long long qrow
     # From here to `tape`: zero in a new node.
-    cdef public int state
+    cdef public unsigned char state
+    cdef public unsigned char device  # the number of the one that it runs on (`engine.devices.api`)
     cdef public int external_refs
     # The second line.
     cdef public unsigned char released
@@ -57,3 +58,6 @@ cdef inline void set_buffer(Node node, OwnedMemory buffer) noexcept:
     if buffer is not None:
         buffer.owners += 1
     node.buffer = buffer
+# Whether a node brings the value of its only operand from another device.
+cdef inline bint crosses(Node node) noexcept:
+    return node.inputs is not None and len(node.inputs) == 1 and (<Node>node.inputs[0]).device != node.device

@@ -3,8 +3,8 @@
 A `LoopKernel` says: loops over `rank` axes, operands read through strides, a body of elementwise
 instructions, reductions over the trailing axes, an epilogue on their results, stores.  It holds no
 sizes; those arrive at the launch.  `verify` raises on a malformed kernel, `text` prints one
-canonically (the text is the cache key).  Lowering is in `codegen.loop_kernel`; choosing kernels is the
-scheduler's.
+canonically (the text is the cache key).  How a device runs
+one (lanes, pieces, scratch) is its own record; choosing kernels is the pipeline's.
 """
 
 from __future__ import annotations
@@ -84,9 +84,8 @@ class Store:
 class LoopKernel:
     """Loops over `rank` axes, outermost first; the trailing `reduced` of them are reduced.
 
-    Values are numbered body first, then reductions, then epilogue.  `vector_axis` is the axis that
-    runs along the lanes: the last one (-1), or in a reduction the last parallel one.  A kernel
-    for few columns of many rows is `narrow`.
+    Values are numbered body first, then reductions, then epilogue.  How a device walks the loops
+    is its schedule, which stands beside the kernel.
     """
 
     rank: int
@@ -96,13 +95,6 @@ class LoopKernel:
     reduces: tuple[Reduce, ...] = ()
     epilogue: tuple[Instr, ...] = ()
     stores: tuple[Store, ...] = ()
-    vector_axis: int = -1
-    narrow: bool = False
-
-    @property
-    def axis(self) -> int:
-        """The vector axis as a number >= 0 (or -1 for rank 0)."""
-        return self.rank - 1 if self.vector_axis < 0 else self.vector_axis
 
     @property
     def parallel(self) -> int:
@@ -110,18 +102,8 @@ class LoopKernel:
         return self.rank - self.reduced
 
     @property
-    def across(self) -> bool:
-        """Whether the lanes run across rows of a reduction instead of along them."""
-        return self.reduced > 0 and self.axis == self.parallel - 1
-
-    @property
-    def apart(self) -> bool:
-        """Whether blocks of rows are the units of work: there are few columns and nothing else."""
-        return self.narrow and self.parallel == 1
-
-    @property
     def full(self) -> bool:
-        """Whether everything reduces to one element: partial results go through scratch."""
+        """Whether everything reduces to one element."""
         return self.reduced > 0 and self.parallel == 0
 
     @property
@@ -130,39 +112,13 @@ class LoopKernel:
         return any(instr.op == "load_indexed" for instr in self.body + self.epilogue)
 
 
-def pointers(kernel: LoopKernel) -> tuple[str, ...]:
-    """What each pointer of the launch is: operands with memory, stores, scratch, status."""
-    operands = [
-        f"operand {i}"
-        for i, item in enumerate(kernel.operands)
-        if not item.virtual and item.local < 0
-    ]
-    stores = [f"store {i}" for i, item in enumerate(kernel.stores) if item.local < 0]
-    scratch = ["scratch"] if kernel.full or kernel.apart else []
-    status = ["status"] if kernel.checked else []
-    return (*operands, *stores, *scratch, *status)
-
-
-def arguments(kernel: LoopKernel) -> tuple[str, ...]:
-    """What each i64 argument of the launch is, in order; strides count elements."""
-    names = [f"dim {axis}" for axis in range(kernel.rank)]
-    for number, operand in enumerate(kernel.operands):
-        names += [f"operand {number} stride {axis}" for axis in range(kernel.rank)]
-        for index in range(operand.index):
-            names += [f"operand {number} index {index} {part}" for part in ("stride", "extent")]
-    for number in range(len(kernel.stores)):
-        names += [f"store {number} stride {axis}" for axis in range(kernel.rank)]
-    return tuple(names)
-
-
 def text(kernel: LoopKernel) -> str:
     """The canonical printed form: equal kernels print equal text, different ones different text."""
     return "\n".join(_lines(kernel)) + "\n"
 
 
 def _lines(kernel: LoopKernel) -> Iterator[str]:
-    narrow = " narrow" if kernel.narrow else ""
-    yield f"kernel rank={kernel.rank} reduced={kernel.reduced} vector_axis={kernel.axis}{narrow}"
+    yield f"kernel rank={kernel.rank} reduced={kernel.reduced}"
     for number, operand in enumerate(kernel.operands):
         extra = f" index={operand.index}" if operand.index else ""
         extra += " virtual" if operand.virtual else ""
@@ -195,10 +151,6 @@ def verify(kernel: LoopKernel) -> LoopKernel:
 def _faults(kernel: LoopKernel) -> Iterator[str]:
     if not 0 <= kernel.reduced <= kernel.rank:
         yield f"reduced={kernel.reduced} of rank {kernel.rank}"
-    if not (kernel.axis == kernel.rank - 1 or kernel.across):
-        yield f"vector_axis={kernel.axis} is neither the last axis nor the last parallel one"
-    if kernel.narrow and not kernel.across:
-        yield "a narrow kernel has its lanes across rows"
     if bool(kernel.reduced) != bool(kernel.reduces):
         yield "reduced axes and reductions must come together"
     if kernel.epilogue and not kernel.reduces:

@@ -16,7 +16,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.weft.engine.capi.call_site import PyGC_Disable, PyGC_Enable
-from cython.cimports.weft.engine.devices.cpu.pool import _budget
+from cython.cimports.weft.engine.devices.api import bounded, default_device, several
 from cython.cimports.weft.engine.ir.mode import Contexts, Mode
 from cython.cimports.weft.engine.ir.node import PENDING as PENDING_STATE
 from cython.cimports.weft.engine.ir.node import Node
@@ -26,7 +26,6 @@ from cython.cimports.weft.engine.pipeline.execution import execute, execute_alon
 from cython.cimports.weft.engine.runtime.commit import FlushCounters, note_failure
 
 from weft._build.compiled import require as require_compiled
-from weft.engine.devices.api import default_device
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.write_rollback import commit_writes, rollback_after
 from weft.engine.ir import tape as tapes
@@ -94,9 +93,8 @@ def others_first(tape: Tape) -> cython.bint:
 def most_pending_bytes() -> int:
     """How many bytes may be recorded, or held by what is recorded, before it runs: an amount that whole training steps
     fit into, or a quarter of a small machine's memory."""
-    from weft.engine.devices.cpu.hardware import physical_memory
-
-    return min(default_device().tuning.memory.pending_bytes, physical_memory() // 4) + 1
+    device = default_device()
+    return min(device.tuning.memory.pending_bytes, device.memory.size() // 4) + 1
 
 
 @cython.ccall
@@ -116,7 +114,7 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
             if others:
                 keep_for_others(tape, others)
             if wanted is None:
-                execute(tape)
+                execute_all(tape, others)
             else:
                 execute_alone(tape, wanted)
             tape.left = tape.count
@@ -130,6 +128,20 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
             tape.running = None
     finally:
         release()
+
+
+@cython.cfunc
+def execute_all(tape: Tape, others: list[Any]) -> cython.void:
+    """Run a tape. Where there are several devices, a failure on one of them ends the run: it goes on with what does not
+    read the failed value."""
+    failures: cython.longlong = -1
+    while failures != _tally.failures:
+        if failures >= 0:
+            fail_descendants(tape.pending(), others)
+        failures = _tally.failures
+        execute(tape)
+        if not several:
+            return
 
 
 @cython.cfunc
@@ -194,7 +206,7 @@ def run_for(tape: Tape, wanted: Node) -> cython.void:
     try:
         run_tape(tape, wanted)
     except OutOfMemoryError:
-        if _budget == 0:
+        if not bounded:
             raise
         raise short from None
 

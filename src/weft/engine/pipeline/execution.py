@@ -11,15 +11,23 @@ from typing import Any
 
 import cython
 from cython.cimports.cpython.exc import PyErr_CheckSignals
-from cython.cimports.libc.stdint import int64_t
-from cython.cimports.weft.engine.devices.cpu.executor import flushes_subnormals
-from cython.cimports.weft.engine.devices.cpu.pool import _budget, room_left
+from cython.cimports.weft.engine.devices.api import (
+    Device,
+    Lowerer,
+    Memory,
+    Queue,
+    bounded,
+    default_device,
+    device_at,
+    several,
+)
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, FlushFingerprint, fingerprint_of
 from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan
+from cython.cimports.weft.engine.pipeline.partition import DevicePart
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 from cython.cimports.weft.engine.pipeline.single_node import is_rewritten, program_of
 from cython.cimports.weft.engine.runtime import executable_cache
@@ -30,6 +38,7 @@ from cython.cimports.weft.engine.runtime.interpreter import (
     may_overwrite,
     take_view,
 )
+from cython.cimports.weft.engine.runtime.interpreter import commit as hand_over
 from cython.cimports.weft.engine.runtime.launch import ProgramRun, is_compiled, is_watched
 from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
 
@@ -42,6 +51,7 @@ from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, passes
 from weft.engine.pipeline.batching import batch, membership
 from weft.engine.pipeline.lowering import lower
+from weft.engine.pipeline.partition import partition, spans_devices
 from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime import interpreter
 from weft.engine.runtime.executable_cache import (
@@ -65,6 +75,9 @@ def execute(tape: Tape) -> cython.void:
     """All stages after recording. A known program skips the search for batches, or at least the scheduling; one that
     has never come before is interpreted where that takes less time."""
     pending: list[Any] = tape.pending()
+    if several and spans_devices(pending):
+        execute_parts(tape)
+        return
     fingerprint: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not fingerprint.live or run_known(fingerprint):
         return
@@ -82,6 +95,49 @@ def execute(tape: Tape) -> cython.void:
 
 
 @cython.cfunc
+def execute_parts(tape: Tape) -> cython.void:
+    """The same where pending nodes are on several devices, or on another one than the default: each device's part is a
+    program of its own, and a copy leads from one to the other."""
+    failures: cython.longlong = _tally.failures
+    batch.group(tape.pending())
+    for part in partition(tape.pending()):
+        run_part(tape, part)
+        if _tally.failures > failures:
+            return  # what reads a failed value fails before anything else runs
+
+
+@cython.cfunc
+def run_part(tape: Tape, part: DevicePart) -> cython.void:
+    """Run one part, with what later ones read kept."""
+    node: Node
+    for node in part.kept:
+        node.external_refs += 1
+    try:
+        if part.copies:
+            for node in part.nodes:
+                copy_over(node)
+            return
+        fingerprint: FlushFingerprint = fingerprint_of(part.nodes, False)
+        if fingerprint.live and not run_known(fingerprint):
+            schedule(part.nodes, fingerprint, None, comes_again(fingerprint))
+    finally:
+        tape.held.extend(part.kept)  # until the flush is over
+
+
+@cython.cfunc
+def copy_over(node: Node) -> cython.void:
+    """Bring a value from the device of the operand, which lies there in row-major order, to the node's own."""
+    source: Node = node.inputs[0]
+    nbytes: cython.longlong = node.numel * node.dtype.itemsize
+    device: Device = device_at(node.device)
+    buffer = device.memory.allocate(nbytes)
+    content: bytes = device_at(source.device).memory.download(source.buffer, source.offset, nbytes)
+    device.memory.upload(buffer, content)
+    hand_over(node, buffer, 0, None)
+    count(0, 1, 1)
+
+
+@cython.cfunc
 def is_interpreted(
     tape: Tape, pending: list[Any], fingerprint: FlushFingerprint, again: cython.bint
 ) -> cython.bint:
@@ -93,9 +149,12 @@ def is_interpreted(
         return False
     if config.explain or is_watched():  # by somebody who asks about programs
         return False
-    if _budget != 0 and bytes_of(pending) > room_left():
+    device: Device = default_device()
+    memory: Memory = device.memory
+    if bounded and memory.budget() != 0 and bytes_of(pending) > memory.room_left():
         return False
-    if flushes_subnormals(len(pending)):
+    queue: Queue = device.queue()
+    if not device.capabilities.calls_kernels or queue.flushes_subnormals(len(pending)):
         return False
     flush: Interpretation = Interpretation(pending)
     if not flush.can_run or not (
@@ -196,6 +255,9 @@ def execute_alone(tape: Tape, wanted: Node) -> cython.void:
         if not together:
             membership.ungroup(tape.pending())
         needed = membership.needed_by(wanted, tape)
+        if several and spans_devices(needed):
+            execute_parts(tape)
+            return
         fingerprint: FlushFingerprint = fingerprint_of(needed, False)
         try:
             if not run_known(fingerprint):
@@ -247,6 +309,9 @@ def schedule(
     one = None
     if failed:
         tape: Tape = tape_of(pending[0])
+        if several and spans_devices(tape.pending()):
+            execute_parts(tape)
+            return
         alone: list[Any] = (
             sorted(tape.pending(), key=sequence)
             if wanted is None
@@ -298,7 +363,7 @@ def waits_for_compiler(flush: Interpretation, lowering: Lowering) -> cython.bint
         return False
     launch: Launch
     for launch in lowering.launches:
-        if launch.spec.address == 0:
+        if launch.spec.code is None:
             launch.spec.uses += 1
             if launch.spec.uses < tuning.uses_alone:
                 return True
@@ -379,9 +444,10 @@ def launch(
 def prepared(lowering: Lowering) -> ProgramRun:
     """A run of a program: its kernels compiled, its memory reserved, its tables filled."""
     if not is_compiled(lowering):
-        from weft.engine.runtime.compile_kernels import compile_specs
-
-        compile_specs(lowering)
+        lowerer: Lowerer = lowering.program.device.lowerer()
+        lowerer.compile(
+            list({one.spec: None for one in lowering.launches if one.spec.code is None})
+        )
     run: ProgramRun = ProgramRun(lowering)
     run.fill_tables()
     return run
@@ -399,11 +465,10 @@ def poisoned_by(program: Program, memory: Plan, run: Any, failed: list[int]) -> 
 @cython.cfunc
 def failed_kernels(run: ProgramRun) -> list[Any]:
     """Kernel positions whose index check failed."""
-    cells = cython.cast(cython.pointer(int64_t), run.status.address)
     failed: list[Any] = []
     index: cython.Py_ssize_t
     for index in range(len(run.checked)):
-        if cells[index] != 0:
+        if run.has_failed(index):
             failed.append(cython.cast(Launch, run.checked[index]).kernel)
     return failed
 

@@ -11,7 +11,7 @@ anybody looks for them.
 import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
-from cython.cimports.weft.engine.devices.cpu.pool import _budget
+from cython.cimports.weft.engine.devices.api import bounded, device_at
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.fingerprint import NUMBERS, Number, next_stamp
@@ -75,6 +75,7 @@ def fingerprint_of(nodes: list, variant: cython.int = 1) -> FlushFingerprint:
     result.variant = variant
     position: cython.longlong = 0
     node: Node
+    budget: cython.Py_ssize_t = 0
     next_stamp()
     for node in nodes:
         node.index = _stamp << 32 | position
@@ -84,7 +85,10 @@ def fingerprint_of(nodes: list, variant: cython.int = 1) -> FlushFingerprint:
     for node in result.external:
         _describe_outside(result.key, node)
     put(result.key, variant)
-    put(result.key, _budget)
+    if bounded and nodes:
+        node = nodes[0]
+        budget = device_at(node.device).memory.budget()
+    put(result.key, budget)
     _forget_numbers()
     result.key.digest()
     return result
@@ -106,6 +110,7 @@ def _describe(result: FlushFingerprint, node: Node) -> cython.int:
     put(
         key,
         cython.cast(cython.longlong, node.op.code)
+        | cython.cast(cython.longlong, node.device) << 16
         | cython.cast(cython.longlong, node.dtype.code) << 20
         | cython.cast(cython.longlong, node.external_refs > 0) << 28
         | cython.cast(cython.longlong, node.batch_seen) << 29
@@ -137,7 +142,8 @@ def _describe_outside(key: Fingerprint, node: Node) -> cython.int:
         key,
         cython.cast(cython.longlong, node.dtype.code)
         | cython.cast(cython.longlong, node.op is _scalar_op) << 8
-        | cython.cast(cython.longlong, node.strides is not None) << 9,
+        | cython.cast(cython.longlong, node.strides is not None) << 9
+        | cython.cast(cython.longlong, node.device) << 10,
     )
     _put_numbers(key, node.shape)
     if node.strides is not None:

@@ -1,3 +1,4 @@
+from weft.engine.devices.api cimport Code
 from weft.engine.ir.node cimport Node
 from weft.engine.capi.growable_array cimport Array
 from weft.engine.pipeline.program_ir cimport MemRef, Program
@@ -9,12 +10,19 @@ cdef class KernelSpec:
     cdef readonly object build
     cdef readonly tuple symbols
     cdef public str key_text
-    cdef public size_t address
-    cdef public size_t final_address
+    cdef public Code code  # None until it is compiled
     cdef public long long uses
-    cdef public object handle
     cdef readonly bint checked
     cdef public bint fused
+
+cdef class SegmentTable:
+    cdef readonly int slot
+    cdef readonly int offsets_slot
+    cdef readonly long long count
+    cdef readonly long long bounds
+    cdef readonly object data
+
+    cdef void fill(self, size_t* addresses)
 
 cdef class Launch:
     cdef readonly KernelSpec spec
@@ -25,7 +33,7 @@ cdef class Launch:
     cdef readonly long long grain_size
     cdef readonly long long cost_ns
     cdef readonly int kernel
-    cdef public object table
+    cdef public SegmentTable table
     cdef readonly list members
 
 cdef class Lowering:

@@ -1,7 +1,8 @@
 # cython: language_level=3
 """What lowering makes: launches of kernels, and kernels by their keys.
 
-A `KernelSpec` is a kernel before and after it is compiled: its key, a way to build its LLVM IR, where its code lies. A
+A `KernelSpec` is a kernel before and after it is compiled: its key, a way to write its source, its code, into which
+nobody but its device looks. A
 `Launch` is one call of it: pointers as (slot, byte offset), integer arguments, units of work. `Lowering` holds those of
 one program while they are made; each module of `weft.engine.pipeline.lowering` appends to it.
 """
@@ -11,7 +12,12 @@ from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Launch, Lowering
+from cython.cimports.weft.engine.pipeline.launch_ir import (
+    KernelSpec,
+    Launch,
+    Lowering,
+    SegmentTable,
+)
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
 from cython.cimports.weft.engine.pipeline.program_ir import MemRef, Program, memref_of
 
@@ -25,7 +31,7 @@ _exact = cython.declare(cython.bint, config.guard != "")
 
 @cython.cclass
 class KernelSpec:
-    """A kernel by its key: how to build its text, and, once compiled, where it is. `uses` counts flushes; `key_text` is
+    """A kernel by its key: how to build its text, and, once compiled, its code. `uses` counts flushes; `key_text` is
     a loop kernel's key."""
 
     def __init__(self, name: str, build, symbols: tuple, checked: bool = False):
@@ -36,6 +42,73 @@ class KernelSpec:
 
     def __repr__(self):
         return f"<kernel {self.name}>"
+
+
+@cython.cfunc
+@cython.inline
+def _words_of(data: bytearray) -> cython.p_longlong:
+    raw: cython.p_char = data
+    return cython.cast(cython.p_longlong, raw)
+
+
+@cython.final
+@cython.no_gc
+@cython.cclass
+class SegmentTable:
+    """Where the rows of one gather come from: `count` pairs (slot, byte offset), then `bounds` row offsets, packed."""
+
+    def __init__(
+        self,
+        slot: cython.int,
+        offsets_slot: cython.int,
+        count: cython.longlong,
+        bounds: cython.longlong,
+        data,
+    ):
+        self.slot = slot
+        self.offsets_slot = offsets_slot
+        self.count = count
+        self.bounds = bounds
+        self.data = data
+
+    def own_slots(self) -> tuple:
+        """The two slots that are filled before a program runs."""
+        return self.slot, self.offsets_slot
+
+    def source_slots(self) -> set:
+        """The slots that rows come from."""
+        pairs: cython.p_longlong = _words_of(self.data)
+        return {pairs[2 * index] for index in range(self.count)}
+
+    def on_slots(self, slots: dict):
+        """The same table where slots that `slots` names are exchanged."""
+        data = bytearray(self.data)
+        pairs: cython.p_longlong = _words_of(data)
+        index: cython.longlong
+        for index in range(self.count):
+            pairs[2 * index] = slots.get(pairs[2 * index], pairs[2 * index])
+        own, offsets = (
+            slots.get(self.slot, self.slot),
+            slots.get(self.offsets_slot, self.offsets_slot),
+        )
+        return SegmentTable(own, offsets, self.count, self.bounds, data)
+
+    @cython.cfunc
+    def fill(self, addresses: cython.pointer(cython.size_t)) -> cython.void:
+        """Write row addresses and bounds into the memory of the two slots."""
+        raw: cython.p_char = self.data
+        pairs: cython.p_longlong = cython.cast(cython.p_longlong, raw)
+        target: cython.p_longlong = cython.cast(cython.p_longlong, addresses[self.slot])
+        index: cython.longlong
+        for index in range(self.count):
+            target[index] = (
+                cython.cast(cython.longlong, addresses[pairs[2 * index]]) + pairs[2 * index + 1]
+            )
+        memcpy(
+            cython.cast(cython.p_void, addresses[self.offsets_slot]),
+            cython.cast(cython.p_void, pairs + 2 * self.count),
+            self.bounds * 8,
+        )
 
 
 @cython.final

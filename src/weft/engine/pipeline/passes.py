@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.config import config
+from weft.engine.devices.api import device_at
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, program_text, record_text, tiering
 from weft.engine.pipeline.batching import batch
@@ -55,7 +56,7 @@ class Compilation:
         self.pending, self.again, self.whole = pending, again, whole
         self.overwrites = overwrites
         self.apart = False  # each value has a slot of its own, for `constrain`
-        self.program: Any = Program()
+        self.program: Any = Program(device_at(pending[0].device) if pending else None)
         self.memory: Any = None
         self.lowering: Any = None
 

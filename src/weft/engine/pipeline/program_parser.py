@@ -13,7 +13,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-from weft.engine.devices.cpu.pool import allocate
+from weft.engine.devices.api import default_device
 from weft.engine.frontend.node_factory import make_node, make_scalar, make_value
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.batch import make_batch
@@ -247,6 +247,6 @@ def _zeros(dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None) 
     steps = strides or contiguous_strides(shape)
     last = sum((size - 1) * abs(step) for size, step in zip(shape, steps, strict=True))
     nbytes = 0 if 0 in shape else (last + 1) * dtype.itemsize
-    buffer = allocate(nbytes)
+    buffer = default_device().memory.allocate(nbytes)
     ctypes.memset(buffer.address, 0, nbytes)
     return buffer

@@ -6,6 +6,7 @@ where they would rewrite it: a macro, a concatenation of one part, a view of a n
 """
 
 import cython
+from cython.cimports.weft.engine.devices.api import device_at
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import STACK, STRIDED, Primitive
 from cython.cimports.weft.engine.pipeline.program_ir import (
@@ -43,7 +44,7 @@ def is_rewritten(node: Node) -> cython.bint:
 @cython.cfunc
 def program_of(node: Node) -> Program:
     """The program of one node: where its operands and itself lie, and the kernel that computes it, with its spec."""
-    program: Program = Program()
+    program: Program = Program(device_at(node.device))
     source: Node
     memref: MemRef
     program.roots.append(node)

@@ -42,7 +42,7 @@ def choose_tiers(
         if kernel.kind != ELEMENTWISE:
             continue
         spec = prepare(program, kernel)
-        if whole or spec is None or not spec.fused or spec.address != 0:
+        if whole or spec is None or not spec.fused or spec.code is not None:
             continue
         work: cython.longlong = count_elements(kernel.shape) * len(kernel.nodes)
         spec.uses += _uses(tuning, work, again)
@@ -163,7 +163,7 @@ def _new_specs(program: Program) -> set:
     for kernel in program.kernels:
         if kernel.prepared is not None:
             spec = prepared_spec(kernel)
-            if spec.fused and spec.address == 0:
+            if spec.fused and spec.code is None:
                 found.add(spec)
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, describe
+from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, set_buffer
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
@@ -146,7 +146,7 @@ def _ran(memref: MemRef, finished: cython.Py_ssize_t) -> cython.bint:
 def commit(commits: list[Commit], gone: list[Any], run: Any) -> cython.void:
     """Hand buffers to the nodes that keep them and take what has run off the tape."""
     node: Node
-    buffer: Buffer
+    buffer: OwnedMemory
     slot: cython.Py_ssize_t
     buffers: list[Any] = run.buffers
     addresses: list[Any] = run.addresses

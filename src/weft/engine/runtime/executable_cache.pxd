@@ -1,5 +1,5 @@
 from libc.stdint cimport uintptr_t
-from weft.engine.devices.cpu.executor cimport Executable
+from weft.engine.devices.api cimport Device, Executable
 from weft.engine.pipeline.fingerprint cimport FlushFingerprint
 from weft.engine.replay.cache cimport Entry
 
@@ -10,6 +10,7 @@ cdef struct Commit:
     long long offset
 
 cdef class CachedExecutable(Entry):
+    cdef Device device
     cdef readonly Executable executable
     cdef readonly int launches
     cdef readonly int kernels

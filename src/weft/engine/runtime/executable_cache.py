@@ -6,34 +6,25 @@ the flush becomes, in flat arrays. It is stored when a structure comes for the s
 """
 
 import cython
-from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
-from cython.cimports.libc.string import memset
-from cython.cimports.weft.engine.devices.cpu.executor import Executable
-from cython.cimports.weft.engine.devices.cpu.pool import (
-    Buffer,
-    _budget,
-    allocate,
-    allocate_cells,
-    capacity_of,
-    cell,
-    describe,
-    room_left,
-)
+from cython.cimports.weft.engine.devices.api import Executable, Memory, bounded
+from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
 from cython.cimports.weft.engine.ir.node import DONE, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, FlushFingerprint
-from cython.cimports.weft.engine.pipeline.lowering.segment_gather import SegmentTable
+from cython.cimports.weft.engine.pipeline.launch_ir import SegmentTable
 from cython.cimports.weft.engine.replay.cache import Admission, Cache, Entry
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
-from weft.engine.devices.cpu import spill
 from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.pipeline import horizontal_fusion
+from weft.engine.pipeline.budget import spill_file
+from weft.engine.pipeline.budget.constrain import bytes_taken
 from weft.engine.pipeline.memory_plan import is_private
 from weft.engine.replay.cache import named
 from weft.errors import ExecutionError
@@ -158,6 +149,7 @@ def store(
     if None in sources:
         return
     template: CachedExecutable = CachedExecutable()
+    template.device = program.device
     template.executable = executable
     template.constants = constants
     template.in_place = [positions[id(root)] for root in overwritten if id(root) in positions]
@@ -210,10 +202,10 @@ def _note_layout(template: CachedExecutable) -> cython.void:
     for index in range(template.size_count):
         template.offsets[index] = -1 if layout is None else layout.offsets[index]
         if template.offsets[index] < 0:
-            template.need += capacity_of(template.sizes[index])
+            template.need += bytes_taken(template.sizes[index])
     if layout is not None:
         template.arena = layout.arena
-        template.need += capacity_of(layout.arena)
+        template.need += bytes_taken(layout.arena)
 
 
 def _name(node: Node):
@@ -229,8 +221,11 @@ def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.
     """Whether values that the program overwrites are still nobody else's, and it cannot fail: it would run again, from
     inputs that must still be there; and whether its memory is to be had under the budget."""
     node: Node
-    if _budget != 0 and template.need > room_left():
-        return False
+    memory: Memory
+    if bounded:
+        memory = template.device.memory
+        if memory.budget() != 0 and template.need > memory.room_left():
+            return False
     for position in template.in_place:
         if not is_private(fingerprint.external[position]):
             return False
@@ -287,31 +282,31 @@ def _run(
     external: list = fingerprint.external
     if template.constants:
         external = external + template.constants
-    cells: Buffer = _bind_sources(template, external, addresses)
+    cells: OwnedMemory = _bind_sources(template, external, addresses)
     slot: cython.Py_ssize_t = template.source_count
     index: cython.Py_ssize_t
-    buffer: Buffer
-    arena: Buffer = _arena_of(template)
+    buffer: OwnedMemory
+    memory: Memory = template.device.memory
+    arena: OwnedMemory = _arena_of(template)
     offset: cython.Py_ssize_t
     for index in range(template.size_count):
         offset = template.offsets[index]
-        buffer = allocate(template.sizes[index]) if offset < 0 else arena
+        buffer = memory.allocate(template.sizes[index]) if offset < 0 else arena
         buffers.append(buffer)
         addresses[slot] = buffer.address + max(offset, 0)
         slot += 1
-    status: Buffer = None
+    status: OwnedMemory = None
     addresses[slot] = 0
     if template.checked > 0:
-        status = allocate(8 * template.checked)
+        status = memory.allocate_status(template.checked)
         addresses[slot] = status.address
-        memset(cython.cast(cython.p_void, status.address), 0, 8 * template.checked)
     for table in template.tables:
         cython.cast(SegmentTable, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
     executable: Executable = template.executable
     if executable.run_addresses(addresses, slot + 1, 0, False) < template.launches:
         return executable.interrupt
     for index in range(template.checked):
-        if cython.cast(cython.pointer(int64_t), status.address)[index] != 0:
+        if memory.has_failed(status, index):
             return False
     if template.layout is not None:
         template.layout.account.add_run()
@@ -320,21 +315,22 @@ def _run(
 
 
 @cython.cfunc
-def _arena_of(template: CachedExecutable) -> Buffer:
+def _arena_of(template: CachedExecutable) -> OwnedMemory:
     """The arena of a program that was made to fit into the budget; None for others."""
     if template.layout is None:
         return None
     if template.layout.spilled:
-        spill.reserve(template.layout.spilled)
-    return allocate(template.arena)
+        spill_file.reserve(template.layout.spilled)
+    return template.device.memory.allocate(template.arena)
 
 
 @cython.cfunc
 def _bind_sources(
     template: CachedExecutable, external: list, addresses: cython.pointer(uintptr_t)
-) -> Buffer:
+) -> OwnedMemory:
     """The addresses of values from outside; numbers are written into cells of one buffer, which is returned."""
-    cells: Buffer = None
+    cells: OwnedMemory = None
+    memory: Memory = template.device.memory
     node: Node
     used: cython.Py_ssize_t = 0
     index: cython.Py_ssize_t
@@ -343,13 +339,15 @@ def _bind_sources(
         if node.op is not _scalar_op:
             if node.buffer is None:
                 raise released(node)
-            addresses[index] = cython.cast(Buffer, node.buffer).address + node.offset
+            addresses[index] = node.buffer.address + node.offset
             continue
         if cells is None:
-            cells = allocate_cells(template.source_count - index)
-        addresses[index] = cell(cells, used, node.dtype.itemsize)
+            cells = memory.allocate_cells(template.source_count - index)
+        addresses[index] = memory.cell(cells, used, node.dtype.itemsize)
         store_number(node.params, node.dtype, cython.cast(cython.p_char, addresses[index]))
         used += 1
+    if cells is not None:
+        memory.publish(cells)
     return cells
 
 
@@ -360,13 +358,13 @@ def _commit(
     external: list,
     addresses: cython.pointer(uintptr_t),
     buffers: list,
-    cells: Buffer | None,
+    cells: OwnedMemory | None,
 ) -> cython.void:
     """Hand buffers to the nodes that keep them and take what has run off the tape."""
     commit: cython.pointer(Commit) = template.commits
     node: Node
     source: Node
-    buffer: Buffer
+    buffer: OwnedMemory
     index: cython.Py_ssize_t
     for index in range(template.commit_count):
         commit = cython.address(template.commits[index])
@@ -376,9 +374,7 @@ def _commit(
                 buffer = buffers[commit.slot - template.source_count]
             else:
                 source = external[template.sources[commit.slot]]
-                buffer = cells
-                if source.op is not _scalar_op:
-                    buffer = cython.cast(Buffer, source.buffer, typecheck=True)
+                buffer = cells if source.op is _scalar_op else source.buffer
             set_buffer(node, buffer)
             node.offset = addresses[commit.slot] - buffer.address + commit.offset
             node.strides = template.strides[index]

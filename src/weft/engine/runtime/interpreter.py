@@ -15,10 +15,9 @@ import cython
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal, mix
-from cython.cimports.weft.engine.devices.api import default_device
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate_cells, cell, describe
+from cython.cimports.weft.engine.devices.api import Memory, default_device
 from cython.cimports.weft.engine.devices.tuning import Tiering
-from cython.cimports.weft.engine.ir.memory import OwnedMemory
+from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import (
     INTO_BASE,
@@ -249,8 +248,9 @@ def take_number(node: Node, number: Node) -> cython.bint:
     strides, offset = node.op.strides(node.params, shape, row_major(shape), 0)
     if strides is None or offset != 0:
         return False
-    cells: Buffer = allocate_cells(1)
-    address: uintptr_t = cell(cells, 0, number.dtype.itemsize)
+    memory: Memory = default_device().memory
+    cells: OwnedMemory = memory.allocate_cells(1)
+    address: uintptr_t = memory.cell(cells, 0, number.dtype.itemsize)
     store_number(number.params, number.dtype, cython.cast(cython.p_char, address))
     commit(node, cells, address - cells.address, strides)
     return True
@@ -263,7 +263,7 @@ def commit(
     """Give a node its value: these bytes of a buffer."""
     set_buffer(node, buffer)
     node.offset = offset
-    if cython.cast(Buffer, buffer).listed:
+    if buffer.listed:
         describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)
     dense: cython.bint = strides is None or equal(strides, row_major(node.shape))
     node.strides = None if dense else strides

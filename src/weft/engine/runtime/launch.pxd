@@ -1,5 +1,5 @@
-from weft.engine.devices.cpu.executor cimport Executable
-from weft.engine.devices.cpu.pool cimport Buffer
+from weft.engine.devices.api cimport Executable, Memory
+from weft.engine.ir.memory cimport OwnedMemory
 from weft.engine.pipeline.launch_ir cimport Lowering
 
 cdef class ProgramRun:
@@ -8,10 +8,12 @@ cdef class ProgramRun:
     cdef readonly list addresses
     cdef readonly list checked
     cdef readonly Py_ssize_t status_slot
-    cdef readonly Buffer status
+    cdef readonly OwnedMemory status
+    cdef Memory memory
 
     cdef fill_tables(self)
     cdef Executable executable(self)
+    cdef bint has_failed(self, Py_ssize_t index) except -1
 
 cdef bint is_compiled(Lowering lowering)
 cdef bint is_watched()

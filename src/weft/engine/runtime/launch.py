@@ -9,18 +9,21 @@ from typing import Any
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
-from cython.cimports.libc.string import memset
-from cython.cimports.weft.engine.devices.cpu.executor import Executable
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate, allocate_cells, cell
+from cython.cimports.weft.engine.devices.api import Executable, Memory, Queue
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Launch, Lowering
+from cython.cimports.weft.engine.pipeline.launch_ir import (
+    KernelSpec,
+    Launch,
+    Lowering,
+    SegmentTable,
+)
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
-from weft.engine.devices.cpu import spill
 from weft.engine.ir.primitive import SCALAR_OP
-from weft.engine.pipeline.lowering.segment_gather import fill_tables
+from weft.engine.pipeline.budget import spill_file
 
 require(__name__, cython.compiled)
 
@@ -49,18 +52,24 @@ class ProgramRun:
     def __cinit__(self, lowering: Lowering):
         self.lowering = lowering
         self.buffers, self.addresses = [], []
-        _bind(lowering.plan.external, self.buffers, self.addresses)
+        self.memory = lowering.program.device.memory
+        _bind(self.memory, lowering.plan.external, self.buffers, self.addresses)
         sizes: list = lowering.plan.sizes + lowering.scratch
         if lowering.layout is None:
-            _reserve(sizes, self.buffers, self.addresses)
+            _reserve(self.memory, sizes, self.buffers, self.addresses)
         else:
-            _lay_out(lowering.layout, sizes, self.buffers, self.addresses)
+            _lay_out(self.memory, lowering.layout, sizes, self.buffers, self.addresses)
         self.checked = _checked(lowering.launches)
         self.status_slot = len(self.addresses)
-        nbytes: cython.Py_ssize_t = 8 * max(len(self.checked), 1)
-        _reserve([nbytes], self.buffers, self.addresses)
-        self.status = self.buffers[self.status_slot]
-        memset(cython.cast(cython.p_void, self.status.address), 0, nbytes)
+        self.status = self.memory.allocate_status(max(len(self.checked), 1))
+        self.buffers.append(self.status)
+        self.addresses.append(self.status.address)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def has_failed(self, index: cython.Py_ssize_t) -> cython.bint:
+        """Whether the index check of a checked launch has failed."""
+        return self.memory.has_failed(self.status, index)
 
     @cython.cfunc
     def fill_tables(self):
@@ -70,13 +79,14 @@ class ProgramRun:
         for launch in self.lowering.launches:
             if launch.table is not None:
                 tables.append(launch.table)
-        fill_tables(tables, self.addresses)
+        _fill(tables, self.addresses)
 
     @cython.cfunc
     def executable(self) -> Executable:
         """The flat program for the executor."""
-        program: Executable = Executable()
         lowering: Lowering = self.lowering
+        queue: Queue = lowering.program.device.queue()
+        program: Executable = queue.new_executable()
         status: int64_t = self.status_slot
         launch: Launch
         cell: int64_t = 0
@@ -109,7 +119,7 @@ def is_compiled(lowering: Lowering) -> cython.bint:
     """Whether all kernels of a program have their code."""
     launch: Launch
     for launch in lowering.launches:
-        if launch.spec.address == 0:
+        if launch.spec.code is None:
             return False
     return True
 
@@ -126,50 +136,56 @@ def _checked(launches: list[Any]) -> list[Any]:
 
 
 @cython.cfunc
-def _bind(external: list[Any], buffers: list[Any], addresses: list[Any]) -> cython.void:
+def _bind(
+    memory: Memory, external: list[Any], buffers: list[Any], addresses: list[Any]
+) -> cython.void:
     """The memory of values that exist; numbers get cells of one buffer."""
-    cells: Buffer = None
-    buffer: Buffer
+    cells: OwnedMemory = None
+    buffer: OwnedMemory
     root: Node
     used: cython.Py_ssize_t = 0
     place: uintptr_t
     for root in external:
         if root.op is not _scalar_op:
-            buffer = cython.cast(Buffer, root.buffer, typecheck=True)
+            buffer = root.buffer
             buffers.append(buffer)
             addresses.append(buffer.address + root.offset)
             continue
         if cells is None:
-            cells = allocate_cells(len(external))
-        place = cell(cells, used, root.dtype.itemsize)
+            cells = memory.allocate_cells(len(external))
+        place = memory.cell(cells, used, root.dtype.itemsize)
         store_number(root.params, root.dtype, cython.cast(cython.p_char, place))
         buffers.append(cells)
         addresses.append(place)
         used += 1
+    if cells is not None:
+        memory.publish(cells)
 
 
 @cython.cfunc
-def _reserve(sizes: list[Any], buffers: list[Any], addresses: list[Any]) -> cython.void:
+def _reserve(
+    memory: Memory, sizes: list[Any], buffers: list[Any], addresses: list[Any]
+) -> cython.void:
     """Memory of these sizes."""
     size: cython.Py_ssize_t
     for size in sizes:
-        buffer: Buffer = allocate(size)
+        buffer: OwnedMemory = memory.allocate(size)
         buffers.append(buffer)
         addresses.append(buffer.address)
 
 
 @cython.cfunc
 def _lay_out(
-    layout: Any, sizes: list[Any], buffers: list[Any], addresses: list[Any]
+    memory: Memory, layout: Any, sizes: list[Any], buffers: list[Any], addresses: list[Any]
 ) -> cython.void:
     """Memory of these sizes: places in one arena, or buffers of their own."""
     if layout.spilled:
-        spill.reserve(layout.spilled)
-    arena: Buffer = allocate(layout.arena)
+        spill_file.reserve(layout.spilled)
+    arena: OwnedMemory = memory.allocate(layout.arena)
     size: cython.Py_ssize_t
     offset: cython.Py_ssize_t
     for size, offset in zip(sizes, layout.offsets, strict=True):
-        buffer: Buffer = arena if offset >= 0 else allocate(size)
+        buffer: OwnedMemory = arena if offset >= 0 else memory.allocate(size)
         buffers.append(buffer)
         addresses.append(buffer.address + max(offset, 0))
 
@@ -193,7 +209,8 @@ def _append(program: Executable, launch: Launch) -> cython.void:
     first: Launch = launch if launch.members is None else launch.members[0]
     spec: KernelSpec = launch.spec
     program.append_words(
-        spec.final_address if launch.final else spec.address,
+        spec.code,
+        launch.final,
         cython.cast(cython.pointer(int64_t), first.words),
         first.pointer_count,
         first.argument_count,
@@ -212,3 +229,20 @@ def _append(program: Executable, launch: Launch) -> cython.void:
             first.grain_size,
             first.cost_ns,
         )
+
+
+@cython.cfunc
+def _fill(tables: list, addresses: list) -> cython.void:
+    """Write every table, now that the addresses of slots are known."""
+    if not tables:
+        return
+    count: cython.Py_ssize_t = len(addresses)
+    store = bytearray(8 * count)
+    raw: cython.p_char = store
+    flat: cython.pointer(cython.size_t) = cython.cast(cython.pointer(cython.size_t), raw)
+    index: cython.Py_ssize_t
+    for index in range(count):
+        flat[index] = addresses[index]
+    table: SegmentTable
+    for table in tables:
+        table.fill(flat)

@@ -12,16 +12,14 @@ from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
-from cython.cimports.weft.engine.devices.api import default_device
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
-from cython.cimports.weft.engine.devices.cpu.threads import Kernel as Code
+from cython.cimports.weft.engine.devices.api import Code, default_device
 from cython.cimports.weft.engine.devices.tuning import Tuning
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from cython.cimports.weft.engine.ir.node import Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import UPDATE, Primitive
 from cython.cimports.weft.engine.ir.strides import may_meet
-from cython.cimports.weft.engine.pipeline.lowering.copy import copy_loop
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import KernelEncoder
-from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import find_spec
+from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import copy_loop, find_spec
 from cython.cimports.weft.engine.pipeline.memory_plan import _reuse
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, row_major
 from cython.cimports.weft.engine.pipeline.single_node import program_of
@@ -87,9 +85,9 @@ def call_loop(node: Node) -> cython.bint:
     ):
         return False
     call: LoopCall = _find(node, cython.address(loop))
-    if call.spec is None or call.spec.address == 0:
+    if call.spec is None or call.spec.code is None:
         return False
-    buffer: Buffer = allocate(node.numel * node.dtype.itemsize)
+    buffer: OwnedMemory = default_device().memory.allocate(node.numel * node.dtype.itemsize)
     _run(node, call, cython.address(loop), buffer.address)
     commit(node, buffer, 0, None)
     return True
@@ -116,9 +114,9 @@ def call_put(node: Node) -> cython.bint:
         return False
     _join_axes(cython.address(loop))
     call: LoopCall = _find(node, cython.address(loop))
-    if call.spec is None or call.spec.address == 0:
+    if call.spec is None or call.spec.code is None:
         return False
-    buffer: Buffer = cython.cast(Buffer, base.buffer, typecheck=True)
+    buffer: OwnedMemory = base.buffer
     offset: cython.longlong = base.offset
     start: cython.longlong = node.params[0]
     address: uintptr_t = buffer.address + offset + start * node.dtype.itemsize
@@ -389,7 +387,9 @@ def _take_copy(call: LoopCall, node: Node) -> cython.void:
     """Let a call have the kernel that copies a part into its region."""
     part: Node = node.inputs[1]
     strides: tuple = row_major(part.shape) if part.strides is None else part.strides
-    encoder: KernelEncoder = copy_loop(node.dtype, part.shape, strides, node.params[1])
+    encoder: KernelEncoder = copy_loop(
+        default_device(), node.dtype, part.shape, strides, node.params[1]
+    )
     call.spec = find_spec(encoder)
     call.count = 1
     call.operands[0] = 1
@@ -404,6 +404,7 @@ def _run(node: Node, call: LoopCall, loop: cython.pointer(Loop), target: uintptr
     index: cython.Py_ssize_t
     number: cython.Py_ssize_t
     units: int64_t
+    code: Code = call.spec.code
     memcpy(frame.arguments, loop.dims, rank * cython.sizeof(int64_t))
     for index in range(call.count + 1):
         number = call.operands[index] if index < call.count else loop.count
@@ -415,12 +416,12 @@ def _run(node: Node, call: LoopCall, loop: cython.pointer(Loop), target: uintptr
             )
     frame.pointers[call.count] = cython.cast(cython.p_void, target)
     if loop.reduced < rank:
-        cython.cast(Code, call.spec.address)(frame.pointers, frame.arguments, 0, loop.dims[0])
+        code.call(frame.pointers, frame.arguments, loop.dims[0])
     else:
         units = (_rows(loop) + _block - 1) // _block
         frame.pointers[call.count + 1] = frame.blocks
-        cython.cast(Code, call.spec.address)(frame.pointers, frame.arguments, 0, units)
-        cython.cast(Code, call.spec.final_address)(frame.pointers, frame.arguments, 0, 1)
+        code.call(frame.pointers, frame.arguments, units)
+        code.call_final(frame.pointers, frame.arguments, 1)
 
 
 @cython.cfunc
@@ -429,7 +430,7 @@ def _run(node: Node, call: LoopCall, loop: cython.pointer(Loop), target: uintptr
 def _address_of(source: Node, cell: cython.p_char) -> cython.p_void:
     """Where the elements of an operand are; a number is written to a cell."""
     if source.op is not _scalar_op:
-        buffer: Buffer = cython.cast(Buffer, source.buffer, typecheck=True)
+        buffer: OwnedMemory = source.buffer
         return cython.cast(cython.p_void, buffer.address + source.offset)
     store_number(source.params, source.dtype, cell)
     return cython.cast(cython.p_void, cell)

@@ -24,6 +24,7 @@ from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.frontend.views import alias_of, logical_strides, storage_of, view
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
+from weft.engine.ir.memory import describe
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.runtime.numpy_views import window_over
 from weft.errors import OutOfMemoryError, user_line
@@ -98,7 +99,7 @@ def node_of_array(array: np.ndarray, dtype: DType) -> Any:
     shape = array.shape
     buffer: Any = pool.allocate(array.nbytes)
     if array.nbytes > LISTED:
-        pool.describe(buffer, user_line(), 0, shape, dtype)
+        describe(buffer, user_line(), 0, shape, dtype)
     if array.size:
         np.ndarray(shape, raw_dtype(dtype), buffer)[...] = array
     return make_value(dtype, shape, buffer, 0)

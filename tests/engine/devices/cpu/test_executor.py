@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime_kernels import add_program, addresses, flush_kernels, kernels
-from weft.engine.devices.cpu.executor import Executable, launch_once
+from weft.engine.devices.cpu.executor import CpuExecutable, launch_once
 from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
 from weft.errors import VerificationError
 
@@ -49,7 +49,7 @@ def test_slots_may_be_a_list_a_tuple_or_a_buffer():
 
 def test_offsets_are_bytes():
     source, target = np.arange(20, dtype=np.float32), np.zeros(20, np.float32)
-    program = Executable()
+    program = CpuExecutable()
     program.append(kernels()["add"], [(0, 40), (1, 4)], [0], 5)
     program.run(addresses(source, target))
     assert (target[1:6] == source[10:15]).all() and target[0] == target[6] == 0
@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_refused():
 def test_every_unit_is_done_once_on_any_number_of_threads(units, grain_size, threads, work):
     set_num_threads(threads)
     array = np.zeros(units + 1, np.float32)
-    program = Executable()
+    program = CpuExecutable()
     program.append(kernels()["add"], [(0, 0), (0, 0)], [1], units, grain_size, work)
     assert program.run(addresses(array)) == 1
     assert (array[:units] == 1).all() and array[units] == 0
@@ -144,7 +144,7 @@ def test_many_shared_launches_in_a_row():
     """Late wakers must not touch the next job: thousands of short jobs, more threads than cores."""
     set_num_threads(4)
     array = np.zeros(4000, np.float32)
-    program = Executable()
+    program = CpuExecutable()
     for _ in range(2000):
         program.append(kernels()["add"], [(0, 0), (0, 0)], [1], array.size, 8, HOUR)
     assert program.run(addresses(array)) == 2000
@@ -214,9 +214,9 @@ def _signal_soon(number: int, delay: float = 0.03) -> threading.Timer:
     return timer
 
 
-def _long_program(array: np.ndarray) -> Executable:
+def _long_program(array: np.ndarray) -> CpuExecutable:
     """Many short launches that count up `array`, several hundred milliseconds of them."""
-    program = Executable()
+    program = CpuExecutable()
     for _ in range(20_000):
         program.append(kernels()["add"], [(0, 0), (0, 0)], [1], array.size, 16)
     return program
@@ -264,7 +264,7 @@ def test_slices_run_every_unit_once():
         (5, 8, 10**9),
     ):
         array = np.zeros(units, np.float32)
-        program = Executable()
+        program = CpuExecutable()
         program.append(kernels()["add"], [(0, 0), (0, 0)], [1], units, grain_size, work)
         for times in (1, 2, 3):  # by the estimate, then by what the run before took
             assert program.run(addresses(array)) == 1
@@ -320,7 +320,7 @@ def test_flush_to_zero_set_by_others_does_not_reach_kernels(threads):
     """The caller's mode is put aside for the run and restored; workers start from the default."""
     set_num_threads(threads)
     array = np.full(100_000, 1e-40, np.float32)
-    program = Executable()
+    program = CpuExecutable()
     program.append(kernels()["add"], [(0, 0), (0, 0)], [0], array.size, 16, HOUR)
     mode = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)
     mode(flush_kernels()["flush"])(None, None, None, None)
@@ -335,7 +335,7 @@ def test_flush_to_zero_set_by_others_does_not_reach_kernels(threads):
 
 def test_times_are_recorded_per_instruction():
     array = np.ones(20_000, np.float32)
-    program = Executable()
+    program = CpuExecutable()
     program.append(kernels()["nop"], [(0, 0)], [], 1)
     program.append(kernels()["slow"], [(0, 0), (0, 0)], [3], array.size)
     assert program.recorded_times() == []
@@ -348,4 +348,4 @@ def test_times_are_recorded_per_instruction():
 
 
 def test_an_empty_program_runs():
-    assert Executable().run([]) == 0
+    assert CpuExecutable().run([]) == 0

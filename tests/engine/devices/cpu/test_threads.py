@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from runtime_kernels import add_program, addresses, kernels
-from weft.engine.devices.cpu.executor import Executable
+from weft.engine.devices.cpu.executor import CpuExecutable
 from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
 
 HOUR = 3_600_000_000_000
@@ -196,13 +196,13 @@ def test_print_what_launching_and_sharing_cost(capsys):
     """Figures to look at; no timing is asserted."""
     array = np.ones(100_000, np.float32)
     slots = np.array(addresses(array), np.uint64)
-    bare = Executable()
+    bare = CpuExecutable()
     for _ in range(10_000):
         bare.append(kernels()["nop"], [(0, 0), (0, 64)], [1, 2, 3], 1, 1, 50)
     shared = {}
     for threads in (1, 2):
         set_num_threads(threads)
-        program = Executable()
+        program = CpuExecutable()
         for _ in range(100):
             program.append(kernels()["add"], [(0, 0), (0, 0)], [0], array.size, 16, 30_000)
         shared[threads] = best_of(program, slots) / 100
@@ -214,7 +214,7 @@ def test_print_what_launching_and_sharing_cost(capsys):
         )
 
 
-def best_of(program: Executable, slots: np.ndarray) -> float:
+def best_of(program: CpuExecutable, slots: np.ndarray) -> float:
     """Nanoseconds of the fastest of twenty runs."""
     times = []
     for _ in range(20):

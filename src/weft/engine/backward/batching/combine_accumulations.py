@@ -19,7 +19,7 @@ from cython.cimports.weft.engine.ir.primitive import MATMUL, OF_ELEMENTS, PERMUT
 
 from weft._build.compiled import require
 from weft.engine.backward.batching.batched_vjp import is_zero
-from weft.engine.devices.api import default_device
+from weft.engine.devices.api import device_at
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir.node import PENDING_STATE
@@ -177,7 +177,7 @@ def _transposed(operation: Any) -> Any:
 
 def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
     rows = node.inputs[0]
-    tuning = default_device().tuning.batching
+    tuning = device_at(rows.device).tuning.batching
     small = rows.numel * rows.dtype.itemsize <= tuning.joined_sum_bytes
     return small and len(rows.shape) == 2 and node.params == ((0,), False)
 
@@ -185,7 +185,10 @@ def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
 def _join_sums(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
     """One sum over all rows. Where the rows come from products with a weight, the weight's gradient is a product of the
     same rows below each other, which lie in memory once."""
-    if len(operations) < default_device().tuning.batching.fewest_joined_sums:
+    if (
+        len(operations)
+        < device_at(value_of(operations[0].part).device).tuning.batching.fewest_joined_sums
+    ):
         return None
     rows = _below_each_other(operation.operands[0] for operation in reversed(operations))
     return [reduce("sum", rows, (0,))]

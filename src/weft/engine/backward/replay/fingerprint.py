@@ -94,6 +94,7 @@ class WalkFingerprint(Reachability):
         put(
             key,
             cython.cast(cython.longlong, node.op.code)
+            | cython.cast(cython.longlong, node.device) << 16
             | cython.cast(cython.longlong, node.dtype.code) << 20
             | cython.cast(cython.longlong, node.params is not None) << 29
             | cython.cast(cython.longlong, node.payload is not None) << 30
@@ -137,7 +138,9 @@ class WalkFingerprint(Reachability):
             self.outside += 1
             put(
                 key,
-                node.dtype.code | cython.cast(cython.longlong, node.op is scalar_op) << 8,
+                node.dtype.code
+                | cython.cast(cython.longlong, node.op is scalar_op) << 8
+                | cython.cast(cython.longlong, node.device) << 10,
             )
             put_sizes(key, node.shape)
         put(key, number_in(node.walk_number))

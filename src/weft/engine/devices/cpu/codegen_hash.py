@@ -15,7 +15,15 @@ def revision() -> str:
     """What the text of a kernel depends on beside its key and the target: a hash of the sources that write it."""
     cpu = Path(__file__).parent
     package = cpu.parents[2]
-    sources = sorted([cpu / "limits.py", *cpu.glob("*/**/*.py"), *(package / "ops").rglob("*.py")])
+    written = [path for path in cpu.glob("*/**/*.py") if path.parent.name != "lowering"]
+    sources = sorted(
+        [
+            *written,
+            cpu / "limits.py",
+            cpu / "lowering" / "emit.py",
+            *(package / "ops").rglob("*.py"),
+        ]
+    )
     read = hashlib.sha256()
     for path in [
         *sources,

@@ -1,4 +1,5 @@
 from libc.stdint cimport int64_t, uintptr_t
+from weft.engine.devices.api cimport Executable, Queue
 from weft.engine.devices.cpu.instructions cimport Instruction, Instructions, Member
 from weft.engine.devices.cpu.threads cimport Kernel, Team
 
@@ -25,13 +26,12 @@ cdef struct GroupedLaunch:
     Member* members
     int64_t count
 
-cdef class Executable(Instructions):
+cdef class CpuExecutable(Instructions):
     cdef void** resolved
     cdef Py_ssize_t resolved_room
     cdef int64_t* times
     cdef Py_ssize_t timed
     cdef Py_ssize_t protected  # one more than the first instruction behind which signals wait; 0: none
-    cdef readonly object interrupt
 
     cdef Py_ssize_t run_addresses(self, uintptr_t* slots, Py_ssize_t slot_count,
                                   Py_ssize_t start, bint uninterruptible) except -1
@@ -40,5 +40,8 @@ cdef class Executable(Instructions):
     cdef bint _run_slices(self, Instruction* launch, void** resolved, Team* team) noexcept nogil
     cdef bint _interrupted(self) noexcept with gil
     cdef bint _spill_failed(self) noexcept with gil
+
+cdef class ThreadQueue(Queue):
+    pass
 
 cdef bint flushes_subnormals(Py_ssize_t salt) noexcept nogil

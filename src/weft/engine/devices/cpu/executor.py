@@ -16,6 +16,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.atomics import FE_DFL_ENV, fegetenv, fenv_t, fesetenv
+from cython.cimports.weft.engine.devices.api import Executable, Queue
 from cython.cimports.weft.engine.devices.cpu.executor import GroupedLaunch
 from cython.cimports.weft.engine.devices.cpu.instructions import (
     SPLIT_ABOVE,
@@ -87,7 +88,7 @@ def _slice_units(launch: cython.pointer(Instruction), begin: int64_t, before: in
 
 
 @cython.cclass
-class Executable(Instructions):
+class CpuExecutable(Instructions):
     """Instructions that can be run.
 
     `interrupt` holds the exception that a signal handler raised when `run` stopped early. While a
@@ -309,7 +310,7 @@ class Executable(Instructions):
 @cython.nogil
 @cython.exceptval(check=False)
 def _execute_normally(
-    program: Executable,
+    program: CpuExecutable,
     resolved: cython.pp_void,
     start: cython.Py_ssize_t,
     poll: cython.bint,
@@ -426,7 +427,7 @@ def _share_units(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _resolve(
-    program: Executable, slots: cython.pointer(uintptr_t), resolved: cython.pp_void
+    program: CpuExecutable, slots: cython.pointer(uintptr_t), resolved: cython.pp_void
 ) -> cython.int:
     """Every pointer of the program: base of its slot and offset."""
     index: cython.Py_ssize_t
@@ -445,7 +446,7 @@ def _resolve(
 
 
 @cython.cfunc
-def _pointer_room(program: Executable) -> cython.pp_void:
+def _pointer_room(program: CpuExecutable) -> cython.pp_void:
     """Where a run puts its pointers: the program's own place, or a new one when that is in use."""
     wanted: cython.Py_ssize_t = program.pointer_count + 1
     if program.running == 0 and program.resolved_room >= wanted:
@@ -471,7 +472,7 @@ def launch_once(
     task = -(-task // grain_size) * grain_size
     begin: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = units
-    program: Executable = Executable()
+    program: CpuExecutable = CpuExecutable()
     program.append(address, [(slot, 0) for slot in range(len(pointers))], arguments, 0, grain_size)
     addresses: cython.pp_void = _pointer_room(program)
     for index, pointer in enumerate(pointers):
@@ -482,3 +483,18 @@ def launch_once(
         with cython.nogil:
             program.code.kernel(addresses, program.arguments, begin, min(begin + task, end))
         begin += task
+
+
+@cython.final
+@cython.cclass
+class ThreadQueue(Queue):
+    """Programs run on the calling thread, which shares large launches out to workers."""
+
+    @cython.cfunc
+    def new_executable(self) -> Executable:
+        return CpuExecutable()
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def flushes_subnormals(self, salt: cython.Py_ssize_t) -> cython.bint:
+        return flushes_subnormals(salt)

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uintptr_t
 from cpython.buffer cimport Py_buffer
+from weft.engine.devices.api cimport Code, Executable
 from weft.engine.devices.cpu.threads cimport Kernel
 
 cdef enum:
@@ -28,7 +29,7 @@ cdef struct Pointer:
     int64_t slot
     int64_t offset
 
-cdef class Instructions:
+cdef class Instructions(Executable):
     cdef Instruction* code
     cdef Pointer* pointers
     cdef int64_t* arguments
@@ -43,7 +44,7 @@ cdef class Instructions:
 
     cdef Py_ssize_t add(self, uintptr_t function, Py_ssize_t pointers, Py_ssize_t arguments,
                         int64_t units, int64_t grain_size, int64_t cost_ns) except -1
-    cdef int append_words(self, uintptr_t function, int64_t* words, Py_ssize_t pointers, Py_ssize_t arguments,
+    cdef int append_words(self, Code code, bint final, int64_t* words, Py_ssize_t pointers, Py_ssize_t arguments,
                           int64_t units, int64_t grain_size, int64_t cost_ns) except -1
     cdef int join_words(self, int64_t* words, Py_ssize_t pointers, Py_ssize_t arguments,
                         int64_t units, int64_t grain_size, int64_t cost_ns) except -1

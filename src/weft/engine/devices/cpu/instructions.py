@@ -17,7 +17,9 @@ from cython.cimports.cpython.buffer import (
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcpy
+from cython.cimports.weft.engine.devices.api import Code, Executable
 from cython.cimports.weft.engine.devices.cpu.instructions import Member
+from cython.cimports.weft.engine.devices.cpu.machine_code import MachineCode
 from cython.cimports.weft.engine.devices.cpu.threads import Kernel
 
 from weft._build.compiled import require
@@ -27,7 +29,7 @@ require(__name__, cython.compiled)
 
 
 @cython.cclass
-class Instructions:
+class Instructions(Executable):
     """Launches over numbered slots; `len()` of them.
 
     `held` keeps alive what the functions belong to. While a run is in progress (`running`) nothing
@@ -98,7 +100,8 @@ class Instructions:
     @cython.exceptval(-1, check=False)
     def append_words(
         self,
-        function: uintptr_t,
+        code: Code,
+        final: cython.bint,
         words: cython.pointer(int64_t),
         pointers: cython.Py_ssize_t,
         arguments: cython.Py_ssize_t,
@@ -107,10 +110,13 @@ class Instructions:
         cost_ns: int64_t,
     ) -> cython.int:
         """`append` for compiled callers: pointers as pairs of words, arguments behind them."""
+        machine: MachineCode = cython.cast(MachineCode, code)
+        function: uintptr_t = machine.final_address if final else machine.address
         index: cython.Py_ssize_t = self.add(
             function, pointers, arguments, units, grain_size, cost_ns
         )
         launch: cython.pointer(Instruction) = cython.address(self.code[index])
+        self.held.append(code)
         return self.copy_words(
             launch.first_pointer, launch.first_argument, words, pointers, arguments
         )

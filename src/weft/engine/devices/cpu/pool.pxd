@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uintptr_t
+from weft.engine.devices.api cimport Memory
 from weft.engine.ir.memory cimport OwnedMemory
 
 
@@ -33,12 +34,16 @@ cdef class Buffer(OwnedMemory):
     pass
 
 
+@cython.final
+cdef class HostMemory(Memory):
+    pass
+
+
 cpdef Buffer allocate(Py_ssize_t nbytes)
 cpdef Buffer allocate_cells(Py_ssize_t count)
 cdef uintptr_t cell(Buffer cells, Py_ssize_t index, Py_ssize_t itemsize) noexcept
 cpdef Buffer wrap(uintptr_t address, Py_ssize_t nbytes, object owner, bint readonly=*)
 cpdef Buffer take_over(Buffer buffer)
-cpdef int describe(Buffer buffer, object code, int offset_in_code, object shape, object dtype) except -1
 cpdef Py_ssize_t capacity_of(Py_ssize_t nbytes) except -1
 
 # Bytes that may still be handed out under the budget.

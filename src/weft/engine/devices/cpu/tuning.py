@@ -113,5 +113,5 @@ TUNING = tuning.Tuning(
         unit_columns=256,
     ),
     reductions=tuning.Reductions(narrow_columns=128, tall_rows=1024),
-    memory=tuning.Memory(pending_bytes=4 << 30),
+    memory=tuning.MemoryTuning(pending_bytes=4 << 30),
 )

@@ -7,7 +7,7 @@ pattern, and of the place in the user's program. Nothing is computed for it, and
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal, mix
-from cython.cimports.weft.engine.devices.api import default_device
+from cython.cimports.weft.engine.devices.api import device_at
 from cython.cimports.weft.engine.devices.tuning import Batching
 from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS
@@ -26,7 +26,7 @@ _MACRO = cython.declare(cython.int, MACRO)
 @cython.cfunc
 def tuning_of(node: Node) -> Batching:
     """The thresholds of the device that a node runs on."""
-    return default_device().tuning.batching
+    return device_at(node.device).tuning.batching
 
 
 @cython.cfunc
@@ -95,7 +95,7 @@ def library_path_of(node: Node) -> cython.int:
 @cython.cfunc
 def batch_hash(node: Node) -> cython.ulonglong:
     """A hash of what `is_batchable_with` compares: of shapes the sizes, where heights may differ those of a row."""
-    h: cython.ulonglong = mix(1469598103, node.op.code * 8 + len(node.shape))
+    h: cython.ulonglong = mix(1469598103 + node.device, node.op.code * 8 + len(node.shape))
     rows: cython.bint = node.op.is_row_independent is not None and len(node.shape) > 1
     h = mix(h, _width_of(node) if rows else node.numel)
     if node.params is not None:
@@ -147,6 +147,7 @@ def is_batchable_with(one: Node, other: Node) -> cython.bint:
     gradient."""
     if (
         one.op is not other.op
+        or one.device != other.device
         or one.dtype is not other.dtype
         or len(one.inputs) != len(other.inputs)
         or (one.edges is None) != (other.edges is None)

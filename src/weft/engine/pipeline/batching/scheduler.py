@@ -16,8 +16,9 @@ import cython
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.capi.int_array import Integers, extend, integers, push
+from cython.cimports.weft.engine.devices.api import several
 from cython.cimports.weft.engine.devices.tuning import Batching
-from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.node import PENDING, Node, crosses
 from cython.cimports.weft.engine.ir.prefetch import (
     FAR,
     PyList_GET_ITEM,
@@ -661,4 +662,5 @@ def may_join(node: Node) -> cython.bint:
         and node.numel * node.dtype.itemsize <= most_bytes(node)
         and node.inputs is not None
         and len(node.inputs) > 0
+        and not (several and crosses(node))
     )

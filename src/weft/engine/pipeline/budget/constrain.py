@@ -32,6 +32,11 @@ MOST_LAYOUTS = 6  # that are tried, each for a schedule with less memory than th
 STEPS_OF_LEAST = 5  # halvings in looking for the least budget
 
 
+def bytes_taken(nbytes: int) -> int:
+    """How many bytes of the budget a buffer of nbytes takes."""
+    return capacity_of(nbytes)
+
+
 def needs_it(plan: Plan) -> bool:
     """Whether what a plan stores may not fit under the budget."""
     if pool.budget() is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 
 from weft.engine.devices.cpu import spill
+from weft.engine.devices.cpu.machine_code import MachineCode
 from weft.engine.pipeline.launch_ir import KernelSpec
 
 TRANSFER = KernelSpec("spill_file", None, ())
-TRANSFER.address = spill.transfer_address()
+TRANSFER.code = MachineCode({"transfer": spill.transfer_address()}, ("transfer",))
 _said = False
 
 
@@ -23,6 +24,11 @@ def transfer_arguments(
     """Units, grain, arguments and estimated work of a launch that moves so many bytes."""
     units = -(-nbytes // spill.CHUNK)
     return units, 1, (offset, nbytes, int(out)), units * spill.NS_OF_CHUNK
+
+
+def reserve(nbytes: int) -> None:
+    """Make sure that the file has room, before a program runs. Errors: SpillError."""
+    spill.reserve(nbytes)
 
 
 def say_once(nbytes: int) -> None:

@@ -1,30 +1,21 @@
-"""From the key of a loop kernel to its loop IR and LLVM text: runs once per kernel, when it is compiled."""
+"""From the key of a kernel to its loop IR: runs once per kernel, when it is compiled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from weft.engine.devices.cpu.codegen import row_kernel
-from weft.engine.devices.cpu.codegen.loop_kernel import lower
-from weft.engine.devices.cpu.codegen.row_kernel import Local, RowKernel
-from weft.engine.devices.cpu.codegen.row_kernel import lower as lower_row_kernel
-from weft.engine.kernels import loop_ir
+from weft.engine.kernels import loop_ir, row_ir
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store
-from weft.ops.registry import OPS
+from weft.engine.kernels.row_ir import Local, RowKernel
 
+# What a kernel is specialised on, in plain tuples, numbers and names; the first item says what kind it is.
+KernelKey = tuple[Any, ...]
 VIRTUAL = -2  # as in `weft.engine.pipeline.lowering.kernel_encoder`
 
 
-def lookup(name: str) -> Callable[..., Any]:
-    """The lowering that the op table gives for an elementwise row."""
-    rule: Callable[..., Any] = OPS[name].lower
-    return rule
-
-
-def loop_kernel(key: tuple[Any, ...]) -> LoopKernel:
+def loop_kernel(key: KernelKey) -> LoopKernel:
     """The loop IR of a key made by `weft.engine.pipeline.lowering.loop_kernel`."""
-    _, rank, reduced, axis, operands, body, reduces, epilogue, stores, *narrow = key
+    _, rank, reduced, operands, body, reduces, epilogue, stores, *_ = key
     base = {"b": 0, "r": len(body), "e": len(body) + len(reduces)}
 
     def number(value: tuple[str, int]) -> int:
@@ -49,17 +40,10 @@ def loop_kernel(key: tuple[Any, ...]) -> LoopKernel:
             )
             for name, value, classes, late, kind in stores
         ),
-        vector_axis=axis,
-        narrow=bool(narrow),
     )
 
 
-def loop_text(key: tuple[Any, ...], symbol: str) -> str:
-    """LLVM IR of a loop kernel under a symbol."""
-    return lower(loop_kernel(key), lookup, symbol)
-
-
-def indexed_kernel(key: tuple[Any, ...]) -> LoopKernel:
+def indexed_kernel(key: KernelKey) -> LoopKernel:
     """The loop IR of an indexed read."""
     _, rank, (index, table), target = key
     return LoopKernel(
@@ -71,12 +55,7 @@ def indexed_kernel(key: tuple[Any, ...]) -> LoopKernel:
     )
 
 
-def indexed_text(key: tuple[Any, ...], symbol: str) -> str:
-    """LLVM IR of an indexed read under a symbol."""
-    return lower(indexed_kernel(key), lookup, symbol)
-
-
-def row_kernel_of(key: tuple[Any, ...]) -> RowKernel:
+def row_kernel_of(key: KernelKey) -> RowKernel:
     """The phases of a key made by `weft.engine.pipeline.lowering.row_kernel`."""
     _, phases, memory = key
     return RowKernel(
@@ -85,21 +64,6 @@ def row_kernel_of(key: tuple[Any, ...]) -> RowKernel:
     )
 
 
-def row_kernel_text(key: tuple[Any, ...], symbol: str) -> str:
-    """LLVM IR of a staged kernel under a symbol."""
-    return lower_row_kernel(row_kernel_of(key), lookup, symbol)
-
-
-LLVM_TEXTS = {"loop": loop_text, "indexed": indexed_text, "rows": row_kernel_text}
-
-
-def llvm_text(key: tuple[Any, ...], symbol: str) -> str:
-    """LLVM IR of any key under a symbol."""
-    return LLVM_TEXTS[key[0]](key, symbol)
-
-
-def kernel_text(key: tuple[Any, ...]) -> str:
+def kernel_text(key: KernelKey) -> str:
     """The loop IR of a key, printed."""
-    return (
-        loop_ir.text(loop_kernel(key)) if key[0] == "loop" else row_kernel.text(row_kernel_of(key))
-    )
+    return loop_ir.text(loop_kernel(key)) if key[0] == "loop" else row_ir.text(row_kernel_of(key))

@@ -15,6 +15,7 @@ cdef enum:
 
 cdef class KernelEncoder:
     cdef Device device
+    cdef long long schedule  # how the device runs it, once that has been asked
     cdef Program program
     cdef Kernel kernel
     cdef readonly KernelSpec spec

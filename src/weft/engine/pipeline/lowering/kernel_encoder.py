@@ -1,8 +1,8 @@
 # cython: language_level=3
 """The description of a loop kernel in words: its operands, instructions and stores, and the steps of every region.
 
-In come the nodes of a fused kernel, or the regions of a copy; out goes a Builder whose axes are ordered, and collapsed
-where that is asked for. Which spec its words have, and its launches, are the business of `loop_kernel`.
+In come the nodes of a fused kernel, or the regions of a copy; out goes a KernelEncoder whose axes are ordered, and
+collapsed where that is asked for. Which spec its words have, and its launches, are the business of `loop_kernel`.
 """
 
 import cython

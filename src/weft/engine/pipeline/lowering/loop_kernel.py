@@ -1,22 +1,18 @@
 # cython: language_level=3
-"""Lowering of loop kernels: axes ordered and collapsed, stride classes, instructions.
+"""Loop kernels as their device is asked for them: axes ordered and collapsed, stride classes, instructions.
 
-In comes a fused kernel; out go its launches. What is specialised on (structure, dtypes, ranks, stride classes) makes
+In comes a fused kernel; out goes its spec. What is specialised on (structure, dtypes, ranks, stride classes) makes
 the key; sizes and strides become arguments. A kernel is described in words, by which its spec is found; only where
-there is none yet, the words become the key that is named, printed and compiled (`spec_table`). The loop IR's own
-lowering to LLVM is codegen's.
+there is none yet, the words become the key that is named, printed and compiled (`spec_table`). How a kernel is
+scheduled, launched and written is the device's.
 """
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, extend, put, reserve
-from cython.cimports.weft.engine.devices.tuning import Reductions, Threads
+from cython.cimports.weft.engine.devices.api import Device, Lowerer
+from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.launch_ir import (
-    KernelSpec,
-    Launch,
-    Lowering,
-    new_launch,
-)
+from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
     BODY,
     EPILOGUE,
@@ -83,72 +79,49 @@ def prepared_spec(kernel: Kernel):
     return encoder.spec
 
 
-_WHOLE = cython.declare(
-    cython.int, 100
-)  # how much more an operand counts that is read as a whole than a line of one
-
-
 def prepared_key(kernel: Kernel):
     """The named key of a prepared kernel."""
     encoder: KernelEncoder = kernel.prepared
-    return _whole_key(encoder, _vector_axis(encoder))
+    return _whole_key(encoder)
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def _vector_axis(encoder: KernelEncoder) -> cython.Py_ssize_t:
-    """Across outputs where the reduced inner axis is strided and the last parallel one is unit, else along."""
-    rank: cython.Py_ssize_t = encoder.rank
-    if encoder.reduced == 0 or rank == encoder.reduced:
-        return rank - 1
-    outer: cython.Py_ssize_t = rank - encoder.reduced - 1
-    across: cython.int = 0
-    along: cython.int = 0
-    place: cython.Py_ssize_t = 0
-    while place < encoder.operands.count:
-        steps: cython.p_longlong = encoder.steps.words + encoder.operands.words[place + 2]
-        if encoder.operands.words[place + 1] == _real:
-            if steps[rank - 1] == 1:
-                along += _WHOLE if steps[outer] != 0 else 1
-            elif steps[rank - 1] != 0 and steps[outer] == 1:
-                across += _WHOLE
-        place += REGION
-    return outer if across > along else rank - 1
+def _whole_key(encoder: KernelEncoder) -> tuple:
+    """The named key of a kernel: what it computes, and how its device runs it."""
+    return (*loop_key(encoder), encoder.schedule)
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def _is_narrow(encoder: KernelEncoder, axis: cython.Py_ssize_t) -> cython.bint:
-    """Whether a reduction with its lanes across rows has few columns, of many rows."""
-    outer: cython.Py_ssize_t = encoder.rank - encoder.reduced
-    rows: cython.longlong = 1
-    number: cython.Py_ssize_t
-    if encoder.reduced == 0 or axis != outer - 1 or axis < 0:
-        return False
-    for number in range(outer, encoder.rank):
-        rows *= encoder.dims.words[number]
-    tuning: Reductions = encoder.device.tuning.reductions
-    return encoder.dims.words[axis] < tuning.narrow_columns and rows >= tuning.tall_rows
-
-
-@cython.cfunc
-def _whole_key(encoder: KernelEncoder, axis: cython.Py_ssize_t) -> tuple:
-    """The named key of a builder, with whether it is narrow."""
-    key: tuple = loop_key(encoder, axis)
-    return (*key, "narrow") if _is_narrow(encoder, axis) else key
+def copy_loop(
+    device: Device, dtype: DType, shape: tuple, source: tuple, target: tuple
+) -> KernelEncoder:
+    """The loops of a copy between regions of one shape, by their strides."""
+    encoder: KernelEncoder = KernelEncoder.__new__(KernelEncoder)
+    encoder.device = device
+    encoder.start(shape, None)
+    code: cython.int = dtype.code
+    at = encoder.region(cython.address(encoder.operands), code, _real, 0, False)
+    encoder.body_steps(at, shape, source)
+    value: cython.longlong = encoder.code(False, LOAD, code, 0, 0)
+    at = encoder.region(cython.address(encoder.stores), code, _real, value, False)
+    encoder.body_steps(at, shape, target)
+    collapse([encoder])
+    return encoder
 
 
 @cython.cfunc
 def find_spec(encoder: KernelEncoder) -> KernelSpec:
-    """The spec of a builder whose axes have been collapsed."""
+    """The spec of a kernel whose axes have been collapsed."""
     key: Array = empty()
-    axis: cython.Py_ssize_t = _vector_axis(encoder)
+    lowerer: Lowerer = encoder.device.lowerer()
+    encoder.schedule = lowerer.schedule(encoder)
     try:
-        put_key(encoder, axis, cython.address(key))
-        put(cython.address(key), _is_narrow(encoder, axis))
+        put(cython.address(key), encoder.device.number)
+        put_key(encoder, cython.address(key))
+        put(cython.address(key), encoder.schedule)
         spec = look_up(cython.address(key))
         if spec is None:
-            spec = _spec_of(_whole_key(encoder, axis))
+            spec = _spec_of(encoder, _whole_key(encoder))
             remember(cython.address(key), spec)
     finally:
         drop(cython.address(key))
@@ -157,14 +130,11 @@ def find_spec(encoder: KernelEncoder) -> KernelSpec:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def put_key(
-    encoder: KernelEncoder, axis: cython.Py_ssize_t, key: cython.pointer(Array)
-) -> cython.int:
+def put_key(encoder: KernelEncoder, key: cython.pointer(Array)) -> cython.int:
     """Append the words that a kernel, or a phase of one, is specialised on."""
     number: cython.Py_ssize_t
     put(key, encoder.rank)
     put(key, encoder.reduced)
-    put(key, axis)
     put(key, encoder.operands.count)
     put(key, encoder.body.count)
     put(key, encoder.reduces.count)
@@ -222,7 +192,7 @@ def region_key(
 
 
 @cython.cfunc
-def loop_key(encoder: KernelEncoder, axis: cython.Py_ssize_t) -> tuple:
+def loop_key(encoder: KernelEncoder) -> tuple:
     """The key of a kernel, or of a phase of one, as it is named and compiled."""
     names: dict = {op.code: op.name for op in OPS.values()} | _NAMES
     number: cython.Py_ssize_t
@@ -242,7 +212,6 @@ def loop_key(encoder: KernelEncoder, axis: cython.Py_ssize_t) -> tuple:
         "loop",
         encoder.rank,
         encoder.reduced,
-        axis,
         tuple(
             [
                 region_key(encoder, cython.address(encoder.operands), number)
@@ -278,25 +247,11 @@ def _value_of(value: cython.longlong):
 
 
 @cython.cfunc
-def lower_loops(lowering: Lowering, kernel: Kernel) -> cython.void:
-    """Launch a prepared kernel."""
-    if kernel.prepared is None:
-        return
-    encoder: KernelEncoder = kernel.prepared
-    pointers: Array = empty()
-    try:
-        put_pointers(lowering, encoder, cython.address(pointers))
-        launch_loops(lowering, encoder, cython.address(pointers))
-    finally:
-        drop(cython.address(pointers))
-
-
-@cython.cfunc
 @cython.exceptval(-1, check=False)
 def put_pointers(
     lowering: Lowering, encoder: KernelEncoder, pointers: cython.pointer(Array)
 ) -> cython.int:
-    """Append where a builder's operands and stores lie."""
+    """Append where a kernel's operands and stores lie."""
     memref: MemRef
     node: Node
     reserve(pointers, 2 * (len(encoder.sources) + len(encoder.targets)) + 2)
@@ -331,70 +286,11 @@ def put_steps(
     return 0
 
 
-@cython.cfunc
-def launch_loops(
-    lowering: Lowering, encoder: KernelEncoder, pointers: cython.pointer(Array)
-) -> cython.void:
-    """Append the launches of a kernel with these pointers: one, or where all axes are reduced another one for the
-    sums of blocks."""
-    spec: KernelSpec = encoder.spec
-    rank: cython.Py_ssize_t = encoder.rank
-    total: cython.longlong = 1
-    axis: cython.Py_ssize_t
-    for axis in range(rank):
-        total *= encoder.dims.words[axis]
-    arguments: cython.pointer(Array) = cython.address(encoder.dims)
-    put_arguments(encoder, arguments)
-    cost_ns: cython.longlong = total * (encoder.body_count + 1) // 8 + 1
-    units: cython.longlong = arguments.words[0]
-    tuning: Threads = lowering.program.device.tuning.threads
-    chunk: cython.longlong = tuning.chunk_elements
-    grain_size: cython.longlong = chunk if rank == 1 else max(1, chunk * units // max(total, 1))
-    if encoder.reduced == rank:
-        units = (total + _block - 1) // _block
-        nbytes: cython.longlong = max(units, 1) * 16 * (encoder.reduces.count // 3) * 2 + 64
-        put(pointers, lowering.temporary(nbytes))
-        put(pointers, 0)
-        new_launch(lowering, spec, pointers, arguments, units, tuning.chunk_blocks, cost_ns)
-        last: Launch = new_launch(lowering, spec, pointers, arguments, 1, 1, 0)
-        last.final = True
-        return
-    axis = _vector_axis(encoder)
-    if rank - encoder.reduced == 1 and _is_narrow(encoder, axis):
-        _launch_blocks(lowering, encoder, pointers, total // units, cost_ns)
-        return
-    if encoder.reduced and axis < rank - 1 and rank - encoder.reduced == 1:
-        grain_size = tuning.chunk_columns
-    new_launch(lowering, spec, pointers, arguments, units, grain_size, cost_ns)
-
-
-@cython.cfunc
-def _launch_blocks(
-    lowering: Lowering,
-    encoder: KernelEncoder,
-    pointers: cython.pointer(Array),
-    rows: cython.longlong,
-    cost_ns: cython.longlong,
-) -> cython.void:
-    """Append the launches of a kernel whose blocks are units of work: the blocks, then the columns."""
-    arguments: cython.pointer(Array) = cython.address(encoder.dims)
-    columns: cython.longlong = arguments.words[0]
-    blocks: cython.longlong = (rows + _block - 1) // _block
-    pitch: cython.longlong = columns + lowering.program.device.capabilities.scratch_margin
-    nbytes: cython.longlong = blocks * pitch * 16 * (encoder.reduces.count // 3)
-    put(pointers, lowering.temporary(nbytes))
-    put(pointers, 0)
-    new_launch(lowering, encoder.spec, pointers, arguments, blocks, 1, cost_ns)
-    chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_columns
-    last: Launch = new_launch(lowering, encoder.spec, pointers, arguments, columns, chunk, 0)
-    last.final = True
-
-
-def _spec_of(key):
+def _spec_of(encoder: KernelEncoder, key: tuple):
     """The spec of a key."""
-    _, rank, reduced, _, _, body, reduces, epilogue, _, *narrow = key
+    body, reduces, epilogue = key[4:7]
     names = [item[0] for item in (*body, *reduces, *epilogue) if item[0] not in ("load", "offset")]
-    in_blocks = reduced == rank or (narrow and rank - reduced == 1)
-    spec: KernelSpec = spec_of(key, names, in_blocks)
+    lowerer: Lowerer = encoder.device.lowerer()
+    spec: KernelSpec = spec_of(encoder.device, key, names, lowerer.ends(encoder))
     spec.fused = len(names) > 1
     return spec

@@ -1,25 +1,20 @@
 # cython: language_level=3
-"""Lowering of staged kernels: several reductions of the same rows, and what is computed from them, in one kernel.
+"""Row kernels as their device is asked for them: several reductions of the same rows, and what follows, in one kernel.
 
-In comes a fused kernel whose nodes read reductions that it makes itself; out goes one launch. Each node has a phase:
+In comes a fused kernel whose nodes read reductions that it makes itself; out goes its spec. Each node has a phase:
 the first in which all that it reads is there. What a later phase reads is computed again there where that costs no
-more than reading it, otherwise it is left in local memory, one element or a row. Kernels that are not staged are left
-to `loop_kernel`.
+more than reading it, otherwise it is left in local memory, one element or a row. Kernels with one phase are left to
+`loop_kernel`.
 """
 
 import cython
-from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put, reserve
+from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
 from cython.cimports.weft.engine.devices.tuning import Costs, Tuning
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.fusion.costs import cost_of
 from cython.cimports.weft.engine.pipeline.fusion.regions import is_over_rows
-from cython.cimports.weft.engine.pipeline.launch_ir import (
-    KernelSpec,
-    Launch,
-    Lowering,
-    new_launch,
-)
+from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
 from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
     BODY,
     LOAD,
@@ -32,19 +27,14 @@ from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
 )
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
     loop_key,
-    lower_loops,
-    put_arguments,
     put_key,
-    put_pointers,
 )
 from cython.cimports.weft.engine.pipeline.lowering.spec_table import look_up, remember
-from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, MemRef, Program, operand
 
 from weft._build.compiled import require
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import REDUCE
-from weft.engine.kernels.reduction_order import LANES
 from weft.engine.pipeline.lowering import loop_kernel
 from weft.engine.pipeline.lowering.spec_table import spec_of
 from weft.ops.registry import OPS
@@ -52,7 +42,6 @@ from weft.ops.registry import OPS
 require(__name__, cython.compiled)
 
 _reduce = cython.declare(cython.int, REDUCE)
-_lanes = cython.declare(cython.longlong, LANES)
 WHOLE, ADDED = 1, 2
 _add = cython.declare(Primitive, OPS["add"])
 
@@ -60,22 +49,11 @@ _add = cython.declare(Primitive, OPS["add"])
 @cython.final
 @cython.cclass
 class RowKernelEncoder:
-    """One staged kernel on the way."""
-
-    program: Program
-    kernel: Kernel
-    phases: list
-    phase_of: dict  # node -> phase
-    costs: dict  # body node -> what computing it once more costs
-    spilled: dict  # node -> number of local memory
-    locals: list  # four times the code of a dtype, and WHOLE, ADDED for one that is added to
-    columns: list  # sums over rows
-    bytes: cython.longlong  # of whole rows
-    row: cython.longlong  # elements that one has at most
-    spec: KernelSpec
+    """One row kernel on the way."""
 
     def __cinit__(self, program: Program, kernel: Kernel):
         self.program = program
+        self.device = program.device
         self.row = program.device.capabilities.longest_row
         self.kernel = kernel
         self.phases = []
@@ -254,9 +232,10 @@ def _find_spec(encoder: RowKernelEncoder) -> KernelSpec:
     builder: KernelEncoder
     key: Array = empty()
     try:
+        put(cython.address(key), encoder.device.number)
         put(cython.address(key), -len(encoder.phases))
         for builder in encoder.phases:
-            put_key(builder, builder.rank - 1, cython.address(key))
+            put_key(builder, cython.address(key))
         for local in encoder.locals:
             put(cython.address(key), local)
         spec = look_up(cython.address(key))
@@ -274,7 +253,7 @@ def _key_of(encoder: RowKernelEncoder) -> tuple:
     builder: KernelEncoder
     keys: list = []
     for builder in encoder.phases:
-        keys.append(loop_key(builder, builder.rank - 1))
+        keys.append(loop_key(builder))
     memory = tuple(
         [
             (dtypes.ALL[word >> 2].name, bool(word & WHOLE), bool(word & ADDED))
@@ -290,11 +269,11 @@ def _spec_of(encoder: RowKernelEncoder) -> KernelSpec:
     names = [
         item[0]
         for phase in key[1]
-        for item in (*phase[5], *phase[6], *phase[7])
+        for item in (*phase[4], *phase[5], *phase[6])
         if item[0] not in ("load", "offset")
     ]
     sums: cython.bint = any([added for _, _, added in key[2]])
-    spec: KernelSpec = spec_of(key, names, sums)
+    spec: KernelSpec = spec_of(encoder.device, key, names, sums)
     spec.fused = True
     return spec
 
@@ -327,64 +306,3 @@ def prepared_key(kernel: Kernel):
     if not kernel.is_row_kernel:
         return loop_kernel.prepared_key(kernel)
     return _key_of(kernel.prepared)
-
-
-@cython.cfunc
-def _launch_sums(
-    lowering: Lowering,
-    encoder: RowKernelEncoder,
-    pointers: cython.pointer(Array),
-    arguments: cython.pointer(Array),
-    cost_ns: cython.longlong,
-) -> cython.void:
-    """A launch over the lanes that rows belong to, and one that folds their sums."""
-    node: Node
-    nbytes: cython.longlong = 0
-    builder: KernelEncoder = encoder.phases[0]
-    length: cython.longlong = arguments.words[builder.rank - 1]
-    reserve(pointers, 2 * len(encoder.columns) + 2)
-    for node in encoder.columns:
-        nbytes += node.dtype.itemsize * (length + _lanes) * _lanes
-    put(pointers, lowering.temporary(nbytes))
-    put(pointers, 0)
-    for node in encoder.columns:
-        put(pointers, value_of(lowering.plan, node).slot)
-        put(pointers, 0)
-    new_launch(lowering, encoder.spec, pointers, arguments, _lanes, 1, cost_ns)
-    chunk: cython.longlong = lowering.program.device.tuning.threads.chunk_added_columns
-    last: Launch = new_launch(
-        lowering, encoder.spec, pointers, arguments, length, chunk, 2 * length
-    )
-    last.final = True
-
-
-@cython.cfunc
-def lower_kernel(lowering: Lowering, kernel: Kernel) -> cython.void:
-    """Launch a prepared kernel."""
-    if not kernel.is_row_kernel or kernel.prepared is None:
-        lower_loops(lowering, kernel)
-        return
-    encoder: RowKernelEncoder = kernel.prepared
-    builder: KernelEncoder = encoder.phases[0]
-    total: cython.longlong = 1
-    axis: cython.Py_ssize_t
-    for axis in range(builder.rank):
-        total *= builder.dims.words[axis]
-    units: cython.longlong = builder.dims.words[0]
-    grain_size: cython.longlong = max(1, 1024 * units // max(total, 1))
-    cost_ns: cython.longlong = 0
-    arguments: cython.pointer(Array) = cython.address(builder.dims)
-    pointers: Array = empty()
-    try:
-        for builder in encoder.phases:
-            put_pointers(lowering, builder, cython.address(pointers))
-            put_arguments(builder, arguments)
-            cost_ns += total * (builder.body_count + 1) // 8 + 1
-        if encoder.columns:
-            _launch_sums(lowering, encoder, cython.address(pointers), arguments, cost_ns)
-            return
-        new_launch(
-            lowering, encoder.spec, cython.address(pointers), arguments, units, grain_size, cost_ns
-        )
-    finally:
-        drop(cython.address(pointers))

@@ -15,6 +15,7 @@ import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.weft.engine.capi.growable_array import Array
 from cython.cimports.weft.engine.capi.lru_table import LruTable
+from cython.cimports.weft.engine.devices.api import Device
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
 
 from weft._build.compiled import require
@@ -44,15 +45,17 @@ def _bytes_of(words: cython.pointer(Array)) -> bytes:
     return PyBytes_FromStringAndSize(cython.cast(cython.p_char, words.words), 8 * words.count)
 
 
-def spec_of(key, operations, ending=False, checked=False):
+def spec_of(device: Device, key, operations, ending=False, checked=False):
     """The spec of a key, whose first item says what kind of kernel it is. `ending`: it has a second function, which
     runs when the first one has run for all units."""
     text = repr(key)
     name = symbol_of(text, operations)
+    if device.number > 0:
+        name = f"{device.name}_{name}"
     spec: KernelSpec = _by_name.get(name)
     if spec is None:
         symbols = (name, name + "_final") if ending else (name,)
-        spec = KernelSpec(name, partial(_written, text), symbols, checked)
+        spec = KernelSpec(name, partial(_written, device, text), symbols, checked)
         spec.key_text = text
         _by_name[name] = spec
     return spec
@@ -64,11 +67,9 @@ def symbol_of(text, operations) -> str:
     return f"{'_'.join(operations)[:40] or 'copy'}_{digest}"
 
 
-def _written(text, symbol):
-    """The LLVM IR of a kernel; its loop IR is built only now."""
-    from weft.engine.pipeline.lowering.kernel_decoder import llvm_text
-
-    return llvm_text(_parsed(text), symbol)
+def _written(device: Device, text, symbol):
+    """The source of a kernel; its loop IR is built only now."""
+    return device.lowerer().emit(_parsed(text), symbol)
 
 
 def _parsed(text):

@@ -79,9 +79,14 @@ def _visit(program: Program, start: Node) -> cython.void:
 
 
 def verify(program: Program):
-    """Every node of the order comes after what it reads, and none twice."""
+    """Every node of the order comes after what it reads, and none twice; all run on the program's device."""
     seen: set = set()
+    number: cython.int = program.device.number
     for node in program.order:
+        if node.device != number:
+            raise VerificationError(
+                "extract", expected=f"{node!r} on {program.device!r}", got=f"device {node.device}"
+            )
         for source in node.inputs:
             below: Node = _computed(program, source)
             if below.state == PENDING and below not in seen:

@@ -13,7 +13,7 @@ primitives are. Rows of the table that nobody takes count as zeros, whatever the
 """
 
 import cython
-from cython.cimports.weft.engine.devices.api import default_device
+from cython.cimports.weft.engine.devices.api import device_at
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
@@ -206,7 +206,7 @@ def _scattered_product(node: Node):
 def _pays(table: Node, index: Node, depth: cython.longlong) -> cython.bint:
     """Whether the rows of a table are so many fewer than those that are taken, for chains of `depth` multiply-adds."""
     rows: cython.longlong = table.shape[0]
-    least: cython.longlong = default_device().tuning.products.fewest_saved_multiplications
+    least: cython.longlong = device_at(table.device).tuning.products.fewest_saved_multiplications
     return (index.numel - rows) * depth >= least * index.numel and index.numel > rows > 0
 
 

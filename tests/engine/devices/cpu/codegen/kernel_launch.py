@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 from kernel_jit import Function, address, element_strides
 
-from weft.engine.devices.cpu.codegen import loop_kernel
+from weft.engine.devices.cpu.codegen import loop_kernel, schedule
+from weft.engine.devices.cpu.codegen.schedule import scheduled
 from weft.engine.devices.cpu.llvm.target import Target, host
-from weft.engine.kernels import loop_ir
 from weft.engine.kernels.loop_ir import LoopKernel
 
 
@@ -26,6 +26,7 @@ def lookup(op: str):
 @cache
 def compiled(kernel: LoopKernel, target: Target) -> Function:
     """The functions of a kernel for a target."""
+    kernel = scheduled(kernel)
     source = loop_kernel.lower(kernel, lookup, "kernel", target)
     symbols = ["kernel", "kernel_final"] if kernel.full or kernel.apart else ["kernel"]
     return Function(source, symbols, target)
@@ -46,6 +47,7 @@ def launch(
     `operands` are the real ones, broadcast to the loop; `virtual` gives strides of the others,
     `indexes` the (stride, extent) of gathered axes.
     """
+    kernel = scheduled(kernel)
     function = compiled(kernel, target or host())
     units, grain_size, scratch_bytes = loop_kernel.launch_shape(kernel, dims)
     arrays = iter(operands)
@@ -63,8 +65,8 @@ def launch(
     pointers += [address(scratch)] * (kernel.full or kernel.apart) + [
         address(status)
     ] * kernel.checked
-    assert len(pointers) == len(loop_ir.pointers(kernel))
-    assert len(arguments) == len(loop_ir.arguments(kernel))
+    assert len(pointers) == len(schedule.pointers(kernel))
+    assert len(arguments) == len(schedule.arguments(kernel))
     cuts = sorted({0, units, *(min(units, cut * grain_size) for cut in splits)})
     for begin, end in zip(cuts, cuts[1:], strict=False):
         function("kernel", pointers, arguments, begin, end)

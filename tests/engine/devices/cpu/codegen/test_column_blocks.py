@@ -12,15 +12,24 @@ from kernel_reference import reduce_last
 from test_reductions import each_target, moments, numbers, reduction, same
 
 import weft
-from weft.debug import stages
-from weft.engine.kernels.loop_ir import KernelError, verify
+from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, Scheduled, scheduled
+from weft.engine.ir.tape import tape
+from weft.engine.kernels.loop_ir import KernelError
+from weft.engine.pipeline.lowering.row_kernel import prepared_spec
+from weft.engine.pipeline.lowering.spec_table import key_of
+from weft.engine.pipeline.passes import Compilation, run_through
 
 COUNTS = (1, 15, 16, 17, 256, 300, 4096, 4097, 3 * 4096 + 272)
 
 
+def narrow(kernel: Scheduled) -> Scheduled:
+    """The same kernel for few columns."""
+    return replace(kernel, schedule=replace(kernel.schedule, narrow=True))
+
+
 def run_apart(kind, x, result, target=None) -> np.ndarray:
     """The reduction of the last axis of a transposed array, its blocks cut in the middle."""
-    kernel = replace(reduction(kind, x.dtype.name, x, 1, result, across=True), narrow=True)
+    kernel = narrow(reduction(kind, x.dtype.name, x, 1, result, across=True))
     out = np.full(x.shape[0], 77, NUMPY[result])
     launch(kernel, x.shape, [x], [out], splits=(1, 2), target=target)
     return out
@@ -53,7 +62,7 @@ def test_states_of_every_form_in_scratch(kind, dtype, result):
 def test_body_and_epilogue_of_blocks_apart(target):
     x = np.array(numbers((70, 9000), "float32"), order="F")
     scale = np.broadcast_to(numbers((70, 1), "float64", 1), x.shape)
-    kernel, squares = replace(moments(across=True), narrow=True), np.zeros_like(x)
+    kernel, squares = narrow(moments(across=True)), np.zeros_like(x)
     rows = [np.zeros(70, dtype) for dtype in ("float64", "int64", "float32")]
     launch(
         kernel, x.shape, [x, scale], [squares, *rows], {2: (1, 0)}, splits=(1,), target=target
@@ -67,7 +76,7 @@ def test_body_and_epilogue_of_blocks_apart(target):
 def test_rows_are_not_narrow():
     kernel = reduction("sum", "float32", numbers((3, 100), "float32"), 1, "float32")
     with pytest.raises(KernelError, match="narrow"):
-        verify(replace(kernel, narrow=True))
+        scheduled(narrow(kernel))
 
 
 @pytest.mark.parametrize("width", [1, 7, 32, 127, 128])
@@ -87,13 +96,19 @@ def test_sums_of_few_columns_on_any_number_of_threads(width):
 @pytest.mark.parametrize("width", [7, 40, 100])
 def test_few_columns_beside_other_axes(width, target):
     x = np.ascontiguousarray(numbers((3, 1100, width), "float32")).transpose(0, 2, 1)
-    kernel = replace(reduction("sum", "float32", x, 1, "float32", across=True), narrow=True)
+    kernel = narrow(reduction("sum", "float32", x, 1, "float32", across=True))
     out = np.zeros((3, width), "float32")
     launch(kernel, x.shape, [x], [out], splits=(1,), target=target)
     same(out, reduce_last(np.ascontiguousarray(x), "sum"))
 
 
 def test_kernels_are_narrow_where_columns_are_few():
-    for shape, narrow in (((20000, 32), True), ((1000, 32), False), ((20000, 256), False)):
+    for shape, expected in (((20000, 32), True), ((1000, 32), False), ((20000, 256), False)):
         x = weft.tensor(numbers(shape, "float32"))
-        assert (" narrow" in stages(lambda x=x: x.sum(0))["kernels"]) is narrow
+        weft.realize(x)
+        total = x.sum(0)
+        one = run_through("tiering", Compilation(tape().pending(), whole=True))
+        spec = prepared_spec(one.program.kernels[0])
+        del total
+        assert LoopSchedule.of(key_of(spec)[-1]).narrow is expected
+        one.program.release()

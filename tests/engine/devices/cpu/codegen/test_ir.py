@@ -10,7 +10,9 @@ import pytest
 from kernel_launch import lookup
 from llvmlite import binding
 
+from weft.engine.devices.cpu.codegen import schedule
 from weft.engine.devices.cpu.codegen.loop_kernel import lower
+from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, arguments, pointers, scheduled
 from weft.engine.devices.cpu.llvm.target import AVX512, NEON
 from weft.engine.kernels.loop_ir import (
     Instr,
@@ -19,8 +21,6 @@ from weft.engine.kernels.loop_ir import (
     Operand,
     Reduce,
     Store,
-    arguments,
-    pointers,
     text,
     verify,
 )
@@ -44,7 +44,7 @@ SCALE = LoopKernel(
 )  # fmt: skip
 COLUMN_SUM = LoopKernel(
     2, 1, (Operand("bfloat16", ("1", "s")),), (load(0, "bfloat16"),),
-    (Reduce("sum", 0, "bfloat16"),), (), (Store("bfloat16", 1, ("1", "0"), "epilogue"),), 0,
+    (Reduce("sum", 0, "bfloat16"),), (), (Store("bfloat16", 1, ("1", "0"), "epilogue"),),
 )  # fmt: skip
 EMBEDDING = LoopKernel(
     2, 0, (Operand("int64", ("1", "0")), Operand("float32", ("0", "1"), 1)),
@@ -93,16 +93,15 @@ def test_different_kernels_print_differently():
         replace(SCALE, operands=(replace(SCALE.operands[0], index=1), SCALE.operands[1])),
         replace(SCALE, stores=(replace(SCALE.stores[0], value=1),)),
         replace(SCALE, stores=(replace(SCALE.stores[0], stage="epilogue"),)),
-        replace(ROW_SUM, vector_axis=0),
         ROW_SUM,
     ]
     assert len({text(variant) for variant in variants}) == len(variants)
-    assert text(ROW_SUM) == text(replace(ROW_SUM, vector_axis=1))
+    assert schedule.text(scheduled(ROW_SUM)) == schedule.text(scheduled(ROW_SUM, LoopSchedule(1)))
+    assert schedule.text(scheduled(ROW_SUM)) != schedule.text(scheduled(ROW_SUM, LoopSchedule(0)))
 
 
 FAULTS = {
     "reduced=3 of rank 2": replace(ROW_SUM, reduced=3),
-    "vector_axis=0 is neither": replace(EMBEDDING, vector_axis=0),
     "must come together": replace(ROW_SUM, reduces=(), epilogue=(), stores=()),
     "an epilogue needs a reduction": replace(SCALE, epilogue=(Instr("neg", "float32", (2,)),)),
     "unknown dtype 'float8'": replace(SCALE, operands=(Operand("float8", ("1",)),) * 2),
@@ -135,11 +134,22 @@ def test_the_verifier_names_the_fault(message):
     assert "kernel rank=" in str(caught.value)
 
 
+def test_the_lanes_lie_along_the_last_axis_or_the_last_parallel_one():
+    with pytest.raises(KernelError, match="vector_axis=0 is neither"):
+        scheduled(EMBEDDING, LoopSchedule(0))
+
+
 def test_the_layout_of_a_launch():
-    assert pointers(EMBEDDING) == ("operand 0", "operand 1", "store 0", "status")
-    assert pointers(DROPOUT) == ("operand 0", "operand 2", "operand 3", "operand 4", "store 0")
-    assert pointers(TOTAL) == ("operand 0", "store 0", "store 1", "scratch")
-    assert arguments(EMBEDDING) == (
+    assert pointers(scheduled(EMBEDDING)) == ("operand 0", "operand 1", "store 0", "status")
+    assert pointers(scheduled(DROPOUT)) == (
+        "operand 0",
+        "operand 2",
+        "operand 3",
+        "operand 4",
+        "store 0",
+    )
+    assert pointers(scheduled(TOTAL)) == ("operand 0", "store 0", "store 1", "scratch")
+    assert arguments(scheduled(EMBEDDING)) == (
         "dim 0", "dim 1",
         "operand 0 stride 0", "operand 0 stride 1",
         "operand 1 stride 0", "operand 1 stride 1",

@@ -12,8 +12,9 @@ from kernel_jit import classes
 from kernel_launch import launch
 from kernel_reference import reduce_last
 
+from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, scheduled
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
-from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store, verify
+from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store
 
 TARGETS = [target for target in (AVX512, AVX2, NEON) if host() == AVX512 or target != AVX512]
 
@@ -109,9 +110,8 @@ def kernels(draw):
         tuple(reduces),
         tuple(epilogue),
         tuple(stores),
-        across,
     )
-    return verify(kernel), dims, arrays, expected
+    return scheduled(kernel, LoopSchedule(across)), dims, arrays, expected
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

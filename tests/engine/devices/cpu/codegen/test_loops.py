@@ -12,6 +12,7 @@ from kernel_launch import launch, lookup
 from kernel_reference import philox
 
 from weft.engine.devices.cpu.codegen.loop_kernel import launch_shape, lower
+from weft.engine.devices.cpu.codegen.schedule import scheduled
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
 from weft.engine.kernels import loop_ir
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Store
@@ -314,4 +315,4 @@ def test_launch_shape(dims, reduced, expected):
     kernel = LoopKernel(
         len(dims), reduced, (Operand("float32", strides),), (load("float32", 0),), reduces
     )
-    assert launch_shape(kernel, dims) == expected
+    assert launch_shape(scheduled(kernel), dims) == expected

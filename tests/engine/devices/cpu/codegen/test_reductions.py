@@ -8,6 +8,7 @@ from kernel_jit import NUMPY, classes
 from kernel_launch import launch
 from kernel_reference import from_bfloat16, reduce_last, to_bfloat16
 
+from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, Scheduled
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store
 
@@ -19,15 +20,15 @@ LENGTHS = (0, 1, 15, 16, 17, 100, 4095, 4096, 4097, 3 * 4096 + 5, 21000)
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
-def reduction(kind, dtype, array, reduced, result, across=False) -> LoopKernel:
+def reduction(kind, dtype, array, reduced, result, across=False) -> Scheduled:
     """One reduction of the trailing axes of an array's layout."""
     rank = array.ndim
     parallel = rank - reduced
     strides = ("s",) * (parallel - 1) + ("1",) * (parallel > 0) + ("0",) * reduced
-    return LoopKernel(
+    return Scheduled(
         rank, reduced, (Operand(dtype, classes(array)),), (Instr("load", dtype, (), 0),),
         (Reduce(kind, 0, result),), (), (Store(result, 1, strides, "epilogue"),),
-        vector_axis=parallel - 1 if across else rank - 1,
+        schedule=LoopSchedule(parallel - 1 if across else rank - 1),
     )  # fmt: skip
 
 
@@ -223,7 +224,7 @@ def test_nan_wins_every_maximum_and_minimum():
         assert np.isnan(got[:2]).all() and got[2] == 0
 
 
-def moments(across: bool) -> LoopKernel:
+def moments(across: bool) -> Scheduled:
     """Sum of squares, maximum; their quotient scaled by a row's operand; the squares stored too."""
     strides = ("1", "s") if across else ("s", "1")
     row = ("1", "0") if across else ("s", "0")
@@ -241,8 +242,8 @@ def moments(across: bool) -> LoopKernel:
     operands = (
         Operand("float32", strides), Operand("float64", row), Operand("int64", row, virtual=True),
     )  # fmt: skip
-    axis = 0 if across else 1
-    return LoopKernel(2, 1, operands, body, reduces, epilogue, stores, axis)
+    schedule = LoopSchedule(0 if across else 1)
+    return Scheduled(2, 1, operands, body, reduces, epilogue, stores, schedule)
 
 
 @each_target

@@ -12,9 +12,10 @@ from kernel_launch import lookup
 from kernel_reference import reduce_last
 
 from weft.engine.devices.cpu.codegen import row_kernel
-from weft.engine.devices.cpu.codegen.row_kernel import Local, RowKernel
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
+from weft.engine.kernels import row_ir
 from weft.engine.kernels.loop_ir import Instr, KernelError, LoopKernel, Operand, Reduce, Store
+from weft.engine.kernels.row_ir import Local, RowKernel
 
 TARGETS = [target for target in (AVX512, AVX2, NEON) if host() == AVX512 or target != AVX512]
 GOLDEN = Path(__file__).parent / "golden"
@@ -92,7 +93,7 @@ def test_phases_run_row_by_row(target) -> None:
 
 
 def test_the_printed_form_is_golden() -> None:
-    assert row_kernel.text(row_kernel.verify(SHARES)) == (GOLDEN / "staged.txt").read_text()
+    assert row_ir.text(row_ir.verify(SHARES)) == (GOLDEN / "staged.txt").read_text()
 
 
 def with_phase(number: int, **changes: object) -> RowKernel:
@@ -119,9 +120,9 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_verifier_names_the_fault(fault: str) -> None:
     with pytest.raises(KernelError) as caught:
-        row_kernel.verify(FAULTS[fault])
+        row_ir.verify(FAULTS[fault])
     assert fault in str(caught.value)
 
 
 if __name__ == "__main__":
-    (GOLDEN / "staged.txt").write_text(row_kernel.text(SHARES))
+    (GOLDEN / "staged.txt").write_text(row_ir.text(SHARES))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from weft.engine.devices.cpu.codegen.loop_nest import Key, LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.schedule import Scheduled
 from weft.engine.devices.cpu.codegen.vector_memory import (
     VectorMemory,
     decode,
@@ -444,7 +445,7 @@ def vector_bytes(dtype: str) -> int:
     return {"i8": 1, "float": 4, "double": 8, "i64": 8}.get(element, 4)
 
 
-def vector_lanes(kernel: loop_ir.LoopKernel, target: Target) -> int:
+def vector_lanes(kernel: Scheduled, target: Target) -> int:
     """Lanes of an elementwise window: two registers of the widest value, at most 64 lanes."""
     instrs = kernel.body + kernel.epilogue
     widest = max((vector_bytes(item.dtype) for item in instrs), default=8)

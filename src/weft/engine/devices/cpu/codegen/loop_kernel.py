@@ -17,6 +17,7 @@ from llvmlite import ir as llvm
 from weft.engine.devices.cpu.codegen import reduce_columns, reduce_columns_split, reduce_rows
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, vector_lanes
 from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, Scheduled, scheduled
 from weft.engine.devices.cpu.codegen.transposed_kernel import Tiles, transposed_operands
 from weft.engine.devices.cpu.llvm.builder import Builder, integer, module_text
 from weft.engine.devices.cpu.llvm.target import Target, host
@@ -28,10 +29,14 @@ BLOCKS_PER_GRAIN = 4
 
 
 def lower(
-    kernel: loop_ir.LoopKernel, lookup: Lookup, name: str, target: Target | None = None
+    kernel: loop_ir.LoopKernel,
+    lookup: Lookup,
+    name: str,
+    target: Target | None = None,
+    schedule: LoopSchedule | None = None,
 ) -> str:
     """The LLVM module of a kernel: function `name`, and `name`_final where blocks are units of work."""
-    kernel, target = loop_ir.verify(kernel), target or host()
+    kernel, target = scheduled(kernel, schedule), target or host()
     module = llvm.Module(name)
     if kernel.full:
         builders = reduce_rows.lower_full(kernel, lookup, target, module, name)
@@ -58,7 +63,7 @@ def _lower(frame: LoopFrame, lookup: Lookup, target: Target) -> None:
 class _Scalar(LoopFrame):
     """The frame of a kernel of rank 0, which runs as one of rank 1 and extent 1."""
 
-    def __init__(self, kernel: loop_ir.LoopKernel, builder: Builder) -> None:
+    def __init__(self, kernel: Scheduled, builder: Builder) -> None:
         super().__init__(kernel, builder)
         self.dims = [integer(1)]
         self.kernel = replace(
@@ -89,7 +94,7 @@ def elementwise(frame: LoopFrame, lookup: Lookup, target: Target) -> None:
     frame.nest(root, order[:-1], row, stage.entered)
 
 
-def launch_shape(kernel: loop_ir.LoopKernel, dims: Sequence[int]) -> tuple[int, int, int]:
+def launch_shape(kernel: Scheduled, dims: Sequence[int]) -> tuple[int, int, int]:
     """Units of work, the grain at which they may be split, and bytes of scratch."""
     if kernel.rank == 0:
         return 1, 1, 0

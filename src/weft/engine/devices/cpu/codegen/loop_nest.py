@@ -1,7 +1,7 @@
 """What a kernel's launch hands over: extents, strides and addresses, and the scopes of its loops.
 
-A `LoopFrame` reads the pointers and arguments in the entry block, laid out as `loop_ir.pointers` and
-`loop_ir.arguments` say.  A `Scope` is a place in the loop nest: the addresses and values that hold
+A `LoopFrame` reads the pointers and arguments in the entry block, laid out as `schedule.pointers` and
+`schedule.arguments` say.  A `Scope` is a place in the loop nest: the addresses and values that hold
 there.  `nest` writes loops; what runs inside them is the stages'.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from weft.engine.devices.cpu.codegen import schedule
+from weft.engine.devices.cpu.codegen.schedule import Scheduled
 from weft.engine.devices.cpu.llvm.builder import I64, POINTER, Builder, Value, counted, integer
 from weft.engine.kernels import loop_ir
 
@@ -35,7 +37,7 @@ class LoopFrame:
 
     def __init__(
         self,
-        kernel: loop_ir.LoopKernel,
+        kernel: Scheduled,
         builder: Builder,
         before: tuple[int, int] = (0, 0),
         memory: Sequence[Value] = (),
@@ -45,10 +47,10 @@ class LoopFrame:
         self.begin = builder.arguments["begin"]
         self.end = builder.arguments["end"]
         self.memory = memory
-        self._pointers = {name: i + before[0] for i, name in enumerate(loop_ir.pointers(kernel))}
+        self._pointers = {name: i + before[0] for i, name in enumerate(schedule.pointers(kernel))}
         self._arguments = {
             name: i + before[1] * (i >= kernel.rank)
-            for i, name in enumerate(loop_ir.arguments(kernel))
+            for i, name in enumerate(schedule.arguments(kernel))
         }
         self.dims = [self._argument(f"dim {axis}") for axis in range(kernel.rank)]
         self.strides: dict[tuple[Key, int], Value] = {}
@@ -89,7 +91,7 @@ class LoopFrame:
         return b.load(place, typ=I64)
 
     def pointer(self, name: str) -> Value:
-        """The address handed over under a name of `loop_ir.pointers`."""
+        """The address handed over under a name of `schedule.pointers`."""
         b = self.builder
         place = b.gep(b.arguments["pointers"], [integer(8 * self._pointers[name])])
         return b.load(place, typ=POINTER)

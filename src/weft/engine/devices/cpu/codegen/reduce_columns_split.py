@@ -18,14 +18,14 @@ from weft.engine.devices.cpu.codegen.reduce_ops import (
     load_state,
     store_state,
 )
+from weft.engine.devices.cpu.codegen.schedule import Scheduled
 from weft.engine.devices.cpu.llvm.builder import Builder, Value, counted, integer, minimum
 from weft.engine.devices.cpu.llvm.target import Target
-from weft.engine.kernels import loop_ir
 
 SLOT = 8  # bytes of one element of a state in scratch
 
 
-def scratch_bytes(kernel: loop_ir.LoopKernel, columns: int, blocks: int) -> int:
+def scratch_bytes(kernel: Scheduled, columns: int, blocks: int) -> int:
     """Scratch for the results of all blocks."""
     return (
         SLOT * len(KernelReductions(kernel).elements()) * (columns + limits.MARGIN) * max(blocks, 1)
@@ -61,7 +61,7 @@ class _Scratch:
 
 
 def lower_apart(
-    kernel: loop_ir.LoopKernel, lookup: Lookup, target: Target, module: llvm.Module, name: str
+    kernel: Scheduled, lookup: Lookup, target: Target, module: llvm.Module, name: str
 ) -> list[Builder]:
     """Two functions: blocks to scratch, and scratch to the results."""
     lanes = vector_lanes(kernel, target)

@@ -21,18 +21,19 @@ from weft.engine.devices.cpu.codegen.reduce_ops import (
     Tree,
     store_state,
 )
+from weft.engine.devices.cpu.codegen.schedule import Scheduled
 from weft.engine.devices.cpu.elementwise.emitter import Emitter
 from weft.engine.devices.cpu.llvm.builder import Builder, Value, choose, counted, integer, minimum
 from weft.engine.devices.cpu.llvm.simd_value import SimdValue, pieces
 from weft.engine.devices.cpu.llvm.target import Target
-from weft.engine.kernels import loop_ir, reduction_order
+from weft.engine.kernels import reduction_order
 
 SHIFT = reduction_order.BLOCK.bit_length() - 1
 FLIGHT = 4  # blocks or rows at once: each is one chain of additions, which take longer than to load what is added
 SHORT = 4  # instructions of a body that is worth it
 
 
-def partial_bytes(kernel: loop_ir.LoopKernel) -> int:
+def partial_bytes(kernel: Scheduled) -> int:
     """Scratch for one block of a full reduction."""
     return SLOT * len(KernelReductions(kernel).elements())
 
@@ -321,7 +322,7 @@ def finish(reductions: KernelReductions, epilogue: Stage, scope: Scope, state: S
 
 
 def lower_full(
-    kernel: loop_ir.LoopKernel, lookup: Lookup, target: Target, module: llvm.Module, name: str
+    kernel: Scheduled, lookup: Lookup, target: Target, module: llvm.Module, name: str
 ) -> list[Builder]:
     """Two functions: blocks to scratch, and scratch to the result."""
     first = Builder(module, name)
@@ -339,7 +340,7 @@ def lower_full(
     return [first, _final(kernel, lookup, target, Builder(module, f"{name}_final"))]
 
 
-def _final(kernel: loop_ir.LoopKernel, lookup: Lookup, target: Target, b: Builder) -> Builder:
+def _final(kernel: Scheduled, lookup: Lookup, target: Target, b: Builder) -> Builder:
     frame = LoopFrame(kernel, b)
     epilogue = Stage(frame, lookup, target, "epilogue", (), 1)
     reductions = KernelReductions(kernel)

@@ -1,27 +1,28 @@
 """Staged kernels: several loop kernels over the same rows, run row by row.
 
 A softmax is a maximum over a row, then a sum over the same row, then a value for each element: three
-phases.  In comes a `RowKernel` kernel: its phases are loop kernels that share the axes, the last of
-which is the row; what a phase hands on to later ones, one element or the whole row, lies in local
-memory, so that a row is read from memory once and stays in the nearest cache.  Out goes a module with
+phases.  In comes a `RowKernel` kernel (`weft.engine.kernels.row_ir`); what a phase hands on to later ones, one
+element or the whole row, lies on the stack, so that a row is read from memory once and stays in the
+nearest cache.  Out goes a module with
 one function.  Each phase is the kernel that it would be alone, and gives the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import prod
 
 from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu import limits
+from weft.engine.devices.cpu.codegen import schedule
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, vector_lanes
 from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
 from weft.engine.devices.cpu.codegen.reduce_columns_fused import ColumnSums
 from weft.engine.devices.cpu.codegen.reduce_ops import Tree
 from weft.engine.devices.cpu.codegen.reduce_rows import RowReduction, block_count, finish
 from weft.engine.devices.cpu.codegen.row_prefetch import RowPrefetch
+from weft.engine.devices.cpu.codegen.schedule import scheduled
 from weft.engine.devices.cpu.llvm.builder import (
     I64,
     Builder,
@@ -33,107 +34,32 @@ from weft.engine.devices.cpu.llvm.builder import (
 )
 from weft.engine.devices.cpu.llvm.target import Target, host
 from weft.engine.kernels import loop_ir, reduction_order
+from weft.engine.kernels.row_ir import Local, RowKernel, verify
 
 ELEMENTS_PER_GRAIN = 1024
 GAP = 128  # bytes between rows in local memory
 ABREAST = 4  # units whose rows are taken in turns
 
 
-@dataclass(frozen=True)
-class Local:
-    """Memory of one call: a row of at most LONGEST_ROW elements, or one element. What is `added` to is zero before the
-    first row of a unit and a sum over its rows behind the last one (`reduce_columns_fused`)."""
-
-    dtype: str
-    whole: bool
-    added: bool = False
-
-    @property
-    def bytes(self) -> int:
-        """How much is reserved."""
-        row = loop_ir.SIZES[self.dtype] * limits.LONGEST_ROW + GAP
-        return self.rows * row if self.whole else loop_ir.SIZES[self.dtype]
-
-    @property
-    def rows(self) -> int:
-        """How many rows, or elements, it holds."""
-        return ABREAST if self.added else 1
+def bytes_of(local: Local) -> int:
+    """How much local memory is reserved: for whole rows, of at most LONGEST_ROW elements."""
+    row = loop_ir.SIZES[local.dtype] * limits.LONGEST_ROW + GAP
+    return rows_of(local) * row if local.whole else loop_ir.SIZES[local.dtype]
 
 
-@dataclass(frozen=True)
-class RowKernel:
-    """Phases in order. One with reductions reduces the last axis; one without is elementwise."""
-
-    phases: tuple[loop_ir.LoopKernel, ...]
-    locals: tuple[Local, ...]
-
-    @property
-    def rank(self) -> int:
-        """The number of axes, the row among them."""
-        return self.phases[0].rank
-
-    @property
-    def sums(self) -> tuple[int, ...]:
-        """The local memory that is added to."""
-        return tuple(number for number, item in enumerate(self.locals) if item.added)
-
-
-def text(kernel: RowKernel) -> str:
-    """The canonical printed form."""
-    lines = [
-        f"local {i}: {item.dtype}{' row' if item.whole else ''}{' of sums' if item.added else ''}"
-        for i, item in _numbered(kernel)
-    ]
-    return "".join([*(f"{line}\n" for line in lines), *map(loop_ir.text, kernel.phases)])
-
-
-def _numbered(kernel: RowKernel) -> Iterator[tuple[int, Local]]:
-    return iter(enumerate(kernel.locals))
-
-
-def verify(kernel: RowKernel) -> RowKernel:
-    """The kernel itself if it is well formed; Errors: KernelError names the first fault."""
-    for phase in kernel.phases:
-        loop_ir.verify(phase)
-    for fault in _faults(kernel):
-        raise loop_ir.KernelError(f"{fault}, in\n{text(kernel)}")
-    return kernel
-
-
-def _faults(kernel: RowKernel) -> Iterator[str]:
-    written = set(kernel.sums)
-    if not all(kernel.locals[number].whole for number in written):
-        yield "a sum over rows is no row"
-    for number, phase in enumerate(kernel.phases):
-        if phase.rank != kernel.rank or phase.rank < 2 or phase.across:
-            yield f"phase {number} is not over rows of rank {kernel.rank}"
-        if phase.reduced != bool(phase.reduces):
-            yield f"phase {number} reduces {phase.reduced} axes"
-        for operand in phase.operands:
-            if operand.local >= 0 and operand.local not in written:
-                yield f"phase {number} reads local {operand.local} before it is written"
-            if operand.local >= 0:
-                yield from _access_faults(kernel.locals[operand.local], operand)
-        for store in phase.stores:
-            if store.local >= 0:
-                written.add(store.local)
-                yield from _access_faults(kernel.locals[store.local], store)
-
-
-def _access_faults(local: Local, item: loop_ir.Operand | loop_ir.Store) -> Iterator[str]:
-    wanted = ("0",) * (len(item.strides) - 1) + ("1" if local.whole else "0",)
-    if item.dtype != local.dtype or item.strides != wanted:
-        yield f"{item} is no access to {local}"
+def rows_of(local: Local) -> int:
+    """How many rows, or elements, it holds."""
+    return ABREAST if local.added else 1
 
 
 def pointer_counts(kernel: RowKernel) -> list[int]:
     """How many pointers each phase takes."""
-    return [len(loop_ir.pointers(phase)) for phase in kernel.phases]
+    return [len(schedule.pointers(scheduled(phase))) for phase in kernel.phases]
 
 
 def argument_counts(kernel: RowKernel) -> list[int]:
     """How many arguments each phase takes behind the extents, which stand in front of all."""
-    return [len(loop_ir.arguments(phase)) - kernel.rank for phase in kernel.phases]
+    return [len(schedule.arguments(scheduled(phase))) - kernel.rank for phase in kernel.phases]
 
 
 def lower(kernel: RowKernel, lookup: Lookup, name: str, target: Target | None = None) -> str:
@@ -147,7 +73,7 @@ def lower(kernel: RowKernel, lookup: Lookup, name: str, target: Target | None = 
     pointers = arguments = 0
     counts = zip(pointer_counts(kernel), argument_counts(kernel), strict=True)
     for phase, (more_pointers, more_arguments) in zip(kernel.phases, counts, strict=True):
-        frame = LoopFrame(phase, b, (pointers, arguments), memory)
+        frame = LoopFrame(scheduled(phase), b, (pointers, arguments), memory)
         phases.append(_Phase(frame, lookup, target))
         pointers += more_pointers
         arguments += more_arguments
@@ -171,7 +97,7 @@ def lower(kernel: RowKernel, lookup: Lookup, name: str, target: Target | None = 
 def _reserve(b: Builder, kernel: RowKernel) -> list[Value]:
     """Local memory. Rows follow each other as closely as they are long, so that they share the sets of the nearest
     cache evenly; a few elements between them keep what is read apart from what was just written."""
-    rows = b.alloca(f"[{sum(item.bytes for item in kernel.locals if item.whole)} x i8]")
+    rows = b.alloca(f"[{sum(bytes_of(item) for item in kernel.locals if item.whole)} x i8]")
     place = b.gep(b.arguments["arguments"], [integer(8 * (kernel.rank - 1))])
     length = b.load(place, typ=I64)
     found, elements = (
@@ -180,11 +106,11 @@ def _reserve(b: Builder, kernel: RowKernel) -> list[Value]:
     )
     for item in kernel.locals:
         if not item.whole:
-            found.append(b.alloca(f"[{item.bytes} x i8]"))
+            found.append(b.alloca(f"[{bytes_of(item)} x i8]"))
             continue
         found.append(rows)
         size = b.add(b.mul(elements, integer(loop_ir.SIZES[item.dtype])), integer(GAP))
-        rows = b.gep(rows, [b.mul(size, integer(item.rows))])
+        rows = b.gep(rows, [b.mul(size, integer(rows_of(item)))])
     return found
 
 

@@ -16,6 +16,7 @@ from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen.evaluator import Stage
 from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.schedule import Scheduled
 from weft.engine.devices.cpu.codegen.vector_memory import masked_load
 from weft.engine.devices.cpu.llvm.builder import (
     FIRST_CACHE,
@@ -34,7 +35,7 @@ from weft.engine.kernels import loop_ir
 SIDE = 16
 
 
-def transposed_operands(kernel: loop_ir.LoopKernel, target: Target) -> list[int]:
+def transposed_operands(kernel: Scheduled, target: Target) -> list[int]:
     """The operands that are read in tiles."""
     loaded = {instr.operand for instr in kernel.body if instr.op == "load"}
     return [

@@ -7,6 +7,7 @@ line by line, and is more than the caches hold, is written past them.
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
+from cython.cimports.weft.engine.devices.cpu.lowering.loops import launch_loops
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import ELEMENTS, UPDATE
@@ -16,14 +17,10 @@ from cython.cimports.weft.engine.pipeline.launch_ir import (
     joined,
     new_launch,
 )
-from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import (
-    LOAD,
-    KernelEncoder,
-    collapse,
-)
+from cython.cimports.weft.engine.pipeline.lowering.kernel_encoder import KernelEncoder, collapse
 from cython.cimports.weft.engine.pipeline.lowering.loop_kernel import (
+    copy_loop,
     find_spec,
-    launch_loops,
     put_classes,
     put_steps,
     region_key,
@@ -65,9 +62,9 @@ def _copy(
     """The same for a part of a copy that writes so many bytes in all."""
     if 0 in shape:
         return
-    encoder: KernelEncoder = copy_loop(dtype, shape, source[2], target[2])
+    encoder: KernelEncoder = copy_loop(lowering.program.device, dtype, shape, source[2], target[2])
     if written >= lowering.program.device.tuning.copies.large_bytes and _is_in_lines(encoder):
-        from weft.engine.pipeline.lowering.streaming_copy import copy_lines
+        from weft.engine.devices.cpu.lowering.streaming_copy import copy_lines
 
         rows = encoder.dims.words[0] if encoder.rank == 2 else 1
         steps = (encoder.steps.words[0], encoder.steps.words[encoder.wide])
@@ -82,21 +79,6 @@ def _copy(
     pointers.words = words
     pointers.count = pointers.room = 4
     launch_loops(lowering, encoder, cython.address(pointers))
-
-
-@cython.cfunc
-def copy_loop(dtype: DType, shape: tuple, source: tuple, target: tuple) -> KernelEncoder:
-    """The loops of a copy between regions of one shape, by their strides."""
-    encoder: KernelEncoder = KernelEncoder.__new__(KernelEncoder)
-    encoder.start(shape, None)
-    code: cython.int = dtype.code
-    at = encoder.region(cython.address(encoder.operands), code, _real, 0, False)
-    encoder.body_steps(at, shape, source)
-    value: cython.longlong = encoder.code(False, LOAD, code, 0, 0)
-    at = encoder.region(cython.address(encoder.stores), code, _real, value, False)
-    encoder.body_steps(at, shape, target)
-    collapse([encoder])
-    return encoder
 
 
 @cython.cfunc
@@ -166,6 +148,7 @@ def lower_indexed(lowering: Lowering, node: Node) -> cython.void:
         index_strides = (0,) * axis + index_memref.strides
         index_strides += (0,) * (rank - len(index_strides))
     encoder: KernelEncoder = KernelEncoder.__new__(KernelEncoder)
+    encoder.device = lowering.program.device
     encoder.start(node.shape, None)
     for part, stride in ((index, index_strides), (node, strides)):
         code: cython.int = cython.cast(Node, part).dtype.code
@@ -223,6 +206,7 @@ def _launch_indexed(
 def _indexed_spec(encoder: KernelEncoder) -> KernelSpec:
     words: Array = empty()
     try:
+        put(cython.address(words), encoder.device.number)
         put(cython.address(words), _INDEXED)
         put(cython.address(words), encoder.rank)
         put_classes(encoder, cython.address(encoder.operands), 0, cython.address(words))
@@ -245,7 +229,7 @@ def _new_indexed_spec(encoder: KernelEncoder) -> KernelSpec:
         tuple([region_key(encoder, cython.address(encoder.operands), i) for i in range(2)]),
         region_key(encoder, cython.address(encoder.stores), 0)[1],
     )
-    return spec_of(key, ["indexed"], False, True)
+    return spec_of(encoder.device, key, ["indexed"], False, True)
 
 
 def contiguous(lowering: Lowering, node: Node):

@@ -1,9 +1,7 @@
 from weft.engine.ir.dtype cimport DType
 from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.launch_ir cimport Lowering
-from weft.engine.pipeline.lowering.kernel_encoder cimport KernelEncoder
 
-cdef KernelEncoder copy_loop(DType dtype, tuple shape, tuple source, tuple target)
 cdef void lower_copy(Lowering lowering, DType dtype, tuple shape, tuple source, tuple target)
 cdef void lower_indexed(Lowering lowering, Node node)
 cdef void lower_region(Lowering lowering, Node node)

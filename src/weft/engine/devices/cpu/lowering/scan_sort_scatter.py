@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import cython
+from cython.cimports.weft.engine.devices.cpu.lowering.copy import copy_base, lower_copy
 from cython.cimports.weft.engine.ir.primitive import (
     CUMULATIVE,
     ORDER,
@@ -21,11 +22,10 @@ from cython.cimports.weft.engine.ir.primitive import (
     RUNNING,
     SLICES,
 )
-from cython.cimports.weft.engine.pipeline.lowering.copy import copy_base, lower_copy
 
 from weft._build.compiled import require
+from weft.engine.devices.cpu.lowering.copy import contiguous
 from weft.engine.ir.strides import contiguous_strides
-from weft.engine.pipeline.lowering.copy import contiguous
 
 require(__name__, cython.compiled)
 

@@ -12,16 +12,16 @@ import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.cpu.gemm.choose import GemmChoice, Variant, choose, tile_of
+from cython.cimports.weft.engine.devices.cpu.lowering.matmul import Product
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import ATTENTION, ATTENTION_GRADIENT, MATMUL
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, Lowering, new_launch
-from cython.cimports.weft.engine.pipeline.lowering.matmul import Product
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import MemRef, operand, row_major
 
 from weft._build.compiled import require
-from weft.engine.pipeline.lowering.copy import contiguous
-from weft.engine.pipeline.lowering.prepack import Prepacked
+from weft.engine.devices.cpu.lowering.copy import contiguous
+from weft.engine.devices.cpu.lowering.prepack import Prepacked
 
 require(__name__, cython.compiled)
 
@@ -37,14 +37,14 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
         return
     form: cython.int = node.op.form
     if form in (ATTENTION, ATTENTION_GRADIENT):
-        from weft.engine.pipeline.lowering.attention import lower_attention
+        from weft.engine.devices.cpu.lowering.attention import lower_attention
 
         lower_attention(lowering, node)
         return
     left: MemRef = operand(lowering.program, node, 0)
     right: MemRef = operand(lowering.program, node, 1)
     if _is_nested(left.strides) or _is_nested(right.strides):
-        from weft.engine.pipeline.lowering.implicit_gemm import lower_axes
+        from weft.engine.devices.cpu.lowering.implicit_gemm import lower_axes
 
         lower_axes(lowering, node)
         return

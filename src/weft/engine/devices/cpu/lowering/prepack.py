@@ -8,10 +8,10 @@ product is the same chain; no bit depends on it.
 """
 
 import cython
+from cython.cimports.weft.engine.devices.cpu.lowering.copy import lower_copy
 from cython.cimports.weft.engine.devices.tuning import Products
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import LINEAR, MATMUL
-from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, MemRef, Program, memref_of
 
 from weft._build.compiled import require

@@ -18,8 +18,8 @@ import cython
 from cython.cimports.weft.engine.ir.primitive import ATTENTION_GRADIENT
 
 from weft._build.compiled import require
+from weft.engine.devices.cpu.lowering.copy import contiguous
 from weft.engine.ir.strides import contiguous_strides
-from weft.engine.pipeline.lowering.copy import contiguous
 from weft.ops.contractions.attention import PLAIN, gradient_shapes, result_shapes
 
 require(__name__, cython.compiled)

@@ -7,18 +7,18 @@ lie.
 """
 
 import cython
-from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.growable_array import Array
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.cpu.lowering.copy import lower_copy
 from cython.cimports.weft.engine.devices.tuning import Copies
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import (
     KernelSpec,
     Launch,
     Lowering,
+    SegmentTable,
     new_launch,
 )
-from cython.cimports.weft.engine.pipeline.lowering.copy import lower_copy
 from cython.cimports.weft.engine.pipeline.memory_plan import value_of
 from cython.cimports.weft.engine.pipeline.program_ir import MemRef, memref_of, operand, row_major
 from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex
@@ -28,66 +28,6 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 _specs: dict = {}
-
-
-@cython.final
-@cython.no_gc
-@cython.cclass
-class SegmentTable:
-    """Where the rows of one gather come from: `count` pairs (slot, byte offset), then `bounds` row offsets, packed."""
-
-    def __init__(
-        self,
-        slot: cython.int,
-        offsets_slot: cython.int,
-        count: cython.longlong,
-        bounds: cython.longlong,
-        data,
-    ):
-        self.slot = slot
-        self.offsets_slot = offsets_slot
-        self.count = count
-        self.bounds = bounds
-        self.data = data
-
-    def own_slots(self) -> tuple:
-        """The two slots that are filled before a program runs."""
-        return self.slot, self.offsets_slot
-
-    def source_slots(self) -> set:
-        """The slots that rows come from."""
-        pairs: cython.p_longlong = _words(self.data)
-        return {pairs[2 * index] for index in range(self.count)}
-
-    def on_slots(self, slots: dict):
-        """The same table where slots that `slots` names are exchanged."""
-        data = bytearray(self.data)
-        pairs: cython.p_longlong = _words(data)
-        index: cython.longlong
-        for index in range(self.count):
-            pairs[2 * index] = slots.get(pairs[2 * index], pairs[2 * index])
-        own, offsets = (
-            slots.get(self.slot, self.slot),
-            slots.get(self.offsets_slot, self.offsets_slot),
-        )
-        return SegmentTable(own, offsets, self.count, self.bounds, data)
-
-    @cython.cfunc
-    def fill(self, addresses: cython.pointer(cython.size_t)) -> cython.void:
-        """Write row addresses and bounds into the memory of the two slots."""
-        raw: cython.p_char = self.data
-        pairs: cython.p_longlong = cython.cast(cython.p_longlong, raw)
-        target: cython.p_longlong = cython.cast(cython.p_longlong, addresses[self.slot])
-        index: cython.longlong
-        for index in range(self.count):
-            target[index] = (
-                cython.cast(cython.longlong, addresses[pairs[2 * index]]) + pairs[2 * index + 1]
-            )
-        memcpy(
-            cython.cast(cython.p_void, addresses[self.offsets_slot]),
-            cython.cast(cython.p_void, pairs + 2 * self.count),
-            self.bounds * 8,
-        )
 
 
 @cython.cfunc
@@ -260,18 +200,3 @@ def _rows_of(lowering: Lowering, source: Node, size: cython.longlong) -> tuple:
         lowering, source.dtype, source.shape, (slot, offset, memref.strides), (target, 0, strides)
     )
     return target, 0, size * itemsize
-
-
-def fill_tables(tables: list, addresses: list):
-    """Write every table, now that the addresses of slots are known."""
-    if not tables:
-        return
-    count: cython.Py_ssize_t = len(addresses)
-    store = bytearray(8 * count)
-    raw: cython.p_char = store
-    flat: cython.pointer(cython.size_t) = cython.cast(cython.pointer(cython.size_t), raw)
-    index: cython.Py_ssize_t
-    for index in range(count):
-        flat[index] = addresses[index]
-    for table in tables:
-        cython.cast(SegmentTable, table).fill(flat)

@@ -1,0 +1,4 @@
+from weft.engine.devices.api cimport Lowerer
+
+cdef class CpuLowerer(Lowerer):
+    pass
