@@ -3,8 +3,8 @@
 A `LoopKernel` says: loops over `rank` axes, operands read through strides, a body of elementwise
 instructions, reductions over the trailing axes, an epilogue on their results, stores.  It holds no
 sizes; those arrive at the launch.  `verify` raises on a malformed kernel, `text` prints one
-canonically (the text is the cache key).  How a device runs
-one (lanes, pieces, scratch) is its own record; choosing kernels is the pipeline's.
+canonically (the text is the cache key).  How a device runs one (lanes, pieces, scratch) is its
+own record; choosing kernels is the pipeline's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Operand:
     strides: tuple[str, ...]
     index: int = 0  # number of index values of a gathered operand
     virtual: bool = False  # no memory and no pointer: its value is sum(axis * stride), int64
-    local: int = -1  # in a phase of a staged kernel: what an earlier phase left there, no pointer
+    local: int = -1  # in a phase of a row kernel: what an earlier phase left there, no pointer
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Store:
     value: int
     strides: tuple[str, ...]
     stage: str = "body"
-    local: int = -1  # in a phase of a staged kernel: for a later phase, no pointer
+    local: int = -1  # in a phase of a row kernel: for a later phase, no pointer
 
 
 @dataclass(frozen=True)

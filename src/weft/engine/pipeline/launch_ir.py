@@ -2,9 +2,8 @@
 """What lowering makes: launches of kernels, and kernels by their keys.
 
 A `KernelSpec` is a kernel before and after it is compiled: its key, a way to write its source, its code, into which
-nobody but its device looks. A
-`Launch` is one call of it: pointers as (slot, byte offset), integer arguments, units of work. `Lowering` holds those of
-one program while they are made; each module of `weft.engine.pipeline.lowering` appends to it.
+nobody but its device looks. A `Launch` is one call of it: pointers as (slot, byte offset), integer arguments, units of
+work. `Lowering` holds those of one program while its device makes them (`devices.cpu.lowering`).
 """
 
 import cython

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 require(__name__, cython.compiled)
 
-LONGEST_ROW = 16384  # classes that are looked through for one: a staged kernel's row
+LONGEST_ROW = 16384  # classes that are looked through for one: a row kernel's row
 
 
 # -- logsumexp -----------------------------------------------------------------------------------------------------

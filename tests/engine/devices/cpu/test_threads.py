@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import runtime_kernels
 from runtime_kernels import add_program, addresses, kernels
 from weft.engine.devices.cpu.executor import CpuExecutable
 from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
@@ -173,15 +175,15 @@ def test_workers_are_kept_between_programs():
 
 def test_one_thread_starts_no_workers():
     program = (
-        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "import os, sys; sys.path[:0] = sys.argv[1:]\n"
         "from test_threads import run_shared, thread_count\n"
         "before = thread_count()\n"
         "assert run_shared(threads=1)\n"
         "assert thread_count() == before, 'workers were started'\n"
     )
-    folder = os.path.dirname(os.path.abspath(__file__))
+    folders = [str(Path(__file__).parent), str(Path(runtime_kernels.__file__).parent)]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-c", program, folder], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", program, *folders], env=environment, check=True)
 
 
 def test_idle_workers_use_no_processor_time():

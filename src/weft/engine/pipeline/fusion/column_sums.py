@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Sums over rows join the staged kernel that has each row in its hands.
+"""Sums over rows join the row kernel that has each row in its hands.
 
 In comes a fused Program; what moves are kernels of nothing but elementwise operations and sums over all dimensions but
-the last, where the staged kernel stores what they read for them alone: the gradients of a norm's weights, beside that
+the last, where the row kernel stores what they read for them alone: the gradients of a norm's weights, beside that
 of its input. Bits are the same (`weft.engine.devices.cpu.codegen.reduce_columns_fused`).
 """
 
@@ -38,7 +38,7 @@ _reduce = cython.declare(cython.int, REDUCE)
 
 @cython.ccall
 def take_sums(program: Program) -> cython.void:
-    """Let staged kernels that have room make sums over their rows."""
+    """Let row kernels that have room make sums over their rows."""
     kernel: Kernel
     host: Kernel
     found: cython.bint = False
@@ -92,8 +92,8 @@ def _is_of_sums(program: Program, kernel: Kernel) -> cython.bint:
 
 @cython.cfunc
 def _hosts(program: Program, kernel: Kernel, most: cython.int) -> list:
-    """Staged kernels over the same rows that have room, and store at least two values for this kernel alone."""
-    saved: dict = {}  # staged kernel -> what it stores for this one alone
+    """Row kernels over the same rows that have room, and store at least two values for this kernel alone."""
+    saved: dict = {}  # row kernel -> what it stores for this one alone
     node: Node
     other: Kernel
     number: cython.Py_ssize_t

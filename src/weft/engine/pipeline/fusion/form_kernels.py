@@ -3,7 +3,7 @@
 
 In comes a collected Program; out go its kernels: chains of elementwise nodes over one iteration space, with the
 reductions of that space and the elementwise nodes of the reduced space behind them, and over rows also what goes on
-from those (a staged kernel: softmax is one); everything else is a kernel of its own. A kernel comes after the kernels
+from those (a row kernel: softmax is one); everything else is a kernel of its own. A kernel comes after the kernels
 that it reads. Fusion never changes bits: every value rounds to its own dtype inside a kernel as it does in memory.
 """
 

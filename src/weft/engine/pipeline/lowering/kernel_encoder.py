@@ -44,7 +44,7 @@ _virtual = cython.declare(cython.int, VIRTUAL)
 @cython.no_gc
 @cython.cclass
 class KernelEncoder:
-    """One kernel on the way, or one phase of a staged one: operands, instructions and stores in the words of its key,
+    """One kernel on the way, or one phase of a row kernel: operands, instructions and stores in the words of its key,
     and the steps of every region over the loop axes. A region is REAL, VIRTUAL or the number of local memory. Nodes
     and kernel are those of one program, which outlives it."""
 

@@ -32,7 +32,7 @@ class Scope:
 
 
 class LoopFrame:
-    """The entry block of one function of a kernel, or of one phase of a staged one: then what it is handed over stands
+    """The entry block of one function of a kernel, or of one phase of a row kernel: then what it is handed over stands
     behind that of earlier phases, and `memory` is what the phases share."""
 
     def __init__(

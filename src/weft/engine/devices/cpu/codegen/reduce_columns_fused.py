@@ -1,4 +1,4 @@
-"""Sums over rows that a staged kernel makes while it has each row in its hands.
+"""Sums over rows that a row kernel makes while it has each row in its hands.
 
 Element i of a reduction belongs to lane i mod 16 of its block, and lanes are folded by halves
 (`reduce_ops`): so the rows of one lane may be added up by one unit of work, whoever does the others.
@@ -35,7 +35,7 @@ def bytes_of_scratch(dtypes: Sequence[str], length: int) -> int:
 
 
 class ColumnSums:
-    """The sums of one staged kernel, in one of its two functions: `dtypes` of the sums, which of the launch's pointers
+    """The sums of one row kernel, in one of its two functions: `dtypes` of the sums, which of the launch's pointers
     are scratch and results (from `first` on), which of its arguments is the row's length, bytes between rows in local
     memory."""
 

@@ -1,4 +1,4 @@
-"""Staged kernels: several loop kernels over the same rows, run row by row.
+"""Row kernels: several loop kernels over the same rows, run row by row.
 
 A softmax is a maximum over a row, then a sum over the same row, then a value for each element: three
 phases.  In comes a `RowKernel` kernel (`weft.engine.kernels.row_ir`); what a phase hands on to later ones, one
@@ -63,7 +63,7 @@ def argument_counts(kernel: RowKernel) -> list[int]:
 
 
 def lower(kernel: RowKernel, lookup: Lookup, name: str, target: Target | None = None) -> str:
-    """The LLVM module of a staged kernel: function `name`, and `name`_final where there are sums over rows."""
+    """The LLVM module of a row kernel: function `name`, and `name`_final where there are sums over rows."""
     verify(kernel)
     target = target or host()
     module = llvm.Module(name)

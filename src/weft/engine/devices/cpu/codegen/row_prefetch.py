@@ -1,4 +1,4 @@
-"""Asking for the row to come while a staged kernel computes one.
+"""Asking for the row to come while a row kernel computes one.
 
 A kernel that makes sums over rows takes the rows of a few lanes in turns (`reduce_columns_fused`), and then goes on
 further away: its first phase waits for memory, which the processor could not guess and which has nothing
