@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 DEMO = PACKAGE + "demo" + os.sep
+_HEAP_TYPE = 1 << 9  # a flag of classes that are not written in C
 _inside: dict[str, bool] = {contextlib.__file__: True}  # what runs the library's own contexts
 
 
@@ -44,6 +45,13 @@ def describe_position(code: CodeType | None, place: int) -> str:
             line = number
             break
     return f"{os.path.basename(code.co_filename)}:{line} in {code.co_name}"
+
+
+def class_name(value: object) -> str:
+    """The class of a value as Python's own errors name it: `list`, `numpy.ndarray`."""
+    cls = type(value)
+    in_c = not cls.__flags__ & _HEAP_TYPE and not cls.__module__.startswith("weft.")
+    return f"{cls.__module__}.{cls.__name__}".removeprefix("builtins.") if in_c else cls.__name__
 
 
 def user_line() -> str:
@@ -97,6 +105,10 @@ class ShapeError(WeftError, RuntimeError):
 
 class DTypeError(WeftError, RuntimeError):
     """An element type that the operation does not take."""
+
+
+class UnsupportedDTypeError(DTypeError, NotImplementedError):
+    """An element type that the operation has no kernel for, where PyTorch raises NotImplementedError."""
 
 
 class LinAlgError(WeftError, RuntimeError):

@@ -25,7 +25,14 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    ShapeError,
+    UnsupportedDTypeError,
+    class_name,
+)
 from weft.functional.random.generator import (
     Generator,
     chosen,
@@ -113,8 +120,8 @@ def fork_rng(devices: object = None, enabled: bool = True, **ignored: object) ->
 def _floating(dtype: DTypeLike | None) -> Any:
     dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
     if not dtype.is_floating_point:
-        raise DTypeError(
-            f"\"uniform\" not implemented for '{dtype.name}'",
+        raise UnsupportedDTypeError(
+            f"\"uniform\" not implemented for '{TYPE_NAMES[dtype.name]}'",
             expected="a floating-point dtype",
             got=dtype.name,
             fix="draw floats and convert, or use randint",
@@ -394,7 +401,7 @@ def _counting(n: int, usual: DType, dtype: DTypeLike | None) -> Any:
     """The type of a permutation of n numbers: `dtype`, or the usual one. Errors: RuntimeError where it holds fewer."""
     wanted = usual if dtype is None else as_dtype(dtype)
     if wanted.category not in (1, 2):
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"randperm\" not implemented for '{TYPE_NAMES[wanted.name]}'",
             expected="a dtype of integers or floating-point numbers",
             got=wanted.name,
@@ -466,7 +473,7 @@ def bernoulli(
     need_tensor("bernoulli", input)
     chance = input if p is None else p
     if p is None and not input._dtype.is_floating_point:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"bernoulli_tensor_cpu_p_\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="floating-point probabilities",
             got=describe("input", input),
@@ -486,7 +493,7 @@ def _real(function: str, value: object, argument: str) -> float:
     if isinstance(value, (int, float, np.integer, np.floating)):
         return value  # type: ignore[return-value]
     raise ArgumentTypeError(
-        f"{function}(): argument '{argument}' must be float, not {type(value).__name__}",
+        f"{function}(): argument '{argument}' must be float, not {class_name(value)}",
         expected="a number",
         got=describe(argument, value) if isinstance(value, Tensor) else repr(value),
         fix="pass one number for all elements",

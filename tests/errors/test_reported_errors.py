@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
+from oracle import both
 
 
 def _assign(x: Any) -> None:
@@ -117,3 +119,82 @@ def test_pending_indices_are_right_where_they_are_in_range() -> None:
 def test_vmap_is_there_as_in_pytorch() -> None:
     assert weft.vmap is weft.func.vmap
     assert weft.vmap(lambda x: x.sum())(weft.ones(2, 3)).tolist() == [3.0, 3.0]
+
+
+UNSUPPORTED = {
+    "softmax of integers": lambda lib, F: F.softmax(lib.ones(3, dtype=lib.int64), 0),
+    "abs of booleans": lambda lib, F: lib.abs(lib.ones(3, dtype=lib.bool)),
+    "atan2 of complex numbers": lambda lib, F: lib.atan2(*[lib.ones(3, dtype=lib.complex64)] * 2),
+    "gelu of integers": lambda lib, F: F.gelu(lib.ones(3, dtype=lib.int64)),
+    "booleans multiplied": lambda lib, F: lib.ones(2, 2, dtype=lib.bool) @ lib.ones(2, 2).bool(),
+    "bits of floats": lambda lib, F: lib.ones(3) << lib.ones(3),
+    "max_pool2d of complex numbers": lambda lib, F: F.max_pool2d(
+        lib.ones(1, 2, 2, dtype=lib.complex64), 2
+    ),
+    "bilinear, integers": lambda lib, F: F.interpolate(
+        lib.ones(1, 1, 2, 2, dtype=lib.int64), scale_factor=2, mode="bilinear"
+    ),
+    "the median of booleans": lambda lib, F: lib.median(lib.ones(3, dtype=lib.bool)),
+    "a permutation of booleans": lambda lib, F: lib.randperm(3, dtype=lib.bool),
+    "random integers": lambda lib, F: lib.rand(3, dtype=lib.int64),
+    "a range of booleans": lambda lib, F: lib.arange(3, dtype=lib.bool),
+}
+
+
+@pytest.mark.parametrize("case", UNSUPPORTED)
+@both
+def test_a_type_that_has_no_kernel_is_not_implemented(lib: Any, case: str) -> None:
+    with pytest.raises(NotImplementedError, match=r'^".*" not implemented for '):
+        UNSUPPORTED[case](lib, lib.nn.functional)
+
+
+WRONG_CALLS = {
+    "too few": (
+        lambda lib: lib.cosh(),
+        r'^cosh\(\) missing 1 required positional arguments: "input"',
+    ),
+    "too many": (
+        lambda lib: lib.cosh(lib.ones(1), 1),
+        r"^cosh\(\) takes 1 positional argument but 2 were given",
+    ),
+    "too many of some": (
+        lambda lib: lib.chunk(lib.ones(4), 2, 0, 1),
+        r"^chunk\(\) takes from 2 to 3 positional arguments but 4 were given",
+    ),
+    "an unknown keyword": (
+        lambda lib: lib.cosh(lib.ones(1), nope=1),
+        r"^cosh\(\) got an unexpected keyword argument 'nope'",
+    ),
+    "twice": (
+        lambda lib: lib.isclose(lib.ones(1), lib.ones(1), 0.1, rtol=0.1),
+        r"^isclose\(\) got multiple values for argument 'rtol'",
+    ),
+    "several forms": (
+        lambda lib: lib.clamp_max(lib.ones(1)),
+        r"^clamp_max\(\) received an invalid combination of arguments - got \(Tensor\)",
+    ),
+    "an array": (
+        lambda lib: lib.cosh(np.ones(1)),
+        r"^cosh\(\): argument 'input' \(position 1\) must be Tensor, not numpy\.ndarray",
+    ),
+    "a keyword has no position": (
+        lambda lib: lib.add(lib.ones(1), lib.ones(1), alpha=None),
+        r"^add\(\): argument 'alpha' must be Number, not NoneType",
+    ),
+    "a dimension": (
+        lambda lib: lib.cumsum(lib.ones(1), "x"),
+        r"^cumsum\(\): argument 'dim' \(position 2\) must be int, not str",
+    ),
+    "a function within": (
+        lambda lib: lib.addmv(lib.ones(2), 3, lib.ones(2)),
+        r"^addmv\(\): argument 'mat' \(position 2\) must be Tensor, not int",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_CALLS)
+@both
+def test_wrong_calls_are_told_in_the_words_of_pytorch(lib: Any, case: str) -> None:
+    call, words = WRONG_CALLS[case]
+    with pytest.raises(TypeError, match=words):
+        call(lib)

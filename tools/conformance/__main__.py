@@ -6,6 +6,7 @@ python tools/conformance operators --op add --op nn.functional.relu -v
 python tools/conformance operators --tier A --samples 3
 python tools/conformance errors                     only the error inputs of all databases
 python tools/conformance --shard 1/4                a quarter; what is found is kept in build/conformance
+python tools/conformance --rest                     what is not kept yet: goes on with a run that was cut
 python tools/conformance tree                       every public name of PyTorch's modules; writes docs/names.md
 python tools/conformance --report                   tables and page from what is kept
 """
@@ -38,6 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds per entry")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--failed", action="store_true", help="only entries that failed before")
+    parser.add_argument("--rest", action="store_true", help="only entries that nothing is kept of")
     parser.add_argument("--report", action="store_true", help="run nothing, use what is kept")
     parser.add_argument("--page", action="store_true", help="write docs/compatibility.md")
     parser.add_argument("-v", "--verbose", action="store_true", help="every failure")
@@ -51,9 +53,11 @@ def chosen(database: str, options: argparse.Namespace) -> list[str]:
         return [n for n in names if n in options.op or n.partition("/")[0] in options.op]
     if options.tier:
         names = [name for name in names if report.tier_of(database, name) == options.tier]
+    kept = report.kept(database)
     if options.failed:
-        kept = report.kept(database)
         names = [n for n in names if n not in kept or report.failures(kept[n])]
+    if options.rest:
+        names = [n for n in names if n not in kept]
     number, count = (int(part) for part in options.shard.split("/"))
     return names[number - 1 :: count]
 

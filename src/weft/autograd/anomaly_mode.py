@@ -33,7 +33,7 @@ from weft.engine.ir.grad_edges import AccumulateGrad
 from weft.engine.ir.mode import Contexts
 from weft.engine.ir.node import DONE_STATE
 from weft.engine.pipeline.driver import array_of
-from weft.errors import AnomalyError, ArgumentTypeError
+from weft.errors import AnomalyError, ArgumentTypeError, class_name
 from weft.ops.primitives import concat, elementwise, reduce, reshape
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
         super().__init__(check_nan)
         if not isinstance(mode, bool):
             raise ArgumentTypeError(
-                f"set_anomaly_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}",
+                f"set_anomaly_enabled(): argument 'enabled' (position 1) must be bool, not {class_name(mode)}",
                 expected="True or False",
                 got=repr(mode),
                 fix="pass True or False",

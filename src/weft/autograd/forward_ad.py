@@ -33,6 +33,7 @@ from weft.errors import (
     GradientError,
     NoTensorError,
     ShapeError,
+    class_name,
 )
 from weft.ops.primitives import elementwise, full, put
 
@@ -366,7 +367,7 @@ def unpack_dual(tensor: object, *, level: int | None = None) -> UnpackedDualTens
     found = _level_of(level, "unpack_dual")
     if not isinstance(tensor, Tensor):
         raise ArgumentTypeError(
-            f"unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}",
+            f"unpack_dual(): argument 'dual' (position 1) must be Tensor, not {class_name(tensor)}",
             expected="a tensor",
             got=repr(tensor)[:60],
             fix="pass what make_dual has given",

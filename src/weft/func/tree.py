@@ -9,7 +9,7 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
-from weft.errors import ArgumentTypeError
+from weft.errors import ArgumentTypeError, class_name
 
 require(__name__, cython.compiled)
 
@@ -18,7 +18,7 @@ def need_function(func: Any, name: str) -> None:
     """Errors: TypeError on what cannot be called."""
     if not callable(func):
         raise ArgumentTypeError(
-            f"{name}(): argument 'func' (position 1) must be callable, not {type(func).__name__}",
+            f"{name}(): argument 'func' (position 1) must be callable, not {class_name(func)}",
             expected="func: a function of tensors",
             got=repr(func)[:60],
             fix=f"pass a function, and the arguments to what {name} returns",

@@ -18,7 +18,7 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.errors import ArgumentError, ShapeError, UnsupportedDTypeError
 from weft.functional.indexing.gather_scatter import scatter_reduce
 from weft.functional.linalg.norms import vector_norm
 from weft.functional.linalg.products import bmm
@@ -152,7 +152,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Any:
     need_tensor("logcumsumexp", input)
     axis = wrap_dim(dim, len(input._shape))
     if input._dtype.category < 2:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"logcumsumexp: not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="a floating-point tensor",
             got=describe("input", input),

@@ -11,7 +11,7 @@ import weft
 from weft import Tensor
 from weft._typing import DeviceLike, Shape
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, class_name
 from weft.nested.padding import to_padded
 from weft.nested.rows import Rows, indices, spans
 from weft.nested.tensor import NestedTensor, shape_text
@@ -76,7 +76,7 @@ def as_nested_tensor(
 def _need_tensor(item: object) -> Any:
     if not isinstance(item, (Tensor, NestedTensor)):
         raise ArgumentTypeError(
-            f"as_nested_tensor(): items must be tensors, not {type(item).__name__}",
+            f"as_nested_tensor(): items must be tensors, not {class_name(item)}",
             expected="a list of tensors",
             got=type(item).__name__,
             fix="use nested_tensor, which copies",

@@ -25,7 +25,14 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, DTypeError, ShapeError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DimensionError,
+    ShapeError,
+    UnsupportedDTypeError,
+    class_name,
+)
 
 require(__name__, cython.compiled)
 
@@ -48,7 +55,7 @@ def need_tensor(function: str, value: object, argument: str = "input", position:
     if isinstance(value, Tensor):
         return value
     raise ArgumentTypeError(
-        f"{function}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}",
+        f"{function}(): argument '{argument}' (position {position}) must be Tensor, not {class_name(value)}",
         expected="a weft.Tensor",
         got=type(value).__name__,
         fix="convert it with weft.tensor(...)",
@@ -60,7 +67,7 @@ def _as_integer(dim: Any) -> int:
         return operator.index(dim)
     except TypeError as error:
         raise ArgumentTypeError(
-            f"argument 'dim' must be int, not {type(dim).__name__}",
+            f"argument 'dim' must be int, not {class_name(dim)}",
             expected="an integer",
             got=repr(dim),
             fix="pass one dimension",
@@ -98,7 +105,7 @@ def need_number(function: str, value: object, argument: str) -> int:
 
 def _no_integer(function: str, value: object, argument: str) -> ArgumentTypeError:
     return ArgumentTypeError(
-        f"{function}(): argument '{argument}' must be int, not {type(value).__name__}",
+        f"{function}(): argument '{argument}' must be int, not {class_name(value)}",
         expected="an integer",
         got=describe(argument, value) if isinstance(value, Tensor) else repr(value),
         fix="convert it with int()",
@@ -110,7 +117,7 @@ def need_flag(function: str, value: object, argument: str) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise ArgumentTypeError(
-        f"{function}(): argument '{argument}' must be bool, not {type(value).__name__}",
+        f"{function}(): argument '{argument}' must be bool, not {class_name(value)}",
         expected="True or False",
         got=describe(argument, value) if isinstance(value, Tensor) else repr(value),
         fix="pass a bool",
@@ -228,7 +235,7 @@ def is_number(value: object) -> bool:
 def need_floating(function: str, tensor: Tensor) -> None:
     """Errors: DTypeError, with PyTorch's text for kernels that integers lack."""
     if tensor._dtype.category < 2:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"{function}\" not implemented for '{TYPE_NAMES[tensor._dtype.name]}'",
             expected="a floating-point tensor",
             got=describe("input", tensor),
@@ -261,7 +268,7 @@ def as_dtype(dtype: object) -> DType:
     found = _OF_PYTHON.get(dtype)
     if found is None:
         raise ArgumentTypeError(
-            f"dtype must be weft.dtype, not {type(dtype).__name__}",
+            f"dtype must be weft.dtype, not {class_name(dtype)}",
             expected="such as weft.float32",
             got=repr(dtype),
             fix=getattr(dtype, "fix", "pass weft.float32, weft.int64, ..."),

@@ -13,7 +13,7 @@ from weft.compat.absent import AbsentType
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentTypeError
+from weft.errors import ArgumentTypeError, class_name
 from weft.tensor.scalars import is_scalar, scalar_dtype
 
 
@@ -22,7 +22,7 @@ def _dtype(name: str, value: DType) -> DType:
     if isinstance(value, DType):
         return value
     raise ArgumentTypeError(
-        f"{name}(): argument 'type' (position 1) must be weft.dtype, not {type(value).__name__}",
+        f"{name}(): argument 'type' (position 1) must be weft.dtype, not {class_name(value)}",
         expected="such as weft.float32",
         got=repr(value),
         fix="pass one of weft's dtypes",

@@ -13,7 +13,7 @@ from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import logical_strides, storage_of
 from weft.engine.ir.strides import is_contiguous as strides_are_contiguous
-from weft.errors import ArgumentTypeError, DimensionError, ShapeError
+from weft.errors import ArgumentTypeError, DimensionError, ShapeError, class_name
 from weft.tensor.memory.host_memory import settle
 
 shared_memory = later("weft.tensor.memory.shared_memory")
@@ -75,7 +75,7 @@ def format_strides(
     """The strides of a memory format, None where they are row-major. Errors: ShapeError on another rank."""
     if not isinstance(memory_format, MemoryFormat):
         raise ArgumentTypeError(
-            f"argument 'memory_format' must be weft.memory_format, not {type(memory_format).__name__}",
+            f"argument 'memory_format' must be weft.memory_format, not {class_name(memory_format)}",
             expected="such as weft.channels_last",
             got=f"{memory_format!r:.100}",
             fix="pass one of the memory formats, or leave it out",

@@ -18,7 +18,7 @@ from weft._build.compiled import require
 from weft._build.lazy import later
 from weft.engine.frontend.recorder import note_inference
 from weft.engine.ir.tape import watch_records
-from weft.errors import ArgumentTypeError
+from weft.errors import ArgumentTypeError, class_name
 
 require(__name__, cython.compiled)
 
@@ -116,7 +116,7 @@ class set_grad_enabled:
     def __init__(self, mode):
         if not isinstance(mode, bool):
             raise ArgumentTypeError(
-                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}",
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {class_name(mode)}",
                 expected="True or False",
                 got=repr(mode),
                 fix="pass a bool",

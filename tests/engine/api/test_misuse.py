@@ -50,14 +50,20 @@ def test_a_public_function_is_a_method_of_tensors() -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: weft.exp(), r"exp\(\): missing a required argument: 'input'"),
-        (lambda: weft.exp(weft.ones(1), 2), r"exp\(\): too many positional arguments"),
+        (lambda: weft.exp(), r'exp\(\) missing 1 required positional arguments: "input"'),
+        (
+            lambda: weft.exp(weft.ones(1), 2),
+            r"exp\(\) takes 1 positional argument but 2 were given",
+        ),
         (lambda: weft.ones(1).exp_(out=weft.ones(1)), r"unexpected keyword argument 'out'"),
-        (lambda: weft.exp(weft.ones(1), out=[1]), r"'out'.* must be Tensor, not list of int"),
+        (lambda: weft.exp(weft.ones(1), out=[1]), r"'out' must be Tensor, not list\b"),
         (lambda: weft.vstack(3), r"'tensors'.* must be tuple of Tensors, not int"),
         (lambda: weft.meshgrid(1, 2), r"'tensors'.* must be Tensor, not int"),
-        (lambda: nn.Linear(), r"Linear\(\): missing a required argument: 'in_features'"),
-        (lambda: weft.optim.SGD(), r"SGD\(\): missing a required argument: 'params'"),
+        (
+            lambda: nn.Linear(),
+            r'Linear\(\) missing 2 required positional arguments: "in_features", "out_features"',
+        ),
+        (lambda: weft.optim.SGD(), r'SGD\(\) missing 1 required positional arguments: "params"'),
     ],
 )
 def test_the_argument_that_is_wrong_is_named(call: Any, text: str) -> None:

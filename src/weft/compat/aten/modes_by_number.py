@@ -13,7 +13,7 @@ from weft._typing import Scalar, Shape
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, class_name
 from weft.nn import functional
 from weft.nn.module.members import own_values
 from weft.tensor.arguments import need_tensor
@@ -364,7 +364,7 @@ def nuclear_norm(
         dim, keepdim = (-2, -1), dim
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
         raise ArgumentTypeError(
-            f"nuclear_norm(): argument 'dim' must be tuple of ints, not {type(dim).__name__}",
+            f"nuclear_norm(): argument 'dim' must be tuple of ints, not {class_name(dim)}",
             expected="two dimensions",
             got=repr(dim),
             fix="pass dim=(-2, -1)",

@@ -12,7 +12,7 @@ from weft._typing import Scalar
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentTypeError, ShapeError
+from weft.errors import ArgumentTypeError, ShapeError, class_name
 from weft.functional.linalg.products import linear
 from weft.functional.reductions.variance import var_mean
 from weft.functional.support.variants import given
@@ -119,7 +119,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Scalar = 0) -> Any
     """`nn.functional.pad` with a constant."""
     if not isinstance(pad, (tuple, list)):
         raise ArgumentTypeError(
-            f"constant_pad_nd(): argument 'pad' must be tuple of ints, not {type(pad).__name__}",
+            f"constant_pad_nd(): argument 'pad' must be tuple of ints, not {class_name(pad)}",
             expected="two widths per dimension, the last dimension first",
             got=type(pad).__name__,
             fix="pass a tuple",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import opcode
 import operator
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -25,6 +26,7 @@ from weft.errors import (
     ArgumentTypeError,
     OutOfMemoryError,
     WeftError,
+    class_name,
     is_internal,
 )
 
@@ -46,24 +48,62 @@ def explain(
     if _of_user(error.__traceback__):
         return None
     name = _called(function, values)
-    if isinstance(error, ArgumentTypeError):
-        return in_several_forms(name, values, keywords, error)
+    refused = error if isinstance(error, ArgumentTypeError) else None
+    if refused is not None and not _of_another(name, refused):
+        return in_several_forms(name, values, keywords, refused)
     try:
         signature = _signature(function)
         bound = signature.bind(*values, **keywords)
     except TypeError as wrong:
-        return _wrong_call(name, signature, values, keywords, str(wrong))
-    if _on_purpose(error.__traceback__):
+        return refused or _wrong_call(name, signature, values, keywords, str(wrong))
+    if refused is None and _on_purpose(error.__traceback__):
         return None
-    for position, (parameter, value) in enumerate(_given(signature, bound.arguments)):
-        found = _wrong_type(name, position, parameter, value, signature) or _too_large(
+    found: WeftError | None
+    if refused is not None and refused.what.startswith("argument '"):
+        found = _completed(name, signature, keywords, refused)
+    else:
+        found = _first_wrong(name, signature, bound.arguments, keywords) or refused
+    if isinstance(found, ArgumentTypeError):
+        return in_several_forms(name, values, keywords, found)
+    return found or _of_limits(name, bound.arguments, error)
+
+
+def _first_wrong(
+    name: str, signature: inspect.Signature, arguments: Mapping[str, Any], keywords: Iterable[str]
+) -> WeftError | None:
+    """The error of the first argument that is of a wrong type, or too large; None where there is none."""
+    for position, (parameter, value) in enumerate(_given(signature, arguments)):
+        place = "" if parameter.name in keywords else f" (position {position + 1})"
+        found = _wrong_type(name, place, parameter, value, signature) or _too_large(
             name, parameter, value
         )
-        if isinstance(found, ArgumentTypeError):
-            return in_several_forms(name, values, keywords, found)
         if found is not None:
             return found
-    return _of_limits(name, bound.arguments, error)
+    return None
+
+
+def _of_another(name: str, error: ArgumentTypeError) -> bool:
+    """Whether an error says `argument 'x'` of no function, or of one that this one calls."""
+    names_argument = re.match(r"(?:[\w.]+\(\): )?argument '", error.what)
+    return names_argument is not None and not error.what.startswith(f"{name}(): ")
+
+
+def _completed(
+    name: str, signature: inspect.Signature, keywords: Iterable[str], error: ArgumentTypeError
+) -> ArgumentTypeError:
+    """An error that says `argument 'x'`, with the function and the position of its argument x."""
+    _, argument, rest = error.what.split("'", 2)
+    if argument not in signature.parameters:
+        return error
+    position = list(signature.parameters).index(argument) + 1
+    place = "" if argument in keywords else f" (position {position})"
+    return ArgumentTypeError(
+        f"{name}(): argument '{argument}'{place}{rest}",
+        expected=error.expected,
+        got=error.got,
+        fix=error.fix,
+        where=error.where,
+    )
 
 
 def _called(function: Callable[..., Any], values: list[Any]) -> str:
@@ -135,12 +175,34 @@ def _wrong_call(
     got += [f"{key}={type_name(value)}" for key, value in keywords.items()]
     if next(iter(signature.parameters), "") == "self":
         got = got[1:]
-    return ArgumentTypeError(
-        f"{name}(): {reason}",
+    error = ArgumentTypeError(
+        f"{name}() {_misfit(signature, values, keywords, reason)}",
         expected=name + _plain(signature),
         got=f"{name}({', '.join(got)})",
         fix="pass the arguments that the function takes",
     )
+    return in_several_forms(name, values, keywords, error)
+
+
+def _misfit(
+    signature: inspect.Signature, values: list[Any], keywords: Iterable[str], reason: str
+) -> str:
+    """Why arguments cannot be bound, in PyTorch's words; `reason` is in those of `inspect`."""
+    parameters = signature.parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in positional if p.default is p.empty]
+    if reason.startswith("missing"):
+        rest = [*positional[len(values) :], *(p for p in parameters if p.kind is p.KEYWORD_ONLY)]
+        missing = [p.name for p in rest if p.default is p.empty and p.name not in keywords]
+        names = ", ".join(f'"{absent}"' for absent in missing)
+        return f"missing {len(missing)} required positional arguments: {names}"
+    if reason.startswith("too many"):
+        own = next(iter(signature.parameters), "") == "self"
+        least, most, count = (n - own for n in (len(needed), len(positional), len(values)))
+        takes = f"{most}" if least == most else f"from {least} to {most}"
+        plural = "" if takes == "1" else "s"
+        return f"takes {takes} positional argument{plural} but {count} {'was' if count == 1 else 'were'} given"
+    return reason if reason.startswith("got ") else f"got {reason}"
 
 
 def _plain(signature: inspect.Signature) -> str:
@@ -155,7 +217,7 @@ def _plain(signature: inspect.Signature) -> str:
 
 def _wrong_type(
     name: str,
-    position: int,
+    place: str,
     parameter: inspect.Parameter,
     value: Any,
     signature: inspect.Signature,
@@ -171,9 +233,9 @@ def _wrong_type(
             return None
     except Exception:  # noqa: BLE001 - a value that cannot even be looked at
         pass
+    said = wanted.removesuffix(" or a number")  # as in PyTorch, which takes numbers too
     return ArgumentTypeError(
-        f"{name}(): argument '{parameter.name}' (position {position + 1}) must be {wanted}, "
-        f"not {type_name(value)}",
+        f"{name}(): argument '{parameter.name}'{place} must be {said}, not {class_name(value)}",
         expected=f"{parameter.name}: {wanted}",
         got=f"{parameter.name}={show(value)}",
         fix=fix,
@@ -225,11 +287,9 @@ def _of_limits(name: str, arguments: Mapping[str, Any], error: Exception) -> Wef
 
 def type_name(value: Any) -> str:
     """The type of a value; of a sequence also that of its first element."""
-    name = type(value).__name__
+    name = class_name(value)
     return (
-        f"{name} of {type(value[0]).__name__}"
-        if isinstance(value, (tuple, list)) and value
-        else name
+        f"{name} of {class_name(value[0])}" if isinstance(value, (tuple, list)) and value else name
     )
 
 

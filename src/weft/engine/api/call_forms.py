@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentTypeError
+from weft.errors import ArgumentTypeError, class_name
 
 _COMPARISONS = "eq ne lt le gt ge less less_equal greater greater_equal not_equal isin"
 _ARITHMETIC = """bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift clamp clamp_max clamp_min
@@ -35,15 +35,16 @@ SEVERAL = frozenset(
 def in_several_forms(
     name: str, values: Iterable[Any], keywords: dict[str, Any], error: ArgumentTypeError
 ) -> ArgumentTypeError:
-    """The error of a wrong argument in the words of a function of several forms, where it is one."""
-    start = f"{name}(): argument "
-    if name.rstrip("_") not in SEVERAL or not error.what.startswith(start):
+    """The error of a wrong argument, or of too many or too few, in the words of a function of several forms, where it
+    is one."""
+    starts = tuple(f"{name}()" + said for said in (": argument ", " missing ", " takes ", " got "))
+    if name.rstrip("_") not in SEVERAL or not error.what.startswith(starts):
         return error
     types = [_type_name(value) for value in values]
     types += [f"{key}={_type_name(value)}" for key, value in keywords.items()]
     return ArgumentTypeError(
         f"{name}() received an invalid combination of arguments - got ({', '.join(types)}): "
-        f"{error.what.removeprefix(f'{name}(): ')}",
+        f"{error.what.removeprefix(f'{name}()').lstrip(': ')}",
         expected=error.expected,
         got=error.got,
         fix=error.fix,
@@ -55,7 +56,7 @@ def _type_name(value: Any) -> str:
     """A type as PyTorch names it; of a sequence also those of its elements."""
     if isinstance(value, Tensor):
         return "Tensor"
-    name = type(value).__name__
+    name = class_name(value)
     if isinstance(value, (tuple, list)) and len(value) <= 8:
-        return f"{name} of ({', '.join(type(item).__name__ for item in value)})"
+        return f"{name} of ({', '.join(class_name(item) for item in value)})"
     return name

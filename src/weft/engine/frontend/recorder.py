@@ -38,7 +38,7 @@ from weft._build.compiled import require
 from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes, elementwise_strides
-from weft.errors import DTypeError
+from weft.errors import UnsupportedDTypeError
 
 require(__name__, cython.compiled)
 
@@ -164,7 +164,7 @@ def need_type(op: Primitive, dtype: DType) -> cython.bint:
 
 @cython.cfunc
 def _refuse_type(op: Primitive, dtype: DType) -> cython.bint:
-    raise DTypeError(
+    raise UnsupportedDTypeError(
         f"\"{op.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
         expected=f"one of {', '.join(op.dtypes)}",
         got=dtype.name,
@@ -349,7 +349,7 @@ def _compute_dtype(op: Primitive, operands: tuple):
     if op.rule == RULE_LOGICAL:
         return dtypes.bool_
     if op.rule == RULE_INTEGRAL and dtype.category > 1:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"{op.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
             expected="integer or boolean tensors",
             got=dtype.name,

@@ -24,7 +24,7 @@ from weft.engine.frontend.recorder import cast, record_elementwise, record_gradi
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import Primitive
-from weft.errors import ArgumentError, DTypeError
+from weft.errors import ArgumentError, DTypeError, UnsupportedDTypeError
 from weft.functional.support import host
 from weft.functional.support.variants import (
     by_name,
@@ -396,7 +396,7 @@ def _clamp_between(x: Tensor, low: object, high: object) -> Any:
         result = call("clamp_max", call("clamp_min", x, low), high)
     dtype, shape = result._dtype, result._shape
     if dtype.category == 0:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             "\"clamp\" not implemented for 'Bool'",
             expected="numeric operands",
             got=describe("input", x),

@@ -18,7 +18,7 @@ from weft._build.compiled import require
 from weft.engine.frontend.recorder import PROMOTE, TO_FLOAT, cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, UnsupportedDTypeError
 from weft.functional.support.variants import Function, by_name, in_place_variants, named, write_out
 from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
@@ -45,7 +45,7 @@ _IN_PLACE = (
 
 def _refuse(name: str, input: Tensor) -> None:
     """Errors: DTypeError for a type that a function does not take."""
-    raise DTypeError(
+    raise UnsupportedDTypeError(
         f"\"{name}_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
         expected="a tensor of another type",
         got=describe("input", input),

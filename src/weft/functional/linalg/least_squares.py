@@ -10,7 +10,7 @@ import numpy as np
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, class_name
 from weft.functional.linalg.decompositions import matrix_rank, pinv, svdvals
 from weft.functional.linalg.factorizations import each, need_matrices, need_same
 from weft.functional.linalg.lapack_primitives import BLOCK, composed, valued
@@ -73,7 +73,7 @@ def _least_squares(A: Tensor, B: Any, rcond: Any) -> tuple[Any, Any]:
     relative = None if rcond is None else _number_of(rcond)
     if relative is not None and relative.dtype.kind not in "fiub":
         raise ArgumentTypeError(
-            f"linalg_lstsq(): argument 'rcond' must be float, not {type(rcond).__name__}",
+            f"linalg_lstsq(): argument 'rcond' must be float, not {class_name(rcond)}",
             expected="a real number",
             got=f"{rcond!r:.60}",
             fix="leave it out, or pass a float",

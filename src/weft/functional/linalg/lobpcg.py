@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, class_name
 from weft.functional.linalg.decompositions import eigh
 from weft.functional.shape.concat import cat
 from weft.random import randn
@@ -55,7 +55,7 @@ def lobpcg(
             need_integer("lobpcg", number, name, 1 if name != "niter" else -(2**63))
     if tol is not None and not isinstance(tol, (int, float)):
         raise ArgumentTypeError(
-            f"lobpcg(): argument 'tol' must be float, not {type(tol).__name__}",
+            f"lobpcg(): argument 'tol' must be float, not {class_name(tol)}",
             expected="a number",
             got=f"{tol!r:.60}",
             fix="leave it out",

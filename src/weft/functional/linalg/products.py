@@ -21,7 +21,7 @@ from weft._build.compiled import require
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
-from weft.errors import DTypeError, ShapeError
+from weft.errors import DTypeError, ShapeError, UnsupportedDTypeError
 from weft.functional.support.variants import write_out
 from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
@@ -126,7 +126,7 @@ def _unusual_product(a: Any, b: Any) -> Any:
     if a._dtype.category == 2:
         return cast(product(cast(a, dtypes.float32), cast(b, dtypes.float32)), a._dtype)
     if a._dtype.category == 0:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             "\"addmm_impl_cpu_\" not implemented for 'Bool'",
             expected="numeric operands",
             got=describe("a", a),

@@ -19,7 +19,13 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes, contiguous_strides
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    GradientError,
+    UnsupportedDTypeError,
+)
 from weft.functional.random.generator import standard_normal, unit
 from weft.functional.random.poisson import MOST_RATE, walked
 from weft.functional.support import host
@@ -51,7 +57,7 @@ def _wide(input: Tensor) -> Any:  # noqa: A002
 
 def _need_floats(name: str, input: Tensor) -> None:  # noqa: A002
     if input._dtype.category != 2:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="a floating-point tensor",
             got=describe("self", input),

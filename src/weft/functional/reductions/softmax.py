@@ -17,7 +17,7 @@ from weft._build.compiled import require
 from weft._typing import Dims
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.ir.dtype import DType
-from weft.errors import DTypeError
+from weft.errors import UnsupportedDTypeError
 from weft.functional.reductions.sums_and_extrema import reduced_shape
 from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
@@ -63,7 +63,7 @@ def _prepared(
         )
     axis = wrap_dim(dim, rank)
     if input._dtype.category != 2:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"{name}_lastdim_kernel_impl\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="a floating-point tensor",
             got=describe("input", input),

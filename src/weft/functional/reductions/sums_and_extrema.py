@@ -21,7 +21,7 @@ from weft._build.compiled import require
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.ir import dtype as dtypes
-from weft.errors import DimensionError, DTypeError, ShapeError
+from weft.errors import DimensionError, DTypeError, ShapeError, UnsupportedDTypeError
 from weft.functional.support.return_types import TYPES
 from weft.functional.support.variants import by_name, write_out
 from weft.ops import OPS
@@ -237,7 +237,7 @@ def need_any(name: str, input: Tensor) -> None:
 
 def need_real(name: str, input: Tensor) -> None:
     if input._dtype.is_complex:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="a real tensor",
             got=describe("input", input),

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.errors import ArgumentError, ShapeError, UnsupportedDTypeError
 from weft.functional.support import host
 from weft.functional.support.not_differentiable import underived
 from weft.functional.support.return_types import result_type
@@ -54,7 +54,7 @@ def histc(
     """How many elements lie in each of `bins` equal intervals from min to max (of the values where both are equal).
     Reads the values."""
     if need_tensor("histc", input)._dtype.category in (0, 3):
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"histogram_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="numbers that have an order",
             got=describe("input", input),

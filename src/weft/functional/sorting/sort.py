@@ -17,7 +17,7 @@ from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
+from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError, UnsupportedDTypeError
 from weft.functional.elementwise.binary import lerp
 from weft.functional.reductions.sums_and_extrema import picked
 from weft.functional.shape.rearrange import keep_layout
@@ -52,7 +52,7 @@ from weft.tensor.arguments import (
 def need_order(name: str, input: Tensor, message: str = "") -> Any:
     """A tensor whose elements have an order. Errors: TypeError on others, RuntimeError on complex numbers."""
     if need_tensor(name, input)._dtype.is_complex:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             message or f"\"{name}_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="numbers that have an order",
             got=describe("input", input),
@@ -192,7 +192,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median: of all elements (ties share the gradient), or (values, indices) along a dimension."""
     need_tensor("median", input)
     if input._dtype.category in (0, 3):
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"median_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="numbers that have an order",
             got=describe("input", input),

@@ -20,7 +20,7 @@ from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentTypeError, DTypeError
+from weft.errors import ArgumentTypeError, DTypeError, UnsupportedDTypeError, class_name
 from weft.functional.elementwise.unary import FUNCTIONS as ELEMENTARY
 from weft.functional.reductions.softmax import log_softmax, softmax
 from weft.functional.reductions.sums_and_extrema import logsumexp
@@ -105,8 +105,8 @@ def floats(name: str, *operands: Tensor) -> list[Any]:
     ]
     dtype = dtypes.result_dtype(pairs)
     if dtype.is_complex:
-        raise DTypeError(
-            f'"{name}" not implemented for complex numbers',
+        raise UnsupportedDTypeError(
+            f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
             expected="real operands",
             got=dtype.name,
             fix="use .abs() or .real",
@@ -221,7 +221,7 @@ def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
     if out is not None:
         if not isinstance(out, tuple | list) or len(out) != 2:
             raise ArgumentTypeError(
-                f"frexp(): argument 'out' must be tuple of Tensors, not {type(out).__name__}",
+                f"frexp(): argument 'out' must be tuple of Tensors, not {class_name(out)}",
                 expected="two tensors, for mantissa and exponent",
                 got=f"{out!r:.100}",
                 fix="pass out=(mantissa, exponent)",
@@ -236,7 +236,7 @@ def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Any:
     """Whether each element is negative; -0.0 is, and a nan whose sign is set."""
     if need_tensor("signbit", input)._dtype.is_complex:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             "signbit is not implemented for complex tensors.",
             expected="a real tensor",
             got=describe("input", input),
@@ -256,7 +256,7 @@ def floating(name: str, input: Tensor, halves: bool = True) -> Any:
     """A real operand; integers come in at the default type. Errors: DTypeError on other types."""
     dtype = need_tensor(name, input)._dtype
     if dtype.is_complex or (not halves and dtype.itemsize == 2 and dtype.category == 2):
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="a real tensor" if halves else "a tensor of float32 or float64",
             got=describe("input", input),

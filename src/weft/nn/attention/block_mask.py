@@ -15,7 +15,7 @@ import weft
 from weft import Tensor
 from weft._typing import DeviceLike, Shape
 from weft.engine.api.api_function import publish
-from weft.errors import ArgumentError, ArgumentTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, class_name
 
 _TABLES = (
     "kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices",
@@ -31,7 +31,7 @@ def of_indices(
     (batches, heads, queries, keys), which the scores have, and the result."""
     if not callable(function):
         raise ArgumentTypeError(
-            f"a function of indices must be callable, not {type(function).__name__}",
+            f"a function of indices must be callable, not {class_name(function)}",
             expected="a function (batch, head, query, key) -> Tensor, of a score before these for score_mod",
             got=type(function).__name__,
             fix="for example lambda b, h, q, k: q >= k",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import publish
-from weft.errors import ArgumentError, ArgumentTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, class_name
 from weft.nn.attention.block_mask import (
     BlockMask,
     and_masks,
@@ -52,7 +52,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor):
             raise ArgumentTypeError(
-                f"flex_attention(): argument '{name}' must be Tensor, not {type(tensor).__name__}",
+                f"flex_attention(): argument '{name}' must be Tensor, not {class_name(tensor)}",
                 expected="a Tensor",
                 got=type(tensor).__name__,
                 fix="make it a tensor with weft.tensor",
@@ -91,7 +91,7 @@ def _allowed(block_mask: object, query: Tensor, key: Tensor) -> Tensor | None:
         return None
     if not isinstance(block_mask, BlockMask):
         raise ArgumentTypeError(
-            f"flex_attention(): argument 'block_mask' must be BlockMask, not {type(block_mask).__name__}",
+            f"flex_attention(): argument 'block_mask' must be BlockMask, not {class_name(block_mask)}",
             expected="a BlockMask",
             got=type(block_mask).__name__,
             fix="make it with create_block_mask",

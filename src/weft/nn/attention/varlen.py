@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import publish
-from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, class_name
 
 
 class AuxRequest(NamedTuple):
@@ -50,7 +50,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor):
             raise ArgumentTypeError(
-                f"varlen_attn(): argument '{name}' must be Tensor, not {type(tensor).__name__}",
+                f"varlen_attn(): argument '{name}' must be Tensor, not {class_name(tensor)}",
                 expected="a Tensor",
                 got=type(tensor).__name__,
                 fix="make it a tensor with weft.tensor",

@@ -20,7 +20,7 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
+from weft.errors import ArgumentError, NotDefinedError, ShapeError, UnsupportedDTypeError
 from weft.functional.elementwise.comparison import fill_value
 from weft.functional.support import host
 from weft.functional.support.memory_formats import like_channels
@@ -227,7 +227,7 @@ def _check_mode(input: Tensor, wanted: Shape, mode: str, antialias: bool) -> Non
             fix="pass a larger size or scale_factor",
         )
     if mode in _FLOATING and input._dtype.category < 2 and input._dtype is not dtypes.uint8:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"upsample_{mode}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="floats, or uint8",
             got=describe("input", input),

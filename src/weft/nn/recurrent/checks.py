@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, class_name
 
 
 def of_type(name: str, value: float | str, kind: type) -> None:
@@ -125,7 +125,7 @@ def check_pair(name: str, given: tuple[Tensor, ...] | Tensor | Sequence[Tensor])
     """The two states of long short-term memory. Errors: ArgumentTypeError."""
     if not isinstance(given, list | tuple) or len(given) != 2:
         raise ArgumentTypeError(
-            f"{name}: hx must be a pair of Tensors, not {type(given).__name__}",
+            f"{name}: hx must be a pair of Tensors, not {class_name(given)}",
             expected="(hidden, cell)",
             got=type(given).__name__,
             fix="pass both states, or leave hx out to begin with zeros",
@@ -136,7 +136,7 @@ def check_pair(name: str, given: tuple[Tensor, ...] | Tensor | Sequence[Tensor])
 def _need_tensor(name: str, argument: str, value: object) -> None:
     if not isinstance(value, Tensor):
         raise ArgumentTypeError(
-            f"{name}: {argument} must be Tensor, not {type(value).__name__}",
+            f"{name}: {argument} must be Tensor, not {class_name(value)}",
             expected="a Tensor",
             got=type(value).__name__,
             fix="make it a tensor with weft.tensor",

@@ -1,14 +1,15 @@
 """Dtype rules that elementwise rows share: operations that need an order, or a number, and results that are discrete.
 
-In comes the type of the operands after promotion; out goes the result's, or a DTypeError that names the operation.
+In comes the type of the operands after promotion; out goes the result's, or an error that names the operation.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.ir import dtype as dtypes
-from weft.errors import DTypeError
+from weft.errors import UnsupportedDTypeError
 from weft.ops.registry import Rule, not_differentiable
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def ordered(name: str, compares: bool = False, divides: bool = False) -> Rule:
         if divides:
             need_number(name, operand)
         if operand.is_complex:
-            raise DTypeError(
-                f'"{name}" not implemented for complex numbers',
+            raise UnsupportedDTypeError(
+                f"\"{name}\" not implemented for '{TYPE_NAMES[operand.name]}'",
                 expected="real operands",
                 got=operand.name,
                 fix="compare .abs(), .real or .imag",
@@ -41,7 +42,7 @@ def ordered(name: str, compares: bool = False, divides: bool = False) -> Rule:
 
 def need_number(name: str, operand: Any) -> Any:
     if operand.category == 0:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"{name}\" not implemented for 'Bool'",
             expected="numeric operands",
             got="bool",

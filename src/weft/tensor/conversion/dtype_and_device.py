@@ -12,7 +12,7 @@ from weft.engine.frontend.recorder import cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, DeviceError
+from weft.errors import ArgumentError, ArgumentTypeError, DeviceError, class_name
 from weft.ops import OPS
 from weft.tensor.arguments import TYPE_NAMES
 from weft.tensor.creation.factories import like_strides, read_dtype
@@ -65,7 +65,7 @@ def to(
             device = given
     if other is not None and not isinstance(other, Tensor):
         raise ArgumentTypeError(
-            f"to(): argument 'other' must be Tensor, not {type(other).__name__}",
+            f"to(): argument 'other' must be Tensor, not {class_name(other)}",
             expected="a tensor whose dtype and device are wanted",
             got=type(other).__name__,
             fix="pass the tensor, or dtype= and device=",
@@ -150,7 +150,7 @@ def check_is_tensor(value: object, name: str) -> None:
     """Errors: TypeError on a non-tensor."""
     if not isinstance(value, Tensor):
         raise ArgumentTypeError(
-            f"{name}(): argument 'input' must be Tensor, not {type(value).__name__}",
+            f"{name}(): argument 'input' must be Tensor, not {class_name(value)}",
             expected="a tensor",
             got=repr(type(value)),
             fix="wrap it with weft.as_tensor(...)",

@@ -22,7 +22,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import dense_order, elementwise_strides
-from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, class_name
 from weft.ops import primitives as ops
 from weft.tensor.creation.numbers import shape_of_sizes, tensor_of_list, tensor_of_number
 from weft.tensor.creation.python_data import dtype_of_array, need_fit, to_array
@@ -54,7 +54,7 @@ def read_size(name: str, size: Any) -> Shape:
         size = size[0]
     if not isinstance(size, (tuple, list)):
         raise ArgumentTypeError(
-            f"{name}(): argument 'size' must be tuple of ints, not {type(size).__name__}",
+            f"{name}(): argument 'size' must be tuple of ints, not {class_name(size)}",
             expected="integers, or a tuple of integers",
             got=repr(size),
             fix="convert with int()",

@@ -18,7 +18,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import dense_order
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedDTypeError
 from weft.ops import primitives as ops
 from weft.tensor.arguments import Shape, need_integer
 from weft.tensor.creation.factories import (
@@ -70,8 +70,8 @@ def arange(
         dtype, (dtypes.int64 if whole else dtypes.get_default()) if out is None else out._dtype
     )
     if wanted is dtypes.bool_:
-        raise DTypeError(
-            '"arange" not implemented for Bool',
+        raise UnsupportedDTypeError(
+            "\"arange_cpu\" not implemented for 'Bool'",
             expected="a numeric dtype",
             got="bool",
             fix="compare the numbers of a numeric arange",

@@ -26,7 +26,7 @@ from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.frontend.views import storage_of
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentTypeError, OutOfMemoryError
+from weft.errors import ArgumentTypeError, OutOfMemoryError, class_name
 from weft.tensor.memory.host_memory import Foreign, Shape, handle_of, raw_array, raw_dtype
 
 pool = later("weft.engine.devices.cpu.pool")
@@ -131,7 +131,7 @@ def mapped_file(filename: str, shared: bool, nbytes: int) -> Any:
     Errors: ArgumentTypeError on what is no path, and those of `io.files.not_read`."""
     if not isinstance(filename, (str, os.PathLike)):
         raise ArgumentTypeError(
-            f"from_file: filename must be a path, not {type(filename).__name__}",
+            f"from_file: filename must be a path, not {class_name(filename)}",
             expected="a path",
             got=type(filename).__name__,
             fix="pass the name of a file",

@@ -14,7 +14,7 @@ from typing import Any
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, class_name
 from weft.functional.reductions.sums_and_extrema import sum
 from weft.functional.support.index_bounds import check_index
 from weft.nn.functional.activation import logsigmoid
@@ -170,7 +170,7 @@ def triplet_margin_with_distance_loss(
     distance = pairwise_distance if distance_function is None else distance_function
     if not callable(distance):
         raise ArgumentTypeError(
-            f"distance_function must be callable, not {type(distance).__name__}",
+            f"distance_function must be callable, not {class_name(distance)}",
             expected="a function of two tensors",
             got=repr(distance),
             fix="pass the function itself",

@@ -21,7 +21,7 @@ from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.ir.strides import broadcast_shapes
-from weft.errors import ArgumentError, ArgumentTypeError
+from weft.errors import ArgumentError, ArgumentTypeError, class_name
 from weft.functional.linalg.norms import vector_norm
 from weft.functional.reductions.sums_and_extrema import mean, sum
 from weft.functional.special.special import xlogy
@@ -135,7 +135,7 @@ def _pair(name: str, input: Tensor, target: object) -> tuple[Any, Any]:
     """Both operands in their common shape; a difference in size is warned about."""
     if not isinstance(target, Tensor):
         raise ArgumentTypeError(
-            f"{name}(): argument 'target' (position 2) must be Tensor, not {type(target).__name__}",
+            f"{name}(): argument 'target' (position 2) must be Tensor, not {class_name(target)}",
             expected="a tensor",
             got=type(target).__name__,
             fix="convert it with weft.tensor(...)",

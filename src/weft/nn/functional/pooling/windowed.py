@@ -21,7 +21,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.tape import tape
-from weft.errors import ArgumentError, DTypeError
+from weft.errors import ArgumentError, UnsupportedDTypeError
 from weft.functional.reductions.sums_and_extrema import first_extreme
 from weft.functional.support import host
 from weft.functional.support.memory_formats import in_order, like_channels
@@ -43,7 +43,7 @@ LITTLE = 4096  # elements of all windows in which one operation finds places soo
 
 def lowest_of(dtype: DType) -> Any:
     if dtype.category not in (1, 2):
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"max_pool\" not implemented for '{TYPE_NAMES[dtype.name]}'",
             expected="a real or integer tensor",
             got=dtype.name,
@@ -204,7 +204,7 @@ def _source_index(plan: Windows, place: Tensor) -> Any:
 def need_order(name: str, input: Tensor) -> None:
     """Errors: DTypeError for complex numbers, none of which is the largest."""
     if input._dtype.is_complex:
-        raise DTypeError(
+        raise UnsupportedDTypeError(
             f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
             expected="real numbers, which have an order",
             got=describe("input", input),
