@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.autograd.graph import EdgeOutput, GradientEdge, find_edge, output_of
-from weft.autograd.tensor_methods import refuse_in_transform
+from weft.autograd.transform_checks import refuse_in_transform
 from weft.engine.api.api_function import all_public
 from weft.engine.backward import callbacks
 from weft.engine.backward.reachability import target_for
@@ -216,7 +216,7 @@ def _watched(
     mode = tapes.tape().mode
     if not mode.anomaly or mode.walk:
         return _in_turn(roots, captured, keep, create, leaves, None)
-    from weft.autograd.anomaly_mode import Watch
+    from weft.autograd.anomaly.watch import Watch
 
     watch = Watch(outputs)
     results = _in_turn(roots, captured, keep, create, leaves, watch.units)

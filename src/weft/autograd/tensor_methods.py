@@ -21,7 +21,6 @@ from weft.autograd.grad_fn.attributes import is_piece, observers_of, several_out
 from weft.autograd.grad_fn.classes import as_seen
 from weft.engine.backward.hooks import UNSET
 from weft.engine.frontend.resolve import edge_for
-from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad
 from weft.errors import GradientError
 
@@ -31,24 +30,6 @@ reverse = later("weft.autograd.backward")
 discovery = later("weft.engine.backward.reachability")
 forward_ad = later("weft.autograd.forward_ad")
 refitting = later("weft.engine.backward.reshape_gradients")
-
-
-def refuse_in_transform(what: str) -> None:
-    """Errors: RuntimeError inside a function transform, which decides itself what is differentiated."""
-    contexts = tapes.tape().mode.contexts
-    if contexts is None:
-        return
-    if contexts.transform is not None or contexts.mapping is not None:
-        name = contexts.transform or "vmap"
-        raise GradientError(
-            f"{what} called inside a functorch transform. This is not supported"
-            if what == "backward()"
-            else f"You are attempting to call Tensor.{what} (or perhaps using torch.autograd.functional.* APIs) inside "
-            f"of a function being transformed by a functorch transform (weft.func.{name})",
-            expected="a function that leaves differentiation to the transform",
-            got=what,
-            fix="use weft.func.grad or vjp inside, or .detach()",
-        )
 
 
 def tensor_backward(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import weft
 from weft._typing import Shape
@@ -20,6 +20,23 @@ from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError, DimensionError, MissingError, ShapeError
 from weft.nested.rows import RaggedSize, Rows, indices
 from weft.tensor.layout import jagged
+
+
+class Above(NamedTuple):
+    """Modules above this one, whose functions methods call: `weft.nested` binds them, so that imports point down."""
+
+    dispatch: Any
+    indexing: Any
+    making: Any
+
+
+_above: Above
+
+
+def bind(above: Above) -> None:
+    """Called once, by the package."""
+    global _above
+    _above = above
 
 
 class RaggedShape(tuple[Any, ...]):
@@ -56,9 +73,7 @@ class NestedTensor:
         kwargs: Any = None,
     ) -> Any:
         """What a dense tensor's function does here. Errors: NotDefinedError where it has no meaning."""
-        from weft.nested.dispatch import answer
-
-        return answer(function, args, kwargs or {})
+        return _above.dispatch.answer(function, args, kwargs or {})
 
     # -- structure ---------------------------------------------------------------------------------
 
@@ -158,9 +173,7 @@ class NestedTensor:
                 got=f"dim={dim}",
                 fix="index along the dimension, or pad with to_padded_tensor(value)",
             )
-        from weft.nested.indexing import items_of
-
-        return items_of(self)
+        return _above.indexing.items_of(self)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.unbind())
@@ -175,9 +188,7 @@ class NestedTensor:
 
     def to_padded_tensor(self, padding: float, output_size: Shape | None = None) -> Any:
         """A dense tensor in which short items are filled up. See `weft.nested.to_padded_tensor`."""
-        from weft.nested.making import to_padded_tensor
-
-        return to_padded_tensor(self, padding, output_size)
+        return _above.making.to_padded_tensor(self, padding, output_size)
 
     # -- what it shares with its values ------------------------------------------------------------
 
@@ -307,14 +318,10 @@ class NestedTensor:
         )
 
     def __getitem__(self, index: int) -> Any:
-        from weft.nested.indexing import get
-
-        return get(self, index)
+        return _above.indexing.get(self, index)
 
     def __setitem__(self, index: object, new: object) -> None:
-        from weft.nested.indexing import put
-
-        put(self, index, new)
+        _above.indexing.put(self, index, new)
 
 
 def size_text(size: int | RaggedSize) -> str:

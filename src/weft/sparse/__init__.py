@@ -13,6 +13,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft._build.lazy import later as _later
 from weft._typing import Dims, Scalar
 from weft.engine.api.api_function import all_public
 from weft.engine.ir.dtype import DType
@@ -22,8 +23,19 @@ from weft.sparse.gradients import accumulate, as_dense, lookup, total
 from weft.sparse.making import sparse_coo_tensor, sparse_csr_tensor, sparse_mask, to_sparse
 from weft.sparse.older import TYPES as _TYPES
 from weft.sparse.older import spdiags as spdiags
+from weft.sparse.tensor import Above as _Above
 from weft.sparse.tensor import SparseTensor, no_memory, shown
+from weft.sparse.tensor import bind as _bind
 
+_bind(
+    _Above(
+        dispatch=_later("weft.sparse.dispatch"),
+        making=_later("weft.sparse.making"),
+        mixed=_later("weft.sparse.mixed"),
+        printing=_later("weft.sparse.printing"),
+        shaping=_later("weft.sparse.shaping"),
+    )
+)
 __all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "sum"]
 _INSIDE = (
     accumulate, as_dense, lookup, no_memory, shown, sparse_coo_tensor, sparse_csr_tensor, sparse_mask, to_sparse,

@@ -8,7 +8,7 @@ memory (`weft.engine.ir.view_transform.SPARSE`): what functions mean here stands
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
 from weft import Tensor
@@ -33,6 +33,25 @@ if TYPE_CHECKING:
 _blanks: dict[Any, Tensor] = {}  # one number of each type: the memory that handles are made of
 
 
+class Above(NamedTuple):
+    """Modules above this one, whose functions methods call: `weft.sparse` binds them, so that imports point down."""
+
+    dispatch: Any
+    making: Any
+    mixed: Any
+    printing: Any
+    shaping: Any
+
+
+_above: Above
+
+
+def bind(above: Above) -> None:
+    """Called once, by the package."""
+    global _above
+    _above = above
+
+
 @intercept
 class SparseTensor(Tensor, asks=False):
     """A sparse tensor. Made by `weft.sparse_coo_tensor`, `Tensor.to_sparse` and operations on others.
@@ -54,9 +73,7 @@ class SparseTensor(Tensor, asks=False):
         kwargs: Any = None,
     ) -> Any:
         """What a dense tensor's function does here. Errors: NotDefinedError where it has no meaning."""
-        from weft.sparse.dispatch import answer
-
-        return answer(function, args, kwargs or {})
+        return _above.dispatch.answer(function, args, kwargs or {})
 
     # -- structure ---------------------------------------------------------------------------------
 
@@ -81,10 +98,8 @@ class SparseTensor(Tensor, asks=False):
 
     def coalesce(self) -> SparseTensor:
         """The entries in order of their places, those of one place added. Cost: reads the indices."""
-        from weft.sparse.making import coalesced
-
         self._need_coo("coalesce")
-        return coalesced(self)
+        return _above.making.coalesced(self)
 
     def indices(self) -> Tensor:
         """Where the entries stand: (sparse dimensions, entries). Errors: RuntimeError before `coalesce()`."""
@@ -111,41 +126,29 @@ class SparseTensor(Tensor, asks=False):
 
     def crow_indices(self) -> Tensor:
         """Where each row begins among the entries, and the end of the last. Errors: RuntimeError unless CSR."""
-        from weft.sparse.making import compressed_rows
-
-        return compressed_rows(self)
+        return _above.making.compressed_rows(self)
 
     def col_indices(self) -> Tensor:
         """The column of each entry. Errors: RuntimeError unless CSR."""
-        from weft.sparse.making import need_csr
-
-        return need_csr("col_indices", self).places[1]
+        return _above.making.need_csr("col_indices", self).places[1]
 
     def to_dense(self, dtype: DType | None = None, *, masked_grad: bool | None = None) -> Tensor:
         """The dense tensor with zeros where there is no entry."""
-        from weft.sparse.making import dense
-
-        return dense(self, dtype)
+        return _above.making.dense(self, dtype)
 
     def smm(self, mat: Tensor) -> SparseTensor:
         """`weft.smm(self, mat)`."""
-        from weft.sparse.mixed import smm
-
-        return smm(self, mat)  # type: ignore[no-any-return]
+        return _above.mixed.smm(self, mat)
 
     def sspaddmm(
         self, mat1: SparseTensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
     ) -> SparseTensor:
         """`weft.sspaddmm(self, mat1, mat2)`."""
-        from weft.sparse.mixed import sspaddmm
-
-        return sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[no-any-return]
+        return _above.mixed.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
     def to_sparse(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """This tensor, in another layout where one is named."""
-        from weft.sparse.making import to_sparse
-
-        return to_sparse(self, *args, **kwargs)
+        return _above.making.to_sparse(self, *args, **kwargs)
 
     def to_sparse_coo(self) -> SparseTensor:
         """This tensor with an index for each sparse dimension."""
@@ -265,9 +268,7 @@ class SparseTensor(Tensor, asks=False):
         return self
 
     def __repr__(self) -> str:
-        from weft.sparse.printing import text
-
-        return text(self)
+        return _above.printing.text(self)
 
     def __format__(self, spec: str) -> str:
         return format(repr(self), spec)
@@ -282,9 +283,7 @@ class SparseTensor(Tensor, asks=False):
         return (self[number] for number in range(len(self)))
 
     def __getitem__(self, index: int) -> Any:
-        from weft.sparse.shaping import get
-
-        return get(self, index)
+        return _above.shaping.get(self, index)
 
     def __setitem__(self, index: object, new: object) -> None:
         raise no_memory(self)
@@ -376,13 +375,11 @@ def rebuilt(
 
 def entries_at(tensor: SparseTensor, other: Any) -> Any:
     """The values that a tensor of the same shape has at the places of this one. Errors: RuntimeError on others."""
-    from weft.sparse.making import sparse_mask
-
     if isinstance(other, SparseTensor) and other.places is tensor.places:
         return other.entries
     if other is None:
         return None
-    return sparse_mask(other.to_dense(), tensor).entries
+    return _above.making.sparse_mask(other.to_dense(), tensor).entries
 
 
 def no_memory(tensor: SparseTensor) -> NotDefinedError:

@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from weft._build.lazy import later
-from weft.autograd.tensor_methods import refuse_in_transform
+from weft.autograd.transform_checks import refuse_in_transform
 from weft.engine.dispatch.core_hooks import sparse_library
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.meta import is_on_meta

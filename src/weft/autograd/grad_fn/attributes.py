@@ -13,18 +13,17 @@ from typing import Any, NamedTuple
 
 from weft._build.lazy import later
 from weft.autograd.grad_fn import classes
-from weft.autograd.grad_fn.classes import as_seen
+from weft.autograd.grad_fn.classes import as_seen, call
 from weft.engine.backward.hooks import Observers, RemovableHandle, add_hook, check_replacement
 from weft.engine.capi.type_slots import add_to_type
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor_lifecycle import wrap_node
-from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
 from weft.engine.ir.node import RESULT_BIT, Node
 from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.split_specs import MultiOutput
-from weft.errors import ArgumentTypeError, GradientError
+from weft.errors import GradientError
 from weft.ops.registry import OPS
 
 saving = later("weft.engine.backward.saved_tensor_hooks")
@@ -185,29 +184,6 @@ def register_hook(self: object, hook: Callable[..., object]) -> RemovableHandle:
 def register_prehook(self: Tensor, hook: Callable[..., object]) -> RemovableHandle:
     """Call `hook(grad_outputs)` before this record runs; a result replaces them."""
     return add_hook(observers_of(self).prehooks, hook)
-
-
-def call(self: Any, *gradients: Tensor) -> Any:
-    """The gradients of the inputs of an operation for those of its outputs: `grad_fn(gradient)`.
-
-    Errors: TypeError on another number of gradients, RuntimeError after the saved values have been freed.
-    """
-    outputs = self.outputs if isinstance(self, GradientFunction) else 1
-    if len(gradients) != outputs:
-        raise ArgumentTypeError(
-            f"{self.name()} expected {outputs} arguments, got {len(gradients)} arguments instead",
-            expected=f"{outputs} gradients",
-            got=str(len(gradients)),
-            fix="pass one for each output of the operation",
-        )
-    create = tapes.tape().mode.grad
-    if isinstance(self, Node):
-        if self.released and self.residual_mask:
-            raise discovery.freed(self)
-        parts = rules.vjp_record(self, gradients[0], create)
-    else:
-        parts = self.vjp(list(gradients), create)
-    return parts[0] if len(parts) == 1 else tuple(parts)
 
 
 # -- saved values ----------------------------------------------------------------------------------------------------

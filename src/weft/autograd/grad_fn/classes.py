@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 from weft._build.lazy import later
 from weft.engine.dispatch.core_hooks import cpu_device
 from weft.engine.frontend.grad_fn_nodes import class_of_nodes, see
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import tape as tapes
 from weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction
 from weft.engine.ir.node import RESULT_BIT, Node
+from weft.errors import ArgumentTypeError
 
-records = later("weft.autograd.grad_fn.attributes")
+discovery = later("weft.engine.backward.reachability")
+rules = later("weft.engine.backward.apply_vjp")
 QUESTIONS = frozenset(
     {
         *("_input_metadata", "_sequence_nr", "metadata", "name", "next_functions"),
@@ -45,10 +49,33 @@ def as_seen(record: object) -> Any:
     return record
 
 
+def call(self: Any, *gradients: Tensor) -> Any:
+    """The gradients of the inputs of an operation for those of its outputs: `grad_fn(gradient)`.
+
+    Errors: TypeError on another number of gradients, RuntimeError after the saved values have been freed.
+    """
+    outputs = self.outputs if isinstance(self, GradientFunction) else 1
+    if len(gradients) != outputs:
+        raise ArgumentTypeError(
+            f"{self.name()} expected {outputs} arguments, got {len(gradients)} arguments instead",
+            expected=f"{outputs} gradients",
+            got=str(len(gradients)),
+            fix="pass one for each output of the operation",
+        )
+    create = tapes.tape().mode.grad
+    if isinstance(self, Node):
+        if self.released and self.residual_mask:
+            raise discovery.freed(self)
+        parts = rules.vjp_record(self, gradients[0], create)
+    else:
+        parts = self.vjp(list(gradients), create)
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
 @functools.cache
 def _class_of(name: str) -> type:
     """The class of the records of operations of a name."""
-    members = {"__module__": "builtins", "__dir__": _questions, "__call__": records.call}
+    members = {"__module__": "builtins", "__dir__": _questions, "__call__": call}
     return class_of_nodes(name, members)
 
 

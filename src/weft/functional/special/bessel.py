@@ -14,7 +14,7 @@ from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError
 from weft.functional.shape.concat import broadcast_tensors
-from weft.functional.special.special import floating, floats
+from weft.functional.special.operands import floating, floats
 from weft.functional.support.variants import named, write_out
 from weft.ops.elementwise import bessel
 from weft.ops.primitives import elementwise as call

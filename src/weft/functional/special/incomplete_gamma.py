@@ -12,7 +12,8 @@ from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.functional.shape.concat import broadcast_tensors
-from weft.functional.special.special import floating, floats, lgamma
+from weft.functional.special.operands import floating, floats
+from weft.functional.special.special import lgamma
 from weft.functional.support import host
 from weft.functional.support.not_differentiable import no_derivative
 from weft.functional.support.variants import given, make_in_place

@@ -24,6 +24,7 @@ from weft.errors import ArgumentTypeError, DTypeError, UnsupportedDTypeError, cl
 from weft.functional.elementwise.unary import FUNCTIONS as ELEMENTARY
 from weft.functional.reductions.softmax import log_softmax, softmax
 from weft.functional.reductions.sums_and_extrema import logsumexp
+from weft.functional.special.operands import floating, floats
 from weft.functional.support.return_types import TYPES
 from weft.functional.support.variants import by_name, give_all, in_place_variants, named, write_out
 from weft.ops import OPS
@@ -31,7 +32,6 @@ from weft.ops.elementwise import special_functions
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, where
 from weft.tensor.arguments import (
-    TYPE_NAMES,
     describe,
     need_floating,
     need_integer,
@@ -95,25 +95,6 @@ def _complex_logaddexp(a: object, b: object) -> Any:
     same = (a == b) & call("isinf", _real(top))
     gap = where(same, 0, low - top)
     return where(same, a, top + call("log1p", call("exp", gap)))
-
-
-def floats(name: str, *operands: Tensor) -> list[Any]:
-    """Operands in their common floating-point type; integers come in at the default one. Numbers stay."""
-    pairs = [
-        (x._dtype, 2 if x._shape else 1) if isinstance(x, Tensor) else (dtypes.of_scalar(x), 0)
-        for x in operands
-    ]
-    dtype = dtypes.result_dtype(pairs)
-    if dtype.is_complex:
-        raise UnsupportedDTypeError(
-            f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
-            expected="real operands",
-            got=dtype.name,
-            fix="use .abs() or .real",
-        )
-    if dtype.category < 2:
-        dtype = dtypes.get_default()
-    return [cast(x, dtype) if isinstance(x, Tensor) else x for x in operands]
 
 
 @composed_of_primitives
@@ -250,19 +231,6 @@ def signbit(input: Tensor, *, out: Tensor | None = None) -> Any:
         else:
             result = call(f"{input._dtype.name}_bits", input) < 0
     return result if out is None else write_out(out, result)
-
-
-def floating(name: str, input: Tensor, halves: bool = True) -> Any:
-    """A real operand; integers come in at the default type. Errors: DTypeError on other types."""
-    dtype = need_tensor(name, input)._dtype
-    if dtype.is_complex or (not halves and dtype.itemsize == 2 and dtype.category == 2):
-        raise UnsupportedDTypeError(
-            f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
-            expected="a real tensor" if halves else "a tensor of float32 or float64",
-            got=describe("input", input),
-            fix="take .abs() or .real of complex numbers, .float() of halves",
-        )
-    return input if input._dtype.category > 1 else cast(input, dtypes.get_default())
 
 
 def _composed(name: str, value: Any, text: str) -> Any:

@@ -48,7 +48,7 @@ from weft.tensor.arguments import (
 
 require(__name__, cython.compiled)
 
-bags = later("weft.nn.functional.embeddings")
+tables = later("weft.nn.functional.embedding_tables")
 _EMBEDDING = cython.declare(Primitive, named(OPS["take"], "EmbeddingBackward0"))
 _int64 = cython.declare(DType, dtypes.int64)
 _last_index = cython.declare(tuple, ())  # shapes of the last lookup, and of its result
@@ -389,18 +389,18 @@ def embedding(
             fix="reshape the table",
         )
     if max_norm is not None:
-        bags.renormalize_rows(weight, input, max_norm, norm_type)
+        tables.renormalize_rows(weight, input, max_norm, norm_type)
     check_index("embedding", input, weight._shape[0], 0, False)
     index = cast(input, dtypes.int64)
     shape = (*index._shape, weight._shape[1])
     if sparse:
-        return bags.sparse_rows(weight, index, padding_idx, scale_grad_by_freq)
+        return tables.sparse_rows(weight, index, padding_idx, scale_grad_by_freq)
     if scale_grad_by_freq:
-        weight = bags.scaled_by_frequency(weight, index)
+        weight = tables.scaled_by_frequency(weight, index)
     rows = record(_EMBEDDING, (weight, index), (0,), shape, weight._dtype)  # (*), (n, d) -> (*, d)
     if padding_idx is None:
         return rows
-    place = bags.padding_place(padding_idx, weight._shape[0])
+    place = tables.padding_place(padding_idx, weight._shape[0])
     return where(reshape(index == place, (*index._shape, 1)), rows.detach(), rows)
 
 

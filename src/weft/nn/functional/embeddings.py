@@ -1,5 +1,5 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""Bags of embeddings, and what tables of embeddings do on the way: shortening rows, weighing gradients by frequency.
+"""Bags of embeddings: sums, means and maxima of rows of a table.
 
 Indices and a table come in; sums, means or maxima of the rows of each bag go out. Offsets are read at the call, since
 they say which rows form a bag.
@@ -14,75 +14,25 @@ import numpy as np
 import weft
 from weft._build.lazy import later
 from weft._typing import Shape
-from weft.autograd import Function
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
-from weft.functional.linalg.norms import vector_norm
 from weft.functional.support import host
-from weft.functional.support.index_bounds import check_index
 from weft.nn.functional.activation import embedding
 from weft.ops.primitives import full, reduce, reshape, take, take_add, where
 from weft.tensor.arguments import describe, need_tensor, widen
 
 if TYPE_CHECKING:
-    from weft.autograd.custom.context import FunctionCtx
+    pass
 
 
 gradients = later("weft.sparse.gradients")
 MODES = ("sum", "mean", "max")
 
 
-def renormalize_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
-    """Shorten, in place and outside the graph, the rows that an index names and that are longer than `max_norm`."""
-    check_index("embedding", input, weight._shape[0], 0, False)
-    rows = host.from_numpy(np.unique(host.to_numpy(input)).astype(np.int64))
-    with weft.no_grad():
-        found = take(weight.detach(), 0, rows)
-        size = vector_norm(found, norm_type, 1, True)
-        weight.index_copy_(
-            0, rows, where(size > max_norm, found * (max_norm / (size + 1e-7)), found)
-        )
-
-
-class _Weighed(Function):
-    """The table itself; the gradient of each row is divided by how often an index names it."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, weight: Tensor, counts: object) -> Any:
-        """(n, d), (n, 1) -> (n, d)."""
-        ctx.save_for_backward(counts)
-        return weight.view_as(weight)
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, *cotangents: Tensor) -> Any:
-        """Divided."""
-        return cotangents[0] / ctx.saved_tensors[0], None
-
-
-def scaled_by_frequency(weight: Tensor, index: Any) -> Any:
-    """A table whose rows' gradients are means over their uses instead of sums. Shapes: (n, d), (*) -> (n, d)."""
-    flat = reshape(index, (index.numel(),))
-    zeros, ones = full((weight._shape[0],), 0, weight._dtype), full(flat._shape, 1, weight._dtype)
-    counts = take_add(zeros, 0, flat, ones)
-    return _Weighed.apply(weight, reshape(counts.clamp(min=1), (weight._shape[0], 1)))
-
-
 def _refuse(text: str, expected: str, got: str, fix: str) -> ArgumentError:
     return ArgumentError(text, expected=expected, got=got, fix=fix)
-
-
-def padding_place(padding_idx: int, count: int) -> int:
-    """The row that gets no gradient. Errors: RuntimeError for one that the table does not have."""
-    if not -count <= padding_idx < count:
-        raise ArgumentError(
-            "Padding_idx must be within num_embeddings",
-            expected=f"-{count} <= padding_idx < {count}",
-            got=str(padding_idx),
-            fix="choose a row of the table",
-        )
-    return padding_idx % count
 
 
 def _left_out(padding_idx: int, count: int) -> int:
@@ -95,21 +45,6 @@ def _left_out(padding_idx: int, count: int) -> int:
             "choose a row of the table",
         )
     return padding_idx % count
-
-
-def sparse_rows(
-    weight: Tensor, index: Tensor, padding_idx: int | None, scale_grad_by_freq: bool
-) -> Any:
-    """Rows of a table whose gradient is sparse. Shapes: (n, d), (*) -> (*, d). Errors: NotDefinedError."""
-    if scale_grad_by_freq and weight.requires_grad and weft.is_grad_enabled():
-        raise NotDefinedError(
-            "embedding_backward: scale_grad_by_freq not supported with sparse gradients",
-            expected="one of sparse and scale_grad_by_freq",
-            got="both",
-            fix="leave sparse out",
-        )
-    place = None if padding_idx is None else padding_place(padding_idx, weight._shape[0])
-    return gradients.lookup(weight, index, place)
 
 
 def _starts(input: Tensor, offsets: Tensor | None, include_last: bool) -> Any:
