@@ -2,7 +2,7 @@
 
 Programs that are written against the standard (SciPy, scikit-learn, their users' code) call these functions; each is
 weft's own after the standard's promotion. Results record gradients like any others. Operators on tensors keep
-PyTorch's rules.
+PyTorch's rules. Start with `arguments`.
 
 Source: https://data-apis.org/array-api/2024.12/
 """

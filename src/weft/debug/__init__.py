@@ -1,7 +1,7 @@
 """Looking at what was recorded: `graph_text` prints it, `draw` draws it, `stages` shows what the pipeline makes of it.
 
-In come tensors and functions; out go texts and SVG files. Nothing here changes what is recorded or runs it. What ran in
-which batch, and why, says `weft.explain` (in `explanation`).
+In come tensors and functions; out go texts and SVG files. Nothing here changes what is recorded or runs it. What ran
+in which batch, and why, says `weft.explain` (in `explanation`). Start with `stages`.
 """
 
 from weft.debug.drawing import draw

@@ -1,7 +1,7 @@
 """One process, as programs for many ask about it: rank 0 of 1. Collective operations leave values as they are.
 
 In: what programs call before they know how many they are. Out: the answers of a group of one. Larger groups are
-refused.
+refused. Start with `collectives`.
 """
 
 from __future__ import annotations

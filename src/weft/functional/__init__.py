@@ -1,7 +1,7 @@
 """The functions of the public API: each is written once, and is both `weft.name(input, ...)` and a Tensor method.
 
-Every module has FUNCTIONS (names in `weft`), METHODS (names on Tensor) and HOOKS (what special methods of Tensor call);
-here they are joined. `weft/__init__.py` installs them.
+Every module has FUNCTIONS (names in `weft`), METHODS (names on Tensor) and HOOKS (what special methods of Tensor
+call); here they are joined. `weft/__init__.py` installs them. Start with a room: `elementwise` or `shape`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A `NestedTensor` holds the entries of all items one after the other and behaves like a dense tensor whose ragged
 dimensions are printed as j1, j2, ...: operators, `weft` functions, `weft.nn` layers and losses take it. Any number of
 dimensions may be ragged, lengths are compared by value, and gradients flow through all of it.
+
+Start with `tensor`; what functions do to ragged tensors is in the table of `dispatch`, whose entries stand in the
+modules beside it.
 """
 
 from weft._build.lazy import later as _later

@@ -1,4 +1,8 @@
-"""Neural networks: modules, layers, losses, initialisers, under PyTorch's names."""
+"""Neural networks: modules, layers, losses, initialisers, under PyTorch's names.
+
+The tree of modules is in `module`, layers in `modules` and `recurrent`, what they compute in `functional`. Start with
+`module`, or with a layer in `modules`.
+"""
 
 from weft.engine.api.api_function import publish
 from weft.nn import attention, functional, init, parameter, utils

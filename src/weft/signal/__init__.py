@@ -1,4 +1,7 @@
-"""Signals under PyTorch's `signal` names: the windows."""
+"""Signals under PyTorch's `signal` names: the windows.
+
+In come a length and the parameters of a window; out goes a vector. Start with `windows`.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@
 Only some entries are held, with their indices; the values carry the graph, so that gradients flow through all that is
 defined here and are sparse themselves. Made by `weft.sparse_coo_tensor`, `weft.sparse_csr_tensor` and
 `Tensor.to_sparse`; `nn.Embedding(sparse=True)` has such gradients.
+
+Start with `tensor`; what functions do to sparse tensors is in the table of `dispatch`.
 """
 
 from __future__ import annotations

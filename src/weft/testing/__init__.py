@@ -1,4 +1,8 @@
-"""Comparing results, under PyTorch's names; and what the framework's own tests are made of."""
+"""Comparing results, under PyTorch's names; and what the framework's own tests are made of.
+
+In come values and what they should be; out goes nothing, or an error that names the first place of difference. Start
+with `closeness`.
+"""
 
 from weft._build.lazy import export_later as _export_later
 

@@ -1,5 +1,7 @@
 """Helpers for training: gradient clipping, parameters as one vector, packed sequences (`rnn`), computed parameters
-(`parametrize`, `parametrizations`, weight and spectral norm), pruning (`prune`), layers made one (`fusion`)."""
+(`parametrize`, `parametrizations`, weight and spectral norm), pruning (`prune`), layers made one (`fusion`). Start
+with `clip_gradients` or `parametrize`.
+"""
 
 import sys
 

@@ -1,0 +1,1 @@
+"""What passes share: where a graph does what another one does."""
