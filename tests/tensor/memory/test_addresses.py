@@ -16,6 +16,9 @@ import pytest
 
 import weft
 from weft import nn
+from weft.engine.devices.cpu import pool
+from weft.engine.frontend.resolve import value_of
+from weft.engine.pipeline.driver import array_of
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
@@ -186,3 +189,21 @@ def test_training_keeps_addresses() -> None:
     assert {name: value.data_ptr() for name, value in model.state_dict().items()} == places
     for one, other in zip(model.parameters(), twin.parameters(), strict=True):
         assert weft.equal(one, other)
+
+
+def test_an_array_over_a_value_keeps_its_memory() -> None:
+    """Whatever becomes of the tensor, whose value has gone away from there and come back."""
+    x = weft.arange(5000.0) + 1
+    weft.realize(x)
+    x.data_ptr()
+    array = array_of(value_of(x))
+    for _ in range(3):
+        x.add_(1)
+        x.data_ptr()
+    del x
+    gc.collect()
+    place = array.ctypes.data
+    taken = [pool.allocate(array.nbytes) for _ in range(3)]
+    assert all(place != buffer.address for buffer in taken)
+    assert array[:2].tolist() == [4, 5]
+    del array

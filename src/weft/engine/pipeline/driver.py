@@ -15,7 +15,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.weft.engine.capi.call_site import PyGC_Disable, PyGC_Enable
+from cython.cimports.weft.engine.capi.call_site import PyGC_Disable, PyGC_Enable, thread_id
 from cython.cimports.weft.engine.devices.api import bounded, default_device, several
 from cython.cimports.weft.engine.ir.mode import Contexts, Mode
 from cython.cimports.weft.engine.ir.node import PENDING as PENDING_STATE
@@ -44,13 +44,17 @@ require_compiled(__name__, cython.compiled)
 
 _lock = threading.RLock()
 _acquire, _release = _lock.acquire, _lock.release
+_runs = cython.declare(cython.int, 0)  # in progress, all on the thread that has the lock
+_runner = cython.declare(cython.ulonglong, 0)
 
 
 def _renew_lock() -> None:
-    """In a forked child: whoever held the lock does not exist there."""
-    global _lock, _acquire, _release
+    """In a forked child: whoever held the lock does not exist there, unless it was who forks."""
+    global _lock, _acquire, _release, _runs
     _lock = threading.RLock()
     _acquire, _release = _lock.acquire, _lock.release
+    if _runner != thread_id():
+        _runs = 0
 
 
 os.register_at_fork(after_in_child=_renew_lock)
@@ -68,6 +72,16 @@ def alone(function: Any, *arguments: Any) -> Any:
     """Call a function that moves values in memory, while no thread runs a program that reads them."""
     with _lock:
         return function(*arguments)
+
+
+def need_no_run() -> None:
+    """For what `alone` calls: no program of this thread may be in progress either, which has been told addresses.
+    Errors: ExecutionError, as in a signal handler that comes in the middle of one."""
+    if _runs > 0:
+        raise ExecutionError(
+            "a value would be moved inside a running program",
+            fix="do not ask for addresses of tensors in a signal handler",
+        )
 
 
 _tally = cython.declare(FlushCounters, outcomes.counters)
@@ -100,10 +114,13 @@ def most_pending_bytes() -> int:
 @cython.ccall
 def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
     """Run one thread's pending work on the calling thread, or only what one value needs."""
+    global _runs, _runner
     if tape.running is not None:
         return
     release = _release  # in a child that a signal handler forks meanwhile, the lock is another one
     _acquire()
+    _runs += 1
+    _runner = thread_id()
     try:
         tape.running = True
         others: list[Any] = other_tapes(tape)
@@ -127,6 +144,7 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
                 commit_writes(tape)
             tape.running = None
     finally:
+        _runs -= 1
         release()
 
 

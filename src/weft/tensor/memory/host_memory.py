@@ -258,6 +258,7 @@ def _move_home(storage: Storage) -> None:
     if is_there and _is_sole_owner(storage):
         return
     if is_there or sys.getrefcount(storage.home) > 2 or sys.getrefcount(storage.home.buffer) > 2:
+        pipeline.need_no_run()
         buffer = pool.take_over(storage.home.buffer)
     else:
         buffer = storage.home.buffer

@@ -31,7 +31,8 @@ cdef Py_ssize_t _budget  # how many of them there may be; 0: no bound
 
 @cython.final
 cdef class Buffer(OwnedMemory):
-    pass
+    cdef int views  # by the buffer protocol
+    cdef bint is_lent  # views of a buffer that had this memory before look at it
 
 
 @cython.final

@@ -134,9 +134,11 @@ class Buffer(OwnedMemory):
         memory = cython.cast(cython.p_void, self.address)
         PyBuffer_FillInfo(view, self, memory, self.nbytes, self.readonly, flags)
         self.owners += 1
+        self.views += 1
 
     def __releasebuffer__(self, view: cython.pointer(Py_buffer)):
         self.owners -= 1
+        self.views -= 1
 
     def __len__(self):
         return self.nbytes
@@ -329,7 +331,8 @@ class HostMemory(Memory):
 
 @cython.ccall
 def take_over(buffer: Buffer) -> Buffer:
-    """A buffer of the memory that another one has had until now; that one, and whoever holds it, gets a copy."""
+    """A buffer of the memory that another one has had until now; that one, and whoever holds it, gets a copy. Views by
+    the buffer protocol stay where they are: their memory lives as long as they do."""
     taken: Buffer = allocate(buffer.nbytes)
     memmove(
         cython.cast(cython.p_void, taken.address),
@@ -341,6 +344,8 @@ def take_over(buffer: Buffer) -> Buffer:
     taken.foreign, buffer.foreign = buffer.foreign, taken.foreign
     taken.readonly, buffer.readonly = buffer.readonly, taken.readonly
     taken.owner, buffer.owner = buffer.owner, taken.owner
+    if buffer.views > 0 or buffer.is_lent:
+        buffer.owner, taken.is_lent = taken, True
     if taken.listed:  # the memory that is counted has changed hands
         _unlist(taken)
         _list(buffer)
