@@ -111,6 +111,45 @@ def test_after_ctrl_c_what_has_not_run_is_pending_and_the_next_read_goes_on(
     assert (last == reference).all()
 
 
+def test_a_signal_behind_the_last_kernel_is_not_lost(alarm: Alarm) -> None:
+    """A kernel that takes ten times as long as was estimated: it is not cut, and signals are looked for behind it."""
+    x, places = weft.rand(1 << 21), weft.randint(0, 1 << 21, (1 << 21,))
+    weft.realize(x, places)
+    for _ in range(3):
+        weft.realize(x[places])
+    for _ in range(5):
+        with pytest.raises(Stop):
+            alarm.after(0.001)
+            weft.realize(x[places])
+            while alarm.armed:
+                pass
+
+
+def test_a_handler_does_not_move_what_the_program_reads(alarm: Alarm) -> None:
+    """A tensor with an address comes back to it, and takes it along when it goes."""
+    weight = weft.eye(SIDE) * 1.01
+    start = weft.linspace(-1, 1, SIDE * SIDE).reshape(SIDE, SIDE)
+    shown = long_chain(start.clone(), weight)
+    held = [start.clone()]
+    weft.realize(shown, *held)
+    held[0].data_ptr()
+    last = long_chain(held[0], weight)
+    errors: list[str] = []
+
+    def handler(*_: object) -> None:
+        try:
+            held[0].data_ptr()
+        except RuntimeError as error:
+            errors.append(str(error))
+        held.clear()
+
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.03)
+    weft.realize(last)
+    assert len(errors) == 1 and "inside a running program" in errors[0]
+    assert weft.equal(last, shown)
+
+
 @pytest.mark.parametrize("shape", [(40_000,), (20, 20, 10, 10)])
 def test_what_a_scatter_has_added_before_ctrl_c_is_not_added_again(
     alarm: Alarm, shape: tuple[int, ...]

@@ -417,8 +417,8 @@ def launch(
     launches: list[Any] = lowering.launches
     complete: cython.bint = done >= len(launches)
     failed = failed_kernels(run)
-    if not complete and (failed or lowering.layout is not None):
-        stopped: Any = executable.interrupt
+    stopped: Any = executable.interrupt
+    if stopped is not None and (failed or (not complete and lowering.layout is not None)):
         raise stopped
     alone: cython.bint = memory.overwrites != memory_plan.ALL
     if failed and (alone or prepare_again(pending, program, failed)):
@@ -434,7 +434,7 @@ def launch(
             store(fingerprint, program, memory, lowering, run, executable, commits, gone)
     finally:  # `repr` handles signals, and what has been overwritten cannot be computed again
         commit(commits, gone, run)
-    raised = executable.interrupt if raised is None else raised
+    raised = stopped if raised is None else raised
     if raised is not None:
         raise raised
     return False

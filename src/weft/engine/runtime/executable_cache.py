@@ -303,15 +303,17 @@ def _run(
     for table in template.tables:
         cython.cast(SegmentTable, table).fill(cython.cast(cython.pointer(cython.size_t), addresses))
     executable: Executable = template.executable
-    if executable.run_addresses(addresses, slot + 1, 0, False) < template.launches:
-        return executable.interrupt
+    done: cython.Py_ssize_t = executable.run_addresses(addresses, slot + 1, 0, False)
+    interrupt: object = executable.interrupt  # there may be one behind the last launch, too
+    if done < template.launches:
+        return interrupt
     for index in range(template.checked):
         if memory.has_failed(status, index):
-            return False
+            return False if interrupt is None else interrupt
     if template.layout is not None:
         template.layout.account.add_run()
     _commit(template, fingerprint, external, addresses, buffers, cells)
-    return None
+    return interrupt
 
 
 @cython.cfunc
