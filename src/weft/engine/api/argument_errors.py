@@ -45,7 +45,7 @@ def explain(
     error: Exception,
 ) -> WeftError | None:
     """The error for a call that failed with `error`, or None where the arguments are not to blame."""
-    if _of_user(error.__traceback__):
+    if isinstance(error, OSError) or _of_user(error.__traceback__):
         return None
     name = _called(function, values)
     refused = error if isinstance(error, ArgumentTypeError) else None

@@ -143,6 +143,10 @@ class Executable:
         """Let signals wait behind this launch: it writes over what a run again would read."""
         raise NotImplementedError
 
+    def need_file(self, nbytes: int) -> None:
+        """Let each run have a spill file with room for so many bytes."""
+        raise NotImplementedError
+
     def record_times(self, on: bool = True) -> None:
         """Note how long each launch takes from now on, for `debug.profile`."""
         raise NotImplementedError

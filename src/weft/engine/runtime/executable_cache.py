@@ -219,13 +219,15 @@ def _name(node: Node):
 @cython.exceptval(-1, check=False)
 def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.bint:
     """Whether values that the program overwrites are still nobody else's, and it cannot fail: it would run again, from
-    inputs that must still be there; and whether its memory is to be had under the budget."""
+    inputs that must still be there; and whether its memory is to be had under the budget, and a folder to spill to."""
     node: Node
     memory: Memory
     if bounded:
         memory = template.device.memory
         if memory.budget() != 0 and template.need > memory.room_left():
             return False
+    if template.layout is not None and template.layout.spilled and not spill_file.is_wanted():
+        return False
     for position in template.in_place:
         if not is_private(fingerprint.external[position]):
             return False
@@ -321,8 +323,6 @@ def _arena_of(template: CachedExecutable) -> OwnedMemory:
     """The arena of a program that was made to fit into the budget; None for others."""
     if template.layout is None:
         return None
-    if template.layout.spilled:
-        spill_file.reserve(template.layout.spilled)
     return template.device.memory.allocate(template.arena)
 
 

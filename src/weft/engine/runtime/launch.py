@@ -23,7 +23,6 @@ from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import SCALAR_OP
-from weft.engine.pipeline.budget import spill_file
 
 require(__name__, cython.compiled)
 
@@ -98,6 +97,8 @@ class ProgramRun:
         overwriting = lowering.plan.overwriting
         if overwriting >= 0:
             program.protect(_first_of(lowering.launches, overwriting))
+        if lowering.layout is not None:
+            program.need_file(lowering.layout.spilled)
         if _watched is not None:
             program.record_times()
             _watched.append(([launch.spec.name for launch in lowering.launches], program))
@@ -179,8 +180,6 @@ def _lay_out(
     memory: Memory, layout: Any, sizes: list[Any], buffers: list[Any], addresses: list[Any]
 ) -> cython.void:
     """Memory of these sizes: places in one arena, or buffers of their own."""
-    if layout.spilled:
-        spill_file.reserve(layout.spilled)
     arena: OwnedMemory = memory.allocate(layout.arena)
     size: cython.Py_ssize_t
     offset: cython.Py_ssize_t

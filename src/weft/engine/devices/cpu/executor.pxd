@@ -32,6 +32,7 @@ cdef class CpuExecutable(Instructions):
     cdef int64_t* times
     cdef Py_ssize_t timed
     cdef Py_ssize_t protected  # one more than the first instruction behind which signals wait; 0: none
+    cdef Py_ssize_t spilled  # bytes of the spill file that a run needs
 
     cdef Py_ssize_t run_addresses(self, uintptr_t* slots, Py_ssize_t slot_count,
                                   Py_ssize_t start, bint uninterruptible) except -1

@@ -25,7 +25,12 @@ from cython.cimports.weft.engine.devices.cpu.instructions import (
     Member,
     open_words,
 )
-from cython.cimports.weft.engine.devices.cpu.spill import spill_failure, take_failure
+from cython.cimports.weft.engine.devices.cpu.spill import (
+    leave_file,
+    spill_failure,
+    take_failure,
+    take_file,
+)
 from cython.cimports.weft.engine.devices.cpu.threads import (
     MAX_PIECES,
     Job,
@@ -104,6 +109,10 @@ class CpuExecutable(Instructions):
         """Signals wait for the end from instruction `index` on: it overwrites what a run from the start would read."""
         self.protected = index + 1
 
+    def need_file(self, nbytes: cython.Py_ssize_t) -> None:
+        """Let each run have a spill file with room for so many bytes."""
+        self.spilled = nbytes
+
     # Running
 
     def run(
@@ -155,9 +164,13 @@ class CpuExecutable(Instructions):
                 expected=f"{self.slot_count} slots, start within 0..{self.count}",
                 got=f"{slot_count} slots, start {start}",
             )
+        has_file: cython.bint = False
         resolved = _pointer_room(self)
         self.running += 1
         try:
+            if self.spilled > 0:
+                take_file(self.spilled)
+                has_file = True
             _resolve(self, slots, resolved)
             if self.running == 1:  # else it may be another thread's, still to be read
                 self.interrupt = None
@@ -170,6 +183,8 @@ class CpuExecutable(Instructions):
             self.running -= 1
             if resolved != self.resolved:
                 free(resolved)
+            if has_file:
+                leave_file()
 
     @cython.cfunc
     @cython.nogil

@@ -9,3 +9,5 @@ cdef int spill_failure  # the errno of a transfer that failed, 0: none
 
 cdef void transfer(void** pointers, int64_t* arguments, int64_t begin, int64_t end) noexcept nogil
 cpdef object take_failure()
+cdef int take_file(long long nbytes) except -1
+cdef void leave_file() noexcept

@@ -1,10 +1,11 @@
 # cython: language_level=3
 """The spill file: where values go for which there is no room in memory.
 
-One file for the process, without a name from the moment it is made: it is gone when the process is, however that ends,
-and it stays usable where its folder vanishes. `transfer` is an instruction of programs that writes bytes of a slot to
-it, or reads them back; a failure stops the program there (`executor`). Room is reserved before a program runs, so that
-a full disk is met before anything is lost. Which values are spilled is left to `engine.pipeline.budget`.
+A file without a name from the moment it is made: it is gone when the process is, however that ends, and it stays usable
+where its folder vanishes. A run takes it for itself and leaves it to the next one; a run within another one, as of a
+signal handler that reads a value, has a file of its own. `transfer` is an instruction of programs that writes bytes of
+a slot to it, or reads them back; a failure stops the program there (`executor`). Room is reserved before a program
+runs, so that a full disk is met before anything is lost. Which values are spilled is left to `engine.pipeline.budget`.
 """
 
 import errno as codes
@@ -15,6 +16,7 @@ import cython
 from cython.cimports.libc.errno import errno
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.posix.types import off_t
+from cython.cimports.posix.unistd import close as close_descriptor
 
 from weft._build.compiled import require
 from weft.config import config
@@ -26,10 +28,30 @@ CHUNK = 1 << 22  # bytes of one unit of work
 NS_OF_CHUNK = 4_000_000  # about
 _chunk = cython.declare(int64_t, CHUNK)
 _interrupted = cython.declare(cython.int, codes.EINTR)
-_file = cython.declare(cython.int, -1)
-_reserved = cython.declare(cython.longlong, 0)
+_file = cython.declare(cython.int, -1)  # of the innermost run
 _folder: str | None = None
 spill_failure = 0
+
+
+@cython.final
+@cython.cclass
+class SpillFile:
+    """An open file, closed when nobody holds it any more."""
+
+    descriptor: cython.int
+    reserved: cython.longlong
+    folder: str
+
+    def __init__(self, descriptor: cython.int, reserved: cython.longlong, folder: str):
+        self.descriptor, self.reserved, self.folder = descriptor, reserved, folder
+
+    def __dealloc__(self):
+        if self.descriptor >= 0:
+            close_descriptor(self.descriptor)
+
+
+_idle = cython.declare(SpillFile, None)  # what the next run takes
+_in_use = cython.declare(list, [])  # of runs, the innermost last
 
 
 def folder() -> str:
@@ -79,34 +101,57 @@ def _made_in(path: str) -> int:
     return number
 
 
-def reserve(nbytes: int) -> None:
-    """Make sure that the file has room for so many bytes. Errors: SpillError, and nothing has changed."""
-    global _file, _reserved
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def take_file(nbytes: cython.longlong) -> cython.int:
+    """Give the run that begins a file with room for so many bytes. Errors: SpillError, and nothing has changed."""
+    global _file, _idle
+    file: SpillFile = _idle
     try:
-        if _file < 0:
-            _file, _reserved = _made_in(folder()), 0
-        if nbytes > _reserved:
-            os.posix_fallocate(_file, 0, nbytes)
-            _reserved = nbytes
+        if file is None:
+            file = SpillFile(_made_in(folder()), 0, folder())
+        if nbytes > file.reserved:
+            os.posix_fallocate(file.descriptor, 0, nbytes)
+            file.reserved = nbytes
     except OSError as error:
         raise spill_error(error.errno, nbytes) from None
+    _idle = None
+    _in_use.append(file)
+    _file = file.descriptor
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def leave_file() -> cython.void:
+    """The innermost run is over: its file waits for the next one, unless that is to spill elsewhere."""
+    global _file, _idle
+    file: SpillFile = _in_use.pop()
+    _file = cython.cast(SpillFile, _in_use[len(_in_use) - 1]).descriptor if _in_use else -1
+    if _idle is None and file.descriptor >= 0 and file.folder == folder():
+        _idle = file
 
 
 def close() -> None:
-    """Give the file back; the next program that spills makes a new one."""
-    global _file, _reserved
-    if _file >= 0:
-        os.close(_file)
-    _file, _reserved = -1, 0
+    """Give the file back that waits; the next program that spills makes a new one."""
+    global _idle
+    _idle = None
 
 
 def break_for_tests() -> None:
-    """Cut the file off, as where its disk fails."""
-    global _file
-    _file = os.open(os.devnull, os.O_RDONLY)
+    """Let the next run have a file that is cut off, as where its disk fails."""
+    global _idle
+    _idle = SpillFile(os.open(os.devnull, os.O_RDONLY), 1 << 62, folder())
 
 
-os.register_at_fork(after_in_child=close)  # the parent's programs write to the other
+def _close_in_child() -> None:
+    """After a fork: the parent's runs go on with their files, which what runs here must not write to."""
+    global _file, _in_use
+    close()
+    _file, _in_use = -1, [SpillFile(-1, 0, "") for _ in _in_use]
+
+
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 def spill_error(code: int, nbytes: int = 0) -> SpillError:

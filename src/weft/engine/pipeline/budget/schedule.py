@@ -86,6 +86,7 @@ class Schedule:
             instance = self._present[slot]
             if instance is not None and slot in self.graph.rewritten:
                 instance.uses.append(action)
+                self._on_file.discard(slot)  # what is there is old
                 continue
             self._make(slot, action)
 
@@ -111,8 +112,12 @@ class Schedule:
 
     @cython.cfunc
     def _bring_back(self, time: cython.Py_ssize_t) -> cython.void:
-        """Make present what a step reads."""
+        """Make present what a step reads, and what it writes a further part to."""
         slot: cython.Py_ssize_t
+        for slot in self._writes[time]:
+            is_begun: cython.bint = slot in self.graph.rewritten and slot in self._on_file
+            if is_begun and self._present[slot] is None:
+                self._fetch(slot, time)
         step: cython.Py_ssize_t
         needed: set = set()
         stack: list = [time]
@@ -122,9 +127,10 @@ class Schedule:
             for slot in self._reads[step]:
                 if self._present[slot] is None:
                     missing = True
-                    if slot not in self._on_file and self.graph.makers[slot] not in needed:
-                        needed.add(self.graph.makers[slot])
-                        stack.append(self.graph.makers[slot])
+                    maker: cython.Py_ssize_t = self.graph.makers[slot]
+                    if slot not in self._on_file and maker >= 0 and maker not in needed:
+                        needed.add(maker)
+                        stack.append(maker)
         if not missing:
             return
         for step in [*sorted(needed), time]:
@@ -138,7 +144,8 @@ class Schedule:
 
     @cython.cfunc
     def _fetch(self, slot: cython.Py_ssize_t, time: cython.Py_ssize_t) -> cython.void:
-        if slot not in self._on_file:  # its step may not run again; the schedule is not valid
+        # Its step may not run again, or the program may not stop here, as it does where a file cannot be read.
+        if slot not in self._on_file or time > self.graph.overwriting:
             self.valid = False
         self._make(slot, len(self.actions))
         self._act(FETCH, slot, time)

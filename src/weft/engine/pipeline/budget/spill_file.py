@@ -26,11 +26,6 @@ def transfer_arguments(
     return units, 1, (offset, nbytes, int(out)), units * spill.NS_OF_CHUNK
 
 
-def reserve(nbytes: int) -> None:
-    """Make sure that the file has room, before a program runs. Errors: SpillError."""
-    spill.reserve(nbytes)
-
-
 def say_once(nbytes: int) -> None:
     """Warn, once in a process, that values go to a file."""
     global _said
