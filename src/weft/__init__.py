@@ -25,7 +25,7 @@ __path__.append(f"{__path__[0]}/compat/torch")
 _collects = _gc.isenabled()
 _gc.disable()
 try:
-    from weft.engine.devices.cpu import device as _cpu  # isort: skip: the first device that there is
+    from weft.engine.devices.cpu import device as _cpu  # isort: skip: the first device to register
     from weft import errors, random
     from weft import functional as _functional
     from weft import tensor as _handle
@@ -188,7 +188,7 @@ def _most_pending_bytes() -> int:
 
 
 def _sparse() -> Any:
-    """What knows about sparse tensors, where one is met."""
+    """The module of sparse tensors, once one is met."""
     return _find("sparse")
 
 
@@ -237,7 +237,7 @@ _find, __dir__ = _export_later(__name__, _EXPORTS)
 
 
 def _private(name: str) -> Any:
-    """What programs call of PyTorch's names with an underscore."""
+    """The object under one of PyTorch's names with an underscore."""
     if name in ("_C", "_dynamo", "_higher_order_ops", "_utils", "__future__"):
         return _load(f"weft.{name}")
     return (

@@ -1,6 +1,6 @@
-"""What parameters take, under one name each: the unions that many signatures share.
+"""Types of parameters, under one name each: the unions that many signatures share.
 
-To be named in annotations only, which are strings: nothing is imported here that is not there anyway.
+They are for annotations only, which are strings: nothing is imported here that is not there anyway.
 """
 
 from __future__ import annotations

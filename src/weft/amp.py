@@ -1,8 +1,8 @@
 """Mixed precision: `autocast`, which casts the operands of matrix products, and `GradScaler`.
 
-In: ordinary calls. Out: inside `autocast("cpu")` products, convolutions and attention compute on bfloat16, what needs
-digits (losses, norms of distances, Fourier transforms, linear algebra) on float32, as PyTorch's lists for the CPU say;
-everything else takes what comes. There is one device: for any other, autocast is off, with PyTorch's warning.
+Inside `autocast("cpu")` products, convolutions and attention compute on bfloat16, functions that need digits (losses,
+norms of distances, Fourier transforms, linear algebra) on float32, as in PyTorch's lists for the CPU; all others take
+their operands as they are. There is one device: for any other, autocast is off, with PyTorch's warning.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ _modes: list[autocast] = []
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether a device has mixed precision: the CPU has."""
+    """True if a device has mixed precision: the CPU has."""
     return device_type == "cpu"
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Whether autocast is on here; asked without a device, as PyTorch asks about CUDA, the answer is no."""
+    """True if autocast is on here; asked without a device, as PyTorch asks about CUDA, the answer is no."""
     return device_type == "cpu" and bool(_modes) and _modes[-1]._enabled
 
 
@@ -109,7 +109,7 @@ def get_autocast_dtype(device_type: str) -> Any:
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """Whether autocast is on here."""
+    """True if autocast is on here."""
     return is_autocast_enabled("cpu")
 
 
@@ -154,7 +154,7 @@ def set_autocast_cpu_dtype(dtype: Any) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """What `set_autocast_cache_enabled` was told; equal casts are computed once anyway."""
+    """The last setting of `set_autocast_cache_enabled`; equal casts are computed once anyway."""
     return _caches[0]
 
 
@@ -257,12 +257,12 @@ def _target(name: str, args: Any, kwargs: Any, fast: object) -> Any:
 
 
 def _repeats(input: Tensor, pad: object, mode: str = "constant", value: object = None) -> bool:
-    """Whether `pad` repeats elements of the input."""
+    """True if `pad` repeats elements of the input."""
     return mode in ("reflect", "replicate")
 
 
 def _sums(equation: str) -> bool:
-    """Whether an equation of einsum is a product of matrices: names that several operands have are summed."""
+    """True if an equation of einsum is a product of matrices: names that several operands have are summed."""
     given, arrow, result = equation.replace(" ", "").partition("->")
     terms = given.split(",")
     shared = {name for name in given if name.isalpha() and sum(name in term for term in terms) > 1}
@@ -319,13 +319,13 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cpu") -> Callable[..., An
 
 
 class OptState(enum.Enum):
-    """Where an optimizer stands between two updates of a scaler."""
+    """The state of an optimizer between two updates of a scaler."""
 
     READY, UNSCALED, STEPPED = 0, 1, 2
 
 
 def _held(gradient: Tensor) -> Any:
-    """What of a gradient is held: of a sparse one its entries."""
+    """The stored elements of a gradient: of a sparse one its entries."""
     return gradient._values() if gradient.is_sparse else gradient
 
 
@@ -357,7 +357,7 @@ class GradScaler:
         self._overflows: dict[int, bool] = {}
 
     def is_enabled(self) -> bool:
-        """Whether it does anything."""
+        """True if it scales."""
         return self._enabled
 
     def get_scale(self) -> float:
@@ -416,7 +416,7 @@ class GradScaler:
         self._overflows.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` takes; nothing where it is off."""
+        """The state for `load_state_dict`; empty if the scaler is off."""
         if not self._enabled:
             return {}
         return {

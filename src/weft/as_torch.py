@@ -1,6 +1,6 @@
 """Programs that import `torch` run on Weft as they are: `install()`, or `weft run train.py` in their place.
 
-In: `import torch`, `from torch.nn import functional`, a version that a package asks for. Out: Weft's modules of those
+`import torch`, `from torch.nn import functional` and a package's check of the version give Weft's modules of those
 names. `torch` itself is a module that has what `weft` has, and says which PyTorch's names those are. A process that is
 forked goes on like that; one that starts afresh (`spawn`) has to call `install` itself.
 """
@@ -90,7 +90,7 @@ class _Finder(MetaPathFinder, Loader):
         self,
         context: DistributionFinder.Context = DistributionFinder.Context(),  # noqa: B008
     ) -> Iterator[Distribution]:
-        """What `importlib.metadata.version("torch")` reads."""
+        """The distribution that `importlib.metadata.version("torch")` reads."""
         if context.name == "torch":
             yield _Installed()
 

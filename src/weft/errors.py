@@ -18,7 +18,7 @@ _inside: dict[str, bool] = {contextlib.__file__: True}  # what runs the library'
 
 
 def is_internal(filename: str) -> bool:
-    """Whether a source file belongs to the library (the demo is a user of it)."""
+    """True if a source file belongs to the library (the demo is a user of it)."""
     known = _inside.get(filename)
     if known is None:
         path = os.path.abspath(filename)
@@ -28,7 +28,7 @@ def is_internal(filename: str) -> bool:
 
 
 def _is_host(names: dict[str, object]) -> bool:
-    """Whether a module is NumPy's, SciPy's or Python's own: what they call on a tensor, a user asked them for."""
+    """True if a module is NumPy's, SciPy's or Python's own: what they call on a tensor, a user asked them for."""
     root = str(names.get("__name__", "")).partition(".")[0]
     return root in ("numpy", "scipy") or root in sys.stdlib_module_names
 

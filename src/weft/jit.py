@@ -1,7 +1,6 @@
-"""`weft.jit`: what programs ask of PyTorch's script compiler. Functions and modules stay what they are.
+"""`weft.jit`: the interface of PyTorch's script compiler. Functions and modules stay what they are.
 
-In: functions and modules. Out: the same ones, since every graph is compiled when it runs. There is no scripted form
-to inspect, to save or to load.
+Every graph is compiled when it runs. There is no scripted form to inspect, to save or to load.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ Future: TypeAlias = futures.Future
 
 
 def fork(func: Callable[..., object], *args: object, **kwargs: object) -> futures.Future[Any]:
-    """What the function gives, as a value that `wait` takes; it is called at once."""
+    """A future of the function's result, which `wait` takes; the function is called at once."""
     result: futures.Future[Any] = futures.Future()
     result.set_result(func(*args, **kwargs))
     return result
@@ -65,7 +64,7 @@ def wait(future: futures.Future[object]) -> Any:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001 - PyTorch's name
-    """Whether an object is of a type, one of several, or one of `typing`'s such as `list[int]`."""
+    """True if an object is of a type, one of several, or one of `typing`'s such as `list[int]`."""
     kinds: Any = target_type if builtins.isinstance(target_type, tuple) else (target_type,)
     return builtins.isinstance(obj, tuple(typing.get_origin(kind) or kind for kind in kinds))
 
@@ -75,7 +74,7 @@ def enable_onednn_fusion(enabled: bool) -> None:
 
 
 def onednn_fusion_enabled() -> bool:
-    """Whether kernels are fused by that library: no."""
+    """True if oneDNN fuses kernels: no."""
     return False
 
 
@@ -173,12 +172,12 @@ script_if_tracing = export
 
 
 def is_scripting() -> bool:
-    """Whether this runs in a scripted function: never."""
+    """True if this runs in a scripted function: never."""
     return False
 
 
 def is_tracing() -> bool:
-    """Whether a function is being traced: never."""
+    """True if a function is being traced: never."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""`weft.library`: operations of one's own, under PyTorch's names. An operation is a Python function of tensors."""
+"""`weft.library`: users' own operations, under PyTorch's names. An operation is a Python function of tensors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CustomOpDef:
 
             @staticmethod
             def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
-                """What the derivative needs."""
+                """Keep the values that the derivative needs."""
                 if setup is not None:
                     setup(ctx=ctx, inputs=inputs, output=output, **more)
 
@@ -214,7 +214,7 @@ register_autocast = register_vmap = register_torch_dispatch = impl_abstract = re
 
 
 def fallthrough_kernel() -> None:
-    """Not called: as an implementation it says that there is none for a key."""
+    """Not called: as an implementation it means that a key has none."""
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 

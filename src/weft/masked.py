@@ -34,7 +34,7 @@ def _dims(x: Tensor, dim: Dims) -> Any:
 
 
 def _whole(x: Tensor) -> Any:
-    """What sums are in: int64 for integers."""
+    """The dtype of sums: int64 for integers."""
     return _dtypes.int64 if x.dtype.category < 2 else x.dtype
 
 
@@ -126,7 +126,7 @@ def argmax(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Any:
-    """Where the largest element is, in the type of the input as in PyTorch."""
+    """The position of the largest element, in the dtype of the input as in PyTorch."""
     x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, False))
     return _cast(_weft.argmax(x, dim, keepdim), x.dtype)
 
@@ -139,13 +139,13 @@ def argmin(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Any:
-    """Where the smallest element is, in the type of the input as in PyTorch."""
+    """The position of the smallest element, in the dtype of the input as in PyTorch."""
     x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, True))
     return _cast(_weft.argmin(x, dim, keepdim), x.dtype)
 
 
 def _count(x: Tensor, dim: Dims, mask: Tensor | None) -> Any:
-    """How many elements count, dimensions kept."""
+    """The number of unmasked elements, dimensions kept."""
     ones = _weft.ones_like(x, dtype=_dtypes.int64)
     held = ones if mask is None else _weft.where(mask, ones, 0)
     return held.sum(_dims(x, dim), keepdim=True) if x.shape else held

@@ -97,12 +97,11 @@ def memory_budget(
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """Where memory goes, as `memory_report` returns it; its text is a table.
+    """The use of memory, as `memory_report` returns it; its text is a table.
 
     `live` and `peak` are bytes by the line that made the values ("" for small ones and those of unknown origin),
-    largest first; `peak` is that of the program that needed most since the last reset, under a budget. `computed_again`
-    and `spilled` say by line how often that was, and how many nanoseconds it took by estimate.
-    """
+    largest first; `peak` is that of the program that needed most since the last reset, under a budget.
+    `computed_again` and `spilled` say by line how often that was, and how many nanoseconds it took by estimate."""
 
     budget: int | None
     live_bytes: int
@@ -127,7 +126,7 @@ class MemoryReport:
 
 
 def _table(title: str, rows: dict[str, str]) -> list[str]:
-    """The first rows under a title; none where there are none."""
+    """The first rows under a title; empty without rows."""
     if not rows:
         return []
     lines = [f"{title}:"]
@@ -144,7 +143,7 @@ def _with_unit(nbytes: int) -> str:
 
 
 def memory_report(*, reset: bool = False) -> MemoryReport:
-    """Where memory goes: live bytes and peak by the user's line, what was computed again or spilled, and its cost.
+    """The use of memory: live bytes and peak by the user's line, what was computed again or spilled, and its cost.
 
     Args:
         reset: begin anew afterwards: the peak from what is live now, all counts from nothing.
@@ -156,8 +155,7 @@ def memory_report(*, reset: bool = False) -> MemoryReport:
         >>> import weft
         >>> report = weft.memory_report()
         >>> report.budget is None, report.peak_bytes >= report.live_bytes
-        (True, True)
-    """
+        (True, True)"""
     stats = pool.stats()
     live = live_by_line()
     report = MemoryReport(

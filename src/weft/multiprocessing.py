@@ -1,7 +1,7 @@
 """PyTorch's `multiprocessing`: the standard library's, whose queues and pipes take tensors, and `spawn`.
 
-In: functions for other processes. Out: what they raise, as an exception here. A tensor that is sent stays one tensor:
-its memory is shared from then on, and each process sees what the others write.
+An exception in a function of another process is raised here. A tensor that is sent stays one tensor: its memory is
+shared from then on, and each process sees what the others write.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
     "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext",
     "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
 ]  # fmt: skip
-_STRATEGY = "file_descriptor"  # PyTorch's name of memory without a name, whose descriptor is sent
+_STRATEGY = "file_descriptor"  # PyTorch's name of unnamed memory, whose descriptor is sent
 
 
 class ProcessException(Exception):
@@ -48,12 +48,12 @@ class ProcessExitedException(ProcessException):
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """How tensors go to other processes."""
+    """The ways in which tensors can go to other processes."""
     return {_STRATEGY}
 
 
 def get_sharing_strategy() -> str:
-    """How tensors go to other processes."""
+    """The way in which tensors go to other processes."""
     return _STRATEGY
 
 
@@ -63,7 +63,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 def _run(fn: Callable[..., Tensor], index: int, args: tuple[object, ...], errors: Any) -> None:
-    """What a process of `spawn` does."""
+    """Run a function in a process of `spawn`."""
     try:
         fn(index, *args)
     except KeyboardInterrupt:
@@ -168,7 +168,7 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """`start_processes`: each process begins afresh and imports the module of `fn`, which lies at its top level."""
+    """`start_processes`: each process begins afresh and imports the module of `fn`, which must be at its top level."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)
 
 

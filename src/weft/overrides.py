@@ -1,8 +1,8 @@
-"""Who answers calls beside the library: PyTorch's `torch.overrides`.
+"""PyTorch's `torch.overrides`: types and modes that answer calls of the library's functions.
 
-In: classes with `__torch_function__`, functions. Out: whether and by whom a call is answered, and which functions can
-be. What asks is `weft.engine.dispatch.torch_function`; how modes come to see operators,
-`weft.tensor.torch_function.mode_hooks`.
+Functions here tell, for classes with `__torch_function__` and functions, whether and by whom a call is answered, and
+which functions can be. `weft.engine.dispatch.torch_function` asks; `weft.tensor.torch_function.mode_hooks` lets modes
+see operators.
 """
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ def _enable_torch_function() -> Any:
 
 
 def is_tensor_like(inp: object) -> bool:
-    """Whether something is a tensor, or answers calls itself."""
+    """True if an object is a tensor, or answers calls itself."""
     return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
 
 
 def has_torch_function(relevant_args: Iterable[object]) -> bool:
-    """Whether a mode is on, or an argument is of a type that answers calls itself, and is to be asked."""
+    """True if a mode is on, or an argument is of a type that answers calls itself and is to be asked."""
     if modes_of_thread():
         return True
     return not is_muted() and bool(answering_of(relevant_args))
@@ -143,7 +143,8 @@ def _get_overloaded_args(
 def handle_torch_function(
     public_api: object, relevant_args: Iterable[object], *args: object, **kwargs: object
 ) -> Any:
-    """What the mode, or a type among the relevant arguments, makes of a call. Errors: TypeError where none answers."""
+    """The answer of the mode, or of a type among the relevant arguments, to a call. Errors: TypeError if none
+    answers."""
     return ask(public_api, tuple(relevant_args), args, kwargs)
 
 
@@ -167,7 +168,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable
 
 
 def _namespaces() -> dict[str, Any]:
-    """Where functions that types can answer stand, by PyTorch's names; earlier names count."""
+    """The namespaces of functions that types can answer, by PyTorch's names; earlier names count."""
     return {
         "torch": weft,
         "torch.nn.functional": weft.nn.functional,
@@ -208,7 +209,7 @@ def resolve_name(f: object) -> str | None:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """What messages call a function."""
+    """The name of a function in messages."""
     try:
         known = resolve_name(function)
     except TypeError:  # it has no hash
@@ -256,6 +257,6 @@ def _stand_in(function: Callable[..., object]) -> Callable[..., Any]:
 
 
 def is_tensor_method_or_property(func: Callable[..., object]) -> bool:
-    """Whether a function is a method of Tensor, or the reading of one of its properties."""
+    """True if a function is a method of Tensor, or the getter of one of its properties."""
     name = resolve_name(func)
     return getattr(func, "__name__", "") == "__get__" or (name or "").startswith("torch.Tensor.")

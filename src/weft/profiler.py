@@ -1,7 +1,7 @@
 """`weft.profiler`: what ran in a block, and how long named parts of it took.
 
-In: a block. Out: the counts of flushes, kernels and launches, and the times of the `record_function` blocks in it. Work
-is recorded first and runs when a value is wanted: a named part is charged with what ran within it.
+It counts flushes, kernels and launches, and times the `record_function` blocks in it. Work is recorded first and runs
+when a value is wanted: a named part is charged with what ran within it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _profiles: list[profile] = []
 
 
 class ProfilerActivity(enum.Enum):
-    """What PyTorch's profiler watches; here it is always the CPU."""
+    """The activities that PyTorch's profiler watches; here it is always the CPU."""
 
     CPU = 0
     CUDA = 1
@@ -31,7 +31,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a step of a schedule does in PyTorch's profiler; here every step counts."""
+    """The action of a step of a schedule in PyTorch's profiler; here every step counts."""
 
     NONE, WARMUP, RECORD, RECORD_AND_SAVE = 0, 1, 2, 3
 
@@ -43,12 +43,12 @@ class DeviceType(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What is watched: the CPU."""
+    """The activities that are watched: the CPU."""
     return {ProfilerActivity.CPU}
 
 
 def kineto_available() -> bool:
-    """Whether PyTorch's tracer is there: no."""
+    """True if PyTorch's tracer is there: no."""
     return False
 
 

@@ -1,7 +1,7 @@
 """Sobol' sequences: points that fill the unit cube more evenly than random ones, as `torch.quasirandom`.
 
-In: a dimension, numbers of points. Out: points, computed from their index by the direction numbers of Joe and Kuo
-(SIAM J. Sci. Comput. 30, 2008), which SciPy brings along; unscrambled ones are PyTorch's, bit for bit.
+Points are computed from their index by the direction numbers of Joe and Kuo (SIAM J. Sci. Comput. 30, 2008), which
+SciPy brings along; unscrambled ones are PyTorch's, bit for bit.
 """
 
 from __future__ import annotations

@@ -580,7 +580,7 @@ MOST_CATEGORIES = 2**24  # of a row of weights, as in PyTorch
 
 
 def _not_weights(weights: Array, one_by_one: bool) -> str:
-    """What PyTorch says of weights that are not: it has two checks, by how numbers are drawn."""
+    """PyTorch's error text for invalid weights: it has two checks, by the way in which numbers are drawn."""
     if not one_by_one:
         return "probability tensor contains either `inf`, `nan` or element < 0"
     entry = "< 0" if np.any(weights < 0) else "= infinity or NaN"
@@ -733,7 +733,7 @@ def _least(dtype: DType) -> int:
 
 @cache
 def _span(dtype: DType) -> int:
-    """How many numbers from 0 on a type holds without a gap."""
+    """The count of numbers from 0 on that a dtype has without a gap."""
     if dtype.category == 2:
         return int(2 ** {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[dtype.name])
     return 2 if dtype.category == 0 else int(np.iinfo(dtype.numpy).max) + 1

@@ -1,7 +1,7 @@
-"""Which classes of the caller's own files may name, under PyTorch's path, with `save` and `load`.
+"""The allow list of the caller's own classes in files, under PyTorch's path, with `save` and `load`.
 
-A file is read without running anything. What is added here may be made and filled from a file: only add classes that
-do no harm with any state.
+A file is read without running anything. A class that is added here may be made and filled from a file: only add
+classes that do no harm with any state.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
     "safe_globals", "save", "check_module_version_greater_or_equal", "get_unsafe_globals_in_checkpoint",
 ]  # fmt: skip
 
-MAP_LOCATION: TypeAlias = Any  # what `load` takes as map_location, in annotations
-FILE_LIKE: TypeAlias = Any  # what `load` and `save` take as a file
+MAP_LOCATION: TypeAlias = Any  # the type of `map_location` of `load`, in annotations
+FILE_LIKE: TypeAlias = Any  # the type of files of `load` and `save`
 STORAGE_KEY_SEPARATOR = ","
-DEFAULT_PROTOCOL = 2  # of pickle, in files
+DEFAULT_PROTOCOL = 2  # of pickles in files
 MAGIC_NUMBER, PROTOCOL_VERSION = (
     0x1950A86A20F9469CFC6C,
     1001,
@@ -50,7 +50,7 @@ class SourceChangeWarning(Warning):
 
 
 class LoadEndianness(enum.Enum):
-    """In what order the bytes of numbers lie."""
+    """The byte order of numbers."""
 
     NATIVE, LITTLE, BIG = 1, 2, 3
 
@@ -68,7 +68,7 @@ def clear_safe_globals() -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What has been allowed."""
+    """The allowed classes and functions."""
     return list(allowed_classes.entries)
 
 
@@ -92,7 +92,7 @@ def set_default_load_endianness(endianness: object) -> None:
 
 
 def get_default_mmap_options() -> int:
-    """How files are mapped: privately."""
+    """The way in which files are mapped: privately."""
     return mmap.MAP_PRIVATE
 
 
@@ -102,7 +102,7 @@ def set_default_mmap_options(flags: int) -> nullcontext[None]:
 
 
 def get_crc32_options() -> bool:
-    """Whether files have check sums: yes."""
+    """True if files have check sums: yes."""
     return True
 
 
@@ -111,12 +111,12 @@ def set_crc32_options(compute_crc32: bool) -> None:
 
 
 def location_tag(storage: Storage) -> str:
-    """Where a storage lies."""
+    """The device of a storage."""
     return "cpu"
 
 
 def default_restore_location(storage: Storage, location: str) -> Any:
-    """The storage itself: all lie on the CPU."""
+    """The storage itself: all are on the CPU."""
     return storage
 
 
@@ -164,8 +164,8 @@ def _globals_in(pickled: bytes) -> Iterator[str]:
 def check_module_version_greater_or_equal(
     module: Module, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
 ) -> bool:
-    """Whether a module's version is at least the one wanted; true, with a warning, of one that cannot be compared,
-    unless that is an error."""
+    """True if a module's version is at least the one wanted; also, with a warning, if it cannot be compared, unless
+    that is an error."""
     try:
         parts = module.__version__.split(".")
         have = tuple(type(want)(part) for want, part in zip(req_version_tuple, parts, strict=False))

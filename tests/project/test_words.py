@@ -4,6 +4,9 @@ engine share a name.
 `RETIRED` are names that nothing in `src/weft` may be called; some only as a field of one class (`FIELDS`), or as a
 variable of one type (`VARIABLES`), because elsewhere they are the right word: a matrix has rows, an op is no row. To
 retire a name, add a line here and its new name to the glossary.
+
+A docstring names what is returned, or says in the imperative what is done; a predicate's begins with "True if". One
+that begins with a subordinate clause ("Whether", "What", `RIDDLES`) leaves out the noun by which a reader would search.
 """
 
 import ast
@@ -88,6 +91,8 @@ ALLOWED = {  # (name, the only file that may define it) -> why
 SHARED = {  # names of several classes of the engine -> why
     "Number": "a size in a kernel's text, and an entry of a table of numbers: neither leaves its module",
 }
+RIDDLES = {"What", "Whether", "How", "Where", "Which", "Who"}  # first words of docstrings
+LEFT: dict[str, int] = {}  # room -> docstrings that still begin so; no other room has one
 
 
 class Definition(NamedTuple):
@@ -180,6 +185,28 @@ def test_no_two_classes_of_the_engine_share_a_name() -> None:
                 homes.setdefault(name, set()).add(module)
     shared = {name: sorted(found) for name, found in homes.items() if len(found) > 1}
     assert {name: found for name, found in shared.items() if name not in SHARED} == {}
+
+
+def riddles(text: str) -> Iterator[tuple[int, str]]:
+    """Line and first line of each docstring that begins with a subordinate clause."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found = (ast.get_docstring(node) or "").partition("\n")[0]
+            if found.partition(" ")[0] in RIDDLES:
+                yield node.body[0].lineno, found
+
+
+def test_no_docstring_begins_with_a_subordinate_clause() -> None:
+    """Rooms have no more of them than are `LEFT`; those of a room that has more are listed."""
+    rooms: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        where = path.relative_to(SOURCE)
+        room = "/".join(where.parts[: 2 if where.parts[0] == "engine" else 1])
+        found = [f"{where}:{line}: {text}" for line, text in riddles(path.read_text())]
+        rooms.setdefault(room, []).extend(found)
+    more = {room: found for room, found in rooms.items() if len(found) > LEFT.get(room, 0)}
+    assert more == {}, 'name what is returned or done; a predicate begins with "True if"'
+    assert [*riddles('def f():\n    """Whether x."""')] == [(2, "Whether x.")]
 
 
 def test_the_reader_of_definitions_finds_each_kind() -> None:

@@ -21,7 +21,7 @@ HOW_TO_BUILD = "python setup.py build_ext --inplace   (in the source tree; needs
 
 
 def is_compiled_source(path: Path) -> bool:
-    """Whether `setup.py` compiles this .py file: it has a sibling .pxd, or carries the marker."""
+    """True if `setup.py` compiles this .py file: it has a sibling .pxd, or carries the marker."""
     if path.with_suffix(".pxd").exists():
         return True
     with path.open(encoding="utf-8") as lines:
@@ -47,7 +47,8 @@ def compiled_sources(package: Path | None = None) -> dict[str, Path]:
 
 
 class SourceHashes:
-    """Hashes of the compiled modules of a package: of the .py, its .pxd, and every .pxd that these cimport in turn."""
+    """Hashes of the compiled modules of a package: of the .py, its .pxd, and every .pxd that these cimport, directly
+    or not."""
 
     def __init__(self, package: Path | None = None) -> None:
         import re
@@ -132,7 +133,7 @@ def missing_modules() -> list[str]:
 
 
 def import_failure(error: Exception) -> Exception:
-    """What to raise where importing a part of the package has failed: modules that are not built, or older than what
+    """The error to raise if importing a part of the package has failed: modules that are not built, or older than what
     they use, fail in strange ways (`__spec__`, sizes of classes)."""
     for what, names in (("not built", missing_modules()), ("a stale build", stale_modules())):
         if names:

@@ -107,9 +107,8 @@ def gather(
     """Modules of PyTorch's below `package`: for each the names in it, by the modules of Weft that hold them.
 
     A place is a module below `weft`, its names are separated by blanks; `theirs=ours` is a name that is called
-    otherwise here. A module with a dot in its name lies below another of the table. What is `imported` every module has
-    and none exports.
-    """
+    otherwise here. A module with a dot in its name is below another of the table. What is `imported` every module has
+    and none exports."""
     others = {
         word: f"{at}:{word}" for at, words in (imported or {}).items() for word in words.split()
     }

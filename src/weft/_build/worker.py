@@ -1,4 +1,6 @@
-"""What a greenlet of `weft.map` runs. Interpreted: greenlet takes one that has no Python frame for a running one."""
+"""The function that a greenlet of `weft.map` runs. Interpreted: greenlet takes one that has no Python frame for a
+running one.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the standard asks of arguments: types joined by its lattice, numbers beside arrays, axes, devices.
+"""Arguments of the array API standard: promotion by its lattice, numbers with arrays, axes, devices.
 
-Arrays and numbers come in, tensors of one type go out. PyTorch's promotion counts a zero-dimensional tensor for less
-than others; the standard's does not, so operands are cast here before an operation sees them.
+Arrays and numbers become tensors of one dtype. PyTorch's promotion counts a zero-dimensional tensor for less than
+others; the standard's does not, so operands are cast here before an operation sees them.
 """
 
 from __future__ import annotations

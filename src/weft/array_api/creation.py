@@ -1,7 +1,4 @@
-"""The standard's functions that make arrays.
-
-In come shapes, numbers, arrays and other libraries' arrays; out go tensors.
-"""
+"""The standard's functions that make arrays, from shapes, numbers, arrays and other libraries' arrays."""
 
 from __future__ import annotations
 
@@ -168,12 +165,12 @@ def ones_like(
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """What lies on a diagonal and below, zeros above."""
+    """The lower triangle up to a diagonal, zeros above."""
     return weft.tril(need_array("tril", x), k)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """What lies on a diagonal and above, zeros below."""
+    """The upper triangle from a diagonal on, zeros below."""
     return weft.triu(need_array("triu", x), k)
 
 

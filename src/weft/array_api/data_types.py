@@ -1,7 +1,4 @@
-"""The standard's data types, their limits and promotion, and what the namespace says of itself.
-
-In come types and arrays, out go types, limits and dictionaries of types.
-"""
+"""The standard's data types, their limits and promotion, and the namespace's description of itself."""
 
 from __future__ import annotations
 
@@ -94,7 +91,7 @@ def astype(
 
 
 def can_cast(from_: DType | Tensor, to: DType, /) -> bool:
-    """Whether promotion leads from one type to the other."""
+    """True if promotion leads from one dtype to the other."""
     given = _type_of("can_cast", from_)
     if given.category != to.category and (given.category, to.category) != (2, 3):
         return False
@@ -105,7 +102,8 @@ def can_cast(from_: DType | Tensor, to: DType, /) -> bool:
 
 
 def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> bool:
-    """Whether a type is of a kind, or of one of several. Errors: ValueError on an unknown kind, TypeError on others."""
+    """True if a dtype is of a kind, or of one of several. Errors: ValueError on an unknown kind, TypeError on
+    others."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, part) for part in kind)
     if isinstance(kind, DType):
@@ -130,7 +128,7 @@ def result_type(*arrays_and_dtypes: Tensor | complex | DType) -> DType:
 
 
 class __array_namespace_info__:  # noqa: N801 - the standard's name
-    """What the namespace can do: types, defaults, devices."""
+    """The description of the namespace: dtypes, defaults, devices."""
 
     def capabilities(self) -> dict[str, Any]:
         """Indexing by booleans and shapes that depend on data are there."""

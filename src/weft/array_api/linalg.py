@@ -19,28 +19,28 @@ algebra: Any = weft.linalg
 
 
 class EighResult(NamedTuple):
-    """What `eigh` finds."""
+    """The result of `eigh`."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class QRResult(NamedTuple):
-    """What `qr` finds."""
+    """The result of `qr`."""
 
     Q: Tensor
     R: Tensor
 
 
 class SlogdetResult(NamedTuple):
-    """What `slogdet` finds."""
+    """The result of `slogdet`."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 class SVDResult(NamedTuple):
-    """What `svd` finds."""
+    """The result of `svd`."""
 
     U: Tensor
     S: Tensor
@@ -131,7 +131,7 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
 
 
 def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
-    """How many singular values are above `rtol` times the largest."""
+    """The number of singular values above `rtol` times the largest."""
     return algebra.matrix_rank(need_array("matrix_rank", x), rtol=rtol)
 
 

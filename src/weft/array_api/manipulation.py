@@ -13,7 +13,7 @@ Axes = int | tuple[int, ...]
 
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
-    """The arrays in their common shape. Errors: RuntimeError where there is none."""
+    """The arrays in their common shape. Errors: RuntimeError if there is none."""
     return list(weft.broadcast_tensors(*arrays)) if arrays else []
 
 
@@ -128,7 +128,7 @@ def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
-    """Copies of the array beside each other along each axis."""
+    """Copies of the array, repeated along each axis."""
     return weft.tile(need_array("tile", x), tuple(repetitions))
 
 

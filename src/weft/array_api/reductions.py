@@ -121,19 +121,19 @@ def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  
 
 
 def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
-    """Whether every element over axes is other than 0."""
+    """True where every element over axes is other than 0."""
     axes = axes_of("all", need_array("all", x), axis)
     return _over(x.to(weft.bool), axes, keepdims, weft.all)
 
 
 def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
-    """Whether one element over axes is other than 0."""
+    """True where one element over axes is other than 0."""
     axes = axes_of("any", need_array("any", x), axis)
     return _over(x.to(weft.bool), axes, keepdims, weft.any)
 
 
 def count_nonzero(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """How many elements over axes are other than 0."""
+    """The number of elements over axes that are other than 0."""
     axes = axes_of("count_nonzero", need_array("count_nonzero", x), axis)
     return _over(x.to(weft.bool), axes, keepdims, weft.sum)
 

@@ -16,7 +16,7 @@ from weft.functional.support import host
 
 
 class UniqueAll(NamedTuple):
-    """What `unique_all` finds."""
+    """The result of `unique_all`."""
 
     values: Tensor
     indices: Tensor
@@ -25,14 +25,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What `unique_counts` finds."""
+    """The result of `unique_counts`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverse(NamedTuple):
-    """What `unique_inverse` finds."""
+    """The result of `unique_inverse`."""
 
     values: Tensor
     inverse_indices: Tensor
@@ -76,7 +76,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 def searchsorted(
     x1: Tensor, x2: Tensor, /, *, side: str = "left", sorter: Tensor | None = None
 ) -> Tensor:
-    """Where elements would stand in a sorted array."""
+    """The positions at which to insert elements into a sorted array."""
     if side not in ("left", "right"):
         refuse("searchsorted", "side", "'left' or 'right'", repr(side), "choose one of these")
     line, wanted = joined("searchsorted", x1, x2)

@@ -63,13 +63,13 @@ class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on."""
+    """True if anomaly mode is on."""
     contexts = tapes.tape().mode.contexts
     return contexts is not None and bool(contexts.anomaly)
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode is on and looks for nan."""
+    """True if anomaly mode is on and looks for nan."""
     return bool(tapes.tape().mode.anomaly)
 
 

@@ -148,7 +148,7 @@ def _cotangents(
 
 
 def _chosen(inputs: Any, name: str) -> tuple[Any, ...]:
-    """The inputs as a tuple. Errors: RuntimeError where there are none; TypeError on a mapping that is no dict."""
+    """The inputs as a tuple. Errors: RuntimeError if there are none; TypeError on a mapping that is no dict."""
     if isinstance(inputs, Mapping) and type(inputs) is not dict:
         raise ArgumentTypeError(
             f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}. Other Mapping types are "

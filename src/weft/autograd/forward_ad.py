@@ -1,9 +1,9 @@
 """Forward mode: dual tensors, whose tangents go along with every operation.
 
-In come primals and tangents (`make_dual`); out go tangents (`unpack_dual`). A tangent belongs to a value, that is to
-a node: so it passes through views, in-place operations and no_grad without any rule for them. The rule of a node is
-the transpose of its derivative rule, which is linear in the cotangent: the derivative of the pulled-back cotangents by
-the cotangent. So every differentiable operation has one, and levels nest: while a level computes its tangents only the
+`make_dual` takes primals and tangents, `unpack_dual` gives tangents. A tangent belongs to a value, that is to a node:
+so it passes through views, in-place operations and no_grad without any rule for them. The rule of a node is the
+transpose of its derivative rule, which is linear in the cotangent: the derivative of the pulled-back cotangents by the
+cotangent. So every differentiable operation has one, and levels nest: while a level computes its tangents only the
 levels around it are open. Cost: recording an operation on duals costs a small reverse walk; what it records for that
 and is not needed never runs.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The primal and the tangent of a dual tensor; the tangent is None where there is none."""
+    """The primal and the tangent of a dual tensor; the tangent is None if there is none."""
 
     primal: Any
     tangent: Any
@@ -349,7 +349,7 @@ def _dual_already(what: str, number: int) -> GradientError:
 
 
 def _dual_part(tensor: Tensor, tangent: Tensor, count: int, level: int | None) -> Any:
-    """A dual tensor that shows a part of a memory, as the tensor does: what lies around it has the tangent 0."""
+    """A dual tensor that is a region of its storage, as the tensor is: the rest of the storage has the tangent 0."""
     place = tensor.offset, logical_strides(tensor)
     around = put(full((count,), 0, tangent._dtype), tangent, *place)
     whole = handle_of_storage(tensor)
@@ -396,7 +396,7 @@ def forget_tangents(tensor: Tensor) -> None:
 
 
 def has_tangent(tensor: Tensor) -> bool:
-    """Whether a tensor is dual at any open level."""
+    """True if a tensor is dual at any open level."""
     return any(tangent_of(tensor, level) is not None for level in _levels())
 
 

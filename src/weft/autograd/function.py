@@ -102,7 +102,7 @@ class Function:
 
 @cython.cfunc
 def _has_defaults(cls: object, count: cython.Py_ssize_t) -> cython.bint:
-    """Whether `setup_context` is to get defaults of `forward` beside so many arguments."""
+    """True if `setup_context` must get defaults of `forward` in addition to `count` arguments."""
     return (
         cls.setup_context is not None
         and getattr(cls.forward, "__defaults__", None)

@@ -33,7 +33,7 @@ class _Recording:
 
 
 def _as_tuple(values: Any, what: str, function: str) -> tuple[bool, Tensors]:
-    """Whether it was a tuple, and the tuple. Errors: TypeError on anything but tensors."""
+    """(True if it was a tuple, the tuple). Errors: TypeError on anything but tensors."""
     several = isinstance(values, (tuple, list))
     items = tuple(values) if several else (values,)
     for index, item in enumerate(items):
@@ -110,7 +110,7 @@ def _check_dependence(gradients: Sequence[Tensor], strict: bool, create: bool) -
 def _gradients(
     outputs: Tensors, inputs: Tensors, seeds: Tensors, create: bool, strict: bool
 ) -> list[Tensor]:
-    """The gradients of outputs with cotangents, zeros where there are none."""
+    """The gradients of outputs with given cotangents; zeros for inputs that they do not reach."""
     found = reached(outputs, inputs, seeds, create)
     if strict and any(output.requires_grad for output in outputs):
         for index, gradient in enumerate(found):

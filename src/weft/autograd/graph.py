@@ -1,7 +1,7 @@
-"""`weft.autograd.graph`: edges as values, hooks on what is saved, hooks on several gradients.
+"""`weft.autograd.graph`: edges as values, hooks on saved tensors, hooks on several gradients.
 
-In come tensors and functions of the user; out go contexts and handles. What is saved passes through
-`saved_tensor_hooks`, what is observed through the `observers` of records.
+It makes contexts and handles from tensors and functions of the user. `saved_tensor_hooks` applies the hooks on saved
+tensors, the `observers` of records the others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from weft.errors import (
 
 
 class Node(abc.ABC):  # noqa: B024 - asked by isinstance only
-    """What `grad_fn` is: a record of the graph, whatever it was made by."""
+    """The type of `grad_fn`: any record of the graph."""
 
 
 for _kind in (RecordedNode, GradientFunction, AccumulateGrad):
@@ -44,7 +44,7 @@ for _kind in (RecordedNode, GradientFunction, AccumulateGrad):
 
 
 class GradientEdge(NamedTuple):
-    """Where the gradient of one output of a record arrives. It works as a root or an input of a backward, also when
+    """The target of the gradient of one output of a record. It works as a root or an input of a backward, also when
     the tensor is gone."""
 
     node: Any
@@ -78,7 +78,7 @@ def _no_tensor(value: int | Sequence[Tensor] | str | None) -> NoTensorError:
 
 
 def find_edge(target: object) -> Any:
-    """The edge of a tensor or GradientEdge as records keep it; None where there is no graph."""
+    """The edge of a tensor or GradientEdge as records keep it; None if there is no graph."""
     if isinstance(target, Tensor):
         return edge_for(target)
     if not isinstance(target, GradientEdge):
@@ -105,7 +105,7 @@ def _no_such_edge(edge: GradientEdge) -> NoReturn:
 
 
 class EdgeOutput:
-    """What is known of the tensor that a GradientEdge was made from."""
+    """The facts known of the tensor that a GradientEdge was made from."""
 
     def __init__(self, edge: GradientEdge) -> None:
         record: Any = edge.node
@@ -360,7 +360,7 @@ def current_walk() -> int:
 
 
 def is_reached(record: Any) -> bool:
-    """Whether the running walk will come, or has come, to a record."""
+    """True if the running walk has reached, or will reach, a record."""
     return bool(record.walk_number >> 32 == current_walk())
 
 

@@ -35,5 +35,5 @@ class set_multithreading_enabled:  # noqa: N801 - PyTorch's name
 
 
 def is_multithreading_enabled() -> bool:
-    """What was last wished."""
+    """The last setting of multithreading."""
     return _enabled

@@ -1,4 +1,4 @@
-"""What function transforms (`weft.func`) refuse of the functions that they transform."""
+"""Refusals of function transforms (`weft.func`): properties of a function that they cannot transform."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from weft.engine.frontend.tensor import Tensor
 
 
 class VariableMeta(type):
-    """What says that every tensor is a Variable."""
+    """The metaclass that makes every tensor an instance of Variable."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, Tensor)

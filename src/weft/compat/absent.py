@@ -1,4 +1,4 @@
-"""What an error says about names of PyTorch that are not here: what there is instead.
+"""Error texts for names of PyTorch that are absent here: what to use instead.
 
 Types of 8 bits, and complex ones of 32, have a name, since libraries name them in tables; no tensor has one.
 """
@@ -125,7 +125,7 @@ def __getattr__(name: str) -> Any:
 
 
 def explained(error: AttributeError, name: str) -> AttributeError:
-    """The error about a missing name of the package, with what there is instead where that is known."""
+    """The error about a missing name of the package; it names a replacement if one is known."""
     if name not in _INSTEAD:
         return error
     return AttributeError(f"{error}: {_INSTEAD[name]}", name=name, obj=error.obj)

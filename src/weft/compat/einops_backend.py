@@ -1,8 +1,8 @@
-"""Libraries that choose what to call by a table of the frameworks that they know learn of this one when they are
-imported, be it before or after it.
+"""Registration with libraries that choose what to call by a table of known frameworks; they may be imported before or
+after Weft.
 
-`WATCHED` names the modules that hold such tables. The first import of one is noticed on `sys.meta_path`; nothing else
-that is imported goes through here, and nothing is imported for it.
+`WATCHED` names the modules that have such tables. The first import of one is noticed on `sys.meta_path`; no other
+import goes through here, and nothing is imported for it.
 """
 
 from __future__ import annotations

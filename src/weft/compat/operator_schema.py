@@ -15,7 +15,7 @@ _TYPES = {
     weft.Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", weft.dtype: "ScalarType",
     weft.device: "Device", int | float | bool: "Scalar", int | float | complex: "Scalar",
 }  # fmt: skip
-_LISTED = (weft.Tensor, int, float, bool, int | float | bool)  # of these there are lists
+_LISTED = (weft.Tensor, int, float, bool, int | float | bool)  # types that also occur in lists
 
 
 def infer_schema(

@@ -1,4 +1,5 @@
-"""What programs ask about the framework, and about numbers that tracing makes symbols of; here they are numbers.
+"""Questions about the framework, and functions of numbers that PyTorch's tracing makes symbolic; here they are
+numbers.
 
 Also PyTorch's older setters of mixed precision, and the exception of devices.
 """
@@ -56,7 +57,8 @@ def cond(
 def while_loop(
     cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any
 ) -> Any:
-    """What is left of `carried_inputs` when, as long as `cond_fn(*carried)` holds, they become `body_fn(*carried)`."""
+    """Run a loop: while `cond_fn(*carried)` is true, `carried_inputs` become `body_fn(*carried)`. Returns the last
+    ones."""
     if not isinstance(carried_inputs, tuple | list) or not (
         callable(cond_fn) and callable(body_fn)
     ):
@@ -79,18 +81,19 @@ def typename(obj: object, /) -> str:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Whether warnings that are given once are to be given each time; Python's filters decide that here."""
+    """Give warnings that are given once each time, or not. Python's filters decide that here; the setting is only
+    kept."""
     _always[:] = [True] if b else []
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` was told."""
+    """The last setting of `set_warn_always`."""
     return bool(_always)
 
 
 def get_device_module(device: object = None) -> Any:
-    """The module that answers for a device: `weft.cpu`, or the one of a device that is not there. Errors: RuntimeError
-    where there is none, or `device` is none."""
+    """The module of a device: `weft.cpu`, or the module of a device that this machine lacks. Errors: RuntimeError if
+    there is no such module, or if `device` is none."""
     if device is not None and not isinstance(device, (str, weft.device)):
         raise KindError(
             f"Invalid value of device '{device}', expect weft.device, str, or None",
@@ -111,7 +114,7 @@ def get_device_module(device: object = None) -> Any:
 
 
 def _converted(function: str, convert: Callable[[Any], Any], a: object) -> Any:
-    """A number made of another one. Errors: ArgumentError where there is none; TypeError."""
+    """A number converted to another type. Errors: ArgumentError if that is impossible; TypeError."""
     try:
         return convert(a)
     except (ValueError, OverflowError) as error:

@@ -27,7 +27,7 @@ def _shape_as_tensor(input: Any) -> Any:
 
 
 def _convert_indices_from_coo_to_csr(input: Any, size: int, *, out_int32: bool = False) -> Any:
-    """Where each of `size` rows begins, and where the last ends, of row numbers that do not fall."""
+    """The start of each of `size` rows, and the end of the last, from ascending row numbers."""
     counted = weft.bincount(input, minlength=size).cumsum(0)
     starts = weft.cat([weft.zeros(1, dtype=counted.dtype), counted])
     return starts.to(weft.int32 if out_int32 else weft.int64)

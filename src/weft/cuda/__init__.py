@@ -1,6 +1,7 @@
-"""CUDA as programs ask about it: there is no device, and what only waits for one does nothing.
+"""The interface of CUDA: there is no device. Functions that only wait for one do nothing; functions that need one
+raise.
 
-In come the questions that PyTorch programs ask at start-up; out goes "no device". What needs a device raises.
+PyTorch programs ask these questions at start-up.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether there is a CUDA device: no."""
+    """True if there is a CUDA device: no."""
     return False
 
 
 def amp_definitely_not_available() -> bool:
-    """Whether mixed precision is off: yes, there is no device."""
+    """True if mixed precision is off: yes, there is no device."""
     return True
 
 
@@ -43,12 +44,12 @@ def device_count() -> int:
 
 
 def is_initialized() -> bool:
-    """Whether CUDA is in use: no."""
+    """True if CUDA is in use: no."""
     return False
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether a CUDA device computes in bfloat16: there is none."""
+    """True if a CUDA device computes in bfloat16: there is none."""
     return False
 
 
@@ -149,12 +150,12 @@ def get_arch_list() -> list[str]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """What of a device's memory is used, as text: nothing."""
+    """The memory in use on a device, as text: none."""
     return "there is no CUDA device"
 
 
 def list_gpu_processes(device: Any = None) -> str:
-    """Who uses a device, as text: nobody."""
+    """The processes that use a device, as text: none."""
     return memory_summary()
 
 
@@ -174,7 +175,7 @@ def _lazy_call(callable: Callable[[], Any], **options: Any) -> None:  # noqa: A0
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether a graph is being captured: never."""
+    """True if a graph is being captured: never."""
     return False
 
 
@@ -192,7 +193,7 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
 
 
 def memory_stats(device: DeviceLike | None = None) -> dict[str, int]:
-    """What is counted on a device: nothing."""
+    """The statistics of a device: none."""
     return {}
 
 

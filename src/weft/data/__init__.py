@@ -1,7 +1,7 @@
 """Data sets, samplers and the loader that makes batches of them, under PyTorch's names.
 
-In come data sets, samplers and what collates; out go batches, made here or in worker processes, which send tensors
-through shared memory (`transport`). Start with `loader`.
+Batches are made here or in worker processes, which send tensors through shared memory (`transport`). Start with
+`loader`.
 """
 
 from weft.data.collate import default_collate, default_convert, ragged_collate

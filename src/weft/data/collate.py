@@ -71,7 +71,7 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: object = None)
     return stacked
 
 
-# What programs add to is what `default_collate` knows beside.
+# The types that `default_collate` knows in addition; programs add to them.
 default_collate_fn_map: dict[Any, Callable[..., Any]] = {Tensor: collate_tensor_fn}
 np_str_obj_array_pattern = re.compile("[SaUO]")  # codes of arrays that are not collated
 default_collate_err_msg_format = (

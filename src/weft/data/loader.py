@@ -205,7 +205,7 @@ class DataLoader:
 
 
 class _DatasetKind:
-    """How a loader asks its data set: by index, or for the next."""
+    """The way in which a loader asks its data set: by index, or for the next."""
 
     Map, Iterable = 0, 1
 
@@ -319,7 +319,7 @@ class _Forever:
 
 @dataclass(frozen=True)
 class _Fetcher:
-    """What makes batches, here or in a worker (so it can be pickled where the data set can)."""
+    """Makes batches, here or in a worker; it can be pickled if the data set can."""
 
     dataset: Any
     collate: Callable[[Any], Any]

@@ -1,7 +1,8 @@
-"""Data pipes: data sets whose steps are registered as methods of all others, as packages written for them declare them.
+"""Data pipes: data sets whose steps are registered as methods of all others, as packages written for them declare
+them.
 
-In: classes. Out: the same ones; `functional_datapipe("name")` makes `pipe.name(...)` build the class on `pipe`. The
-steps that PyTorch itself registers are not here: a `Dataset` and a `DataLoader` do what they did.
+`functional_datapipe("name")` returns a class as it is, and makes `pipe.name(...)` build the class on `pipe`. The steps
+that PyTorch itself registers are not here: a `Dataset` and a `DataLoader` do what they did.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Batches on their way from a worker to the main process.
 
-A batch is pickled, its arrays beside it: small ones go through the pipe, the arrays of a large batch are written to
-memory without a name (a memfd), which the main process opens by way of /proc and reads at once (mapped, it would hold a
-descriptor for as long as the batch lives). A worker writes the next batch over one that has been read: new memory costs
-more than a copy. Such memory is gone when nobody has it open: whoever dies leaves nothing.
+A batch is pickled, its arrays apart: small ones go through the pipe, the arrays of a large batch are written to memory
+without a name (a memfd), which the main process opens by way of /proc and reads at once (mapped, it would hold a
+descriptor for as long as the batch lives). A worker writes the next batch over one that has been read: new memory
+costs more than a copy. Such memory is gone when nobody has it open: a process that dies leaves nothing.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Packed:
 
 
 class _Place:
-    """Where an array lies in the shared memory."""
+    """The position of an array in the shared memory."""
 
     def __init__(self, offset: int, shape: tuple[int, ...], dtype: Any) -> None:
         self.offset, self.shape, self.dtype = offset, shape, dtype

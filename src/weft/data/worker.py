@@ -1,7 +1,7 @@
-"""Worker processes of a DataLoader: what runs in a child and how its batches come back in order.
+"""Worker processes of a DataLoader: they make batches in children, which come back in order.
 
-In: a data set and batches of indices. Out: collated batches. Children are forked unless asked otherwise, so that the
-data set is shared and not copied; the framework discards its threads in them. What is large comes back as memory that
+A worker takes batches of indices and returns collated batches. Children are forked unless asked otherwise, so that the
+data set is shared and not copied; the framework discards its threads in them. Large arrays come back as memory that
 the child names and this process reads (`transport`). A child ends when it is told to, and when its parent is gone.
 """
 
@@ -25,12 +25,12 @@ from weft.data import transport
 from weft.errors import ArgumentError
 
 _END = "end"
-_GLANCE = 0.5  # seconds between looks at whether the others live
+_GLANCE = 0.5  # seconds between checks that the other processes live
 
 
 @dataclass
 class WorkerInfo:
-    """Which worker this process is: its number, how many there are, its seed, its data set."""
+    """The worker that this process is: its number, the number of workers, its seed, its data set."""
 
     id: int
     num_workers: int
@@ -51,7 +51,7 @@ def worker_init_fn(worker_id: int) -> None:
 
 
 def numpy_seeds(base_seed: int, worker_id: int) -> list[int]:
-    """What PyTorch seeds NumPy with in a worker."""
+    """The numbers with which PyTorch seeds NumPy in a worker."""
     entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
     return [int(word) for word in np.random.SeedSequence(entropy).generate_state(4)]
 
@@ -227,7 +227,7 @@ class Pool:
 
 
 def _end_of(process: Any) -> str:
-    """How a process ended."""
+    """The end of a process in words: by a signal, or with a code."""
     code = process.exitcode
     if code is not None and code < 0:
         return f"{process.pid} killed by {signal.Signals(-code).name}"

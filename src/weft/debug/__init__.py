@@ -1,7 +1,7 @@
-"""Looking at what was recorded: `graph_text` prints it, `draw` draws it, `stages` shows what the pipeline makes of it.
+"""Views of the record: `graph_text` prints it, `draw` draws it, `stages` shows each stage of the pipeline.
 
-In come tensors and functions; out go texts and SVG files. Nothing here changes what is recorded or runs it. What ran
-in which batch, and why, says `weft.explain` (in `explanation`). Start with `stages`.
+Nothing here changes what is recorded or runs it. `weft.explain` (in `explanation`) tells which operations ran in which
+batch, and why. Start with `stages`.
 """
 
 from weft.debug.drawing import draw

@@ -1,8 +1,8 @@
 """The batches of a run as an SVG drawing.
 
-In comes a run of an `Explanation`, out goes a file that a browser opens: a box for each batch with operation, number of
-rows, shape and the user's line, arrows to the batches that read from it; batches that copy their operands in another
-colour. Where boxes go is left to `layout`.
+It takes a run of an `Explanation` and writes a file that a browser opens: a box for each batch with operation, number
+of rows, shape and the user's line, arrows to the batches that read from it; batches that copy their operands in
+another colour. `layout` places the boxes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from weft.errors import ArgumentError
 if TYPE_CHECKING:
     from weft.debug.explanation import Batch, Run
 
-COLOURS = {True: ("#fde3c8", "#d9822b"), False: ("#eef7ea", "#6aa84f")}  # copies operands or not
+COLOURS = {
+    True: ("#fde3c8", "#d9822b"),
+    False: ("#eef7ea", "#6aa84f"),
+}  # by whether a batch copies operands
 MEANINGS = {True: "operands are gathered", False: "operands in place or shared"}
 
 

@@ -1,8 +1,8 @@
 """The recorded graph of a tensor as an SVG drawing.
 
-In comes a tensor, out goes a file that a browser opens: a box per record with operation, type and the user's line;
-arrows for values, dashed ones for gradients that go elsewhere; leaves and parameters in colour. Where boxes go is left
-to `layout`.
+It takes a tensor and writes a file that a browser opens: a box per record with operation, type and the user's line;
+arrows for values, dashed ones for gradients that go elsewhere; leaves and parameters in colour. `layout` places the
+boxes.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _summary(entries: list[Entry], total: int) -> str:
 
 
 def _head(entries: list[Entry], total: int) -> list[str]:
-    """What is drawn, and what the colours mean."""
+    """The title of the drawing, and the legend of its colours."""
     parts = [f'<text x="{MARGIN}" y="22" class="title">{escape(_summary(entries, total))}</text>']
     x = MARGIN
     for kind in dict.fromkeys(_labels(entry, entry is entries[-1])[1] for entry in entries):

@@ -1,8 +1,8 @@
 """`weft.explain`: which operations ran as one batch, what that cost in copying, and why others did not join them.
 
-In come the notes of each search for batches (`schedule.batch.watch`); out go an `Explanation`: runs, their batches by
-level, what ran alone, and reasons, as text. What is kept is plain data, no tensors: a few microseconds for each batch,
-nothing for each operation. The drawing is left to `batches`.
+It takes the notes of each search for batches and makes an `Explanation`: runs, their batches by level, what ran alone,
+and reasons, as text. It keeps plain data, no tensors: a few microseconds for each batch, nothing for each operation.
+`batches` draws it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHARED, IN_PLACE, GATHERED, AGAIN = "shared", "in place", "gathered", "gathered 
 
 @dataclass(frozen=True)
 class Operand:
-    """How a batch gets an operand of all its rows; `nbytes` are copied for it from `sources` values."""
+    """The packing of a batch's operand; `nbytes` are copied for it from `sources` values."""
 
     way: str
     sources: int = 0
@@ -47,7 +47,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Facts:
-    """What operations have in common that may run as one."""
+    """The facts that operations share if they may run as one."""
 
     call_site: tuple[Any, int]  # code object and place in it
     operation: str
@@ -92,7 +92,7 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        """What was copied to bring its operands together."""
+        """The bytes that were copied to pack its operands."""
         return sum(operand.nbytes for operand in self.operands)
 
 
@@ -150,7 +150,7 @@ def _pairs(lots: list[Any]) -> Iterator[Any]:
 
 
 def differences(one: Facts, other: Facts) -> list[str]:
-    """Why two signatures of one operation are two."""
+    """The differences between two signatures of one operation."""
     found = []
     if one.shape != other.shape:
         found.append(f"different shape ({list(one.shape)}, {list(other.shape)})")
@@ -178,7 +178,7 @@ def differences(one: Facts, other: Facts) -> list[str]:
 
 
 class Explanation:
-    """What was batched, in the runs of a block or of a step. `print` shows it; `draw` draws a run."""
+    """The batches in the runs of a block or of a step. `print` shows it; `draw` draws a run."""
 
     def __init__(self) -> None:
         self.runs: deque[Run] = deque(maxlen=MOST_RUNS)
@@ -413,16 +413,16 @@ def _turn_over() -> None:
 
 
 def explain(on: bool | None = None) -> Explanation:
-    """What ran as one batch, by level, with its size, what was copied for it, and why neighbours did not join.
+    """An explanation of batching: what ran as one batch, by level, with its size, what was copied for it, and why
+    neighbours did not join.
 
     `with weft.explain() as report:` explains what runs in the block. `weft.explain(on=True)` is left on: from then on
     `weft.explain()` is the explanation of the last step, which the last `optimizer.step()` ended (before any, of what
     ran so far); `weft.explain(on=False)` ends that. Print it, ask it (`counts()`, `runs`, `interrupted()`), or draw a
     run: `report.draw("step.svg")`.
 
-    A known program without derivatives runs without a search for batches, and is only counted.
-    Cost: a few microseconds for each batch that is formed, while it is on; nothing otherwise.
-    """
+    A known program without derivatives runs without a search for batches, and is only counted. Cost: a few
+    microseconds for each batch that is formed, while it is on; nothing otherwise."""
     global _standing, _last
     if on and _standing is None:
         _standing = Explanation()

@@ -1,8 +1,8 @@
 """The recorded graph of a tensor as entries and as text.
 
-In comes a tensor; out go its records, oldest first: what each operation read, what it made, where its cotangent goes,
-and the user's line. Values and gradients are two relations on the same record, and both are followed; an executed
-operation has let go of the values that it read, so that of it only the gradient relation may be left.
+It gives the tensor's records, oldest first: what each operation read, what it made, the target of its cotangent, and
+the user's line. Values and gradients are two relations on the same record, and both are followed; an executed
+operation has released the values that it read, so that only its gradient relation may be left.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DONE = 1
 @dataclass(eq=False)
 class Entry:
     """One record: `kind` is leaf, value, operation or function; operands and gradients are other entries, numbers, or
-    None where there is no gradient."""
+    None for an input without a gradient."""
 
     record: Any
     kind: str
@@ -101,12 +101,12 @@ def _pairs(record: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_value_of(leaf: Tensor, node: Node) -> bool:
-    """Whether a node is what a leaf holds, or an earlier value of it that has been computed."""
+    """True if a node is the value of a leaf, or an earlier value of it that has been computed."""
     return node.op is VALUE_OP or (not leaf.view_chain and value_of(leaf) is node)
 
 
 def _is_region_of(value: Any, view: Any) -> bool:
-    """Whether a strided region is the value that a view's gradient record speaks of."""
+    """True if a strided region is the value that a view's gradient record stands for."""
     if value.op.name != "strided" or view.inputs is not None or view.shape != value.shape:
         return False
     source = view

@@ -1,9 +1,9 @@
 """Layered layout of a directed acyclic graph: rows by distance from the sources, few crossings, short arrows.
 
-In come the widths of boxes and the arrows between them; out go a place for each box and a path for each arrow. After
-Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures" (IEEE SMC 1981): an
-arrow over several rows gets a point on each, rows are ordered by the mean place of their neighbours, and places are
-moved towards those means as far as the neighbours in the row allow.
+It takes the widths of boxes and the arrows between them, and returns a position for each box and a path for each
+arrow. After Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures" (IEEE SMC
+1981): an arrow over several rows gets a point on each, rows are ordered by the mean position of their neighbours, and
+positions are moved towards those means as far as the neighbours in the row allow.
 """
 
 from __future__ import annotations

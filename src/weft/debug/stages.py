@@ -1,10 +1,9 @@
-"""What each pass of the pipeline makes of a function: `stages(fn)` gives its text, pass by pass.
+"""The text of a function after each pass of the pipeline: `stages(fn)`.
 
-In: a function that records something. Out: a dictionary of texts by the names of passes
-(`weft.engine.pipeline.passes`) and of stages, `record`, `batch`, `collect`, `fuse`, `tier`, `group`, `plan`, `lower`:
-the text of a stage is that of its last pass. `kernels` has the loop IR. The kernels are those of a program that has
-come often enough: that a novel one runs in single operations first (`weft.engine.pipeline.tiering`) is not shown.
-Running what was recorded is left to the pipeline.
+It returns a dictionary of texts by the names of passes (`weft.engine.pipeline.passes`) and of stages, `record`,
+`batch`, `collect`, `fuse`, `tier`, `group`, `plan`, `lower`: the text of a stage is that of its last pass. `kernels`
+has the loop IR. The kernels are those of a program that has come often enough: that a cold one runs in single
+operations first (`weft.engine.pipeline.tiering`) is not shown. The pipeline runs what was recorded.
 """
 
 from __future__ import annotations

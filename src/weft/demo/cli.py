@@ -1,8 +1,8 @@
 """The command `weft`: `weft demo` trains on the standard library and shows what the framework did; `weft run train.py`
 runs a program that imports `torch` on Weft.
 
-In: command line arguments. Out: the course of the training, the recorded graph of one small tree as
-text and as a drawing, the saved model, and what the loaded model says of a function.
+The demo prints the course of the training, the recorded graph of one small tree as text and as a drawing, and the
+loaded model's opinion of a function, and saves the model.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def train_and_save(options: argparse.Namespace) -> Path:
 
 
 def describe(data: Dataset) -> None:
-    """What is trained on."""
+    """Print the size of the training and test data."""
     nodes = sum(function.tree.size() for function in data.train)
     print(
         f"{len(data.train)} functions to learn from ({nodes} nodes), {len(data.held_out)} held "

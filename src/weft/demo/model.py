@@ -1,8 +1,8 @@
 """The demo's model: a child-sum Tree-LSTM (Tai, Socher and Manning 2015) as plain recursive Python.
 
-In: one syntax tree. Out: one score for each package. There is no batch dimension, no padding and no
-level by level processing: the recursion follows the tree, whatever its shape, and the framework
-finds out by itself which nodes of which trees can be computed together.
+It takes one syntax tree and returns one score for each package. There is no batch dimension, no padding and no level
+by level processing: the recursion follows the tree, whatever its shape, and the framework finds out by itself which
+nodes of which trees can be computed together.
 """
 
 from __future__ import annotations

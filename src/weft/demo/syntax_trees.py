@@ -1,8 +1,8 @@
 """Real input for the demo: the functions of the installed Python's standard library as trees.
 
-In: the `.py` files of ten packages that every CPython installation has. Out: syntax trees whose
-nodes say the kind of syntax and, where there is one, the name that stands there; split by file, in
-an order that is the same on every run. Numbers and learning are left to the model.
+It reads the `.py` files of ten packages that every CPython installation has. Nodes of the syntax trees have the kind
+of syntax and the name in it, if there is one; the trees are split by file, in an order that is the same on every run.
+The model handles numbers and learning.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SKIPPED_FOLDERS = frozenset({"test", "tests", "idle_test", "__pycache__"})
 SMALLEST, LARGEST, DEEPEST = 8, 200, 60
 HELD_OUT = 0.25
 UNKNOWN = "<unknown>"
-COMMON = 5  # a label is worth a vector of its own where this many training files have it
+COMMON = 5  # a label is worth a vector of its own if this many training files have it
 
 
 class Tree(NamedTuple):

@@ -1,7 +1,7 @@
 """Training and measuring the demo's model, one tree at a time.
 
-In: a data set and settings. Out: a trained model, and for each epoch its loss and accuracies. Every
-number depends on the seed alone.
+It takes a data set and settings, and returns a trained model, and for each epoch its loss and accuracies. Every number
+depends on the seed alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weft.optim.lr_scheduler import CosineAnnealingLR
 
 @dataclass(frozen=True)
 class Settings:
-    """What can be chosen about a run."""
+    """The settings of a run."""
 
     epochs: int = 3
     width: int = 64
@@ -34,7 +34,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch came to."""
+    """The results of one epoch."""
 
     number: int
     loss: float
@@ -112,7 +112,7 @@ class Trainer:
 
 
 def count_right(guesses: list[Tensor], batch: list[Function], packages: tuple[str, ...]) -> int:
-    """How many guesses name the function's package."""
+    """The number of guesses that name the function's package."""
     numbers = weft.stack(guesses).tolist()
     return sum(packages[n] == f.package for n, f in zip(numbers, batch, strict=True))
 

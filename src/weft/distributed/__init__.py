@@ -1,6 +1,6 @@
-"""One process, as programs for many ask about it: rank 0 of 1. Collective operations leave values as they are.
+"""The interface of distributed programs for one process: rank 0 of 1. Collective operations leave values as they are.
 
-In: what programs call before they know how many they are. Out: the answers of a group of one. Larger groups are
+Programs ask before they know how many processes they are; the answers are those of a group of one. Larger groups are
 refused. Start with `collectives`.
 """
 
@@ -19,12 +19,12 @@ from weft.errors import DeviceError
 
 
 def is_available() -> bool:
-    """Whether groups of several processes can be made: no. A group of one can, which programs that ask do without."""
+    """True if groups of several processes can be made: no. A group of one can, which programs that ask do without."""
     return False
 
 
 def is_initialized() -> bool:
-    """Whether `init_process_group` has been called."""
+    """True if `init_process_group` has been called."""
     return bool(started)
 
 

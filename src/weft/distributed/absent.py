@@ -1,7 +1,7 @@
 """Names of PyTorch's `distributed` for more than one process: they can be imported, named and asked for.
 
-In: a name. Out: a class of that name, which nothing is an instance of. Errors: RuntimeError when one is made or called.
-The names are those that programs import before they know how many processes they are.
+Each name is a class without instances. Errors: RuntimeError when one is made or called. The names are those that
+programs import before they know how many processes they are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Collective operations of a group of one: what is sent comes back.
 
-In: tensors, lists of one tensor, objects. Out: copies where the operation has a place for what it receives. With
+They take tensors, lists of one tensor, or objects, and copy if the operation has a place for what it receives. With
 `async_op` an operation answers with what is done already.
 """
 
@@ -49,7 +49,7 @@ class Work:
     is_success = is_completed
 
     def result(self) -> list[Any]:
-        """What the operation left."""
+        """The result of the operation."""
         return [self._result]
 
     def get_future(self) -> Future[Any]:
@@ -121,7 +121,7 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """What this process has."""
+    """Send this process's tensor to itself."""
     _from_itself("broadcast", src)
     return _done(tensor, async_op)
 
@@ -129,14 +129,14 @@ def broadcast(
 def all_gather(
     tensor_list: object, tensor: Tensor, group: object = None, async_op: bool = False
 ) -> Work | None:
-    """What this process has, in the one entry of the list."""
+    """Put this process's tensor into the one entry of the list."""
     return _done(_only("all_gather", tensor_list).copy_(tensor.detach()), async_op)
 
 
 def all_gather_into_tensor(
     output_tensor: Any, input_tensor: Any, group: object = None, async_op: bool = False
 ) -> Work | None:
-    """What this process has."""
+    """Copy this process's tensor to the output."""
     need_group()
     output_tensor.view(input_tensor.shape).copy_(input_tensor.detach())
     return _done(output_tensor, async_op)
@@ -153,7 +153,7 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """What this process has, in the one entry of the list."""
+    """Put this process's tensor into the one entry of the list."""
     _from_itself("gather", dst)
     return _done(_only("gather", gather_list or []).copy_(tensor.detach()), async_op)
 
@@ -181,7 +181,7 @@ def reduce_scatter(
 def reduce_scatter_tensor(
     output: object, input: Tensor, op: object = None, group: object = None, async_op: bool = False
 ) -> Work | None:
-    """What this process has."""
+    """Copy this process's tensor to the output."""
     return all_gather_into_tensor(output, input, group, async_op)
 
 
@@ -207,13 +207,13 @@ def all_to_all_single(
     group: object = None,
     async_op: bool = False,
 ) -> Work | None:
-    """What this process has."""
+    """Copy this process's tensor to the output."""
     need_group()
     return _done(output.copy_(input.detach()), async_op)
 
 
 def all_gather_object(object_list: Any, obj: object, group: object = None) -> None:
-    """What this process has."""
+    """Put this process's object into the one entry of the list."""
     _only("all_gather_object", object_list)
     object_list[0] = obj
 
@@ -225,7 +225,7 @@ def gather_object(
     group: object = None,
     group_dst: int | None = None,
 ) -> None:
-    """What this process has."""
+    """Put this process's object into the one entry of the list."""
     _from_itself("gather_object", dst)
     all_gather_object(object_gather_list or [], obj)
 

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """Whether functions can be called in other processes: no."""
+    """True if functions can be called in other processes: no."""
     return False

@@ -1,8 +1,8 @@
 """Probability distributions, their transforms and divergences, under PyTorch's names.
 
-In come parameters; out go distributions, what they draw, and densities. PyTorch has a file for each, and programs
-import those: they are made from the table below. The folder is flat, as PyTorch's is, and its modules stay where they
-are: pickles name classes by them. Start with `distribution`.
+A distribution has samples and densities. PyTorch has a file for each, and programs import those: they are made from
+the table below. The folder is flat, as PyTorch's is, and its modules stay where they are: pickles name classes by
+them. Start with `distribution`.
 """
 
 import sys
@@ -71,7 +71,7 @@ _FILES = {
     "weibull": "Weibull", "wishart": "Wishart",
 }  # fmt: skip
 
-# What PyTorch's files import themselves, which packages import from them in turn.
+# Names that PyTorch's files import, and that packages import from these files.
 _IMPORTED = {
     "distributions": "constraints",
     "distributions.distribution": "Distribution lazy_property broadcast_all",
@@ -86,7 +86,7 @@ _HELPERS = {
 
 
 def _places(names: str) -> dict[str, str]:
-    """Where names of the package are, as `_build.lazy.gather` takes it."""
+    """The modules of names of the package, in the form that `_build.lazy.gather` takes."""
     found: dict[str, str] = {}
     for name in names.split():
         place = f"distributions.{_PLACES[name]}"

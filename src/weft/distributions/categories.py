@@ -105,7 +105,7 @@ class Categorical(Distribution):
 
 
 class OverCategories(Distribution):
-    """What is drawn by way of a category: `_categorical` has the probabilities."""
+    """A distribution that is drawn through a category: `_categorical` has the probabilities."""
 
     _categorical: Categorical
 
@@ -204,7 +204,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(OverCategories):
-    """How often each category comes in `total_count` draws."""
+    """The counts of each category in `total_count` draws."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 

@@ -55,7 +55,7 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: Constraint) -> bool:
-    """Whether a constraint depends on other parameters."""
+    """True if a constraint depends on other parameters."""
     return isinstance(constraint, _Dependent)
 
 
@@ -224,7 +224,7 @@ class stack(Constraint):  # noqa: N801 - PyTorch's name
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """What a mixture gives: the constraint of its components."""
+    """The constraint of a mixture's values: that of its components."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint

@@ -23,7 +23,7 @@ _Given = TypeVar("_Given")
 
 
 def need_one(probs: _Given | None, logits: _Given | None) -> _Given:
-    """What is given of the two ways to give probabilities. Errors: ValueError for both or none."""
+    """The given one of the two forms of probabilities. Errors: ValueError for both or none."""
     if probs is not None and logits is None:
         return probs
     if logits is not None and probs is None:
@@ -119,7 +119,7 @@ class Bernoulli(_WithOdds, ExponentialFamily):
 
 
 class Geometric(_WithOdds):
-    """How many failures come before the first success."""
+    """The number of failures before the first success."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
@@ -181,7 +181,7 @@ class Geometric(_WithOdds):
 
 
 class Binomial(_WithOdds):
-    """How many of `total_count` trials succeed."""
+    """The number of successes in `total_count` trials."""
 
     arg_constraints = {
         "total_count": constraints.nonnegative_integer,
@@ -256,7 +256,7 @@ class Binomial(_WithOdds):
 
 
 class NegativeBinomial(_WithOdds):
-    """How many successes come before `total_count` failures."""
+    """The number of successes before `total_count` failures."""
 
     arg_constraints = {
         "total_count": constraints.greater_than_eq(0),
@@ -312,7 +312,7 @@ class NegativeBinomial(_WithOdds):
 
 
 class Poisson(ExponentialFamily):
-    """How many events come at a rate."""
+    """The number of events that come at a rate."""
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -1,4 +1,4 @@
-"""What all distributions share: shapes, expansion, the checks of parameters and values."""
+"""The base of all distributions: shapes, expansion, the checks of parameters and values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class lazy_property:  # noqa: N801 - reads as `property`
 
 
 def _is_derived(kind: type, name: str) -> bool:
-    """Whether a parameter is computed of others when it is first asked for."""
+    """True if a parameter is computed from others when it is first asked for."""
     return isinstance(getattr(kind, name, None), lazy_property)
 
 
@@ -89,7 +89,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check their arguments where they are not told."""
+        """Set whether distributions check their arguments by default."""
         if value not in (True, False):
             raise ArgumentError(
                 "set_default_validate_args takes True or False",
@@ -225,7 +225,7 @@ class Distribution:
         return self._missing("cdf")
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         return self._missing("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Any:

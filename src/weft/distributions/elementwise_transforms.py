@@ -192,7 +192,7 @@ class ComposeTransform(Transform):
 
     @property
     def bijective(self) -> Any:  # type: ignore[override]
-        """Whether all parts are."""
+        """True if all parts are bijective."""
         return all(part.bijective for part in self.parts)
 
     @property
@@ -480,7 +480,7 @@ class AffineTransform(Transform):
 
     @property
     def event_dim(self) -> int:
-        """How many dimensions are one value."""
+        """The number of dimensions of one value."""
         return self._event_dim
 
     @property

@@ -94,7 +94,7 @@ class _Half(TransformedDistribution):
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Any:
@@ -152,7 +152,7 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        """The mean, infinite where there is none."""
+        """The mean; infinite if it does not exist."""
         found = self.rate / (self.concentration - 1)
         return weft.where(self.concentration > 1, found, math.inf)
 
@@ -163,7 +163,7 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def variance(self) -> Any:
-        """The variance, infinite where there is none."""
+        """The variance; infinite if it does not exist."""
         a = self.concentration
         found = self.rate.square() / ((a - 1).square() * (a - 2))
         return weft.where(a > 2, found, math.inf)
@@ -202,7 +202,7 @@ class Pareto(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        """The mean, infinite where there is none."""
+        """The mean; infinite if it does not exist."""
         a = self.alpha.clamp(min=1)
         return a * self.scale / (a - 1)
 
@@ -213,7 +213,7 @@ class Pareto(TransformedDistribution):
 
     @property
     def variance(self) -> Any:
-        """The variance, infinite where there is none."""
+        """The variance; infinite if it does not exist."""
         a = self.alpha.clamp(min=2)
         return self.scale.square() * a / ((a - 1).square() * (a - 2))
 

@@ -1,4 +1,6 @@
-"""Which formula gives KL(p || q): `register_kl` adds one, `kl_divergence` asks the one of the nearest pair of types."""
+"""The registry of KL(p || q) formulas: `register_kl` adds one, `kl_divergence` takes that of the nearest pair of
+types.
+"""
 
 from __future__ import annotations
 

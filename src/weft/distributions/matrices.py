@@ -241,7 +241,7 @@ class ContinuousBernoulli(Distribution):
         return as_logits(self.probs, is_binary=True)
 
     def _split(self) -> tuple[Any, Any, Any]:
-        """Where p is far from a half, p with a safe value elsewhere, and the distance from a half."""
+        """(where p is far from a half, p with a safe value elsewhere, the distance from a half)."""
         low, high = self._lims
         far = (self.probs <= low) | (self.probs > high)
         return far, weft.where(far, self.probs, low), self.probs - 0.5
@@ -284,7 +284,7 @@ class ContinuousBernoulli(Distribution):
         return weft.where(far, exact, inside)
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         far, p, _ = self._split()
         exact = weft.log1p(value * (2 * p - 1) / (1 - p)) / (p.log() - weft.log1p(-p))
         return weft.where(far, exact, value)

@@ -107,7 +107,7 @@ class CatTransform(Transform):
 
     @property
     def event_dim(self) -> int:
-        """How many dimensions are one value."""
+        """The number of dimensions of one value."""
         return max(part.codomain.event_dim for part in self.transforms)
 
     @property
@@ -191,7 +191,7 @@ class CumulativeDistributionTransform(Transform):
 
     @property
     def domain(self) -> Any:
-        """What the distribution gives."""
+        """The support of the distribution."""
         return self.distribution.support
 
     def _call(self, x: Tensor) -> Any:

@@ -206,7 +206,7 @@ class MixtureSameFamily(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """What the components give."""
+        """The support of the components."""
         return constraints.MixtureSameFamilyConstraint(self._component.support)
 
     def _weights(self) -> Any:

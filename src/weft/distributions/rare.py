@@ -94,7 +94,7 @@ def _angles(kappa: np.ndarray) -> Any:
 
 
 class GeneralizedPareto(Distribution):
-    """What lies above a threshold `loc`: bounded, exponential or heavy-tailed by the sign of `concentration`."""
+    """The excess over a threshold `loc`: bounded, exponential or heavy-tailed by the sign of `concentration`."""
 
     arg_constraints = {
         "loc": constraints.real,
@@ -124,7 +124,7 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, weft.where(self.concentration < 0, end, math.inf))
 
     def _curved(self) -> tuple[Any, Any]:
-        """Where the concentration is not 0, and one that can be divided by."""
+        """(where the concentration is not 0, a concentration that can be divided by)."""
         flat = weft.isclose(self.concentration, weft.zeros_like(self.concentration))
         return ~flat, weft.where(flat, 1.0, self.concentration)
 
@@ -149,7 +149,7 @@ class GeneralizedPareto(Distribution):
         return -weft.expm1(-self._hazard(value))
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         hazard = -weft.log1p(-value)
         curved, safe = self._curved()
         return self.loc + self.scale * weft.where(curved, weft.expm1(safe * hazard) / safe, hazard)

@@ -83,7 +83,7 @@ class Normal(_LocationScale, ExponentialFamily):
         return 0.5 * (1 + weft.erf(self._scaled(value) / math.sqrt(2)))
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         return self.loc + self.scale * weft.erfinv(2 * value - 1) * math.sqrt(2)
 
     def entropy(self) -> Any:
@@ -124,7 +124,7 @@ class Laplace(_LocationScale):
         return 0.5 - 0.5 * scaled.sign() * weft.expm1(-scaled.abs())
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         centred = value - 0.5
         return self.loc - self.scale * centred.sign() * weft.log1p(-2 * centred.abs())
 
@@ -158,7 +158,7 @@ class Cauchy(_LocationScale):
         return weft.atan(self._scaled(value)) / math.pi + 0.5
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         return weft.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 
     def entropy(self) -> Any:
@@ -199,7 +199,7 @@ class Gumbel(_LocationScale):
         return (-(-self._scaled(value)).exp()).exp()
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Any:
@@ -331,7 +331,7 @@ class Uniform(Distribution):
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Any:
@@ -388,7 +388,7 @@ class Exponential(ExponentialFamily):
         return -weft.expm1(-self.rate * value)
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         return -weft.log1p(-value) / self.rate
 
     def entropy(self) -> Any:

@@ -39,14 +39,14 @@ class ConstraintRegistry:
         self._kinds: list[tuple[Callable[[Any], bool], Factory]] = []
 
     def register(self, constraint: type | Constraint, factory: Factory | None = None) -> Any:
-        """What to make of all constraints of a class, or of that of a constraint; also a decorator."""
+        """Register the factory for all constraints of a class, or of the class of a constraint; also a decorator."""
         if factory is None:
             return lambda made: self.register(constraint, made)
         self._own[constraint if isinstance(constraint, type) else type(constraint)] = factory
         return factory
 
     def when(self, holds: Callable[[object], bool], factory: Factory) -> None:
-        """What to make of constraints of which something holds."""
+        """Register the factory for constraints for which a predicate is true."""
         self._kinds.append((holds, factory))
 
     def __call__(self, constraint: Constraint) -> Any:
@@ -65,7 +65,7 @@ biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 
 
 def _has(bounds: tuple[str, ...], constraint: Constraint) -> bool:
-    """Whether a constraint of real numbers has just these bounds."""
+    """True if a constraint of real numbers has exactly these bounds."""
     have = {name for name in ("lower_bound", "upper_bound") if hasattr(constraint, name)}
     return have == set(bounds) and not constraint.is_discrete
 

@@ -52,7 +52,7 @@ class Independent(Distribution):
 
     @property
     def has_enumerate_support(self) -> Any:  # type: ignore[override]
-        """Whether all values can be listed."""
+        """True if all values can be listed."""
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
@@ -105,7 +105,7 @@ def _listed(transforms: object | Tensor | list[Tensor]) -> list[Any]:
 
 
 class TransformedDistribution(Distribution):
-    """What comes out where transforms are applied to values of a distribution."""
+    """The distribution of a base distribution's values after transforms."""
 
     arg_constraints: Any = {}
 
@@ -147,7 +147,7 @@ class TransformedDistribution(Distribution):
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
-        """What the last transform gives."""
+        """The codomain of the last transform."""
         if not self.transforms:
             return self.base_dist.support
         found = self.transforms[-1].codomain
@@ -197,5 +197,5 @@ class TransformedDistribution(Distribution):
         return self._monotone(self.base_dist.cdf(value))
 
     def icdf(self, value: Tensor) -> Any:
-        """The value up to which a probability lies."""
+        """The quantile: the value below which the given probability lies."""
         return self._through(self.base_dist.icdf(self._monotone(value)))

@@ -1,4 +1,4 @@
-"""What distributions of one's own are written with: shapes that fit, probabilities and log odds, lower triangles."""
+"""Helpers for users' own distributions: broadcasting, probabilities and log odds, lower triangles."""
 
 from __future__ import annotations
 

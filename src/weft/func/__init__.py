@@ -1,8 +1,8 @@
 """Function transforms: derivatives, Jacobians and maps of functions, which nest arbitrarily.
 
-In come functions of tensors; out go functions: their derivatives (`derivatives`, `jacobians`), or themselves over a
-batch. `vmap` lays what one example records over all (`mapping`, `lifting`); `map` runs each example as it is written,
-in fibers that wait for each other where values are read (`fibers`). Start with `derivatives`.
+A transform of a function is its derivative (`derivatives`, `jacobians`), or the function over a batch. `vmap` lays
+what one example records over all (`mapping`, `lifting`); `map` runs each example as it is written, in fibers that wait
+for each other where values are read (`fibers`). Start with `derivatives`.
 """
 
 from weft.engine.api.api_function import publish

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 def functionalize(func: Callable[..., object], *, remove: str = "mutations") -> Callable[..., Any]:
     """`func` as it is: in-place operations record new values, so that there are no mutations to remove, and the other
-    transforms take them. What `func` does to its arguments is seen by the caller, as in PyTorch.
+    transforms take them. The caller sees the changes that `func` makes to its arguments, as in PyTorch.
 
-    Errors: RuntimeError on another `remove`.
-    """
+    Errors: RuntimeError on another `remove`."""
     need_function(func, "functionalize")
     if remove not in ("mutations", "mutations_and_views"):
         raise ArgumentError(

@@ -81,7 +81,8 @@ class _level:  # noqa: N801 - used like a function
 
 @cython.cclass
 class Point:
-    """Where a function is differentiated: the trees of its arguments, as fresh aliases and as their records."""
+    """The point at which a function is differentiated: the trees of its arguments, as fresh aliases and as their
+    records."""
 
     tree = cython.declare(object, visibility="readonly")
     name = cython.declare(object)
@@ -106,7 +107,7 @@ class Point:
         return rebuild(self.tree, iter(self.fresh))
 
     def needs_graph(self, outputs: list[Any]) -> bool:
-        """Whether results have to be differentiable by something of the caller's."""
+        """True if results must be differentiable by tensors of the caller."""
         if not self.tracked:
             return False
         if any(leaf.requires_grad for leaf in self.given):
@@ -114,7 +115,7 @@ class Point:
         return reaches_more([edge_for(out) for out in outputs], self.records)
 
     def vjp(self, outputs: list[Any], seeds: list[Any], create: bool, retain: bool) -> list[Any]:
-        """The gradients by the arguments, zeros where there are none."""
+        """The gradients by the arguments; zeros where none arrives."""
         pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
         found: dict[Any, Any] = {}
         if pairs:
@@ -148,7 +149,7 @@ class Point:
 @cython.locals(leaf=Tensor, node=Node, record=Node)
 def _alias(leaf: Any) -> Any:
     """The same value behind a gradient record of its own, on the caller's graph where the argument has one."""
-    if leaf.strides is not None:  # a copy, which lies as the argument does
+    if leaf.strides is not None:  # a copy, in the memory order of the argument
         own = leaf
         if not leaf.requires_grad:
             own = leaf.detach()

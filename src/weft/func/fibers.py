@@ -1,11 +1,11 @@
 # cython: language_level=3
 """`weft.map`: each example's Python code runs in a fiber of its own, and reading a value makes a fiber wait.
 
-In come a function and examples; out go its results in order. A `Hub` is one call: it runs each fiber until it reads
-a value that is still pending (`wait`, called by the pipeline), and when all wait, it runs everything that they have
+It returns the results of a function on examples, in order. A `Hub` is one call: it runs each fiber until it reads a
+value that is still pending (`wait`, called by the pipeline), and when all wait, it runs everything that they have
 recorded as one batch, and resumes them in order. All ambient state goes with the fiber: its `Mode`, its random
-numbers, its context variables, what it has asked to be explained. Fibers are greenlets; those that have finished wait
-for the next call, for making one costs more than ten switches.
+numbers, its context variables, its requests for explanations. Fibers are greenlets; finished ones are kept for the
+next call, because making one costs more than ten switches.
 
 A hub inside a fiber lets that fiber wait when all of its own do, so that nested maps batch with their surroundings.
 Compiled, so that a signal is handled in the user's code or in a flush, never between two lines of a hub.
@@ -203,7 +203,7 @@ class Hub:
             raise urgent
 
     def alone(self):
-        """Whether there is one fiber and will be no other beside it."""
+        """True if there is one fiber and there will be no other."""
         return self.alive == 1 and (self.exhausted or self.bound == 1)
 
     def base_of(self, generator):
@@ -342,7 +342,7 @@ def _workers_of_thread() -> list:
 
 
 def _holds(example, tensor: Tensor) -> bool:
-    """Whether an example is, or has as a part, a tensor that shares the memory of a tensor."""
+    """True if an example is, or has as a part, a tensor that shares the memory of a tensor."""
     met: set = set()
     parts: list = [example]
     while parts:
@@ -366,25 +366,24 @@ def map(function, examples, *, at_most=MOST_AT_ONCE, return_exceptions=False) ->
     """`[function(example) for example in examples]`, with the work of all examples in common batches although each may
     read values and decide on them.
 
-    `function` is plain Python. Where it reads a value (`item`, `bool`, `print`, `tolist`, `numpy`, a shape that depends
-    on values) it waits, and other examples go on; when all wait, everything pending runs at once, and they go on. At
-    most `at_most` examples run at a time (None: all). `examples` may be a generator; it is asked for an example when
-    there is room for it. Maps may be nested. Results come in order.
+    `function` is plain Python. Where it reads a value (`item`, `bool`, `print`, `tolist`, `numpy`, a shape that
+    depends on values) it waits, and other examples go on; when all wait, everything pending runs at once, and they go
+    on. At most `at_most` examples run at a time (None: all). `examples` may be a generator; it is asked for an example
+    when there is room for it. Maps may be nested. Results come in order.
 
     Each example has grad mode, inference mode, hooks, `explaining` and context variables of its own: what it changes,
     it changes for itself. So it has random numbers: example i draws from a stream that depends on i and on the
     generator's seed and place at the call, not on how many run at a time; if any has drawn, the generator moves on by
     one. Python's own state (`random`, globals, files) is shared; examples come to it as they wait and go on.
 
-    Errors: the exception of the first example that fails, as in a loop, with a note that says which; later examples are
-    ended before, and their `finally` blocks run. With `return_exceptions`, exceptions stand among the results.
+    Errors: the exception of the first example that fails, as in a loop, with a note that says which; later examples
+    are ended before, and their `finally` blocks run. With `return_exceptions`, exceptions stand among the results.
     RuntimeError for an in-place operation on a tensor that was there before: all examples share it, and their order
-    would decide. TypeError where `function` is not callable or `examples` not iterable.
-    Cost: about a microsecond for an example, and for a read, beside the work itself; an example that waits keeps about
-    6 kB and its values. Code that blocks (a sleep, a lock) blocks all; a lock that is
-    held while a value is read blocks for good, for those that want it keep its holder from going on.
-    Source: define-by-run batching as in Neubig, Goldberg and Dyer (2017), which ends where a value is read.
-    """
+    would decide. TypeError where `function` is not callable or `examples` not iterable. Cost: about a microsecond for
+    an example, and for a read, in addition to the work itself; an example that waits keeps about 6 kB and its values.
+    Code that blocks (a sleep, a lock) blocks all; a lock that is held while a value is read blocks for good, for those
+    that want it keep its holder from going on. Source: define-by-run batching as in Neubig, Goldberg and Dyer (2017),
+    which ends where a value is read."""
     if not callable(function):
         raise ArgumentTypeError(
             "weft.map: function is not callable",
@@ -412,7 +411,7 @@ def map_rest(function, examples, called: str) -> list:
 
 
 def _bound(at_most) -> int:
-    """How many may run at once. Errors: TypeError, ValueError."""
+    """The number of examples that may run at once. Errors: TypeError, ValueError."""
     if at_most is None:
         return _ALL
     try:

@@ -1,8 +1,8 @@
 """Custom Functions inside a map: their own `vmap`, called with all examples.
 
-In comes a Function at the first example, whose arguments are lifted; out go slices of what its `vmap` returns, which
-stand for that from there on. The gradient record of the example is the Function's own, for the transforms inside of
-the map; what lies outside differentiates what `vmap` has done.
+It takes a Function at the first example, whose arguments are lifted, and returns slices of what its `vmap` returns, in
+place of the Function's own outputs. The gradient record of the example is the Function's own, for the transforms
+inside the map; those outside differentiate the operations of `vmap`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.ops import OPS
 
 
 class VmapInfo(NamedTuple):
-    """What a `vmap` staticmethod is told: how many examples there are, and what random numbers may do."""
+    """The arguments of a `vmap` staticmethod: the number of examples, and the setting of random numbers."""
 
     batch_size: int
     randomness: str
@@ -110,7 +110,7 @@ class Mapping:
 
 
 class _Outside:
-    """Around a `vmap` staticmethod: it belongs to what lies outside of the map."""
+    """The context around a `vmap` staticmethod, which belongs to the code outside the map."""
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping

@@ -24,7 +24,7 @@ from weft.func.tree import map_leaves, need_function, rebuild
 
 
 def _units(like: Tensor) -> Any:
-    """One at each row-major place in turn, zeros elsewhere. Shapes: (numel, *like.shape)."""
+    """Unit tensors: 1 at each row-major position in turn, zeros elsewhere. Shapes: (numel, *like.shape)."""
     count = like.numel()
     return weft.eye(count, dtype=like.dtype).reshape((count, *like.shape))
 

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Lifting: what one example has recorded, over all examples at once.
+"""Lifting (vmap by batching rules): the record of one example becomes a record over all examples.
 
-In come the results of a function that ran on one example, and for each of its mapped arguments the whole batch; out
-go results with a leading batch dimension. Each recorded node that depends on the example is recorded once more on the
-batch, by its row's own batch rule; what does not depend on it is shared. Values and gradient edges are lifted beside
-each other. `Unliftable` says that there is something without a rule (a custom Function, an operation that has run):
-the function has then to run example by example.
+It takes the results of a function that ran on one example, and the whole batch for each of its mapped arguments, and
+returns results with a leading batch dimension. Each recorded node that depends on the example is recorded once more on
+the batch, by its op's own batching rule; other nodes are shared. Values and gradient edges are lifted together.
+`Unliftable` says that there is something without a rule (a custom Function, an operation that has run): the function
+then has to run example by example.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ class Lifting:
 
     @cython.cfunc
     def depends(self, node: Node, tracked: cython.bint) -> cython.bint:
-        """Whether a node's value or gradient is another one for each example."""
+        """True if a node's value or gradient differs from example to example."""
         if node.inputs is not None:
             for source in node.inputs:
                 if source in self.values:
@@ -442,7 +442,7 @@ class Lifting:
 
 @cython.cfunc
 def _is_observed(node: Node) -> cython.bint:
-    """Whether users have attached something to a record, or to that of an operation with several outputs."""
+    """True if users have attached something to a record, or to that of an operation with several outputs."""
     joint = multi_output_of(node)
     return node.observers is not None or (joint is not None and joint.observers is not None)
 
@@ -462,7 +462,7 @@ def _outer(operands: list, behind: list) -> Node:
 
 @cython.cfunc
 def _adds_nothing(node: Node) -> cython.bint:
-    """Whether a sum is over dimensions of size 1, in the dtype of its operand."""
+    """True if a sum is over dimensions of size 1, in the dtype of its operand."""
     source: Node = node.inputs[0]
     return node.numel == source.numel and node.dtype is source.dtype
 

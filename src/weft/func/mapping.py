@@ -56,7 +56,7 @@ def _spread(dims: Any, tree: Any, what: str) -> list[int | None]:
 
 
 def _size(values: list[Any], dims: list[int | None]) -> int:
-    """The size of the mapped dimension. Errors: ValueError where there is none or sizes differ."""
+    """The size of the mapped dimension. Errors: ValueError if there is none or sizes differ."""
     sizes = []
     for value, dim in zip(values, dims, strict=True):
         if dim is None:
@@ -165,8 +165,8 @@ def _call_of(func: Any, args: Any, kwargs: Any, in_dims: Any) -> _Map:
 
 @cython.cclass
 class _Traced:
-    """Around the run on the first example: no batches are formed; reads are noticed, or refused; so are writes to what
-    lies outside."""
+    """The context of the run on the first example: no batches are formed; reads, and writes to tensors from outside,
+    are noticed or refused."""
 
     mapping = cython.declare(object)
     mode = cython.declare(object)
@@ -206,11 +206,11 @@ class _Traced:
 
 @cython.cclass
 class _Writes:
-    """What a mapped function writes to, as it does: values of one example may go only where each example has its own.
+    """The writes of a mapped function, as they happen: values of one example may only go to memory that each example
+    has for itself.
 
-    What is the same for all examples is written once. Errors: RuntimeError on anything else that goes into a tensor
-    from outside; nothing has been written then.
-    """
+    A value that is the same for all examples is written once. Errors: RuntimeError on any other write to a tensor from
+    outside; nothing has been written then."""
 
     lifting = cython.declare(object)
     start = cython.declare(object)
@@ -238,7 +238,7 @@ class _Writes:
 
     @cython.cfunc
     def is_of_one_example(self, new: Any) -> cython.bint:
-        """Whether a value depends on the example, as far as that is still recorded."""
+        """True if a value depends on the example, as far as that is still recorded."""
         known: dict[Any, Any] = self.lifting.values
         stack: list[Any] = [value_of(new)]
         met: set[Any] = set()
@@ -390,8 +390,8 @@ def _placed(lifting: Any, first: Any, out_dims: Any, func: Any) -> Any:
 
 
 def _out_dims(out_dims: Any, first: Any, found: list[Any], func: Any) -> list[int | None]:
-    """Where the batch dimension goes in each result. Errors: ValueError where the structures do not fit, and on what
-    is no tensor and has a dimension to go to."""
+    """The position of the batch dimension in each result. Errors: ValueError if the structures do not fit, and for a
+    result that is no tensor but has a dimension in `out_dims`."""
     if isinstance(first, weft.Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         out_dims = out_dims[0]
     dims = _spread(out_dims, first, "out_dims")

@@ -112,7 +112,7 @@ def _states(given: Any) -> Any:
 
 
 def _owners(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
-    """Where each parameter and buffer lies: the attributes of its module, and its name there."""
+    """The owner of each parameter and buffer: the attributes of its module, and its name there."""
     found = {}
     waiting = [("", module)]
     while waiting:

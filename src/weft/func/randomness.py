@@ -1,4 +1,4 @@
-"""What random numbers do from call to call of a mapped function: they raise, differ, or are the same."""
+"""Randomness of mapped functions: random numbers raise, differ, or are the same from example to example."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Randomness:
 
     @property
     def drawn(self) -> bool:
-        """Whether numbers have been drawn."""
+        """True if numbers have been drawn."""
         return bool(self.states)
 
     def note(self, generator: Generator) -> None:

@@ -1,7 +1,7 @@
-"""Whether what users pass to derivatives fits: the structure, shapes and dtypes of tangents and cotangents.
+"""Checks of the arguments of derivatives: the structure, shapes and dtypes of tangents and cotangents.
 
-In come nested tuples, lists and dictionaries as they are given and as they are wanted; out come the leaves that are
-given, in order.
+They compare nested tuples, lists and dictionaries as they are given with those that are wanted, and return the given
+leaves in order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TREES = (tuple, list, dict)
 
 
 def same_structure(one: Tensor | tuple[Tensor, ...], other: object) -> bool:
-    """Whether two trees differ in their leaves alone; dictionaries have the same keys in the same order."""
+    """True if two trees differ in their leaves alone; dictionaries have the same keys in the same order."""
     if not isinstance(one, _TREES):
         return not isinstance(other, _TREES)
     if type(one) is not type(other) or len(one) != len(other):

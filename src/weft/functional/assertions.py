@@ -1,7 +1,7 @@
-"""What programs check themselves with, under the names of PyTorch that they call: `_assert`, `_check` and its kin.
+"""Assertions under the names of PyTorch that programs call: `_assert`, `_check` and its kin.
 
-In: a condition and a message. `_assert` takes what is true or false (a tensor is read) and the message itself, the
-others a bool and a function that makes the message. Out: nothing, or the error.
+They take a condition and a message: `_assert` a value that is true or false (a tensor is read) and the message itself,
+the others a bool and a function that makes the message. They return nothing, or raise the error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""`_foreach_add` and its kin: a method of every tensor of a list, which optimizers and averages of other projects call.
+"""`_foreach_add` and its kin: a method of every tensor of a list, which optimizers and averages of other projects
+call.
 
-In: a list of tensors, and others: a list (or a tensor of one dimension) has a value for each tensor, anything else is
-for all. Out: a tuple of results, or for a name that ends in `_` the list itself, its tensors changed. What is recorded
-together runs together, so nothing is gained here over a loop.
+They take a list of tensors, and other arguments: a list (or a tensor of one dimension) has a value for each tensor,
+any other value is for all. They return a tuple of results; a function whose name ends in `_` changes the tensors and
+returns the list. What is recorded together runs together, so this is no faster than a loop.
 """
 
 from __future__ import annotations

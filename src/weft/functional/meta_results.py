@@ -1,8 +1,8 @@
 # ruff: noqa: A002, N803 - PyTorch's names
-"""What functions that read values at the call give on the device meta: the shapes of their results.
+"""Results on the device meta of functions that read values at the call: tensors of the right shapes without memory.
 
-In come the arguments of a call that wanted values and found none; out go tensors without memory that depend on the
-inputs as the results would. Functions whose shapes follow from values are not here, and raise.
+The tensors depend on the inputs of the call as the real results would. Functions whose shapes follow from values are
+not here, and raise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHAPES: dict[str, Callable[..., Any]] = {}
 def answer(
     function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> Any:
-    """What a function gives on the device meta; NotImplemented where that depends on values."""
+    """The result of a function on the device meta; NotImplemented if its shape depends on values."""
     shapes = _SHAPES.get(function.__name__)
     if shapes is None:
         return NotImplemented

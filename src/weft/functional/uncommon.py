@@ -255,7 +255,7 @@ def index_reduce(
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element is not zero. Errors: RuntimeError unless there is one element."""
+    """True if the only element is not zero. Errors: RuntimeError unless there is one element."""
     if need_tensor("is_nonzero", input).numel() != 1:
         several = "no values" if input.numel() == 0 else "more than one value"
         raise ArgumentError(
@@ -268,13 +268,13 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have one shape."""
+    """True if two tensors have one shape."""
     need_tensor("is_same_size", other, "other", 2)
     return bool(need_tensor("is_same_size", input)._shape == other._shape)
 
 
 def is_distributed(input: Tensor) -> bool:
-    """Whether a tensor lies in several processes: no."""
+    """True if a tensor is distributed over several processes: never."""
     need_tensor("is_distributed", input)
     return False
 

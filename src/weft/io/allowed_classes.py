@@ -1,4 +1,4 @@
-"""Which classes and functions a program lets files name, beside plain data and tensors.
+"""The allow list of classes and functions that files may name, in addition to plain data and tensors.
 
 `weft.serialization` fills the list for the caller; `weft.io.saving` reads it when it meets a pickle.
 """
@@ -29,7 +29,7 @@ def name_in_files(entry: object) -> tuple[str, Any]:
 
 
 def by_name_in_files() -> dict[str, Known]:
-    """What has been allowed, by the names that files have."""
+    """The allowed classes and functions by the names that they have in files."""
     found = {}
     for entry in entries:
         path, value = name_in_files(entry)

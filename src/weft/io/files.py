@@ -1,7 +1,7 @@
 """Whole files read and written, with errors that say what is wrong with a path.
 
-In: a path and what the file is to hold. Out: its content, or the file in place of the former one: written aside and
-renamed, so that a reader never sees half of one. What is in it is left to others.
+A file is written next to the old one and renamed over it, so that a reader never sees half of one. The callers define
+its content.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weft.errors import AccessError, DirectoryError, MissingFileError, PathError
 
 
 def read_file(path: Path) -> bytes:
-    """What a file holds. Errors: MissingFileError, DirectoryError, AccessError, PathError."""
+    """The content of a file. Errors: MissingFileError, DirectoryError, AccessError, PathError."""
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:
@@ -22,7 +22,7 @@ def read_file(path: Path) -> bytes:
 
 
 def not_read(what: str, path: Path, error: OSError | ValueError) -> WeftError:
-    """What to raise where a file cannot be read, by what the system says."""
+    """The error to raise if a file cannot be read, by the system's error."""
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return MissingFileError(
             f"{what}: No such file or directory: '{path}'",
@@ -95,7 +95,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write beside a file and rename over it; it keeps its mode."""
+    """Write a temporary file in the same folder and rename it over the file, which keeps its mode."""
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name[:32], suffix=".tmp")
     try:

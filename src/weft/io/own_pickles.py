@@ -1,7 +1,7 @@
-"""What pickles of Weft's own name: tensors, parameters and their storages, made from checked parts.
+"""Constructors for pickles of Weft's own: tensors, parameters and their storages, made from checked parts.
 
-In: the arguments that a pickle gives. Out: what it described. Errors: Damaged for arguments that pickling never writes.
-`safe_unpickler` calls these where a file may run nothing.
+They take the arguments that a pickle gives. Errors: Damaged for arguments that pickling never writes. `safe_unpickler`
+calls these if a file may run nothing.
 """
 
 from __future__ import annotations

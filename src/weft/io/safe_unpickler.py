@@ -1,9 +1,10 @@
-"""A machine for pickles that runs nothing of theirs: it knows the instructions that plain data needs, and calls only
-what it was given by name.
+"""A safe unpickler: a machine for pickles that runs nothing of theirs, and calls only functions that it was given by
+name.
 
-In: bytes, and the globals that they may name. Out: the value. A pickle is a program for a stack machine; Python's own
-imports and calls whatever the program names. This one looks names up in a table, and refuses the first that is not
-there. It has its own stack, so depth is bounded by memory.
+It takes bytes, and the globals that they may name, and returns the value. A pickle is a program for a stack machine;
+Python's own unpickler imports and calls whatever the program names. This one knows the instructions that plain data
+needs, looks names up in a table, and refuses the first that is not there. It has its own stack, so depth is bounded by
+memory.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class PickledError(CheckpointError, pickle.UnpicklingError):
 
 
 class Damaged(Exception):
-    """What the bytes say makes no sense; the text says where."""
+    """The error for bytes that make no sense; the text says where."""
 
 
 class Known:
@@ -117,12 +118,12 @@ def hashable(key: Any, depth: int = 0) -> Any:
 
 
 def is_index(value: object) -> bool:
-    """Whether a value can count or place elements."""
+    """True if a value can count or place elements."""
     return type(value) is int and 0 <= value < _LARGEST
 
 
 def region_within(whole: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int) -> Any:
-    """A strided region of a tensor whose elements lie in order. Errors: Damaged for one that reaches outside."""
+    """A strided region of a tensor in row-major memory. Errors: Damaged for one that reaches outside."""
     if len(strides) != len(shape) or len(shape) > 64:
         raise Damaged("a tensor whose strides do not fit its shape")
     if not all(map(is_index, (offset, *shape, *strides))) or math.prod(shape) >= _LARGEST:
@@ -191,7 +192,7 @@ class _Machine:
             method(argument)
 
     def pop(self) -> Any:
-        """The value on top. Errors: Damaged where there is none."""
+        """The value on top. Errors: Damaged if there is none."""
         if not self.stack or self.stack[-1] is _MARK:
             raise Damaged("a pickle that takes more than it gave")
         return self.stack.pop()
@@ -203,7 +204,7 @@ class _Machine:
         return self.stack[-1]
 
     def popped_to_mark(self) -> list[Any]:
-        """What lies above the last mark."""
+        """The values above the last mark, taken off the stack."""
         place = len(self.stack)
         while place and self.stack[place - 1] is not _MARK:
             place -= 1

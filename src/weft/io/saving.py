@@ -1,11 +1,10 @@
-"""Saving and loading: nested dictionaries and lists with tensors, numbers and strings as one
-safetensors file; other objects as a pickle.
+"""Saving and loading: nested dictionaries and lists with tensors, numbers and strings as one safetensors file; other
+objects as a pickle.
 
-In: what `state_dict()` gives, and plain values beside it. Out: a file whose tensors any safetensors
-reader can list, with the structure around them as JSON in the header. Tensors that share memory
-share it again: the file holds it once, under the name of the first of them. The file is written
-aside and renamed, so a reader never sees half of one. Nothing in a file is executed, unless the
-caller asks for it with `weights_only=False`.
+Any safetensors reader can list the tensors of a saved file; the structure around them is JSON in the header. Tensors
+that share memory share it again: the file has it once, under the name of the first of them. The file is written next
+to the old one and renamed, so a reader never sees half of one. Nothing in a file is executed, unless the caller asks
+for it with `weights_only=False`.
 """
 
 from __future__ import annotations
@@ -130,15 +129,13 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """What `save` wrote. As a `map_location`, "meta" gives tensors without memory, and other devices are refused;
-    functions and tables are accepted.
+    """The value that `save` wrote. As a `map_location`, "meta" gives tensors without memory, and other devices are
+    refused; functions and tables are accepted.
 
     Files of PyTorch (`.pt`, `.pth`) are read too, weights and plain values. A safetensors file of another program
-    comes as a flat dictionary of its tensors. Nothing in a file is run, but what
-    `weft.serialization.add_safe_globals` allows; `weights_only=False` runs pickles, which can do anything: only for
-    files that you trust.
-    Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles).
-    """
+    comes as a flat dictionary of its tensors. Nothing in a file is run, but what `weft.serialization.add_safe_globals`
+    allows; `weights_only=False` runs pickles, which can do anything: only for files that you trust. Errors:
+    FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles)."""
     _need_binary("load", f, "rb")
     place = map_location.get("cpu") if isinstance(map_location, Mapping) else map_location
     absent = isinstance(place, str | weft.device) and on_meta(place, "load")
@@ -151,7 +148,7 @@ def load(
 
 
 def _loaded(content: bytes, name: str, trusted: bool) -> Any:
-    """What the bytes of a file hold."""
+    """The value in the bytes of a file."""
     # A safetensors file may begin with these bytes too, the length of its header; the header opens with a brace.
     if content[:1] in (b"\x80", b"P") and content[8:9] != b"{":
         return _unpickled(content, name, trusted)
@@ -162,13 +159,13 @@ def _loaded(content: bytes, name: str, trusted: bool) -> Any:
         if metadata.get("format") != FORMAT:
             return tensors
         return _rebuild(json.loads(metadata["structure"]), tensors)
-    except Exception as error:  # JSON that is none, or other than what was written
+    except Exception as error:  # invalid JSON, or other than what was written
         raise _damaged(name, f"a header that does not fit the tensors ({error!r})"[:300]) from error
 
 
 def _unpickled(content: bytes, name: str, trusted: bool) -> Any:
-    """What a file of PyTorch's holds, or a pickle. Errors: PickledError where it asks for more than data;
-    CheckpointError where it is damaged."""
+    """The value of a file of PyTorch's, or of a pickle. Errors: PickledError if it asks for more than data;
+    CheckpointError if it is damaged."""
     from weft.io import own_pickles, safe_unpickler, torch_format
     from weft.io.allowed_classes import by_name_in_files as allowed
 
@@ -337,7 +334,7 @@ class _Writer:
 
 
 def _sparse_parts(tensor: Any) -> list[Any]:
-    """What a sparse tensor is made of."""
+    """The parts of a sparse tensor as they are saved."""
     shape = [int(size) for size in tensor.shape]
     return [tensor.layout.name, tensor.places, tensor.entries, shape, tensor.coalesced]
 
@@ -351,7 +348,7 @@ def _rebuild_sparse(parts: list[Tensor | bool | list[int] | str]) -> Tensor:
 
 
 def _covers(tensor: Tensor) -> bool:
-    """Whether a tensor shows all of its storage, in order."""
+    """True if a tensor shows all of its storage, in order."""
     return (
         tensor.strides is None and tensor.offset == 0 and tensor.numel() == tensor._cell.node.numel
     )

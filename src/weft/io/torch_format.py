@@ -1,9 +1,9 @@
-"""PyTorch's files: zip archives with a pickle and the bytes of storages beside it, and the older files that are one
+"""PyTorch's file formats: zip archives with a pickle and the bytes of storages, and the older files that are one
 stream of pickles with the bytes behind them.
 
-In: the content of a file. Out: its value, with Weft's tensors for PyTorch's: tensors that shared a storage share it
-again. The pickle is read by a machine that runs nothing (`safe_unpickler`); what a tensor claims to be is checked
-against the bytes that are there. Tensors of other devices come to this one.
+Reading a file gives its value, with Weft's tensors for PyTorch's: tensors that shared a storage share it again. The
+pickle is read by a machine that runs nothing (`safe_unpickler`); a tensor's claims are checked against the bytes that
+are there. Tensors of other devices come to this one.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def refused_type(what: str) -> Exception:
 
 
 def torch_globals() -> dict[str, Known]:
-    """What a file of tensors and plain values may name."""
+    """The globals that a file of tensors and plain values may name."""
     known = plain_globals()
 
     def function(path: str, call: Callable[..., object]) -> None:
@@ -329,7 +329,7 @@ def _checked_identity(identity: object) -> tuple[_Kind, str, int]:
 
 
 def _check_count(count: int, kind: _Kind, have: int) -> int:
-    """How many bytes a storage of so many elements has. Errors: Damaged where they are not there."""
+    """The bytes of a storage of `count` elements. Errors: Damaged if they are not there."""
     nbytes = count * (np.dtype(_bits(kind.name)).itemsize if kind.name else 1)
     if nbytes > have:
         raise Damaged(f"a storage of {nbytes} bytes of which {have} are there")
@@ -368,7 +368,7 @@ class _Trusted(pickle.Unpickler):
 
 
 def is_stream(content: bytes) -> bool:
-    """Whether a pickle opens one of PyTorch's older files."""
+    """True if a pickle opens one of PyTorch's older files."""
     try:
         return bool(read(io.BytesIO(content[:64]), {}) == MAGIC_NUMBER)
     except Exception:

@@ -4,8 +4,7 @@ A `NestedTensor` holds the entries of all items one after the other and behaves 
 dimensions are printed as j1, j2, ...: operators, `weft` functions, `weft.nn` layers and losses take it. Any number of
 dimensions may be ragged, lengths are compared by value, and gradients flow through all of it.
 
-Start with `tensor`; what functions do to ragged tensors is in the table of `dispatch`, whose entries stand in the
-modules beside it.
+Start with `tensor`; `dispatch` has the table of functions on ragged tensors, whose rules are in the other modules.
 """
 
 from weft._build.lazy import later as _later

@@ -1,7 +1,7 @@
 """Attention over sequences of different lengths: items of like lengths run together, padded and masked.
 
-In come ragged query, key and value (items, heads, length, size), whose lengths may differ from one another; out goes a
-ragged tensor with the lengths of the query. No item sees the padding of another, in value or gradient.
+It takes ragged query, key and value (items, heads, length, size), whose lengths may differ from one another, and
+returns a ragged tensor with the lengths of the query. No item sees the padding of another, in value or gradient.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def scaled_dot_product_attention(
 def _mask(
     of_query: Padded, of_key: Padded, attn_mask: Any, edge: object, is_causal: bool, rank: int
 ) -> Any:
-    """What a bucket masks: padded keys, later keys, and what the ragged mask says; None for nothing but later keys."""
+    """The mask of a bucket: padded keys, later keys, and the ragged mask; None if it is later keys alone."""
     if attn_mask is not None:
         if is_causal:
             raise _refuse(

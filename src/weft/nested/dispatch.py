@@ -1,7 +1,7 @@
-"""Which functions of dense tensors are defined on ragged ones, and by what.
+"""Dispatch of dense functions on ragged tensors: which functions are defined on them, and by which rule.
 
-In comes a public function with its arguments, of which one is ragged; out goes what the table's entry makes of them.
-The entries stand in the modules beside this one, by subject.
+It takes a public function with its arguments, of which one is ragged, and returns the answer of the rule in the table.
+The rules are in the other modules of this folder, by subject.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def defined() -> list[str]:
 def answer(
     function: Callable[..., object], args: tuple[int | NestedTensor, ...], kwargs: dict[str, object]
 ) -> Any:
-    """What a function gives with a ragged argument. Errors: NotDefinedError where it has no meaning."""
+    """The result of a function with a ragged argument. Errors: NotDefinedError if it has no meaning."""
     name, place = function.__name__, defined_in(function)
     if not place.startswith(_PLACES):
         rule = _ELSEWHERE.get((place, name))
@@ -145,7 +145,7 @@ def _called(
     args: tuple[int | NestedTensor, ...],
     kwargs: dict[str, object],
 ) -> Any:
-    """What an entry of the table gives. Errors: TypeError that names the function where its arguments are wrong."""
+    """The result of a rule of the table. Errors: TypeError that names the function if its arguments are wrong."""
     try:
         return rule(function, *args, **kwargs)
     except WeftError:

@@ -1,8 +1,8 @@
-"""Elementwise functions of ragged tensors, and what broadcasting means for them.
+"""Elementwise functions of ragged tensors, with broadcasting.
 
-In come operands: ragged, dense, numbers. Out go dense tensors over the entries of one structure, on which the dense
-function is called. Ragged operands of equal lengths fit; dense ones broadcast as if each item had met its own row. What
-has to be repeated is gathered by indices from the host, in one operation per operand.
+Operands are ragged, dense or numbers; the dense function is called on dense tensors over the entries of one structure.
+Ragged operands of equal lengths fit; dense ones broadcast as if each item had met its own row. Rows that repeat are
+gathered by indices from the host, in one operation per operand.
 """
 
 from __future__ import annotations
@@ -184,5 +184,5 @@ def fit(name: str, tensor: Any, like: NestedTensor) -> Any:
 
 
 def same_structure(a: NestedTensor, b: NestedTensor) -> bool:
-    """Whether two ragged tensors have equal lengths in the same dimensions."""
+    """True if two ragged tensors have equal lengths in the same dimensions."""
     return a.rows is b.rows and a.dims == b.dims

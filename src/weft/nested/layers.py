@@ -1,7 +1,7 @@
-"""What layers compute on ragged input: embeddings, norms, channels.
+"""Layers on ragged input: embeddings, norms, channels.
 
-Where a dimension that a layer treats by itself (channels, normalized dimensions) is uniform, the dense function runs on
-the entries of all items; statistics over a ragged dimension are those of the entries that there are.
+If a dimension that a layer treats by itself (channels, normalized dimensions) is uniform, the dense function runs on
+the entries of all items; statistics over a ragged dimension are those of the existing entries.
 """
 
 from __future__ import annotations

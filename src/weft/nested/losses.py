@@ -1,4 +1,4 @@
-"""Losses of ragged predictions: of all entries that there are, and no padding.
+"""Losses of ragged predictions: of the existing entries, without padding.
 
 "mean" is over the entries of all items, "none" gives a ragged tensor of losses.
 """

@@ -186,13 +186,11 @@ def nested_tensor_from_jagged(
     min_seqlen: int | None = None,
     max_seqlen: int | None = None,
 ) -> NestedTensor:
-    """A ragged tensor of values that stand one after the other; gradients flow back to them.
+    """A ragged tensor of concatenated values; gradients flow back to them.
 
-    Shapes: values (total, *), offsets (B + 1) and/or lengths (B) -> (B, j, *). With both, item i holds
-    lengths[i] entries from offsets[i] on, and what lies between is left out. `jagged_dim` is the ragged
-    dimension of the result.
-    Errors: RuntimeError where offsets and lengths do not fit the values.
-    """
+    Shapes: values (total, *), offsets (B + 1) and/or lengths (B) -> (B, j, *). With both, item i has lengths[i]
+    entries from offsets[i] on, and entries in between are left out. `jagged_dim` is the ragged dimension of the
+    result. Errors: RuntimeError if offsets and lengths do not fit the values."""
     dim = 1 if jagged_dim is None else jagged_dim
     if offsets is None and lengths is None:
         raise ArgumentError(

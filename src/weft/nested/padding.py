@@ -1,7 +1,7 @@
 """Ragged tensors as padded dense ones, and back: all items at once, or in buckets of like size.
 
-In comes a ragged tensor; out go dense tensors of which each place is read from the values by index, or from one
-entry of padding behind them. Products and attention run on buckets, so that padding stays small whatever the lengths.
+Each element of the dense tensors is read from the values by index, or from one entry of padding behind them. Products
+and attention run on buckets, so that padding stays small whatever the lengths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from weft.ops.primitives import take
 
 
 def places_of(rows: Rows, items: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Where each place of padded items is read: (items, *sizes); the number of all entries stands for padding."""
+    """The source entry of each element of padded items: (items, *sizes); the number of all entries stands for
+    padding."""
     grid = np.meshgrid(items, *(np.arange(size) for size in sizes), indexing="ij")
     flat = [axis.ravel() for axis in grid]
     inside = rows.holds(flat)
@@ -50,7 +51,7 @@ def _sizes_per_item(rows: Rows) -> list[np.ndarray]:
 
 
 class Padded:
-    """How one structure is padded for one bucket of items: index tensors, made once."""
+    """The padding of one structure for one bucket of items: index tensors, made once."""
 
     def __init__(self, rows: Rows, items: np.ndarray) -> None:
         self.items, self.sizes = items, longest(rows, items)
@@ -82,8 +83,8 @@ class Buckets:
         self.parts = [[Padded(rows, items) for rows in structures] for items in buckets_of(*counts)]
 
     def back(self, rows: Rows, sizes: Sequence[Sequence[int]]) -> tuple[Any, bool]:
-        """Where each entry of `rows` stands among the padded places of all buckets, and whether some stand nowhere:
-        these name the place after the last."""
+        """The position of each entry of `rows` among the padded elements of all buckets, and whether some have none:
+        these get the position after the last."""
         coordinates = rows.coordinates()
         start = 0
         offset, stride = np.full(rows.batch, -1), np.zeros((rows.depth, rows.batch), dtype=np.int64)

@@ -127,7 +127,7 @@ def _as_items(dense: Any, like: NestedTensor) -> NestedTensor:
 
 
 def _same_lengths(a: NestedTensor, b: NestedTensor, rank: int) -> bool:
-    """Whether the contracted dimensions agree in every item, ragged or not."""
+    """True if the contracted dimensions agree in every item, ragged or not."""
     first, second = _contracted(a, rank - 1), _contracted(b, rank - 2)
     return first is not None and second is not None and bool((first == second).all())
 

@@ -101,14 +101,14 @@ def segment_sum(values: Tensor, plan: Plan) -> Any:
 
 
 def lowest(dtype: DType) -> Any:
-    """What is never larger than another element."""
+    """The number that is never larger than an element: the identity of a maximum."""
     if dtype is weft.bool:
         return False
     return -math.inf if dtype.is_floating_point else weft.iinfo(dtype).min
 
 
 def highest(dtype: DType) -> Any:
-    """What is never smaller than another element."""
+    """The number that is never smaller than an element: the identity of a minimum."""
     if dtype is weft.bool:
         return True
     return math.inf if dtype.is_floating_point else weft.iinfo(dtype).max
@@ -188,7 +188,8 @@ def total(
 
 
 def _count(input: NestedTensor, dims: tuple[int, ...], keepdim: bool, dtype: DType) -> Any:
-    """How many elements a reduction folds into each of its results, as a tensor that broadcasts with them."""
+    """The number of elements that a reduction folds into each of its results, as a tensor that broadcasts with
+    them."""
     axes, groups = _split(input, dims)
     inner = math.prod(input.packed.shape[axis] for axis in axes)
     if not groups:
@@ -207,7 +208,7 @@ def mean(
     *,
     dtype: DType | None = None,
 ) -> Any:
-    """mean over any dimensions: of what there is in each row."""
+    """The mean over any dimensions, of the existing entries in each row."""
     dims = dimensions(input, dim)
     if dtype is not None:
         input = input.to(dtype)
@@ -276,7 +277,7 @@ def triangle(function: Callable[..., object], input: Tensor, diagonal: int = 0) 
 
 
 def count_nonzero(function: Callable[..., object], input: Tensor, dim: Dims = None) -> Any:
-    """How many elements are not 0."""
+    """The number of elements that are not 0."""
     return weft.sum(input != 0, dim)
 
 

@@ -1,8 +1,7 @@
-"""The structure of ragged tensors: how many entries each row has, known to the host.
+"""The structure of ragged tensors: the number of entries in each row, known to the host.
 
-In come lengths. Out go `Rows`, one per structure: equal lengths are the same object, so that structures are compared by
-identity and what is derived from one (offsets, coordinates, plans of padding) is computed once. Values are no
-part of it.
+Lengths make `Rows`, one per structure: equal lengths are the same object, so that structures are compared by identity,
+and offsets, coordinates and plans of padding are computed once. Values are no part of it.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Rows:
         return found
 
     def kept(self, key: object, make: Callable[[], object]) -> Any:
-        """What `make` gave for this structure the first time."""
+        """The cached result of `make` for this structure."""
         found = self._kept.get(key)
         if found is None:
             found = self._kept[key] = make()
@@ -87,7 +86,7 @@ class Rows:
 
     @property
     def batch(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return len(self.levels[0].lengths)
 
     def coordinates(self) -> tuple[np.ndarray, ...]:
@@ -109,7 +108,7 @@ class Rows:
         return found
 
     def holds(self, coordinates: Sequence[np.ndarray]) -> np.ndarray:
-        """Which coordinates are inside."""
+        """A mask of the coordinates that are inside."""
         inside = np.ones(len(coordinates[0]), dtype=bool)
         found = np.asarray(coordinates[0])
         for level, places in zip(self.levels, coordinates[1:], strict=True):
@@ -118,7 +117,7 @@ class Rows:
         return inside
 
     def starts(self) -> np.ndarray:
-        """Where each item begins among all entries; one more for the end."""
+        """The start of each item among all entries, and the end of the last."""
         places = self.offsets
         for level in reversed(self.levels[:-1]):
             places = places[level.offsets]
@@ -138,7 +137,7 @@ class Rows:
 
     @property
     def size(self) -> RaggedSize:
-        """What stands for this dimension in a shape; one for equal lengths."""
+        """The size of this dimension in a shape; one object for equal lengths."""
         lengths = self.lengths_per_item()
         if lengths is None or self.parent is None:
             return RaggedSize(self)  # not kept: it holds this structure
@@ -168,7 +167,7 @@ class Rows:
         return self.kept(("plan", keep), lambda: Plan(self, keep))
 
     def ancestors(self, level: int) -> np.ndarray:
-        """The row of level `level` (0 is the outermost) that each entry lies in."""
+        """The row of level `level` (0 is the outermost) to which each entry belongs."""
         found = np.arange(self.total)
         for own in reversed(self.levels[level:]):
             found = np.repeat(np.arange(len(own.lengths)), own.lengths)[found]
@@ -251,7 +250,7 @@ class Plan:
 
     @staticmethod
     def batch_of(rows: Rows, keep: tuple[int, ...]) -> int:
-        """How many groups there are where no ragged structure is left."""
+        """The number of groups if no ragged structure is left."""
         if not keep:
             return 1
         if keep == (0,):
@@ -271,7 +270,7 @@ class Plan:
         return self._buckets
 
     def back(self) -> Any:
-        """Where each entry is among the padded elements of all buckets, one after the other."""
+        """The position of each entry among the padded elements of all buckets, one after the other."""
         if self._back is None:
             where = np.zeros(self.total, dtype=np.int64)
             start = 0
@@ -284,7 +283,7 @@ class Plan:
         return self._back
 
     def order(self) -> Any:
-        """Where each group's result is among those of all buckets; groups without entries come last."""
+        """The position of each group's result among those of all buckets; groups without entries come last."""
         if self._order is None:
             given = [bucket.groups for bucket in self.buckets]
             found = np.concatenate([*given, np.flatnonzero(self.counts == 0)]).astype(np.int64)
@@ -294,7 +293,7 @@ class Plan:
         return self._order
 
     def sizes(self, inner: int, dtype: DType) -> Any:
-        """How many elements each group has, where an entry has `inner` of them."""
+        """The number of elements of each group, if an entry has `inner` of them."""
         found = self._sizes.get(inner)
         if found is None:
             found = self._sizes[inner] = constant((self.counts * inner).astype(np.float64))
@@ -302,7 +301,7 @@ class Plan:
 
     @property
     def single(self) -> bool:
-        """Whether one bucket holds all groups, in order."""
+        """True if one bucket holds all groups, in order."""
         return len(self.buckets) == 1 and len(self.buckets[0].groups) == self.groups
 
 

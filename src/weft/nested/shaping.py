@@ -307,12 +307,12 @@ def _flip_ragged(input: NestedTensor, level: int) -> NestedTensor:
 
 
 def same_size(function: Callable[..., object], input: Tensor, other: Any) -> bool:
-    """Whether two shapes are equal, ragged lengths included."""
+    """True if two shapes are equal, ragged lengths included."""
     return tuple(input.shape) == tuple(other.shape)
 
 
 def plain(function: Callable[..., object], input: Tensor, *args: object) -> Any:
-    """What the class itself says."""
+    """The answer of the class's own method."""
     return getattr(input, function.__name__)(*args)
 
 

@@ -72,7 +72,7 @@ class NestedTensor:
         args: Any = (),
         kwargs: Any = None,
     ) -> Any:
-        """What a dense tensor's function does here. Errors: NotDefinedError where it has no meaning."""
+        """The result of a dense tensor's function. Errors: NotDefinedError if it has no meaning here."""
         return _above.dispatch.answer(function, args, kwargs or {})
 
     # -- structure ---------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class NestedTensor:
         return self.ndim
 
     def numel(self) -> int:
-        """The number of elements that there are."""
+        """The number of existing elements."""
         return int(self._values.numel())
 
     def __len__(self) -> int:
@@ -146,7 +146,7 @@ class NestedTensor:
         return self._values
 
     def offsets(self, dim: int | None = None) -> Any:
-        """Where each row of a ragged dimension begins (the first by default), and the end of the last."""
+        """The start of each row of a ragged dimension (the first by default), and the end of the last."""
         return indices(self._level(dim).offsets.copy())
 
     def lengths(self, dim: int | None = None) -> Any:
@@ -202,12 +202,12 @@ class NestedTensor:
 
     @property
     def device(self) -> Any:
-        """Where the values are."""
+        """The device of the values."""
         return self._values.device
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to the values."""
+        """True if gradients flow to the values."""
         return bool(self._values.requires_grad)
 
     @requires_grad.setter
@@ -227,7 +227,7 @@ class NestedTensor:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the values are a leaf of the graph."""
+        """True if the values are a leaf of the graph."""
         return bool(self._values.is_leaf)
 
     @property

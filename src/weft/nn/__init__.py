@@ -227,5 +227,5 @@ del publish
 
 
 def __dir__() -> list[str]:
-    """What the package is for: completion leaves out the modules that its layers are written in."""
+    """The names of the package's layers and functions: completion leaves out the modules in which they are written."""
     return sorted({*__all__, "parallel", *(name for name in globals() if name.startswith("__"))})

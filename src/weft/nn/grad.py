@@ -1,6 +1,7 @@
-"""Gradients of convolutions by themselves: `conv2d_input`, `conv2d_weight` and their like.
+"""Gradients of convolutions as functions: `conv2d_input`, `conv2d_weight` and their like.
 
-In: the shapes and tensors of a convolution and the cotangent of its result. Out: the cotangent of its input or weight.
+They take the shapes and tensors of a convolution and the cotangent of its result, and return the cotangent of its
+input or weight.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Initialisers: fill a tensor in place, outside the graph, and return it.
 
-In: a tensor and the parameters of a distribution. Out: the same tensor with new values. The fan
-rules are those of Glorot and Bengio (2010) and He et al. (2015); the random numbers come from the
-framework's generator.
+They take a tensor and the parameters of a distribution. The fan rules are those of Glorot and Bengio (2010) and He et
+al. (2015); the random numbers come from the framework's generator.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class DataParallel(Module):
         self.output_device = output_device
 
     def forward(self, *inputs: object, **kwargs: object) -> Any:
-        """What the module gives."""
+        """The result of the module."""
         return self.module(*inputs, **kwargs)
 
 
@@ -48,7 +48,7 @@ class DistributedDataParallel(Module):
         self.device_ids = device_ids
 
     def forward(self, *inputs: object, **kwargs: object) -> Any:
-        """What the module gives."""
+        """The result of the module."""
         return self.module(*inputs, **kwargs)
 
     @contextmanager
@@ -65,7 +65,7 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: Any = None,
 ) -> Any:
-    """What the module gives for the inputs: with one device there is nothing to split."""
+    """The result of the module for the inputs: with one device there is nothing to split."""
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*given, **(module_kwargs or {}))
 
@@ -83,7 +83,7 @@ def scatter(inputs: object, target_gpus: Sequence[object], dim: int = 0) -> list
 
 
 def gather(outputs: Sequence[object], target_device: object, dim: int = 0) -> Any:
-    """What the devices gave, joined; there is one. Errors: RuntimeError where there are more."""
+    """The joined outputs of the devices, of which there is one. Errors: RuntimeError if there are more."""
     if len(outputs) != 1:
         raise ArgumentError(
             f"gather: there are no {len(outputs)} devices",
@@ -112,7 +112,7 @@ def parallel_apply(
     kwargs_tup: Any = None,
     devices: object = None,
 ) -> list[Any]:
-    """What each module gives for its inputs, one after the other."""
+    """The results of the modules for their inputs, one after the other."""
     given = [one if isinstance(one, tuple) else (one,) for one in inputs]
     named = kwargs_tup or [{}] * len(given)
     return [

@@ -1,7 +1,7 @@
 """Parameters and buffers: the tensors that a Module recognises when they are assigned to it.
 
-In: a tensor or nothing. Out: a leaf that shares the tensor's value, or one without a shape that gets it later (those of
-lazy modules). What a Module does with them is its own.
+A parameter is a leaf that shares the given tensor's value, or one without a shape that gets it later (those of lazy
+modules). `Module` decides what it does with them.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _of_type(data: Tensor, requires_grad: bool) -> Any:
 
 
 def _rebuild(cls: type[Parameter], data: Tensor, requires_grad: bool) -> Parameter:
-    """What unpickling calls."""
+    """Rebuild a parameter; unpickling calls it."""
     return cls(data, requires_grad)
 
 
@@ -162,7 +162,7 @@ _ANSWERED = frozenset(
 
 
 class UninitializedTensorMixin:
-    """What has no shape yet: it answers what it is, and takes part in nothing."""
+    """A parameter or buffer without a shape: it answers questions about itself, and takes part in nothing."""
 
     _made: type
 
@@ -284,7 +284,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 
 def is_lazy(value: Tensor) -> bool:
-    """Whether a parameter or buffer has no shape yet."""
+    """True if a parameter or buffer has no shape yet."""
     return isinstance(value, UninitializedParameter | UninitializedBuffer)
 
 

@@ -9,7 +9,7 @@ derivative rules are written. Rows stand in rooms by what they do to elements:
 - `composite`: operations with a derivative of their own, and macros: one node until they are collected;
 - `random_numbers`, and `direct_vjps`: derivative rules that are one row.
 
-In come no values: what runs is kernels that are lowered from the rows. Start with `elementwise.arithmetic`.
+No values are computed here: kernels, which run, are lowered from the rows. Start with `elementwise.arithmetic`.
 """
 
 from typing import Any

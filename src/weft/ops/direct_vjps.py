@@ -1,11 +1,10 @@
-"""Derivative rules as rows: what a rule records of elementwise operations is one row, where nothing is differentiated
-again.
+"""Direct VJPs: derivative rules as single ops, recorded in place of the rule if nothing is differentiated again.
 
-In come the rows whose rules are written in the framework's own operations; out goes, for each rule that is elementwise,
-a `DirectVjp`: the row that gives a cotangent, and what it reads. A rule of one operation has that operation's row; of
-several, a row of its own, `tanh_vjp_self` for the rule of `self` in `tanh`, which computes in one kernel what the rule
-records as nodes, operation by operation: the bits are the same. Where a cotangent is differentiated again (with
-`create_graph`, in forward mode) the rule itself is recorded.
+For each elementwise rule written in the framework's own operations there is a `DirectVjp`: the op that gives the
+cotangent, and its operands. A rule of one operation has that operation's op; a rule of several has one of its own,
+`tanh_vjp_self` for the rule of `self` in `tanh`, which computes in one kernel what the rule records as nodes,
+operation by operation: the bits are the same. If a cotangent is differentiated again (with `create_graph`, in forward
+mode) the rule itself is recorded.
 """
 
 from __future__ import annotations
@@ -35,14 +34,16 @@ if TYPE_CHECKING:
     from weft.engine.ir.dtype import DType
 
 
-MOST_OPERATIONS = 12  # of a rule that is one row
-MOST_SOURCES = 4  # that it reads
-_AT = -2  # among what a rule asks for: `at`
+MOST_OPERATIONS = 12  # of a rule that becomes one op
+MOST_SOURCES = 4  # operands of such an op
+_AT = -2  # the code of `at` among the arguments of a rule
 _DIFFERENTIATED_ELSEWHERE = not_differentiable(
     "recorded where nothing is differentiated again; elsewhere the rule itself is recorded"
 )
 _OF_RULE: dict[Rule, DirectVjp] = {}
-OPERATIONS: dict[str, tuple[str, ...]] = {}  # of a row that a rule of several has got: their names
+OPERATIONS: dict[
+    str, tuple[str, ...]
+] = {}  # name of an op of a rule -> names of the rule's operations
 
 
 class Step:
@@ -72,7 +73,7 @@ def define_all() -> None:
 
 
 def _is_of_floats(op: Primitive) -> bool:
-    """Whether a row makes floats of nothing but floats."""
+    """True if an op makes floats from floats alone."""
     made = dtypes.float32 if op.dtype is None else op.dtype(None, dtypes.float32)
     return "float32" in op.dtypes and "boolean" not in op.domain and made is dtypes.float32
 
@@ -113,7 +114,7 @@ def _read(rule: Rule, saves: tuple[int, ...]) -> list[Step] | None:
 
 
 def _row_for(name: str, op: Primitive, steps: list[Step], sources: tuple[int, ...]) -> DirectVjp:
-    """The row that computes what a rule records, and what it reads: one that there is, or a new one."""
+    """The op that computes what a rule records, and its operands: an existing op, or a new one."""
     if not steps:
         return DirectVjp(None, sources[:1])
     only = steps[0]

@@ -1,7 +1,8 @@
-"""What operands of losses and draws have to lie within, and the rows that look whether they do.
+"""Range checks as ops: the limits of operands of losses and draws, and the ops that check them.
 
-A row picks an operand's elements by an index that is 0 where an element fits, and outside its dimension where not: what
-checks indices when a kernel runs checks these. Here is which limits there are, and the error where one does not hold.
+A check picks an operand's elements by an index that is 0 if an element fits, and outside its dimension if not: the
+bounds check of indices in kernels serves here, too. This module has the limits, and the error of an element beyond
+one.
 """
 
 from __future__ import annotations

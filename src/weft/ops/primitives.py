@@ -128,7 +128,7 @@ def reduce(name: str, x: Tensor, axes: Shape, keepdim: bool = False, dtype: DTyp
 
 @cython.cfunc
 def _without(shape: tuple, axes, keepdim: cython.bint) -> tuple:
-    """What the shape rule of reductions says."""
+    """The shape of a reduction's result."""
     sizes: list = []
     axis: cython.Py_ssize_t
     for axis in range(len(shape)):
@@ -229,7 +229,7 @@ def embed(g: Tensor, shape: Shape, offset: int, strides: Shape):
 
 @cython.cfunc
 def _is_whole(region: tuple, shape: tuple, offset: int, strides: tuple) -> cython.bint:
-    """Whether a region is all elements of a shape in their order."""
+    """True if a region is all elements of a shape in their order."""
     if offset != 0 or count_elements(region) != count_elements(shape):
         return False
     pairs = zip(region, strides, contiguous_strides(region), strict=True)
@@ -355,7 +355,7 @@ def order(x: Tensor, axis: int, kept: int, descending: bool = False):
 
 
 def running_place(x: Tensor, axis: int, smallest: bool):
-    """Where the running maximum (or minimum) along an axis stands, the last of equal ones, int64."""
+    """The position of the running maximum (or minimum) along an axis, the last of equal ones, int64."""
     return _call("running_place", (x,), (axis, bool(smallest)), dtypes.int64)
 
 

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 
 _WHY = not_differentiable("random numbers depend on the generator, not on a tensor")
-MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits of a uniform number
+MANTISSA = {
+    "float16": 11,
+    "bfloat16": 8,
+    "float32": 24,
+    "float64": 53,
+}  # random bits of a uniform number
 
 
 # -- what they mean, for tests -----------------------------------------------------------------------------------------

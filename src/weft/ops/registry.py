@@ -1,13 +1,13 @@
-"""How a row of the op table is written down and checked.
+"""The registry of the op table: definition and checks of primitives.
 
 `define` takes the complete record of one primitive and puts it into the table; a hole is an error at import. A
 derivative is given per operand as a function whose parameter names say what it needs: `g` the arriving cotangent,
-operand names (their saved values), `result` (the saved output), `at` (params, shapes: nothing saved). What a
-backward pass must keep alive follows from these names alone.
+operand names (their saved values), `result` (the saved output), `at` (params, shapes: nothing saved). What a backward
+pass must keep alive follows from these names alone.
 
-`jvp_kind` says how a tangent goes through: `diagonal` ones by the rules of its VJP, `linear` ones by themselves,
-`multilinear` ones have a term per operand, and every other by its VJP, transposed once more. `domain` says where to
-test the row (weft.testing.samples), `dtypes` the types that it has kernels for.
+`jvp_kind` gives the way of a tangent: `diagonal` ones by the rules of its VJP, `linear` ones by themselves,
+`multilinear` ones have a term per operand, and every other by its VJP, transposed once more. `domain` gives the points
+at which to test the row (weft.testing.samples), `dtypes` the types that it has kernels for.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 OPS: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")
 EVERY_TYPE = " ".join(CATEGORIES)
-MOST_ARGUMENTS = 16  # of a derivative, as in `weft.engine.backward.apply_vjp`
+MOST_ARGUMENTS = 16  # of a derivative rule, as in `weft.engine.backward.apply_vjp`
 JVP_KINDS = ("diagonal", "linear", "multilinear", "rule")
-_OTHER_SAVES = {"result": -1, "at": -2}  # beside the operands, which have their numbers
+_OTHER_SAVES = {
+    "result": -1,
+    "at": -2,
+}  # codes of residuals other than operands, which have their numbers
 
 Rule = Callable[..., Any]
 Domain = Sequence[Any]  # words for what each operand is, or tuples of shapes and parameters
@@ -54,7 +57,7 @@ FIELDS = (
 
 
 class NotDifferentiable:
-    """Why a row has no derivative."""
+    """The reason why an op has no derivative."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -113,7 +116,7 @@ def _check(
         raise TypeError(f"op {name!r} has derivatives of {strangers}, which are no operands")
 
 
-SUMMING = {  # the kinds of which an op may say that it adds up so, and must say whether
+SUMMING = {  # kinds of ops with the sums that they may be, of which they must state one
     "elementwise": ("", "operands"),
     "reduce": ("", "elements"),
     "scatter": ("", "into_base"),
@@ -128,7 +131,7 @@ COMBINERS = {  # of scans and scatters; "" of a scatter: the last one stays
 def _check_facts(
     name: str, kind: str, form: str, sums: str, index_bound: str, combiner: str
 ) -> None:
-    """Errors: TypeError on a form, a sum or a bound that is none of its kind, and on one that is missing."""
+    """Errors: TypeError on a form, sum or bound that the kind does not have, and on one that is missing."""
     facts = {
         "form": (form, FORMS.get(kind, ("",))),
         "sums": (sums, SUMMING.get(kind, ("",))),
@@ -287,7 +290,7 @@ def with_slopes(op: Primitive, vjp: dict[str, Rule], grad_name: str) -> Primitiv
 
 
 def _masks(saves: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """What each derivative keeps, as bits."""
+    """The residuals of each derivative, as bits."""
     return tuple(sum(1 << (RESULT_BIT if i == -1 else i) for i in set(n) if i >= -1) for n in saves)
 
 

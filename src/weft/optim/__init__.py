@@ -1,8 +1,7 @@
 """Optimizers and learning rate schedules, under PyTorch's names.
 
-In come parameters with gradients; out go their new values and the state of the algorithm. An algorithm describes one
-update (`sgd`, `adam`, `moments`); `stepping` and `updating` record it for all parameters, `update_trace` repeats it.
-Start with `optimizer`.
+A step gives parameters with gradients new values. An algorithm describes one update (`sgd`, `adam`, `moments`);
+`stepping` and `updating` record it for all parameters, `update_trace` repeats it. Start with `optimizer`.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""The algorithms of the optimizers as functions of lists: parameters, gradients, and what a step keeps, all written to.
+"""The algorithms of the optimizers as functions of lists: parameters, gradients, and state, all written to.
 
-In: what `weft.optim.adam.adam` and its like take. Out: nothing; the lists hold what they hold after the step. Each runs
-the update of its class on a state that is made of the lists, so that there is one algorithm.
+They are called as `weft.optim.adam.adam` and its like. Each runs the update of its class on a state that is made of
+the lists, so that there is one algorithm.
 """
 
 from __future__ import annotations

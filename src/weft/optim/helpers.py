@@ -36,7 +36,7 @@ def _stack_if_compiling(x: Any) -> Any:
 def _default_to_fused_or_foreach(
     params: Any, differentiable: bool, use_fused: bool = False
 ) -> tuple[bool, bool]:
-    """Whether a step is to be one of PyTorch's kernels over lists: never."""
+    """(fused, foreach): true if a step is to be one of PyTorch's kernels over lists, which it never is."""
     return False, False
 
 

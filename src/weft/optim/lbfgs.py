@@ -283,7 +283,8 @@ class _Search:
         return low
 
     def _inside(self, low: _Trial, high: _Trial, stalled: bool) -> tuple[float, bool]:
-        """The next size, and whether it lies close to an end; the second time in a row it is moved away from there."""
+        """The next step size, and True if it is close to an end; the second time in a row it is moved away from
+        there."""
         left, right = sorted((low.size, high.size))
         size = _between(low, high, left, right)
         margin = 0.1 * (right - left)
@@ -295,7 +296,7 @@ class _Search:
 
 
 def _between(one: _Trial, other: _Trial, least: float, most: float) -> float:
-    """Where the cubic through two values and slopes is lowest, within bounds; their middle where it has no minimum."""
+    """The minimum of the cubic through two values and slopes, within bounds; their middle if it has no minimum."""
     if one.size > other.size:
         one, other = other, one
     chord = 3 * (one.loss - other.loss) / (one.size - other.size)

@@ -233,7 +233,7 @@ class SparseAdam(Optimizer):
 
 
 def _change(group: Group, state: Group, places: tuple[Tensor, ...], values: Tensor) -> Tensor:
-    """What the entries at some places move by; their moments take the gradient's values in."""
+    """The change of the entries at some positions; their moments take in the gradient's values."""
     (beta1, beta2), step = group["betas"], state["step"]
     mean = state["exp_avg"][places].lerp(values, 1 - beta1)
     square = state["exp_avg_sq"][places].lerp(values.square(), 1 - beta2)

@@ -1,8 +1,7 @@
 """Optimizer: parameter groups, per-parameter state, hooks; the base of all algorithms.
 
-In: parameters with gradients. Out: parameters changed in place. An algorithm describes the update
-of one group as tensor expressions; that they are recorded, fused over all parameters and run at the
-end of `step` is not its business.
+A step changes parameters with gradients in place. An algorithm describes the update of one group as tensor
+expressions; `step` records them, fuses them over all parameters and runs them at its end.
 """
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ class Optimizer:
         self.param_groups.append(group)
 
     def _check_names(self, group: Group) -> None:
-        """Errors: ValueError for a group with names beside groups without."""
+        """Errors: ValueError for a group with names when others have none."""
         named = "param_names" in group
         if any(("param_names" in other) != named for other in self.param_groups):
             raise ArgumentError(

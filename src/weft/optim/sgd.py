@@ -52,7 +52,7 @@ class SGD(Optimizer):
             add_scaled_(parameter, gradient, -lr)
 
     def _candidates(self, group: Group) -> Iterator[Candidate]:
-        """Who has a gradient; there is a state only where there is momentum."""
+        """The parameters with gradients, and their states, which are empty without momentum."""
         for parameter in group["params"]:
             if parameter.grad is not None:
                 yield parameter, parameter.grad, self.state[parameter] if group["momentum"] else {}
@@ -60,7 +60,7 @@ class SGD(Optimizer):
     def _with_momentum(
         self, group: Group, parameter: Tensor, gradient: Tensor, momentum: float
     ) -> Tensor:
-        """What the parameter moves by: the buffer, or with Nesterov's look ahead the gradient and the buffer."""
+        """The change of the parameter: the buffer, or with Nesterov's look-ahead the gradient and the buffer."""
         state = self.state[parameter]
         buffer = state.get("momentum_buffer")
         if buffer is None:

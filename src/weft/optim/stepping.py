@@ -1,9 +1,7 @@
 # cython: language_level=3
-"""A step of an optimizer from outside: hooks before and after it, and the way back where a gradient could not be
-computed.
+"""The wrapper of an optimizer's step: hooks before and after it, and the rollback if a gradient could not be computed.
 
-In: the method `step` of a class. Out: the same with the hooks around it, after which everything that it recorded has
-run.
+It wraps the method `step` of a class; when the wrapper returns, everything that the step recorded has run.
 """
 
 from __future__ import annotations
@@ -112,7 +110,8 @@ class Before:
         self.values = WriteSnapshot()
 
     def let_go(self):
-        """Forget the values that are sure to be replaced: what nobody else holds is updated where it lies."""
+        """Forget the values that are certain to be replaced: values that nothing else references are updated in
+        place."""
         self.values.forget_where_sure()
 
     def check(self):
@@ -138,7 +137,7 @@ class Before:
 @cython.cfunc
 @cython.inline
 def _is_dense(entry) -> cython.bint:
-    """Whether an entry of a state is a tensor that has a value."""
+    """True if an entry of a state is a tensor that has a value."""
     return isinstance(entry, Tensor) and not cython.cast(Tensor, entry).view_transform & _sparse
 
 
@@ -150,7 +149,7 @@ def forget_gradients(parameters):
 
 
 def check_gradients(parameters):
-    """Whether one of the gradients is sparse. Errors: RuntimeError for one that does not fit its parameter."""
+    """True if one of the gradients is sparse. Errors: RuntimeError for one that does not fit its parameter."""
     found: cython.bint = False
     parameter: Tensor
     for number, parameter in enumerate(parameters):

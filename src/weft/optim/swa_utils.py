@@ -1,7 +1,7 @@
 """Averages of a model's weights over its training: stochastic weight averaging (Izmailov et al. 2018) and exponential
 moving averages.
 
-In: a model that is trained. Out: a copy whose parameters are averages of the model's, a schedule for the phase in which
+The average of a trained model is a copy of it with averaged parameters; there are a schedule for the phase in which
 they are taken, and fresh statistics for the copy's batch norms.
 """
 
@@ -114,7 +114,7 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def _averaged(self, model: Module) -> list[Tensor]:
-        """What is averaged of the model or of its copy, in the same order for both."""
+        """The averaged tensors of the model or of its copy, in the same order for both."""
         buffers = model.buffers() if self.use_buffers else ()
         return [tensor.detach() for tensor in itertools.chain(model.parameters(), buffers)]
 
@@ -189,7 +189,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _share(self, step: int) -> float:
-        """How much of the way is done after so many steps."""
+        """The fraction of the annealing that is done after `step` steps."""
         done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return done if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * done)) / 2
 

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""The update of one parameter is recorded again for others that are alike, without running its Python.
+"""Trace and replay of optimizer updates: the update of one parameter is recorded again for others without its Python.
 
-In come a parameter, its gradient and its state, and what was recorded for the first one like it; out go the same nodes
-on the others, whose storages get the new values. Only what is surely the same is taken: operations element by element
-without gradients, on tensors that are all of their storages, and numbers. Whoever asks says that the update depends on
-nothing else.
+It takes a parameter, its gradient and its state, and the trace of the first update like it, and records the same nodes
+on these; their storages get the new values. Only what is certain to be the same is replayed: elementwise operations
+without gradients, on tensors that are all of their storages, and numbers. The caller promises that the update depends
+on nothing else.
 """
 
 import cython
@@ -41,8 +41,8 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 @cython.final
 @cython.cclass
 class Update(Replay):
-    """What an update is about: a tensor, its gradient, and a state of tensors and numbers. Fingerprints are equal where
-    the update is surely the same; `tensors` are all of them."""
+    """The operands of an update: a tensor, its gradient, and a state of tensors and numbers. Fingerprints are equal if
+    the update is certain to be the same; `tensors` are all of them."""
 
     key: Fingerprint
     tensors: list
@@ -101,7 +101,7 @@ class Update(Replay):
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _is_whole(tensor: Tensor, shape: tuple) -> cython.bint:
-    """Whether a handle shows, in order, all of a value of this shape that nothing else is to be told about."""
+    """True if a handle shows, in order, all of a value of this shape, and nothing else must be told of changes."""
     if tensor.strides is not None or tensor.view_transform != 0 or tensor.base is not None:
         return False
     if tensor.counter is not None or tensor.retains or tensor.inference:
@@ -122,7 +122,7 @@ def _is_whole(tensor: Tensor, shape: tuple) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _are_apart(tensors: list) -> cython.bint:
-    """Whether no two handles share a storage."""
+    """True if no two handles share a storage."""
     tensor: Tensor
     other: Tensor
     index: cython.Py_ssize_t
@@ -153,7 +153,7 @@ class UpdateRecorder(Recorder):
 @cython.final
 @cython.cclass
 class UpdateTrace(Trace):
-    """What the update of one parameter recorded, and what becomes of its results."""
+    """The nodes that the update of one parameter recorded, and the destinations of its results."""
 
     pairs: list  # of operands that have one value: which of them is read cannot be seen
     results: list  # (number of the operand, of its new value, versions)

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""What the algorithms share: who is to be updated, by what, and the steps that updates are made of.
+"""The common part of the algorithms: the parameters to update with their gradients and states, and the steps of
+updates.
 
-In: a group of parameters. Out: each that has a gradient, with that gradient and its state. Complex numbers are seen as
-pairs of real ones, so that an algorithm is written once. Factors are numbers, or tensors where a step is to be
-differentiated with respect to them.
+Complex numbers are seen as pairs of real ones, so that an algorithm is written once. Factors are numbers, or tensors
+if a step is to be differentiated with respect to them.
 """
 
 from __future__ import annotations

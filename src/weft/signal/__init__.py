@@ -1,6 +1,6 @@
 """Signals under PyTorch's `signal` names: the windows.
 
-In come a length and the parameters of a window; out goes a vector. Start with `windows`.
+A window of some length is a vector. Start with `windows`.
 """
 
 from __future__ import annotations

@@ -107,10 +107,9 @@ def sum(input: Any, dim: Dims = None, dtype: DType | None = None) -> Any:
 
 
 def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Any:
-    """Softmax along a dimension among the entries that there are: others count as minus infinity.
+    """Softmax along a dimension over the stored entries: others count as minus infinity.
 
-    Shapes: as `input`. Errors: RuntimeError for a dense input.
-    """
+    Shapes: as `input`. Errors: RuntimeError for a dense input."""
     return reductions.softmax(_need_sparse("softmax", input), dim, dtype, False)
 
 
@@ -129,7 +128,7 @@ class check_sparse_tensor_invariants:  # noqa: N801 - PyTorch's name
 
     @staticmethod
     def is_enabled() -> bool:
-        """What was said last."""
+        """The last setting."""
         return check_sparse_tensor_invariants._on
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""Functions of sparse tensors that go entry by entry: of one operand, sums, products, powers, changes of type.
+"""Entrywise functions of sparse tensors: of one operand, sums, products, powers, changes of dtype.
 
-In come operands of which at least one is sparse; out goes a sparse tensor, or a dense one where a dense operand is
-added to. A function is defined where zero stays zero.
+At least one operand is sparse; the result is sparse, or dense if a dense operand is added. A function is defined if it
+maps zero to zero.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weft.tensor.arguments import widen
 def linear(
     function: Callable[..., Tensor], input: SparseTensor, *args: object, **kwargs: object
 ) -> Any:  # noqa: A002
-    """What may be done to summands one by one."""
+    """Apply a linear function, which may act on the summands of an element one by one."""
     entries = function(input.entries, *args, **kwargs)
     return input if entries is input.entries else like(input, entries)
 
@@ -35,13 +35,13 @@ def linear(
 def unary(
     function: Callable[..., Tensor], input: SparseTensor, *args: object, **kwargs: object
 ) -> Any:  # noqa: A002
-    """What has to see the sums of what has one place."""
+    """Apply a function that must see the sum of all entries of an element."""
     summed = coalesced(input)
     return like(summed, function(summed.entries, *args, **kwargs))
 
 
 def _number(value: object) -> bool:
-    """Whether an operand is one number."""
+    """True if an operand is one number."""
     return not isinstance(value, SparseTensor) and not getattr(value, "shape", ())
 
 
@@ -92,7 +92,7 @@ def sub(
 
 
 def _signed(input: Tensor, other: SparseTensor) -> Any:  # noqa: A002
-    """What is subtracted, in the type of the difference: of a type without a sign it could not be negated first."""
+    """The subtrahend in the dtype of the difference: in an unsigned dtype it could not be negated first."""
     wanted = getattr(input, "dtype", None)
     unsigned = isinstance(other, SparseTensor) and other.dtype is weft.uint8
     if not unsigned or wanted in (None, other.dtype):
@@ -214,7 +214,7 @@ def power(
 
 
 def in_place(rule: Callable[..., object]) -> Any:
-    """What a rule means in place."""
+    """The in-place form of a rule."""
 
     def change(
         function: Callable[..., object], input: SparseTensor, *args: object, **kwargs: object
@@ -296,7 +296,7 @@ def nothing(function: Callable[..., object], input: Tensor, *args: object, **kwa
 
 
 def of_values(function: Callable[..., object], *args: object, **kwargs: object) -> Any:
-    """What says something about the type alone."""
+    """Apply a function that depends on the dtype alone to the entries."""
     plain = [value.entries if isinstance(value, SparseTensor) else value for value in args]
     return function(*plain, **kwargs)
 

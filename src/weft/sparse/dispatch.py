@@ -1,7 +1,7 @@
-"""Which functions of dense tensors are defined on sparse ones, and by what.
+"""Dispatch of dense functions on sparse tensors: which functions are defined on them, and by which rule.
 
-In comes a public function with its arguments, of which one is sparse; out goes what the table's entry makes of them.
-The entries stand in the modules beside this one, by subject; others are refused, as in PyTorch.
+It takes a public function with its arguments, of which one is sparse, and returns the answer of the rule in the table.
+The rules are in the other modules of this folder, by subject; other functions are refused, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.sparse.tensor import SparseTensor, entries_at, like
 def _of_handle(
     function: Callable[..., object], input: SparseTensor, *args: object, **kwargs: object
 ) -> Any:  # noqa: A002
-    """What a sparse tensor answers as any other does: sizes."""
+    """The answer of a function that treats a sparse tensor as any other: sizes."""
     return getattr(function, "__wrapped__", function)(input, *args, **kwargs)
 
 
@@ -77,7 +77,7 @@ _PLACES = ("weft.functional.", "weft.nn.functional", "weft.tensor.", "weft.rando
 def answer(
     function: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, object]
 ) -> Any:
-    """What a function gives with a sparse argument. Errors: NotDefinedError where it has no meaning."""
+    """The result of a function with a sparse argument. Errors: NotDefinedError if it has no meaning."""
     name, place = function.__name__, defined_in(function)
     own = vars(SparseTensor).get(name) if args and isinstance(args[0], SparseTensor) else None
     if callable(own):

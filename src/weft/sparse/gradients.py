@@ -1,7 +1,7 @@
-"""Sparse gradients: of tables that are looked up with `sparse=True`, and what adds them up.
+"""Sparse gradients: of tables that are looked up with `sparse=True`, and their accumulation.
 
-In comes a table and an index; out go rows whose gradient reaches the table as a sparse tensor, an entry for each use.
-The reverse walk hands such a cotangent to leaves as it is (`accumulate`, `total`); everything else gets it dense.
+It takes a table and an index and returns rows whose gradient reaches the table as a sparse tensor, an entry for each
+use. Backward hands such a cotangent to leaves as it is (`accumulate`, `total`); everything else gets it dense.
 """
 
 from __future__ import annotations

@@ -334,7 +334,7 @@ def as_rows(tensor: SparseTensor) -> SparseTensor:
 
 
 def compressed_rows(tensor: SparseTensor) -> Tensor:
-    """Where each row begins, and the end of the last. Shapes: (m, n) -> (m + 1)."""
+    """The start of each row, and the end of the last (CSR). Shapes: (m, n) -> (m + 1)."""
     rows = structure.places_of(need_csr("crow_indices", tensor).places)[0]
     starts = structure.row_starts(rows, tensor.shape[0])
     return structure.as_index(starts, len(rows) + 1)

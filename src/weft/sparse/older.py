@@ -11,12 +11,11 @@ from weft.sparse.making import sparse_coo_tensor
 
 
 def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Any:
-    """A sparse matrix whose diagonals are rows of `diagonals`; element j of a row lies in column j.
+    """A sparse matrix whose diagonals are rows of `diagonals`; element j of a row is in column j.
 
-    Args: `offsets` says which diagonal a row is: 0 the main one, above it positive, below negative. `layout` is None,
+    Args: `offsets` has the diagonal of each row: 0 the main one, above it positive, below negative. `layout` is None,
     `weft.sparse_coo` or `weft.sparse_csr`. Shapes: (d, k), (d,) -> `shape`. Errors: ValueError for an offset that
-    comes twice, ShapeError for other shapes.
-    """
+    comes twice, ShapeError for other shapes."""
     rows = weft.atleast_2d(diagonals)
     steps = weft.atleast_1d(offsets).tolist()
     if len(shape) != 2 or len(steps) != rows.shape[0]:

@@ -167,7 +167,7 @@ def bmm(
 
 
 def mm_reduced(matrix: SparseTensor, dense: Tensor, reduce: str) -> Tensor:
-    """The sum, mean, largest or smallest of the terms of each element of a product; 0 where there are none."""
+    """The sum, mean, largest or smallest of the terms of each element of a product; 0 if it has none."""
     need_csr("sparse.mm with reduce", matrix)
     _check("sparse.mm", matrix, dense, (2, 2))
     if reduce == "sum":

@@ -113,7 +113,7 @@ def norm(
 def over_entries(
     function: Callable[..., object], input: SparseTensor, *args: object, **kwargs: object
 ) -> Any:
-    """What zeros do not change, of all entries."""
+    """A function of all entries whose result zeros do not change."""
     return function(coalesced(input).entries, *args, **kwargs)
 
 

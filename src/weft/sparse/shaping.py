@@ -1,8 +1,8 @@
 # ruff: noqa: A002 - PyTorch's names
 """Other shapes and parts of sparse tensors: transposes, indices, joins.
 
-In come sparse tensors and dimensions; out go sparse tensors over the same values, or dense ones where no sparse
-dimension is left. Dimensions that are sparse and those of the values stay apart.
+The result is a sparse tensor over the same values, or a dense one if no sparse dimension is left. Sparse dimensions
+and those of the values stay apart.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the entries of a sparse tensor stand, as numbers of the host.
+"""Positions of the entries of a sparse tensor, as numbers of the host.
 
-In come indices (one row per sparse dimension, one column per entry) and sizes; out go flat positions, orders, groups
-and pairs of entries. They are read at the call: how many entries a result has depends on them.
+Indices (one row per sparse dimension, one column per entry) and sizes give flat positions, orders, groups and pairs of
+entries. They are read at the call: the number of entries of a result depends on them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def unflat(position: np.ndarray, sizes: tuple[int, ...]) -> Any:
 
 
 def is_ascending(position: np.ndarray) -> bool:
-    """Whether each position is above the one before."""
+    """True if each position is above the one before."""
     return bool((position[1:] > position[:-1]).all())
 
 
@@ -66,5 +66,5 @@ def matches(keys: np.ndarray, wanted: np.ndarray) -> tuple[Any, Any]:
 
 
 def row_starts(rows: np.ndarray, count: int) -> Any:
-    """Where each row begins among entries ordered by row, and the end of the last: compressed rows."""
+    """The start of each row among entries ordered by row, and the end of the last: compressed rows."""
     return np.searchsorted(rows, np.arange(count + 1), "left").astype(np.int64)

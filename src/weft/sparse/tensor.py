@@ -72,7 +72,7 @@ class SparseTensor(Tensor, asks=False):
         args: Any = (),
         kwargs: Any = None,
     ) -> Any:
-        """What a dense tensor's function does here. Errors: NotDefinedError where it has no meaning."""
+        """The result of a dense tensor's function. Errors: NotDefinedError if it has no meaning here."""
         return _above.dispatch.answer(function, args, kwargs or {})
 
     # -- structure ---------------------------------------------------------------------------------
@@ -81,18 +81,18 @@ class SparseTensor(Tensor, asks=False):
     is_sparse_csr = property(lambda self: self.layout is weft.sparse_csr)
 
     def sparse_dim(self) -> int:
-        """How many dimensions are indexed."""
+        """The number of dimensions that are indexed."""
         return int(self.places.shape[0])
 
     def dense_dim(self) -> int:
-        """How many dimensions the values have."""
+        """The number of dimensions of the values."""
         return len(self.shape) - self.sparse_dim()
 
     def _nnz(self) -> int:
         return int(self.places.shape[1])
 
     def is_coalesced(self) -> bool:
-        """Whether the entries are known to be in order, each place once."""
+        """True if the entries are known to be in order, each position once."""
         self._need_coo("is_coalesced")
         return self.coalesced
 
@@ -102,7 +102,7 @@ class SparseTensor(Tensor, asks=False):
         return _above.making.coalesced(self)
 
     def indices(self) -> Tensor:
-        """Where the entries stand: (sparse dimensions, entries). Errors: RuntimeError before `coalesce()`."""
+        """The positions of the entries: (sparse dimensions, entries). Errors: RuntimeError before `coalesce()`."""
         self._need_coo("indices")
         self._need_coalesced("indices")
         return self.places
@@ -125,7 +125,7 @@ class SparseTensor(Tensor, asks=False):
         return self
 
     def crow_indices(self) -> Tensor:
-        """Where each row begins among the entries, and the end of the last. Errors: RuntimeError unless CSR."""
+        """The start of each row among the entries, and the end of the last. Errors: RuntimeError unless CSR."""
         return _above.making.compressed_rows(self)
 
     def col_indices(self) -> Tensor:
@@ -369,7 +369,7 @@ def like(tensor: SparseTensor, entries: Tensor, shape: Any = None) -> SparseTens
 def rebuilt(
     places: Tensor, entries: Tensor, shape: tuple[int, ...], coalesced: bool, layout: str
 ) -> SparseTensor:
-    """What unpickling calls."""
+    """Rebuild a sparse tensor; unpickling calls it."""
     return make(places, entries, shape, coalesced, getattr(weft, layout))
 
 

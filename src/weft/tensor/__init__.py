@@ -1,8 +1,8 @@
-"""What a handle can do: making tensors, reading them, sharing memory, converting, copying, modes.
+"""Methods of handles: making tensors, reading them, sharing memory, converting, copying, modes.
 
-`HOOKS` is what the special methods of Tensor call, `METHODS` what is installed on it, `FUNCTIONS` what `weft` exports.
-Mathematics is left to the functional layer. Start with `creation`. `copying`, `device`, `info`, `layout`, `size`,
-`storage` and `typed_storage` stay where they are: pickles name them.
+`HOOKS` are the functions that special methods of Tensor call, `METHODS` those installed on it, `FUNCTIONS` those that
+`weft` exports. The functional layer has the mathematics. Start with `creation`. `copying`, `device`, `info`, `layout`,
+`size`, `storage` and `typed_storage` stay where they are: pickles name them.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ Shape = tuple[int, ...]
 Dims = int | Sequence[int] | None
 Number = int | float | complex | bool
 
-_RANKS = 8  # up to here, tuples of axes are there already
+_RANKS = 8  # up to which tuples of axes exist already
 _ALL = [tuple(range(rank)) for rank in range(_RANKS)]
 _SINGLE = [(axis,) for axis in range(_RANKS)]
 
@@ -224,7 +224,7 @@ def sizes(arguments: tuple[object, ...], name: str = "size") -> Shape:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a Python number (NumPy's scalars included)."""
+    """True if a value is a Python number (NumPy's scalars included)."""
     return isinstance(value, (int, float, complex)) or (
         hasattr(value, "dtype")
         and not isinstance(value, Tensor)

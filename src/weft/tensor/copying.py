@@ -1,7 +1,7 @@
 """Copies of handles: deepcopy and pickle.
 
-In come leaves; out go new leaves. Tensors that share a storage share the copy within one call. Values are immutable,
-so a deep copy shares them until one side is written to.
+Copies of leaves are new leaves. Tensors that share a storage share the copy within one call. Values are immutable, so
+a deep copy shares them until one side is written to.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def hooks_to_lose(tensor: Tensor) -> list[str]:
-    """What to say of the hooks that a file does not keep; nothing of those marked by `unserializable_hook`."""
+    """The warnings about hooks that a file does not keep; none about those marked by `unserializable_hook`."""
     if tensor.hooks is None:
         return []
     return [
@@ -72,7 +72,7 @@ def hooks_to_lose(tensor: Tensor) -> list[str]:
 
 
 def reduce(tensor: Tensor, protocol: int) -> tuple[Any, ...]:
-    """What pickle stores: the storage, the region, whether a gradient is wanted, attributes; never `.grad`."""
+    """The pickled form: storage, region, whether a gradient is wanted, attributes; never `.grad`."""
     for text in hooks_to_lose(tensor):
         warnings.warn(text, UserWarning, stacklevel=2)
     state = dict(tensor.__dict__)
@@ -101,7 +101,7 @@ def rebuild_tensor(
     requires_grad: bool,
     state: dict[str, object],
 ) -> Tensor:
-    """What unpickling calls."""
+    """Rebuild a tensor; unpickling calls it."""
     shown = region(handle_of(storage), shape, strides, offset)
     made = shown if cls is Tensor else make_subclass(cls, shown)
     made.leaf_grad = requires_grad
@@ -117,7 +117,7 @@ def rebuild_on_meta(
     requires_grad: bool,
     state: dict[str, object],
 ) -> Tensor:
-    """What unpickling calls for a tensor on the device meta."""
+    """Rebuild a tensor on the device meta; unpickling calls it."""
     shown = without_memory(shape, dtypes.by_name(dtype), strides)
     made: Tensor = shown if cls is Tensor else make_subclass(cls, shown)
     made.leaf_grad = requires_grad
@@ -126,12 +126,12 @@ def rebuild_on_meta(
 
 
 def reduce_storage(storage: Storage) -> tuple[Any, ...]:
-    """What pickle stores of a storage: its elements once, however many tensors share it."""
+    """The pickled form of a storage: its elements once, however many tensors share it."""
     return rebuild_storage, (raw_array(handle_of(storage)).tobytes(), storage.node.dtype.name)
 
 
 def rebuild_storage(elements: bytes | np.ndarray, dtype: str) -> Storage:
-    """What unpickling calls: with the bytes, or, of older pickles, an array."""
+    """Rebuild a storage from its bytes, or, in older pickles, from an array; unpickling calls it."""
     kind = dtypes.by_name(dtype)
     array = np.frombuffer(elements, raw_dtype(kind)) if isinstance(elements, bytes) else elements
     return storage_of(tensor_of_array(array, kind))

@@ -18,7 +18,7 @@ MODES = ("default", "warn", "error")
 
 
 class Setting:
-    """What was asked for: deterministic algorithms, only a warning where there are none, and memory that is filled."""
+    """The setting of deterministic algorithms: on or off, warnings only, and whether fresh memory is filled."""
 
     enabled = False
     warn_only = False
@@ -29,7 +29,7 @@ setting = Setting()
 
 
 def unwritten(dtype: DType) -> Any:
-    """What memory shows that nobody has written: 0; under the setting nan, or the largest integer."""
+    """The content of memory that nobody has written: 0; under the setting nan, or the largest integer."""
     if not (setting.enabled and setting.fills):
         return 0
     if dtype.category >= 2:
@@ -44,12 +44,12 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` was asked for; results repeat in any case."""
+    """True if `use_deterministic_algorithms` is set; results repeat in any case."""
     return setting.enabled
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether it was asked for with `warn_only`."""
+    """True if it is set with `warn_only`."""
     return setting.warn_only
 
 

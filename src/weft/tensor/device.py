@@ -14,7 +14,7 @@ KNOWN = ("cpu", "cuda", "mps", "xpu", "meta", "hip", "xla")
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text is a number as it is written: 0 or more, no zeros before it."""
+    """True if a text is a number in its normal form: 0 or more, no leading zeros."""
     return text.isdigit() and text == str(int(text))
 
 
@@ -93,7 +93,7 @@ class device:  # noqa: N801  (the public name)
 
 
 def device_at(number: int) -> device:
-    """The name of a device that there is, by its number."""
+    """The name of an existing device, by its number."""
     named = device.__new__(device)
     named.type, named.index = registered_at(number).name, None
     return named
@@ -105,7 +105,7 @@ _current: ContextVar[Any] = ContextVar("weft_device", default=None)
 
 
 def default_device() -> device:
-    """Where new tensors go."""
+    """The device of new tensors."""
     entered = _current.get()
     return CPU if entered is None else entered[0]  # type: ignore[no-any-return]
 
@@ -118,7 +118,7 @@ def set_default(wanted: DeviceLike | None) -> None:
 
 
 def on_meta(wanted: DeviceLike | None, what: str = "device") -> bool:
-    """Whether a new tensor is to be on the device meta; None stands for the default. Errors: DeviceError on a device
+    """True if a new tensor is to be on the device meta; None stands for the default. Errors: DeviceError on a device
     that does not exist."""
     if wanted is None:
         entered = _current.get()

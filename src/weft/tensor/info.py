@@ -1,6 +1,6 @@
-"""What is known about dtypes: limits, promotion, casting, the default type, and short names.
+"""Facts about dtypes: limits, promotion, casting, the default dtype, and short names.
 
-In come dtypes and tensors, out numbers and dtypes. The lattice itself is in `weft.engine.ir.dtype`.
+`weft.engine.ir.dtype` has the promotion lattice itself.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def result_type(tensor1: Tensor, tensor2: Tensor | float) -> DType:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    """Whether a conversion keeps the category: not from complex to real, float to integer, or a number to bool."""
+    """True if a conversion keeps the category: not from complex to real, float to integer, or a number to bool."""
     return bool(from_.category <= to.category) and not (
         to is dtypes.bool_ and from_ is not dtypes.bool_
     )
@@ -145,7 +145,7 @@ def get_default_dtype() -> DType:
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether an object is a tensor."""
+    """True if an object is a tensor."""
     return isinstance(obj, Tensor)
 
 

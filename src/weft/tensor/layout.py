@@ -1,6 +1,6 @@
 """Memory formats, and a tensor's layout as numbers: strides, offset, sizes in bytes, addresses.
 
-In comes a tensor, out numbers about it. What strides mean to operations is left to the graph layer.
+`weft.engine.ir.strides` says what strides mean to operations.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ channels_last_3d = MemoryFormat("channels_last_3d")
 
 
 class Layout:
-    """How elements are held: `strided`, `jagged` (`weft.nested`), `sparse_coo` or `sparse_csr` (`weft.sparse`)."""
+    """The layout of elements: `strided`, `jagged` (`weft.nested`), `sparse_coo` or `sparse_csr` (`weft.sparse`)."""
 
     __slots__ = ("name",)
     name: str
@@ -101,7 +101,7 @@ def format_strides(
 
 
 def is_contiguous(self: Tensor, memory_format: MemoryFormat = contiguous_format) -> bool:
-    """Whether elements lie in row-major order, or in that of the named format."""
+    """True if elements are row-major in memory, or in the order of the named format."""
     if memory_format in (channels_last, channels_last_3d):
         if len(self._shape) != (4 if memory_format is channels_last else 5):
             return False
@@ -136,7 +136,7 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
 
 
 def storage_offset(self: Tensor) -> int:
-    """Where in its storage the tensor starts, in elements."""
+    """The tensor's start in its storage, in elements."""
     return int(self.offset)
 
 
@@ -180,17 +180,17 @@ def data_ptr(self: Tensor) -> int:
 
 
 def is_floating_point(input: Tensor) -> bool:  # noqa: A002
-    """Whether the dtype is a real floating-point type."""
+    """True if the dtype is a real floating-point type."""
     return bool(input._dtype.is_floating_point)
 
 
 def is_complex(input: Tensor) -> bool:  # noqa: A002
-    """Whether the dtype is complex."""
+    """True if the dtype is complex."""
     return bool(input._dtype.is_complex)
 
 
 def is_signed(self: Tensor) -> bool:
-    """Whether the dtype has negative values."""
+    """True if the dtype has negative values."""
     return bool(self._dtype.is_signed)
 
 
@@ -205,12 +205,12 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory can be written by other processes: after `share_memory_`, or where it came from one."""
+    """True if other processes can write the memory: after `share_memory_`, or if it came from one."""
     return bool(shared_memory.is_shared(storage_of(self)))
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both show the same elements of the same storage."""
+    """True if both show the same elements of the same storage."""
     return (
         storage_of(self) is storage_of(tensor)
         and self.offset == tensor.offset

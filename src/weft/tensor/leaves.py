@@ -1,7 +1,6 @@
 """The gradient state of a handle: requires_grad, grad, data, and when each may be set.
 
-In come tensors and what is assigned to them; out go changed handles or PyTorch's errors. What a gradient is worth is
-left to autograd.
+It changes handles as they are assigned to, or raises PyTorch's errors. Autograd computes gradients.
 """
 
 from __future__ import annotations
@@ -244,7 +243,7 @@ def _refused_view(tensor: Tensor, why: str) -> MutationError:
 
 
 def warn_non_leaf_grad() -> None:
-    """What reading `.grad` of a computed tensor says."""
+    """Warn about reading `.grad` of a computed tensor."""
     warnings.warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
         "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
@@ -415,7 +414,7 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
 
 
 def _has_room(tensor: Tensor, count: int) -> bool:
-    """Whether so many elements fit into a tensor's memory from where it begins."""
+    """True if `count` elements fit into a tensor's memory from its start."""
     end = (tensor.offset + count) * tensor._dtype.itemsize
     return bool(end <= storage_of(tensor).node.nbytes)
 
@@ -507,22 +506,22 @@ def detach_(self: Tensor) -> Tensor:
 
 
 def is_view(self: Tensor) -> bool:
-    """Whether the tensor is a view of another."""
+    """True if the tensor is a view of another."""
     return self.base is not None
 
 
 def is_inference(input: Tensor) -> bool:  # noqa: A002
-    """Whether the tensor was made in inference mode."""
+    """True if the tensor was made in inference mode."""
     return bool(arguments.need_tensor("is_inference", input).inference)
 
 
 def retains_grad(self: Tensor) -> bool:
-    """Whether `.grad` of this computed tensor is kept."""
+    """True if `.grad` of this computed tensor is kept."""
     return bool(self.retains)
 
 
 def output_nr(self: Tensor) -> int:
-    """Which output of `grad_fn` the tensor is."""
+    """The number of the output of `grad_fn` that the tensor is."""
     edge = reachability.observed_edge(edge_for(self))
     if hasattr(edge, "number"):
         return int(edge.number)

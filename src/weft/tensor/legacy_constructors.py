@@ -1,6 +1,6 @@
-"""The old constructors: Tensor(2, 3), FloatTensor([1, 2]), x.new(3).
+"""Legacy constructors: Tensor(2, 3), FloatTensor([1, 2]), x.new(3).
 
-In come sizes, sequences, arrays or tensors; out go tensors of the constructor's dtype.
+They take sizes, sequences, arrays or tensors, and make tensors of the constructor's dtype.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from weft.tensor.device import on_meta
 from weft.tensor.size import Size
 from weft.tensor.typed_storage import is_storage, shown_by
 
-_FIRST = ("data", "other", "storage")  # what the first argument may be called, if it is no size
+_FIRST = ("data", "other", "storage")  # the names of the first argument if it is no size
 
 
 def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
-    """What an old constructor makes. Errors: TypeError on keywords other than device, on numbers that are no size."""
+    """The tensor that an old constructor makes. Errors: TypeError on keywords other than device, on numbers that are
+    no size."""
     absent = on_meta(keywords.pop("device", None), name)
     if not arguments and len(keywords) == 1:
         arguments = tuple(keywords.pop(key) for key in _FIRST if key in keywords)
@@ -62,7 +63,7 @@ def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[st
 
 
 def _is_integer(value: object) -> bool:
-    """Whether a value is a size; an array is data, though one of a single integer can be an index."""
+    """True if a value is a size; an array is data, though one of a single integer can be an index."""
     return hasattr(type(value), "__index__") and not hasattr(type(value), "__len__")
 
 

@@ -1,7 +1,7 @@
 """Tensors on PyTorch's device "meta": a shape and a dtype, and never memory, however large they are.
 
-In come tensors of one device; out go tensors of the other, or PyTorch's error. What operations make of such tensors is
-recorded as ever, and never runs: `weft.engine.frontend.meta`.
+They move between devices here, or PyTorch's error is raised. Operations on such tensors are recorded as ever, and
+never run: `weft.engine.frontend.meta`.
 """
 
 from __future__ import annotations

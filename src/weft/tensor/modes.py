@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""Grad mode, inference mode and eager mode: contexts and decorators that set a flag of the calling thread's mode.
+"""Grad mode, inference mode and eager mode: contexts and decorators that set a flag of the calling thread's mode,
+which the recorder reads.
 
-In come with-statements and functions; out goes the ambient state that the recorder reads. Compiled: programs enter
-`no_grad` at every step. A decorated generator function holds the flag only while its body runs.
+Compiled: programs enter `no_grad` at every step. A decorated generator function holds the flag only while its body
+runs.
 """
 
 import functools
@@ -55,7 +56,7 @@ class Switch:
             self.owner = None
 
     def enter_elsewhere(self, mode):
-        """Keep the flag of a thread or fiber beside the one that entered first."""
+        """Keep the flag of another thread or fiber than the one that entered first."""
         if self.others is None:
             self.others = {}
         self.others.setdefault(mode, []).append(cython.cast(Mode, mode).grad)
@@ -186,17 +187,17 @@ class eager:
 
 
 def is_grad_enabled():
-    """Whether operations of this thread record gradients."""
+    """True if operations of this thread record gradients."""
     return current_tape().mode.grad
 
 
 def is_inference_mode_enabled():
-    """Whether this thread is inside `inference_mode`."""
+    """True if this thread is inside `inference_mode`."""
     return current_tape().mode.inference
 
 
 def is_eager():
-    """Whether operations of this thread run at their call."""
+    """True if operations of this thread run at their call."""
     return current_tape().mode.eager
 
 

@@ -22,7 +22,7 @@ _bool: DType = dtypes.bool_
 
 
 def is_scalar(value):
-    """Whether an operand is a number."""
+    """True if an operand is a number."""
     if isinstance(value, (float, int, complex)):
         return True
     return isinstance(value, _generic) and value.dtype.kind in "biufc"

@@ -1,6 +1,6 @@
 """Settings that PyTorch programs make at start-up and that have one value here.
 
-In come the settings; what Weft does already is accepted, what it cannot do is refused. The default dtype is in `info`.
+A setting that Weft has already is accepted, one that it cannot have is refused. `info` has the default dtype.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ PRECISIONS = ("highest", "high", "medium")
 
 
 def set_default_device(device: DeviceLike | None) -> None:  # noqa: A002
-    """Where new tensors go: the CPU, or "meta". Errors: RuntimeError on another device."""
+    """Set the device of new tensors: the CPU, or "meta". Errors: RuntimeError on another device."""
     set_default(device)
 
 
 def get_default_device() -> device:
-    """Where new tensors go."""
+    """The device of new tensors."""
     return default_device()
 
 
@@ -57,12 +57,12 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """How products of float32 are computed: in float32."""
+    """The precision of products of float32: float32."""
     return "highest"
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Whether the smallest numbers are taken for zero from now on: they never are, so False."""
+    """Set whether subnormal numbers are flushed to zero: they never are, so False."""
     return False
 
 
@@ -71,7 +71,7 @@ def set_num_interop_threads(threads: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """How many programs of one thread run at a time."""
+    """The number of programs that one thread runs at a time: 1."""
     return 1
 
 

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Size, the type of `Tensor.shape`: a tuple of sizes that knows how many elements it stands for.
 
-In come tuples and tensors; out go Sizes, also from slicing, adding and repeating. Compiled, and with its
-subscript set in the type itself, because programs read `x.shape[i]` all the time.
+Slicing, adding and repeating Sizes gives Sizes. Compiled, and with its subscript set in the type itself, because
+programs read `x.shape[i]` all the time.
 """
 
 import cython

@@ -1,8 +1,8 @@
 # ruff: noqa: A001, A003 - PyTorch's names
-"""The memory that tensors show, as an object: PyTorch's untyped storages, of bytes. `typed_storage` has elements.
+"""Untyped storages: the memory of tensors as an object of bytes, as PyTorch has it. `typed_storage` has elements.
 
-In come tensors, or how much memory is wanted; out go storages, to be measured, compared, read, written and resized.
-What they write, every tensor of the memory shows. How memory is kept is left to `memory` and the graph layer.
+A storage is made from a tensor, or with a size, and is measured, compared, read, written and resized. Every tensor of
+the memory shows what is written to it. `memory` and the engine keep the memory.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class UntypedStorage:
         return handle_of(self._cell).data
 
     def nbytes(self) -> int:
-        """How many bytes there are."""
+        """The number of bytes."""
         node = self._cell.node
         return node.info.nbytes if isinstance(node.info, Extent) else int(node.nbytes)
 
@@ -145,7 +145,7 @@ class UntypedStorage:
         return self
 
     def resizable(self) -> bool:
-        """Whether `resize_` works."""
+        """True if `resize_` works."""
         return self._cell.foreign is None
 
     def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> UntypedStorage:
@@ -176,16 +176,16 @@ class UntypedStorage:
 
     @property
     def device(self) -> Any:
-        """Where the memory is."""
+        """The device of the memory."""
         return self._whole.device
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the memory is on a CUDA device: no."""
+        """True if the memory is on a CUDA device: no."""
         return False
 
     def is_shared(self) -> bool:
-        """Whether other processes can write the memory."""
+        """True if other processes can write the memory."""
         return self.filename is not None or bool(shared_memory.is_shared(self._cell))
 
     def share_memory_(self) -> UntypedStorage:
@@ -194,7 +194,7 @@ class UntypedStorage:
         return self
 
     def is_pinned(self, device: DeviceLike | None = None) -> bool:
-        """Whether the memory is pinned for copies to another device: no."""
+        """True if the memory is pinned for copies to another device: no."""
         return False
 
     @property
@@ -303,7 +303,7 @@ def _resize(cell: Storage, size: int) -> None:
 
 
 def _of_cell(cell: Storage) -> UntypedStorage:
-    """What unpickling calls."""
+    """Rebuild a storage; unpickling calls it."""
     return UntypedStorage.of(handle_of(cell))
 
 

@@ -1,7 +1,7 @@
 # ruff: noqa: A001, A003 - PyTorch's names
-"""Typed storages: memory as elements of one type, the classes named after types, and what tensors say of theirs.
+"""Typed storages: memory as elements of one dtype, the classes named after dtypes, and the storage methods of tensors.
 
-In come untyped storages, or what they are made of; out go numbers and storages. The memory is left to `storage`.
+They are made from untyped storages, or from the arguments of these. `storage` has the memory.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class TypedStorage:
         return self._untyped_storage.as_tensor(self.dtype)
 
     def size(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return self._untyped_storage.nbytes() // self.dtype.itemsize
 
     __len__ = size
 
     def nbytes(self) -> int:
-        """How many bytes there are."""
+        """The number of bytes."""
         return self._untyped_storage.nbytes()
 
     def element_size(self) -> int:
@@ -97,7 +97,7 @@ class TypedStorage:
         return self._untyped_storage.filename
 
     def resizable(self) -> bool:
-        """Whether `resize_` works."""
+        """True if `resize_` works."""
         return self._untyped_storage.resizable()
 
     def get_device(self) -> int:
@@ -144,16 +144,16 @@ class TypedStorage:
 
     @property
     def device(self) -> Any:
-        """Where the memory is."""
+        """The device of the memory."""
         return self._untyped_storage.device
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the memory is on a CUDA device: no."""
+        """True if the memory is on a CUDA device: no."""
         return False
 
     def is_shared(self) -> bool:
-        """Whether other processes can write the memory."""
+        """True if other processes can write the memory."""
         return self._untyped_storage.is_shared()
 
     def share_memory_(self) -> TypedStorage:
@@ -246,7 +246,7 @@ for _name, _dtype in (
 
 
 def _rebuilt(memory: UntypedStorage, dtype: str) -> TypedStorage:
-    """What unpickling calls."""
+    """Rebuild a typed storage; unpickling calls it."""
     return TypedStorage(wrap_storage=memory, dtype=dtypes.by_name(dtype))
 
 
@@ -301,7 +301,7 @@ class LegacyStorage:
 
 
 def is_storage(obj: object) -> bool:
-    """Whether something is a storage."""
+    """True if an object is a storage."""
     return isinstance(obj, TypedStorage | UntypedStorage)
 
 
@@ -321,10 +321,9 @@ def storage_type(self: Tensor) -> LegacyStorage:
 
 
 def shown_by(memory: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
-    """What a storage's memory shows as a vector, shared: elements of its own type; bytes as any, else as int64.
+    """A vector that shares a storage's memory: elements of its own dtype; bytes as any dtype, int64 by default.
 
-    Errors: RuntimeError where a storage has elements of another type.
-    """
+    Errors: RuntimeError if a storage has elements of another dtype."""
     if isinstance(memory, UntypedStorage):
         return memory.as_tensor(dtypes.int64 if dtype is None else dtype)
     if dtype in (None, memory.dtype):

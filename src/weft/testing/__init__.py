@@ -1,7 +1,6 @@
-"""Comparing results, under PyTorch's names; and what the framework's own tests are made of.
+"""Comparison of results, under PyTorch's names, and the parts of the framework's own tests.
 
-In come values and what they should be; out goes nothing, or an error that names the first place of difference. Start
-with `closeness`.
+An assertion returns nothing, or raises an error that names the first position of difference. Start with `closeness`.
 """
 
 from weft._build.lazy import export_later as _export_later

@@ -88,7 +88,7 @@ def _difference(
     checks: dict[str, bool],
     path: str,
 ) -> str | None:
-    """How two values differ; None where they are close."""
+    """The difference between two values in words; None if they are close."""
     where = f"\n\nThe failure occurred for item {path}" if path else ""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if set(actual) != set(expected):

@@ -69,8 +69,8 @@ def _apply(node: Node, values: list[Array]) -> Array:
 
 
 def meaning(op: Any, values: list[Array], params: object, shape: Shape, dtype: Any) -> Array:
-    """What a row computes, by its NumPy record, in the precision of `values`. `shape` and `dtype` are the result's,
-    where the row leaves them free."""
+    """The value that an op computes, by its NumPy reference, in the precision of `values`. `shape` and `dtype` are the
+    result's, for ops that leave them free."""
     with np.errstate(all="ignore"):
         if op.name == "cast":
             return _cast(values[0], dtype)

@@ -1,10 +1,10 @@
 """Points to test every row of the op table at, made from what the row itself declares in `samples`.
 
 An elementwise row declares a domain per operand; the shapes (0-d, empty, of size 1, broadcast) and layouts are the
-same for all and stand here. Every other row declares shapes and params. Out come `Sample`s, and arrays for them: the
-same ones on every run. Values are spaced apart, so that none is at a kink and no two tie; those of rows that sum or
-multiply are short binary fractions, so that every order of the operation gives the same bits. bfloat16, which NumPy
-lacks, is carried as float32 rounded to it.
+same for all and defined here. Every other row declares shapes and params. The `Sample`s and their arrays are the same
+on every run. Values are spaced apart, so that none is at a kink and no two tie; those of rows that sum or multiply are
+short binary fractions, so that every order of the operation gives the same bits. bfloat16, which NumPy lacks, is
+carried as float32 rounded to it.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def operand_type(op: Primitive, number: int, domain: str, dtype: str) -> str:
 
 
 def special_values(dtype: str) -> Array:
-    """Where operations differ: infinities, nan, signed zeros, denormals, the ends of the range."""
+    """Values at which operations differ: infinities, nan, signed zeros, denormals, the ends of the range."""
     if dtype == "bool":
         return np.array([False, True])
     if dtypes.by_name(dtype).category == 1:
@@ -237,7 +237,7 @@ def _integers(domain: str, shape: Shape, dtype: str, source: Any) -> Array:
 
 
 def _reals(domain: str, shape: Shape, source: Any, number: int, short: bool) -> Array:
-    """Spaced values in random order: those of different operands lie between each other."""
+    """Spaced values in random order; those of different operands interleave."""
     count = int(np.prod(shape, dtype=np.int64))
     if short:
         return source.permutation(np.arange(count) % 16 - 7).reshape(shape) / 4
@@ -290,7 +290,7 @@ def directions(arrays: list[Array], which: list[int], seed: int = 0) -> list[Arr
 # -- large samples: enough work for several threads and several blocks ------------------------------------------------
 
 _GRID = (300, 70)
-_HEADS = ((2, 4, 150, 20), (2, 2, 90, 20), (2, 2, 90, 40))  # queries, keys, values
+_HEADS = ((2, 4, 150, 20), (2, 2, 90, 20), (2, 2, 90, 40))  # shapes of queries, keys, values
 _SCORES, _COTANGENT = (2, 1, 150, 90), (2, 4, 150, 40)
 _LARGE: dict[str, tuple[Any, ...]] = {
     "logsumexp": (_GRID, (-1,)),

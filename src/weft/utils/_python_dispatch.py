@@ -1,4 +1,5 @@
-"""What packages import about modes that see PyTorch's operators below its functions: here functions are what is seen.
+"""Names that packages import about modes below PyTorch's functions; here functions are the lowest level that modes
+see.
 
 `weft.overrides.TorchFunctionMode` sees every call of a public function; there are no operators below them.
 """
@@ -33,12 +34,12 @@ class TorchDispatchMode:
 
 
 def is_traceable_wrapper_subclass(t: Any) -> bool:
-    """Whether a tensor is made of others that a trace looks at: never."""
+    """True if a tensor is made of others that a trace looks at: never."""
     return False
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-    """What a function returned, as it is."""
+    """The result of a function, as it is."""
     return out
 
 

@@ -30,7 +30,7 @@ class TreeSpec:
     __hash__ = object.__hash__
 
     def is_leaf(self) -> bool:
-        """Whether it is a leaf."""
+        """True if it is a leaf."""
         return self.type is None
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ _Parts = tuple[list[Any], Any]
 
 
 class NodeDef(NamedTuple):
-    """How instances of a class are taken apart and put together."""
+    """The functions that take instances of a class apart and put them together."""
 
     type: Any
     flatten_fn: Callable[[Any], _Parts]
@@ -157,12 +157,12 @@ def _get_node_type(tree: object) -> Any:
 
 
 def _is_leaf(tree: object, is_leaf: Callable[[object], bool] | None = None) -> bool:
-    """Whether a value is not taken apart."""
+    """True if a value is not taken apart."""
     return _node(tree, is_leaf) is None
 
 
 def _node(tree: object, is_leaf: Callable[[object], bool] | None) -> NodeDef | None:
-    """How a value is taken apart; None for a leaf."""
+    """The registered functions for taking a value apart; None for a leaf."""
     if is_leaf is not None and is_leaf(tree):
         return None
     return SUPPORTED_NODES.get(_get_node_type(tree))
@@ -213,12 +213,12 @@ tree_iter = tree_leaves
 
 
 def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether a value is a leaf: of no class that is taken apart, or one that `is_leaf` keeps whole."""
+    """True if a value is a leaf: of no class that is taken apart, or one that `is_leaf` keeps whole."""
     return _is_leaf(tree, is_leaf)
 
 
 def is_structseq_instance(obj: Any) -> bool:
-    """Whether a value is one of the named tuples that functions of several results give."""
+    """True if a value is one of the named tuples that functions of several results return."""
     return type(obj) in TYPES.values()
 
 
@@ -247,12 +247,12 @@ def tree_map_only(kind: Any, func: Any = None, tree: object = None, is_leaf: Any
 
 
 def tree_all(pred: Callable[[object], bool], tree: object) -> bool:
-    """Whether something holds of all leaves."""
+    """True if a predicate is true of all leaves."""
     return all(map(pred, tree_leaves(tree)))
 
 
 def tree_any(pred: Callable[[object], bool], tree: object) -> bool:
-    """Whether something holds of a leaf."""
+    """True if a predicate is true of a leaf."""
     return any(map(pred, tree_leaves(tree)))
 
 
@@ -288,7 +288,7 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
     def get(self, parent: Any) -> Any:
-        """What the step leads to."""
+        """The child of `parent` that this step leads to."""
         return parent[self.idx]
 
 
@@ -302,7 +302,7 @@ class MappingKey:
         return f"[{self.key!r}]"
 
     def get(self, parent: Any) -> Any:
-        """What the step leads to."""
+        """The child of `parent` that this step leads to."""
         return parent[self.key]
 
 
@@ -316,12 +316,12 @@ class GetAttrKey:
         return f".{self.name}"
 
     def get(self, parent: Any) -> Any:
-        """What the step leads to."""
+        """The child of `parent` that this step leads to."""
         return getattr(parent, self.name)
 
 
 _Path = tuple[Any, ...]
-Context = Any  # what a structure keeps beside its children
+Context = Any  # the data that a structure keeps in addition to its children
 
 
 def _dict_flatten_with_keys(tree: Any) -> _Parts:
@@ -385,7 +385,7 @@ def keystr(kp: _Path) -> str:
 
 
 def key_get(obj: object, kp: _Path) -> Any:
-    """What a path leads to."""
+    """The object at the end of a path."""
     for step in kp:
         obj = step.get(obj)
     return obj

@@ -1,10 +1,10 @@
-"""What packages ask about the kernel language Triton: it is not used here."""
+"""Questions of packages about the kernel language Triton, which is not used here."""
 
 from __future__ import annotations
 
 
 def has_triton() -> bool:
-    """Whether kernels can be written in Triton: no."""
+    """True if kernels can be written in Triton: no."""
     return False
 
 

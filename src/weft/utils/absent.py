@@ -1,4 +1,6 @@
-"""Names of PyTorch's `utils` for what is not here: they can be imported; a call says what there is instead."""
+"""Names of PyTorch's `utils` that are absent here: they can be imported; a call raises an error that names a
+replacement.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _EXTENSIONS = (
 _BACKENDS = "there is one device, the CPU"
 _ORDINARY = "every layer runs as compiled kernels; use the layer itself"
 _COUNTS = "weft.debug and weft.profiler.profile count what ran"
-# PyTorch's file, what there is instead, its names.
+# PyTorch's file -> the replacement, its names.
 _FILES = {
     "cpp_extension": (
         _EXTENSIONS,
@@ -43,7 +45,7 @@ def _refusal(name: str) -> NotDefinedError:
 
 
 def is_ninja_available() -> bool:
-    """Whether operations in C++ can be compiled: no."""
+    """True if operations in C++ can be compiled: no."""
     return False
 
 

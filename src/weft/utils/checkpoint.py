@@ -1,8 +1,9 @@
-"""Checkpointing: forget what a part of the forward pass saves, and compute it again in backward.
+"""Checkpointing (rematerialization by the user): part of the forward pass forgets its residuals, and backward computes
+them again.
 
-In: a function and its arguments. Out: its results. The usual variant packs every save into a holder; the first holder
-that a walk opens runs the function again and fills all of them. What is recorded again runs lazily, so a holder that
-nobody opens costs no kernel. The reentrant variant is a custom Function with a backward inside its backward.
+The usual variant packs every residual into a holder; the first holder that a walk opens runs the function again and
+fills all of them. What is recorded again runs lazily, so a holder that nobody opens costs no kernel. The reentrant
+variant is a custom Function with a backward inside its backward.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class CheckpointError(WeftError, RuntimeError):
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether recomputation ends after the last save (the default), for checkpoints made inside."""
+    """Set whether recomputation ends after the last residual (the default), for checkpoints made inside."""
     global _early_stop
     previous, _early_stop = _early_stop, enable
     try:
@@ -88,7 +89,7 @@ def noop_context_fn() -> tuple[Any, Any]:
 
 
 class CheckpointPolicy(enum.Enum):
-    """What to do with the result of an operation. Keeping on the CPU is keeping."""
+    """The decisions on the result of an operation. Keeping on the CPU is keeping."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -104,7 +105,7 @@ _PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "einsum")
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told: whether it is asked in recomputation, and the result that it decides on."""
+    """The arguments of a policy: whether it is asked in recomputation, and the result that it decides on."""
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute, self.op_output = is_recompute, op_output
@@ -127,8 +128,8 @@ class _Selective:
         self.keeps = {}
 
     def ask(self, node: Node) -> None:
-        """Called for each operation when it is recorded; a view is what it shows. Errors: TypeError on an answer that
-        is none."""
+        """Called for each operation when it is recorded; a view is kept as its base is. Errors: TypeError on an answer
+        that is none."""
         if node.op.kind in (VIEW, COMPOSITE):
             if node.inputs:
                 self.keeps[node] = self.keeps.get(node.inputs[0], False)
@@ -198,7 +199,7 @@ def _operation(op: int | Callable[..., object]) -> str:
 
 
 def _is_kept(tensor: Tensor) -> bool:
-    """What the policy in force has said of the operation that made a value."""
+    """True if the policy in force keeps the result of the operation that made a value."""
     contexts = tapes.tape().mode.contexts
     policy = None if contexts is None else contexts.checkpoint_policy
     return policy is not None and policy.keeps.get(value_of(tensor), False)
@@ -241,7 +242,7 @@ class _Holder:
 
 
 class _Options(NamedTuple):
-    """What a checkpoint was asked to do."""
+    """The options of a checkpoint."""
 
     preserve_rng_state: bool
     determinism_check: str

@@ -1,4 +1,4 @@
-"""What goes with checkpointing: walks that share one recomputation, states of devices, and PyTorch's helpers."""
+"""Companions of checkpointing: walks that share one recomputation, states of devices, and PyTorch's helpers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _group() -> Any:
 
 
 def walk_or_group() -> Any:
-    """What one recomputation serves: the group in force, or the walk that is running."""
+    """The owner of one recomputation: the group in force, or the running walk."""
     group = _group()
     return current_walk() if group is None else group
 
@@ -86,7 +86,7 @@ class DefaultDeviceType:
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[Any]]:
-    """Number and random state of each device that the arguments lie on, but for the CPU: there is no other yet."""
+    """Number and random state of each device of the arguments, except the CPU: there is no other yet."""
     return [], []
 
 

@@ -14,7 +14,7 @@ class _Switch(ModuleType):
 
     @property
     def fill_uninitialized_memory(self) -> bool:
-        """Whether `empty` and its kin show nan, or the largest integer."""
+        """True if `empty` and its kin have nan, or the largest integer, in them."""
         return setting.fills
 
     @fill_uninitialized_memory.setter

@@ -10,7 +10,7 @@ __all__ = ["FileBaton"]
 
 
 class FileBaton:
-    """Who makes the file first has the baton; the others wait until it is gone."""
+    """A lock by a file: the process that makes it first has the baton; the others wait until the file is gone."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class FileBaton:
         self.fd: int | None = None
 
     def try_acquire(self) -> bool:
-        """Whether the baton is this process's now."""
+        """True if this process has the baton now."""
         try:
             self.fd = os.open(self.lock_file_path, os.O_CREAT | os.O_EXCL)
         except FileExistsError:

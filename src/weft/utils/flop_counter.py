@@ -1,7 +1,7 @@
-"""How many multiplications and additions the products, convolutions and attention of a block need.
+"""Counts of multiplications and additions in the products, convolutions and attention of a block.
 
-In: calls within `with FlopCounterMode() as counter`. Out: `counter.get_total_flops()`, and counts by function; what is
-elementwise is not counted, as in PyTorch. The backward pass is not seen: its products are recorded by the library.
+Calls within `with FlopCounterMode() as counter` are counted: `counter.get_total_flops()`, and counts by function.
+Elementwise operations are not counted, as in PyTorch. The backward pass is not seen: the library records its products.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What packages ask PyTorch about operations on lists of tensors."""
+"""Questions of packages about operations on lists of tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _get_fused_kernels_supported_devices = _get_foreach_kernels_supported_devices
 
 
 def _has_foreach_support(tensors: list[Tensor], device: DeviceLike | None) -> bool:
-    """Whether all are tensors on the CPU: those can be given to the functions for lists."""
+    """True if all are tensors on the CPU, which functions on lists take."""
     return all(isinstance(tensor, weft.Tensor) for tensor in tensors if tensor is not None)
 
 

@@ -1,6 +1,6 @@
-"""Which modules are being called: `ModuleTracker`.
+"""ModuleTracker: the names of modules whose calls are under way.
 
-In: calls of modules within `with ModuleTracker() as tracker`. Out: `tracker.parents`, the names of those under way.
+Within `with ModuleTracker() as tracker`, `tracker.parents` has the names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What einops and opt_einsum have to know to take Weft's tensors.
+"""Back ends of einops and opt_einsum for Weft's tensors.
 
 Both choose what to call by the type of the tensors, from tables of the frameworks that they know. They learn of one
 more when they are imported (`weft.compat.einops_backend`): nobody has to ask for it.
@@ -16,12 +16,12 @@ from weft import Tensor
 
 
 class _Einops:
-    """What einops needs of a framework."""
+    """The back end of einops."""
 
     framework_name = "weft"
 
     def is_appropriate_type(self, tensor: Tensor) -> bool:
-        """Whether a tensor is Weft's."""
+        """True if a tensor is Weft's."""
         return isinstance(tensor, Tensor)
 
     def from_numpy(self, x: Tensor) -> Any:
@@ -76,7 +76,7 @@ class _Einops:
         return weft.cat(tensors, dim=axis)
 
     def is_float_type(self, x: Tensor) -> bool:
-        """Whether the elements are real numbers."""
+        """True if the elements are real numbers."""
         return bool(x.is_floating_point())
 
     def einsum(self, pattern: str, *x: Any) -> Any:

@@ -11,12 +11,23 @@ from hypothesis import strategies as st
 
 import weft
 from oracle import torch
-from weft.engine.devices.cpu.kernels.sort import FEW, SEGMENT, SHORT, STACK
+from weft.engine.devices.cpu.kernels.sort import COUNTED_LENGTH, FEW, SEGMENT, STACK_BYTES
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 TYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", *FLOATS)
 # Around the lengths from which rows are put in order in another way, in one half of the stack, and beyond it.
-LENGTHS = (1, 2, 15, 16, 17, SHORT, SHORT + 1, 300, STACK // 16, STACK // 16 + 1)
+LENGTHS = (
+    1,
+    2,
+    15,
+    16,
+    17,
+    COUNTED_LENGTH,
+    COUNTED_LENGTH + 1,
+    300,
+    STACK_BYTES // 16,
+    STACK_BYTES // 16 + 1,
+)
 
 
 def numbers(dtype: str, shape: tuple[int, ...], seed: int = 0) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.nn.functional.index_runs import MOST, Run, places_of, runs, taken
+from weft.nn.functional.index_runs import MOST_RUNS, Run, places_of, runs, taken
 
 INDICES: list[list[int]] = [
     [0, 1, 2, 3],
@@ -50,7 +50,7 @@ def test_runs_are_as_long_as_they_can_be() -> None:
         Run(2, 1, 1, 3),
     ]
     assert runs(np.repeat(np.arange(9), 3)) == [Run(0, 9, 1, 3)]
-    assert len(runs(np.arange(100) * 7 % 100)) == MOST + 1
+    assert len(runs(np.arange(100) * 7 % 100)) == MOST_RUNS + 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""What anomaly mode says: where a value that is not finite came from, and what custom Functions were given.
+"""Anomaly reports: the origin of a value that is not finite, and the inputs of custom Functions.
 
-In come the outputs of a backward; out goes an error that names the operation at fault, with its operands in numbers.
-The mode itself is `weft.autograd.anomaly_mode`. Start with `watch`, which looks at what a walk has come to.
+The outputs of a backward become an error that names the operation at fault, with its operands in numbers. The mode
+itself is `weft.autograd.anomaly_mode`. Start with `watch`, which looks at the results of a walk.
 """

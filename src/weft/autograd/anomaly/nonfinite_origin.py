@@ -1,9 +1,9 @@
-"""Where a value that is not finite came from.
+"""The origin of a value that is not finite.
 
-In come nodes whose values are nan or infinite, and what is known of how they were computed: a snapshot of what was
-pending, or the saved values of a graph that has run. Their ancestors are computed once more, each value by itself,
-and the first operation that made something not finite of finite inputs is described: the user's line, its operands,
-the way from there to the loss. When to look is left to `anomaly`.
+It takes nodes whose values are nan or infinite, and what is known of their computation: a snapshot of pending nodes,
+or the residuals of a graph that has run. Their ancestors are computed once more, each value by itself, and the first
+operation that made a non-finite value of finite inputs is described: the user's line, its operands, the path from
+there to the loss. `anomaly` decides when to look.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Anomaly:
 
     @property
     def summary(self) -> str:
-        """What happened."""
+        """A sentence on the operation that made the value."""
         if self.operation == "value":
             return f"{self.record} was given a value that was {self.kind} from the start"
         of = "" if self.record == self.operation else f" of {self.record}"
@@ -79,7 +79,7 @@ class Anomaly:
 
     @property
     def headline(self) -> str:
-        """What happened, and where."""
+        """A sentence on the operation that made the value, with its call site."""
         return f"{self.summary}, {self.where}"
 
     def notes(self) -> list[str]:
@@ -103,7 +103,7 @@ class Values:
         self._state: dict[Any, tuple[bool, bool] | None] = {}
 
     def inputs_of(self, node: Node) -> tuple[Any, ...]:
-        """What a node was computed from, as far as that is known; None where it is not."""
+        """The inputs of a node as far as they are known; None if they are not."""
         if node not in self._inputs:
             self._inputs[node] = self._find_inputs(node)
         return self._inputs[node]
@@ -140,7 +140,7 @@ class Values:
         return () if self.is_whole(node) else self.inputs_of(node)
 
     def is_whole(self, node: Node) -> bool:
-        """Whether a node is the value of a composite that has run, whose parts are forgotten."""
+        """True if a node is the value of a composite that has run, whose parts are forgotten."""
         return node in self.owners and node.state == DONE and node not in self.snapshot.inputs
 
     def _copy(self, node: Node, sources: tuple[Node | None, ...]) -> Any:
@@ -269,7 +269,7 @@ def describe_operand(values: Values, node: Node, name: str) -> Operand | None:
 
 
 def name_of(record: FunctionNode | Node) -> str:
-    """What a record is called: its gradient name, or the row's."""
+    """The name of a record: its gradient name, or its op's."""
     return record.name() if not isinstance(record, Node) or record.edges else record.op.name
 
 
@@ -289,7 +289,7 @@ def records_below(roots: list[Node]) -> dict[Any, Any]:
 
 
 def path_to(roots: list[Node], target: FunctionNode | Node) -> list[Any]:
-    """The records on the shortest way from one to a root, along gradient edges; nothing where there is none."""
+    """The records on the shortest path from one to a root, along gradient edges; empty if there is none."""
     came = records_below(roots)
     path: list[Any] = []
     step = target if target in came else None

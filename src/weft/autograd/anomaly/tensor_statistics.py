@@ -1,7 +1,7 @@
-"""Tensors in numbers, noted while anomaly mode is on: what a custom Function was given and what it returned.
+"""Statistics of tensors, noted while anomaly mode is on: of the inputs and outputs of custom Functions.
 
-In come tensors; out go their extremes, mean and how many elements are not finite, as values that are computed with
-whatever runs next. So a Function can be found at fault when nothing of its forward pass is left.
+They are extremes, mean and the number of non-finite elements, as values that are computed with whatever runs next. So
+a Function can be found at fault when its forward pass is no longer in memory.
 """
 
 from __future__ import annotations

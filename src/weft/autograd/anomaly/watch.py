@@ -1,7 +1,8 @@
-"""Watching a reverse walk: what it has come to is looked at, and what is not finite is traced to its origin.
+"""The watch on a backward in anomaly mode: its results are checked, and a value that is not finite is traced to its
+origin.
 
-In come the outputs of a backward and, after the walk, its results; out goes an AnomalyError where one of them is not
-finite, or nothing. Where that came from is found by `nonfinite_origin`.
+It takes the outputs of a backward and, after the walk, its results, and raises an AnomalyError if one of them is not
+finite. `nonfinite_origin` finds the origin.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class Watch:
 
 
 def _all_finite(nodes: list[Node]) -> bool:
-    """Whether all elements of some values are finite, by a sum of each: one pass, in kernels of their own program."""
+    """True if all elements of some values are finite, found by a sum of each: one pass, in kernels of their own
+    program."""
     sums = []
     mode = tapes.tape().mode
     previous, mode.grad = mode.grad, False

@@ -1,5 +1,5 @@
-"""Custom Functions: their context, gradient record, outputs and forward mode. The class stands in `function`.
+"""Custom Functions: their context, gradient record, outputs and forward mode. `function` has the class.
 
-In come a user's class, its arguments and what its `forward` returned; out goes one gradient record for the call. Start
-with `node`.
+A call of a user's class gets one gradient record, from its arguments and the results of its `forward`. Start with
+`node`.
 """

@@ -1,9 +1,9 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""What the forward of a custom Function leaves for its backward: the tensors that it saved, and what it has declared.
+"""The context of a custom Function, which carries saved tensors and declarations from forward to backward.
 
-In come tensors, with the values and versions that they have then; out they come again, as themselves or on the edge of
-the record. Packing by hooks is left to `saved_tensor_hooks`.
+Tensors are saved with their values and versions, and given back as themselves or on the edge of the record.
+`saved_tensor_hooks` packs them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOTHING = cython.declare(tuple, ())
 
 @cython.cfunc
 def among(item: object, items: object) -> cython.bint:
-    """Whether it is one of them, not only equal."""
+    """True if `item` is one of the items, not only equal to one."""
     for other in items:
         if other is item:
             return True
@@ -98,7 +98,7 @@ class Saved:
 
 @cython.cclass
 class FunctionCtx:
-    """What `forward` leaves for `backward`."""
+    """The context that `forward` fills and `backward` reads."""
 
     def __cinit__(self) -> None:
         self._saved = self._dirty = self._constant = self.needs_input_grad = NOTHING
@@ -106,12 +106,12 @@ class FunctionCtx:
 
     @property
     def materializes(self) -> bool:
-        """Whether missing cotangents and tangents are zeros."""
+        """True if missing cotangents and tangents are zeros."""
         return self._materialize
 
     @property
     def materializes_constants(self) -> bool:
-        """Whether that is so for outputs, too, that have been marked as not differentiable."""
+        """True if missing cotangents are zeros also for outputs that are marked as not differentiable."""
         return bool(getattr(self, "_materialize_non_diff_grads", True))
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -168,12 +168,12 @@ class FunctionCtx:
         self._constant = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether missing cotangents arrive as zeros (the default) or as None."""
+        """Set whether missing cotangents arrive as zeros (the default) or as None."""
         self._materialize = value
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was saved. Errors: RuntimeError after it has been freed."""
+        """The saved tensors. Errors: RuntimeError after they have been freed."""
         from weft.engine.backward.reachability import SECOND_TIME
 
         if self._saved is None:

@@ -1,5 +1,4 @@
-"""What the static methods of a custom Function do where a subclass does not define them, and the order of arguments
-that `apply` gets by name."""
+"""Default static methods of a custom Function, and the order of arguments that `apply` gets by name."""
 
 from __future__ import annotations
 

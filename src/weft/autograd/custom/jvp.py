@@ -1,6 +1,6 @@
 """Custom Functions in forward mode: tangents as `jvp` gets and returns them, and the transpose of `backward`.
 
-In come records of Functions; out go tangents, or cotangents that are only asked for to be differentiated.
+It takes records of Functions and returns tangents, or cotangents that are only asked for to be differentiated.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class Transposed(GradientFunction):
 def checked_tangents(
     function: Callable[..., Tensor], parts: list[object], types: list[Any]
 ) -> list[Any]:
-    """What `jvp` returned, one per output. Errors: RuntimeError on another number or shape, TypeError."""
+    """The tangents that `jvp` returned, one per output, checked. Errors: RuntimeError on another number or shape,
+    TypeError."""
     if len(parts) != len(types):
         raise GradientError(
             f"Function's jvp returned an invalid number of forward gradients (expected {len(types)} but got "
@@ -175,7 +176,7 @@ def check_memory(
 
 
 def _shows(result: Tensor, argument: Any) -> bool:
-    """Whether a tensor is a view of what another shows."""
+    """True if a result is a view of an argument's memory."""
     return (
         result is not argument
         and result.base is not None

@@ -173,11 +173,11 @@ class FunctionNode(GradientFunction):
         return cast(part, dtype)
 
     def __getattr__(self, name: str) -> Any:
-        """What forward left on ctx is read from the record too."""
+        """Attributes that forward set on ctx can be read from the record, too."""
         return getattr(self.ctx, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """What users set lies on ctx."""
+        """Attributes that users set are kept on ctx."""
         try:
             PyObject_GenericSetAttr(
                 cython.cast(cython.pointer(PyObject), self),

@@ -1,9 +1,9 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""The results of a custom Function: put behind its gradient record, or apart from any.
+"""The results of a custom Function, connected to its gradient record or detached from it.
 
-In come the arguments of the call, their edges and what `forward` has returned; out go the results as the caller gets
-them: on an edge of the record, as the changed argument itself, or as a view of an argument that was handed on.
+It takes the arguments of the call, their edges and what `forward` has returned, and gives the results as the caller
+gets them: on an edge of the record, as the changed argument itself, or as a view of an argument that was handed on.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def apart(ctx: FunctionCtx, arguments: tuple, outputs: object, tracked: cython.b
 
 @cython.cfunc
 def _is_returned(ctx: FunctionCtx, arguments: tuple, output: object) -> cython.bint:
-    """Whether an output is an argument that has not been changed."""
+    """True if an output is an argument that has not been changed."""
     return isinstance(output, Tensor) and among(output, arguments) and not among(output, ctx._dirty)
 
 
@@ -263,7 +263,7 @@ def _dirty_view_of_several(tensor: Any) -> MutationError:
 
 
 def _shows(tensor: Any, arguments: Any) -> bool:
-    """Whether a tensor is a view of memory that one of the arguments shows."""
+    """True if a tensor is a view of memory of one of the arguments."""
     return any(
         isinstance(a, Tensor) and a._cell is not None and a._cell is tensor._cell for a in arguments
     )

@@ -1,8 +1,8 @@
-"""The graph as users see it: `grad_fn` and what can be reached from it.
+"""The attributes of `grad_fn`: the graph as users see it.
 
-In come gradient records (nodes, Functions, the accumulators of leaves); out go PyTorch's attributes on them: `name`,
+It gives gradient records (nodes, Functions, the accumulators of leaves) PyTorch's attributes: `name`,
 `next_functions`, `metadata`, `_saved_<operand>`, `_raw_saved_<operand>`, hooks. Records know nothing of this module;
-it only reads them, and what users attach is kept in their `observers`.
+it only reads them, and users' attachments are kept in their `observers`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def observers_of(record: Any) -> Observers:
 
 
 def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
-    """Where the cotangents of the inputs go: (record or None, number of its output), one per input that the operation
-    has a derivative for: an index or a condition is none."""
+    """The targets of the inputs' cotangents: (record or None, number of its output), one per input that the operation
+    has a derivative for; an index or a condition has none."""
     edges = self.edges or ()
     vjps = self.op.vjps if isinstance(self, Node) else ()
     if len(vjps) == len(edges):
@@ -57,7 +57,8 @@ def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
 
 
 class Written:
-    """What users see behind a value that was written through a lens, in place of the steps: in its record's `info`."""
+    """The edges that users see behind a value written through a view transform, in place of its steps: in its record's
+    `info`."""
 
     def __init__(self, base: Any, source: Any) -> None:
         self.edges = (base, source)
@@ -127,7 +128,7 @@ class SeveralOutputs(GradientFunction):
         return OutputEdge(self, record.info.number_of(record.params))
 
     def known_output(self, number: int) -> Output | None:
-        """One output; None where there is none of this number."""
+        """One output; None if there is none of this number."""
         return self._pieces[number] if 0 <= number < self.outputs else None
 
     def vjp(self, cotangents: list[Tensor], create: bool) -> list[Any]:
@@ -152,12 +153,13 @@ class SeveralOutputs(GradientFunction):
 
 
 def is_piece(record: Node) -> bool:
-    """Whether a node is one of several outputs."""
+    """True if a node is one of several outputs."""
     return isinstance(record.info, MultiOutput)
 
 
 def several_outputs(record: Node) -> SeveralOutputs:
-    """What users see of the record of one output, made for the first that is looked at and kept for all."""
+    """The record of a whole operation that users see for any of its outputs, made on the first look and kept for
+    all."""
     if record.info.seen is None:
         record.info.seen = _class_of(record.name())(record)
     seen: SeveralOutputs = record.info.seen

@@ -1,8 +1,7 @@
-"""How gradient records look to users: of a class with their name, with PyTorch's questions.
+"""Classes of `grad_fn`: records in users' hands have a class with their name, and answer PyTorch's questions.
 
-In comes a record that leaves for a user's hands (`grad_fn`, `next_functions`, an edge); out comes the same record, as
-an instance of a class that is called like it (`AddBackward0`), made for the first of the name. Nothing inside looks at
-it.
+A record that reaches a user (`grad_fn`, `next_functions`, an edge) becomes an instance of a class with its name
+(`AddBackward0`), made for the first of the name. Nothing inside Weft depends on the class.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ QUESTIONS = frozenset(
         *("register_hook", "register_prehook", "requires_grad"),
     }
 )
-NEVER = (1 << 64) - 1  # the number of what stands behind everything
+NEVER = (1 << 64) - 1  # the sequence number of a record after all others
 
 
 class InputMetadata(NamedTuple):
-    """What is known of one gradient that a record takes."""
+    """The facts known of one gradient that a record takes."""
 
     shape: list[int]
     dtype: Any
@@ -80,7 +79,7 @@ def _class_of(name: str) -> type:
 
 
 def _questions(self: Any) -> list[str]:
-    """What can be asked of a record: also for each value that it saves."""
+    """The attributes of a record, among them one for each residual."""
     saved = []
     for place, name in (*enumerate(self.op.operands), (RESULT_BIT, "result")):
         if self.residual_mask >> place & 1:

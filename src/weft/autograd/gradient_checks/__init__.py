@@ -1,5 +1,5 @@
-"""What gradient checks are made of: central differences, options, and checks beyond first derivatives.
+"""Parts of gradient checks: central differences, options, and checks beyond first derivatives.
 
-In come a function and its inputs; out goes a GradcheckError where derivatives disagree. The check that users call is
+They take a function and its inputs, and raise a GradcheckError if derivatives disagree. The check that users call is
 `weft.autograd.gradcheck`: start there.
 """

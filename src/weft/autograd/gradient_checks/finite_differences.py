@@ -1,7 +1,7 @@
-"""Central differences: what gradient checks compare derivatives with.
+"""Central differences, with which gradient checks compare derivatives.
 
-In come a function, its inputs and which of them to move; out go arrays, the differences of one output by each element
-of that input.
+They take a function, its inputs and which of them to move, and return arrays: the differences of one output by each
+element of that input.
 """
 
 from __future__ import annotations

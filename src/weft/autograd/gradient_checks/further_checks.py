@@ -1,7 +1,7 @@
-"""What gradient checks ask beyond derivatives: cotangents and tangents that are missing, dtypes, batches.
+"""Gradient checks beyond derivatives: missing cotangents and tangents, dtypes, batches.
 
-In come a function, its inputs, and the options; an error says what does not hold. Derivatives themselves are compared
-in `gradcheck`.
+They take a function, its inputs, and the options; an error says what is wrong. `gradcheck` compares the derivatives
+themselves.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def check_undefined_forward(
 
 
 def _are_equal(first: Tensor | None, second: Tensor) -> bool:
-    """Whether two tangents are equal; None stands for zeros."""
+    """True if two tangents are equal; None stands for zeros."""
     if first is None or second is None:
         return not any(np.any(t.detach().numpy() != 0) for t in (first, second) if t is not None)
     return bool(np.allclose(first.detach().numpy(), second.detach().numpy(), equal_nan=True))

@@ -1,4 +1,4 @@
-"""What a gradient check was asked to do, and which options need each other."""
+"""The options of a gradient check, and which of them need each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.errors import AssertedError
 
 
 class Options(NamedTuple):
-    """What `gradcheck` was asked to do."""
+    """The options of `gradcheck`."""
 
     eps: float
     atol: float

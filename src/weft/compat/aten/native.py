@@ -1,6 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""What PyTorch's kernels are called: normalisation with the statistics beside the result, padding, sampling with modes
-by number, steps of recurrent cells. Few programs name them; they are composed of the public functions.
+"""PyTorch's kernels under their own names: normalisation that also returns the statistics, padding, sampling with
+modes by number, steps of recurrent cells. Few programs name them; they are composed of the public functions.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ def grid_sampler_3d(
 def _gates(
     name: str, input: Tensor, states: Sequence[Tensor], weights: Any, gates: int
 ) -> tuple[Any, Any]:
-    """What input and state give to the gates. Shapes: (N, in), (N, hidden) -> (N, gates * hidden) twice. Errors:
-    ArgumentTypeError, ArgumentError, ShapeError."""
+    """The contributions of input and state to the gates. Shapes: (N, in), (N, hidden) -> (N, gates * hidden) twice.
+    Errors: ArgumentTypeError, ArgumentError, ShapeError."""
     w_ih, w_hh, b_ih, b_hh = weights
     for label, weight in (("w_hh", w_hh), ("w_ih", w_ih)):
         if need_tensor(name, weight, label).dim() != 2 or weight.shape[0] != gates * w_hh.shape[1]:

@@ -1,6 +1,8 @@
 # ruff: noqa: A002 - PyTorch's names
-"""Functions of `weft` that take what `nn.functional` has under the same names, in the order of PyTorch's kernels: the
-weight of an embedding first, the parameters of a normalisation before its running statistics, no defaults."""
+"""Functions of `weft` that are namesakes of functions of `nn.functional`, with arguments in the order of PyTorch's
+kernels: the weight of an embedding first, the parameters of a normalisation before its running statistics, no
+defaults.
+"""
 
 from __future__ import annotations
 

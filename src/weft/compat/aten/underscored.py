@@ -1,7 +1,7 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""What PyTorch calls with an underscore in front: steps of larger functions, which a few programs name.
+"""PyTorch's functions with an underscore in front: steps of larger functions, which a few programs name.
 
-Each is composed of the public functions; those that a program should call instead stand in the sentences.
+Each is composed of public functions; its docstring names those that a program should call instead.
 """
 
 from __future__ import annotations

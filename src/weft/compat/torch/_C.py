@@ -1,4 +1,4 @@
-"""What programs call by the name of PyTorch's compiled part; here nothing is traced or dispatched."""
+"""Names of PyTorch's compiled part that programs call; here nothing is traced or dispatched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _get_tracing_state() -> None:
 
 
 def _is_tracing() -> bool:
-    """Whether a function is being traced: never."""
+    """True if a function is being traced: never."""
     return False
 
 
@@ -59,22 +59,22 @@ _jit_set_nvfuser_enabled = _jit_override_can_fuse_on_cpu = _jit_override_can_fus
 
 
 def _get_accelerator() -> device:
-    """The device beside the CPU: none, so the CPU."""
+    """The device other than the CPU: none, so the CPU."""
     return device("cpu")
 
 
 def _get_privateuse1_backend_name() -> str:
-    """What a device of one's own would be called."""
+    """The name that a user's own device would have."""
     return "privateuseone"
 
 
 def _is_torch_function_mode_enabled() -> bool:
-    """Whether a mode sees calls of functions now."""
+    """True if a mode sees calls of functions now."""
     return bool(has_mode())
 
 
 def _get_default_device() -> str:
-    """Where new tensors lie."""
+    """The device of new tensors."""
     return "cpu"
 
 
@@ -101,7 +101,7 @@ class DispatchKeySet(frozenset[str]):
 
 
 class _nn:  # noqa: N801 - PyTorch's name
-    """What `Module.to` reads its arguments with."""
+    """The reader of the arguments of `Module.to`."""
 
     @staticmethod
     def _parse_to(*args: object, **kwargs: Any) -> tuple[Any, Any, bool, Any]:

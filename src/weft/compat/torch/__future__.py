@@ -26,7 +26,7 @@ def _refuse(name: str, value: bool) -> None:
 
 
 def get_overwrite_module_params_on_conversion() -> bool:
-    """Whether converting a module makes new parameters: False."""
+    """True if converting a module makes new parameters: False."""
     return False
 
 
@@ -36,7 +36,7 @@ def set_overwrite_module_params_on_conversion(value: bool) -> None:
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """Whether converting a module swaps parameters with new ones: False."""
+    """True if converting a module swaps parameters with new ones: False."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""`weft._dynamo`: what programs tell PyTorch's tracing compiler. Nothing is traced: marks and settings change nothing.
+"""`weft._dynamo`: the settings and marks of PyTorch's tracing compiler. Nothing is traced: they change nothing.
 
 Functions that are marked stay what they are; no module is an `OptimizedModule`.
 """

@@ -1,8 +1,8 @@
-"""`weft._functorch`: what the package functorch imports, and steps of PyTorch's `vmap` that packages import themselves.
+"""`weft._functorch`: names that the package functorch imports, and steps of PyTorch's `vmap` that packages import.
 
-Models become functions of their parameters, the transforms are those of `weft.func`.
-A function under `weft.vmap` sees the tensors of one example, so no step puts a dimension into a tensor or takes it out
-again: they are refused. What is taken out of a tensor without one is the tensor.
+Models become functions of their parameters; the transforms are those of `weft.func`. A function under `weft.vmap` sees
+the tensors of one example, so no step adds a dimension to a tensor or removes it: such steps are refused. A tensor
+without the dimension is returned as it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.utils._pytree import tree_flatten, tree_unflatten
 
 
 def _get_name(func: Callable[..., object]) -> str:
-    """What a function is called in errors."""
+    """The name of a function in errors."""
     return getattr(func, "__name__", repr(func))
 
 

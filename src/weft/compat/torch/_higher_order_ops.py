@@ -1,4 +1,4 @@
-"""What models import of PyTorch's `_higher_order_ops`: scans with a function of their own."""
+"""Names of PyTorch's `_higher_order_ops` that models import: scans with a function of their own."""
 
 from __future__ import annotations
 

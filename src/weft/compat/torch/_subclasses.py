@@ -1,4 +1,4 @@
-"""What libraries ask about tensors without values, which PyTorch's tracing makes: there are none."""
+"""Questions of libraries about tensors without values, which PyTorch's tracing makes: there are none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.errors import NotDefinedError
 
 
 def is_fake(x: Tensor) -> bool:
-    """Whether a tensor has no values: never."""
+    """True if a tensor has no values: never."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""How tensors are printed, by the names that libraries import from PyTorch."""
+"""The printing of tensors, by the names that libraries import from PyTorch."""
 
 from __future__ import annotations
 

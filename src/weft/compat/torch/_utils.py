@@ -36,7 +36,7 @@ def _element_size(dtype: Any) -> int:
 
 
 def _get_available_device_type() -> None:
-    """The device beside the CPU: none."""
+    """The device other than the CPU: none."""
 
 
 def _get_device_module(device_type: str) -> Any:
@@ -45,7 +45,7 @@ def _get_device_module(device_type: str) -> Any:
 
 
 def _get_all_device_indices() -> list[int]:
-    """The numbers of devices beside the CPU: none."""
+    """The numbers of devices other than the CPU: none."""
     return []
 
 

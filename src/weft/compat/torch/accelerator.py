@@ -1,4 +1,4 @@
-"""`weft.accelerator`: what programs ask about devices of any kind: there is none but the CPU."""
+"""`weft.accelerator`: questions about devices of any kind; there is none but the CPU."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ class device_index(AbstractContextManager[None]):  # noqa: N801 - PyTorch's name
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """The device beside the CPU: none."""
+    """The device other than the CPU: none."""
     return

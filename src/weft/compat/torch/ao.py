@@ -1,4 +1,4 @@
-"""`weft.ao`: where PyTorch would quantize a model. There are no quantized tensors; values pass as they are."""
+"""`weft.ao`: quantization of models in PyTorch. There are no quantized tensors; values pass as they are."""
 
 from __future__ import annotations
 

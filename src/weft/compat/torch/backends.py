@@ -22,11 +22,11 @@ class _Switches(ModuleType):
         sys.modules[self.__name__] = self
 
     def is_available(self) -> bool:
-        """Whether the back end exists: no."""
+        """True if the back end exists: no."""
         return False
 
     def is_built(self) -> bool:
-        """Whether the back end was compiled in: no."""
+        """True if the back end was compiled in: no."""
         return False
 
 
@@ -45,7 +45,7 @@ cuda.sdp_kernel = sdp_kernel  # type: ignore[attr-defined]
 
 
 def _yes_for_one() -> bool:
-    """Whether attention has a simple implementation: it has one, which is the simple one's meaning."""
+    """True if attention has a simple implementation: yes, its results are those of the simple one."""
     return True
 
 
@@ -88,11 +88,12 @@ class _Cpu(_Switches):
     """The processor, which exists."""
 
     def is_available(self) -> bool:
-        """Whether the back end exists: yes."""
+        """True if the back end exists: yes."""
         return True
 
     def get_cpu_capability(self) -> str:
-        """Which vector instructions kernels are made for: AVX512, AVX2, or DEFAULT for those that all have."""
+        """The vector instructions that kernels are made for: AVX512, AVX2, or DEFAULT for those that all processors
+        have."""
         name = host().name.upper()
         return name if name.startswith("AVX") else "DEFAULT"
 

@@ -1,4 +1,4 @@
-"""`weft.compiler`: what programs ask of a compiler. Every graph is compiled when it runs; nothing is traced."""
+"""`weft.compiler`: questions about a compiler. Every graph is compiled when it runs; nothing is traced."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def disable(
 
 
 def is_compiling() -> bool:
-    """Whether a function is being traced: never."""
+    """True if a function is being traced: never."""
     return False
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether a function is being traced: never."""
+    """True if a function is being traced: never."""
     return False
 
 
@@ -49,7 +49,7 @@ def substitute_in_graph(original_fn: object, **options: object) -> Callable[...,
 
 
 def is_exporting() -> bool:
-    """Whether a model is being exported: never."""
+    """True if a model is being exported: never."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""`weft.cpu`: the processor, as programs ask a device: it is there, and there is nothing to wait for."""
+"""`weft.cpu`: the processor under the interface of a device: it is there, and there is nothing to wait for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Event:
     """A point in the order of work, which has been reached when it is asked for."""
 
     def query(self) -> bool:
-        """Whether it has been reached: yes."""
+        """True if the event has been reached: always."""
         return True
 
     def record(self, stream: object = None) -> None:
@@ -46,7 +46,7 @@ _STREAM = Stream()
 
 
 def is_available() -> bool:
-    """Whether there is a processor: yes."""
+    """True if there is a processor: yes."""
     return True
 
 
@@ -59,7 +59,7 @@ def device_count() -> int:
 
 
 def current_device() -> str:
-    """Where tensors lie."""
+    """The device of tensors."""
     return "cpu"
 
 
@@ -85,7 +85,7 @@ StreamContext = nullcontext
 
 
 def get_capabilities() -> dict[str, Any]:
-    """What kernels are made for."""
+    """The instruction set that kernels are made for."""
     return {"architecture": host().name}
 
 

@@ -1,4 +1,4 @@
-"""`weft.futures`: values that come later, as libraries pass them around."""
+"""`weft.futures`: values that are set later, as libraries pass them around."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Future(Generic[T]):
         self._held: futures.Future[T] = futures.Future()
 
     def done(self) -> bool:
-        """Whether it has been set."""
+        """True if the value has been set."""
         return self._held.done()
 
     def wait(self) -> T:
@@ -38,7 +38,7 @@ class Future(Generic[T]):
         self._held.add_done_callback(lambda _: callback(self))
 
     def then(self, callback: Callable[[object], object]) -> Future[Any]:
-        """What `callback(future)` gives once this one is set."""
+        """A future of `callback(future)`, called once this one is set."""
         result: Future[Any] = Future()
 
         def follow(_: object) -> None:

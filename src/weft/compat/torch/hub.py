@@ -1,4 +1,4 @@
-"""`weft.hub`: weights by their address. Nothing is fetched over a network; files that are there are read."""
+"""`weft.hub`: weights by their address. Nothing is fetched over a network; local files are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.errors import MissingFileError
 from weft.io.saving import load
 
 _directory: list[str] = []
-HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the hash in a file's name: model-0123abcd.pth
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # finds the hash in a file's name: model-0123abcd.pth
 
 
 def get_dir() -> str:
@@ -24,7 +24,7 @@ def get_dir() -> str:
 
 
 def _get_torch_home() -> str:
-    """Where hubs lie; libraries of models ask for it by this name."""
+    """The folder of hubs; libraries of models ask for it by this name."""
     return os.path.dirname(get_dir())
 
 
@@ -58,10 +58,9 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = True,
 ) -> Any:
-    """What a file holds: that of a `file://` address, or the one of this name in `model_dir`.
+    """The content of a file: of a `file://` address, or of the file of this name in `model_dir`.
 
-    Errors: FileNotFoundError that says where the file is to be put, for it is not fetched.
-    """
+    Errors: FileNotFoundError, which says where to put the file, because nothing is fetched."""
     parts = urlparse(url)
     name = file_name or os.path.basename(parts.path)
     path = Path(model_dir or os.path.join(get_dir(), "checkpoints")) / name

@@ -1,4 +1,4 @@
-"""`weft.mps`: Apple's graphics processors as programs ask about them: there is none."""
+"""`weft.mps`: questions about Apple's graphics processors; there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`weft.onnx`: models are not exported, which is what programs ask before they do otherwise than usual."""
+"""`weft.onnx`: the question whether a model is being exported, which never is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft._build.lazy import join as _join
 
 
 def is_in_onnx_export() -> bool:
-    """Whether a model is being exported: never."""
+    """True if a model is being exported: never."""
     return False
 
 

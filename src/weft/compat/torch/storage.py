@@ -1,4 +1,4 @@
-"""PyTorch's `torch.storage`: the types of storages. What they are is in `weft.tensor.storage`."""
+"""PyTorch's `torch.storage`: the types of storages, which `weft.tensor.storage` defines."""
 
 from weft.tensor.storage import UntypedStorage
 from weft.tensor.typed_storage import TypedStorage

@@ -1,6 +1,6 @@
 """Versions that compare by their numbers: `torch.__version__ >= (2, 1)`, as programs ask before they use a name.
 
-In: a version as text. Out: a string that is ordered among versions, texts and tuples as PEP 440 orders them; what is no
+A version is a string that is ordered among versions, texts and tuples as PEP 440 orders them; a text that is no
 version is compared as text.
 """
 
@@ -51,7 +51,7 @@ class TorchVersion(str):
 
 
 def _key(version: object) -> tuple[Any, ...] | None:
-    """What versions are ordered by; none for what is no version."""
+    """The sort key of a version; None for a text that is no version."""
     if isinstance(version, Iterable) and not isinstance(version, str):
         version = ".".join(str(number) for number in version)
     found = _FORM.fullmatch(str(version).strip())

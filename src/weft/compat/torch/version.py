@@ -1,4 +1,4 @@
-"""What this build is, by the names that programs ask PyTorch's `version` for; there are no devices but the CPU."""
+"""Facts of this build under the names of PyTorch's `version`; there are no devices but the CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ git_version: Any = None
 
 
 class __config__:  # noqa: N801 - PyTorch's name
-    """How this build was made, as text: `weft.__config__.show()`."""
+    """The configuration of this build as text: `weft.__config__.show()`."""
 
     @staticmethod
     def show() -> str:
@@ -24,7 +24,7 @@ class __config__:  # noqa: N801 - PyTorch's name
 
     @staticmethod
     def parallel_info() -> str:
-        """How many threads run kernels."""
+        """The number of threads that run kernels, as text."""
         from weft.engine.devices.cpu.threads import get_num_threads
 
         return f"threads of kernels: {get_num_threads()}\n"

@@ -1,4 +1,4 @@
-"""`weft.xpu`: Intel's graphics processors as programs ask about them: there is none."""
+"""`weft.xpu`: questions about Intel's graphics processors; there is none."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 # cython: language_level=3
-"""The border between a user's call and the library: what every public function is wrapped in.
+"""The wrapper of public functions, at the border between a user's call and the library.
 
-In come functions; out go callables that behave like them, as functions and as methods. A call goes straight through.
-Where one fails with an exception that is not Weft's own, it may be another spelling of a call
-(`weft.engine.api.argument_names`: `axis=` for `dim=`), which is made then; else `weft.engine.api.argument_errors` says
-which argument was wrong. So the checks that a right call would pass cost it nothing, and stand in one place.
+It makes callables that behave like the given functions, as functions and as methods. A call goes straight through. If
+it fails with an exception that is not Weft's own, it may be another spelling of a call
+(`weft.engine.api.argument_names`: `axis=` for `dim=`), which is then made; else `weft.engine.api.argument_errors`
+finds which argument was wrong. So the checks that a right call would pass cost it nothing, and are in one place.
 
-The gradient records that a composition makes last are called by its name where PyTorch's are (`RECORDS`): a call of one
-of these functions takes another way in, so that others pay nothing for it.
+The last gradient record of a composition gets the function's name where PyTorch's has it (`RECORDS`): calls of these
+functions take another path, so that others pay nothing for it.
 
-Types of their own meaning take part through PyTorch's protocol, and modes see all calls:
-`weft.engine.dispatch.torch_function` asks them, where there is one. Functions of tensors ask the users' types (`asks`);
+Types with a meaning of their own take part through PyTorch's protocol, and modes see all calls:
+`weft.engine.dispatch.torch_function` asks them, if there are any. Functions of tensors ask the users' types (`asks`);
 loaders, layers and others take them as any object.
 """
 
@@ -112,7 +112,7 @@ class Public:
 
     @property
     def asks(self) -> bool:
-        """Whether users' types may answer."""
+        """True if users' types may answer."""
         function = self.function
         return str(function.__module__).startswith(_OVERRIDABLE) and function.__name__ not in _NEVER
 
@@ -266,8 +266,8 @@ def _enter(
 def _with_out(
     public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
-    """What a call that names `out=` returns, or NotImplemented where the function is to write it. Errors: RuntimeError
-    where it may not lie where it does, or is of a type that the function does not take."""
+    """The result of a call with `out=`; NotImplemented if the function itself writes to it. Errors: RuntimeError if
+    the tensor given as `out` overlaps an operand, or has a type that the function does not take."""
     values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
     if keywords["out"] is None:
         return NotImplemented
@@ -308,7 +308,7 @@ def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cyt
 def _without_values(
     public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
-    """What a function that reads values gives on the device meta, where that is known."""
+    """The result, on the device meta, of a function that reads values; NotImplemented if it is unknown."""
     values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
     return core_hooks.without_values(public.function, tuple(values), keywords)
 

@@ -1,8 +1,8 @@
-"""Saying which argument of a failed call was wrong.
+"""Errors of wrong arguments: finds which argument of a failed call was wrong.
 
-In come a public function, the arguments of a call that failed and the exception; out goes the error that a user should
-see, or None where the arguments are of the right types and the exception stands for something else. What an argument
-has to be is `argument_types`' part. This runs after a failure only, so that right calls pay nothing for it.
+It takes a public function, the arguments of a call that failed, and the exception. It returns the error that the user
+should see, or None if the arguments are of the right types and the exception has another cause. `argument_types`
+defines what an argument has to be. This runs after a failure only, so right calls pay nothing for it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def explain(
 def _first_wrong(
     name: str, signature: inspect.Signature, arguments: Mapping[str, Any], keywords: Iterable[str]
 ) -> WeftError | None:
-    """The error of the first argument that is of a wrong type, or too large; None where there is none."""
+    """The error of the first argument that is of a wrong type, or too large; None if all fit."""
     for position, (parameter, value) in enumerate(_given(signature, arguments)):
         place = "" if parameter.name in keywords else f" (position {position + 1})"
         found = _wrong_type(name, place, parameter, value, signature) or _too_large(
@@ -83,7 +83,7 @@ def _first_wrong(
 
 
 def _of_another(name: str, error: ArgumentTypeError) -> bool:
-    """Whether an error says `argument 'x'` of no function, or of one that this one calls."""
+    """True if an error says `argument 'x'` of no function, or of one that this one calls."""
     names_argument = re.match(r"(?:[\w.]+\(\): )?argument '", error.what)
     return names_argument is not None and not error.what.startswith(f"{name}(): ")
 
@@ -107,7 +107,7 @@ def _completed(
 
 
 def _called(function: Callable[..., Any], values: list[Any]) -> str:
-    """What users call a function: `exp`, `Linear`, `Module.register_buffer`."""
+    """The name by which users know a function: `exp`, `Linear`, `Module.register_buffer`."""
     if function.__name__ == "__init__" and values:
         return type(values[0]).__name__
     if "<locals>" in function.__qualname__:
@@ -126,7 +126,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _of_user(trace: TracebackType | None) -> bool:
-    """Whether an exception comes out of code that a user passed: a function, a subclass, a special method."""
+    """True if an exception comes out of code that a user passed: a function, a subclass, a special method."""
     while trace is not None:
         frame = trace.tb_frame
         module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -137,7 +137,7 @@ def _of_user(trace: TracebackType | None) -> bool:
 
 
 def _on_purpose(trace: TracebackType | None) -> bool:
-    """Whether the library itself raised: a `raise` says its own text."""
+    """True if the library raised the exception itself: then its text is the one to show."""
     if trace is None:
         return False
     while trace.tb_next is not None:
@@ -187,7 +187,7 @@ def _wrong_call(
 def _misfit(
     signature: inspect.Signature, values: list[Any], keywords: Iterable[str], reason: str
 ) -> str:
-    """Why arguments cannot be bound, in PyTorch's words; `reason` is in those of `inspect`."""
+    """The reason why arguments cannot be bound, in PyTorch's words; `reason` is in those of `inspect`."""
     parameters = signature.parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [p for p in positional if p.default is p.empty]
@@ -263,7 +263,7 @@ def _too_large(name: str, parameter: inspect.Parameter, value: Any) -> ArgumentE
 
 
 def _of_limits(name: str, arguments: Mapping[str, Any], error: Exception) -> WeftError | None:
-    """What no single argument is to blame for: memory, and sequences that hold themselves."""
+    """The error of a failure that no single argument causes: lack of memory, or sequences that contain themselves."""
     got = ", ".join(f"{key}={show(value)}" for key, value in arguments.items())
     if isinstance(error, MemoryError):
         return OutOfMemoryError(

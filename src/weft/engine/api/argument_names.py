@@ -1,8 +1,8 @@
-"""Other spellings of a call that PyTorch takes: NumPy's names of arguments, names of its own parser, deprecated places
-of scalars.
+"""Other spellings of a call that PyTorch takes: NumPy's argument names, names of PyTorch's own parser, deprecated
+positions of scalars.
 
-In come a public function and the arguments of a call that failed with a TypeError; out go the arguments as the function
-names them, or None where they are no other spelling. This runs after such a failure only, so that calls by the
+It takes a public function and the arguments of a call that failed with a TypeError, and returns the arguments under
+the function's own names, or None if they are no other spelling. This runs after such a failure only, so calls by the
 functions' own names pay nothing for it.
 """
 
@@ -117,7 +117,7 @@ def _renamed(
 
 
 def _own_name(keyword: str, placed: list[str], names: Iterable[str]) -> str | None:
-    """What a function calls the parameter that `keyword` means."""
+    """The function's own name of the parameter that `keyword` means; None if it has none."""
     for name in _NAMES.get(keyword, ()):
         if name in names:
             return name
@@ -162,7 +162,8 @@ def _scalars_behind(
 
 
 def _kinds(values: list[Any]) -> str:
-    """Which values are tensors (t) and which numbers (n); one of no dimensions is a number unless it is the last."""
+    """A letter for each value: t for a tensor, n for a number; a tensor of no dimensions is a number unless it is
+    first or last."""
     last = len(values) - 1
     return "".join(
         "t" if isinstance(value, Tensor) and (value._shape or place in (0, last)) else "n"
@@ -183,7 +184,7 @@ def _warn(name: str, scalars: tuple[str, ...]) -> None:
 
 
 def _levels() -> int:
-    """How many frames above `_warn` the user's line stands."""
+    """The number of frames between `_warn` and the user's line."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back

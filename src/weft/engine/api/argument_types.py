@@ -1,8 +1,8 @@
-"""Kinds of arguments: what each public function takes for each of its parameters.
+"""Argument types: what each public function takes for each of its parameters.
 
-In come a function's name and one of its parameters; out goes a key of `KINDS`, which has the words of an error, a check
-of values and a fix. What is taken is told by the annotation, else by the name: names mean the same in all of PyTorch's
-functions, but for those of `_PARTICULAR`. To be read after a failure only.
+It takes a function's name and one of its parameters, and returns a key of `KINDS`, which has the words of an error, a
+check of values and a fix. The annotation decides, or else the name: names mean the same in all of PyTorch's functions,
+except for those of `_PARTICULAR`. Used after a failure only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _has_one(value: Any) -> bool:
-    """Whether an array has one element."""
+    """True if an array has one element."""
     return all(size == 1 for size in value.shape)
 
 
@@ -65,7 +65,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _is_a(name: str, value: Any) -> bool:
-    """Whether a value is of a class of the layers above, which cannot be imported here."""
+    """True if a value is of a class of the layers above, which cannot be imported here."""
     return any(
         cls.__name__ == name and cls.__module__.startswith("weft.") for cls in type(value).__mro__
     )
@@ -390,13 +390,21 @@ _ANNOTATED = {
     "Iterable[Tensor]": "tensors",
     "Generator": "generator",
 }
-_PLAIN = ("int", "float", "bool", "str", "Dims", "DType", "Generator")  # say more than any name
+_PLAIN = (
+    "int",
+    "float",
+    "bool",
+    "str",
+    "Dims",
+    "DType",
+    "Generator",
+)  # annotations that decide before any name
 _NUMBERS = {"int", "float", "complex", "Scalar"}
 _SIZES = ("Shape", "Sequence[int]", "tuple[int")
 
 
 def _annotated_kind(parts: list[str]) -> str | None:
-    """What an annotation says, by the parts of its union."""
+    """The kind that an annotation stands for, by the parts of its union."""
     if "Tensor" in parts and _NUMBERS.intersection(parts):
         return "operand"
     if "int" in parts and any(part.startswith(_SIZES) for part in parts):
@@ -405,7 +413,7 @@ def _annotated_kind(parts: list[str]) -> str | None:
 
 
 def kind_of(name: str, parameter: inspect.Parameter, names: Iterable[str]) -> str | None:
-    """What a parameter takes: a key of KINDS, or None where anything goes."""
+    """The kind of values that a parameter takes: a key of KINDS, or None if it takes anything."""
     plain = name.removesuffix("_")
     table = _PARTICULAR.get(plain) or _PARTICULAR.get(plain.removesuffix("_copy"), {})
     particular = table.get(parameter.name)

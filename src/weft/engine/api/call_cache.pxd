@@ -4,7 +4,7 @@ from weft.engine.capi.vectorcall cimport Arguments
 cdef extern from "Python.h":
     Arguments PySequence_Fast_ITEMS(object)
 
-# What the word of an argument begins with, beside what is plain.
+# The first word of an argument that is not plain.
 cdef enum:
     TENSOR = 7
     SEQUENCE = 8

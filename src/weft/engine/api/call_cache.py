@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Calls of compositions that have been recorded are recorded again for other tensors, without running their Python.
+"""Trace and replay of public calls: a call of a composition is recorded again for other tensors without its Python.
 
-In come a function and the arguments of a call; out goes what the function gives. Where a function is
-`composed_of_primitives`, the nodes of a call follow from the shapes, types and layouts of its tensors, its other
+It takes a function and the arguments of a call, and returns the function's result. For a function that is
+`composed_of_primitives`, the nodes of a call follow from the shapes, dtypes and layouts of its tensors, its other
 arguments, and whether gradients flow: it reads no values, draws no numbers, writes to nothing and warns of nothing.
-Only calls outside of modes that want to see more than nodes are replayed; every other one runs it.
+Only calls outside of modes that watch more than nodes are replayed; in all others the function runs.
 """
 
 import cython
@@ -48,9 +48,9 @@ from weft.engine.replay.cache import named
 
 require(__name__, cython.compiled)
 
-MOST_DEPTH = cython.declare(cython.int, 3)  # of lists in an argument
+MOST_DEPTH = cython.declare(cython.int, 3)  # of nested lists in an argument
 MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 64)  # of one list
-MOST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 16)  # of a constant that a trace may keep
+MOST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 16)  # of a constant in a trace
 
 _calls = cython.declare(Cache, named("calls"))
 counters = _calls.counters
@@ -121,8 +121,8 @@ class Call(Replay):
     def read_call(
         self, function, count: cython.size_t, names: cython.pointer(PyObject)
     ) -> cython.int:
-        """What is called, from where, and with which names. Nodes hold the way from the user's line through the
-        library; the line itself is that of each call."""
+        """Put the function, the path from the call site through the library, and the argument names into the key; the
+        line itself is each call's own."""
         key: Fingerprint = self.key
         place: cython.int = -1
         code: cython.pointer(PyObject) = caller(cython.address(place))
@@ -196,7 +196,7 @@ class Call(Replay):
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _first_of(entries: list, entry) -> cython.longlong:
-    """Where an object stands first in a list, counted from 1, or 0."""
+    """The position of an object's first occurrence in a list, counted from 1; 0 if it is absent."""
     index: cython.Py_ssize_t
     for index in range(len(entries)):
         if entries[index] is entry:
@@ -207,7 +207,8 @@ def _first_of(entries: list, entry) -> cython.longlong:
 @cython.final
 @cython.cclass
 class CallTrace(Trace):
-    """What calls of one kind record, and for each result the numbers of its step and of its edge's, and its layout."""
+    """The nodes that calls of one kind record; for each result the numbers of its step and of its edge's, and its
+    layout."""
 
     results: list
     is_tuple: cython.bint
@@ -404,7 +405,7 @@ def _sequence_of(node: Node):
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _is_own(part) -> cython.bint:
-    """Whether a result is a new handle around a value, of which nothing else knows."""
+    """True if a result is a new handle around a value, to which nothing else refers."""
     if type(part) is not Tensor:
         return False
     tensor: Tensor = part

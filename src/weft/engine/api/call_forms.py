@@ -1,8 +1,8 @@
-"""Functions that PyTorch declares in several forms, of which a wrong call names no single argument.
+"""Functions that PyTorch declares in several forms, so that a wrong call names no single argument.
 
-PyTorch answers `hsplit(x, "a")` with the types of all arguments, where a function of one form says which argument is
-wrong. Errors of the functions below say both. The names were found by calling every function and method of PyTorch
-with an object of an unknown class among its arguments.
+PyTorch answers `hsplit(x, "a")` with the types of all arguments, whereas a function of one form names the wrong one.
+Errors of the functions below do both. The names were found by calling every function and method of PyTorch with an
+object of an unknown class among its arguments.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What PyTorch calls the gradient record of a function that is a composition here: without this, the record would have
-the name of its last operation.
+"""PyTorch's grad_fn names of functions that are compositions here: otherwise a record would have the name of its last
+operation.
 
-A name stands here only where PyTorch's is the same for all arguments (but for empty ones, and those without a batch
-dimension). Functions that record one operation are not among them: their row has the name.
+A name is listed only if PyTorch's is the same for all arguments (except empty ones, and those without a batch
+dimension). Functions that record one operation are not listed: their op has the name.
 """
 
 RECORDS = {

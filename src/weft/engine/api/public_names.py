@@ -1,6 +1,6 @@
-"""Where a public function is found: the module and the name under which pickles and documentation refer to it.
+"""Public names: the module and the name under which pickles and documentation refer to a public function.
 
-In comes the public form of a function; out go a module and a qualified name that lead back to it. The modules that
+It takes the public form of a function and returns a module and a qualified name that lead back to it. The modules that
 users import come before those in which functions are written.
 """
 
@@ -57,7 +57,7 @@ def _modules(written: str) -> Iterator[ModuleType]:
 
 
 def _member(module: ModuleType, name: str) -> Any:
-    """What stands in a module already under a qualified name, or None: nothing is imported by the question."""
+    """The object that a module already has under a qualified name, or None; asking imports nothing."""
     first, _, rest = name.partition(".")
     found = vars(module).get(first)
     return getattr(found, rest, None) if rest else found

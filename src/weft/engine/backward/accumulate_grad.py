@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""What a leaf does with its gradient: `.grad` gets it, or it is added to what is there.
+"""Gradient accumulation (AccumulateGrad): a leaf's `.grad` becomes its gradient, or the gradient is added to it.
 
-In come a leaf, its cotangent as its hooks have left it, and the leaf's record, whose hooks are called before and
-after. Which leaf gets what is the walk's (`walk`, `replay`).
+It takes a leaf, its cotangent after the leaf's hooks, and the leaf's record, whose hooks are called before and after.
+`walk` and `replay` decide which leaf gets what.
 """
 
 import cython

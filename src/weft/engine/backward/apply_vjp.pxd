@@ -6,7 +6,7 @@ cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(list, Py_ssize_t)
 
 cdef enum:
-    MOST_ARGUMENTS = 16  # of a derivative rule
+    MOST_ARGUMENTS = 16  # of a derivative rule, at most
 
 cdef class At:
     cdef readonly object params

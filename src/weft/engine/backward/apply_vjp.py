@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Applying a row's derivative rules: what a rule is given, and the cotangents of a node's inputs.
+"""Application of derivative rules (VJPs): the arguments of a rule, and the cotangents of a node's inputs.
 
-In come a row, an arriving cotangent and the saved values; out comes a cotangent for each input that needs one,
-recorded as ordinary nodes. A rule may ask for the cotangent, saved inputs, the result, and for what costs nothing to
+It takes an op, an arriving cotangent and the residuals, and returns a cotangent for each input that needs one,
+recorded as ordinary nodes. A rule may ask for the cotangent, saved inputs, the result, and facts that cost nothing to
 keep (`At`).
 """
 
@@ -35,7 +35,7 @@ _macro = cython.declare(cython.int, MACRO)
 @cython.no_gc
 @cython.cclass
 class At:
-    """What a rule may know of a node without anything being saved: `params`, `shapes` of inputs, `shape`."""
+    """The facts of a node that a rule may use without residuals: `params`, `shapes` of inputs, `shape`."""
 
     def __cinit__(self, params, shapes: tuple, shape: tuple):
         self.params = params

@@ -1,7 +1,7 @@
-"""What users have called at the end of a backward: `Variable._execution_engine.queue_callback`.
+"""Final callbacks: functions that users queue to be called at the end of a backward
+(`Variable._execution_engine.queue_callback`).
 
-In come functions from hooks of a walk that is running; they are called in order when it has ended, and forgotten where
-it fails.
+Hooks of a running backward queue them; they are called in order when it has ended, and dropped if it fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _waiting: dict[int, list[tuple[int, Callable[[], object]]]] = {}
 
 
 class ExecutionEngine:
-    """What `Variable._execution_engine` answers."""
+    """The object that `Variable._execution_engine` returns."""
 
     @staticmethod
     def queue_callback(callback: Callable[[], object]) -> None:
@@ -34,17 +34,18 @@ class ExecutionEngine:
 
     @staticmethod
     def is_checkpoint_valid() -> bool:
-        """Whether the backward that is running is one of all leaves, as reentrant checkpoints need it."""
+        """True if the running backward is one of all leaves, as reentrant checkpoints need it."""
         return not tapes.tape().mode.chosen
 
 
 def are_queued() -> bool:
-    """Whether anything waits on any thread."""
+    """True if callbacks are queued on any thread."""
     return bool(_waiting)
 
 
 def _next(outer: int) -> Callable[[], object] | None:
-    """The first function that waits for a walk inside that of this number, taken off; None where there is none."""
+    """The first callback queued by a backward inside the one of number `outer`, removed from the queue; None if there
+    is none."""
     queue = _waiting.get(id(tapes.tape()), [])
     for place, (number, callback) in enumerate(queue):
         if number > outer:
@@ -56,7 +57,7 @@ def _next(outer: int) -> Callable[[], object] | None:
 
 
 def call_queued() -> None:
-    """Call what waits for the walk that has just ended, and what these functions queue in turn."""
+    """Call the callbacks of the backward that has just ended, and those that these callbacks queue."""
     outer = max(int(tapes.tape().mode.walk), 0)
     while (callback := _next(outer)) is not None:
         callback()

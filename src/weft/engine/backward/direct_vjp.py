@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Derivative rules that are one row (`weft.ops.direct_vjps`), recorded without calling the rule.
+"""Direct derivative rules: rules that are a single op (`weft.ops.direct_vjps`), recorded without calling Python.
 
-In come a node, or the values that the rule of a batch is given, and the arriving cotangent; out go the cotangents of
-inputs, one node each. Only where nothing is differentiated again.
+They take a node, or the arguments of a batch's rule, and the arriving cotangent, and return the cotangents of inputs,
+one node each. They are used only if nothing is differentiated again.
 """
 
 import cython
@@ -43,8 +43,8 @@ def _rules(op: Primitive) -> tuple:
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _fits(g: Tensor, dtype: DType, shape: tuple) -> cython.bint:
-    """Whether a cotangent is what direct rules are made for: real, in row-major order, of the type and shape of the
-    value; and nobody watches what is recorded."""
+    """True if a cotangent suits direct rules: real, row-major, of the dtype and shape of the value; and nothing
+    watches what is recorded."""
     if g._dtype is not dtype or dtype.category != 2 or g.strides is not None or ambient > 0:
         return False
     return g._shape is shape or g._shape == shape
@@ -97,7 +97,7 @@ def _vjp_of(rule: DirectVjp, node: Node, index: cython.Py_ssize_t, g: Tensor) ->
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _expands_to(shape: tuple, whole: tuple) -> cython.bint:
-    """Whether an operand of one shape gives a result of the other."""
+    """True if an operand of shape `shape` broadcasts to the result's shape `whole`."""
     missing: cython.Py_ssize_t = len(whole) - len(shape)
     axis: cython.Py_ssize_t
     if shape is whole or missing < 0:

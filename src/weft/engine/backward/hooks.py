@@ -1,10 +1,10 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""Hooks: what users attach to tensors and gradient records, and how a walk calls it.
+"""Hooks: functions that users attach to tensors and gradient records, and their calls during backward.
 
 `Observers` belongs to a gradient record or a leaf: tensor hooks (on the summed gradient, in order), prehooks and
-posthooks of the record, `retain_grad` handles (weak), post-accumulate hooks of leaves. A walk only asks
-`before_node`, `after_node`, `observe_leaf`.
+posthooks of the record, `retain_grad` handles (weak), post-accumulate hooks of leaves. A walk only asks `before_node`,
+`after_node`, `observe_leaf`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _handle_again(table: dict[int, Any], number: int) -> RemovableHandle:
 
 @cython.cclass
 class Observers:
-    """What users attached to one record or leaf: hooks, notes, saves that hooks have packed (and their bits), the
+    """The attachments of one record or leaf: hooks, notes, residuals that hooks have packed (and their bits), the
     wanted dtype of the gradient. Tables are made when they are first asked for."""
 
     def __cinit__(self) -> None:
@@ -75,21 +75,21 @@ class Observers:
 
     @property
     def prehooks(self) -> dict[Any, Any]:
-        """What to call before the record runs."""
+        """The hooks to call before the record runs."""
         if self._prehooks is None:
             self._prehooks = {}
         return self._prehooks
 
     @property
     def posthooks(self) -> dict[Any, Any]:
-        """What to call after it."""
+        """The hooks to call after the record has run."""
         if self._posthooks is None:
             self._posthooks = {}
         return self._posthooks
 
     @property
     def post_accumulate(self) -> dict[Any, Any]:
-        """What to call when a leaf has its gradient."""
+        """The hooks to call when a leaf has its gradient."""
         if self._post_accumulate is None:
             self._post_accumulate = {}
         return self._post_accumulate
@@ -110,7 +110,7 @@ class Observers:
 
     @property
     def has_packed(self) -> bool:
-        """Whether hooks have packed anything."""
+        """True if hooks have packed any residual."""
         return bool(self._packed)
 
     @property
@@ -214,7 +214,7 @@ def _retain_all(observers: Observers, values: list):
 
 
 def _is_at(handle: Any, observers: Observers) -> bool:
-    """Whether a tensor is still the output of the record; an in-place operation moves it to another."""
+    """True if a tensor is still the output of the record; an in-place operation moves it to another."""
     edge = edge_for(handle)
     return edge is not None and discovery.target_for(edge)[0].observers is observers
 

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""What is pending, kept so that it can be computed once more: nodes forget their inputs when they have run.
+"""Snapshots of pending nodes, so that they can be computed once more: nodes forget their inputs when they have run.
 
-In come the pending nodes before and after a reverse walk; out go their inputs, the buffers that these read, and
-which nodes a batch stands for. Nothing is copied, and no value is kept from being fused: only records are held.
+It takes the pending nodes before and after a backward and keeps their inputs, the buffers that these read, and which
+members each batch has. It copies nothing and prevents no fusion: it holds records alone.
 """
 
 import cython

@@ -21,7 +21,7 @@ cdef class Reachability:
     cdef dict captured
     cdef int observed
     cdef dict joined  # outputs of several, and the edge to the record of them all
-    cdef list displaced  # what the walk around this one keeps on its records
+    cdef list displaced  # the numbers that the walk around this one keeps on its records
     cdef void displace(self, object record)
     cdef void put_back(self)
     cdef void discover(self, list roots)

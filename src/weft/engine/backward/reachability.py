@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""What a reverse walk will go through: the gradient records below its roots, and how many consumers each waits for.
+"""Reachability and in-degrees of a backward: the gradient records below its roots, and how many consumers each waits
+for.
 
-In come root edges and captured records; out come the reached records by number, with counts and edges as plain arrays.
-Nothing is differentiated here. A record that has given up what it saved is refused before anything runs.
+It takes root edges and captured records, and numbers the reached records, with counts and edges as plain arrays. It
+differentiates nothing. A record that has released its residuals is refused before anything runs.
 """
 
 import cython
@@ -28,7 +29,9 @@ from weft.errors import GradientError
 
 require(__name__, cython.compiled)
 
-ALONE = 2  # so many observed records are pulled one by one, and none with others
+UNBATCHED_OBSERVERS = (
+    2  # with this many observed records, backward goes record by record and uses no batches
+)
 
 SECOND_TIME = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
@@ -137,16 +140,16 @@ class Reachability:
                 if sink.observers is not None or leaf.hooks is not None:
                     self.observed += 1
                 if sink.expects is not None:
-                    self.observed += ALONE
+                    self.observed += UNBATCHED_OBSERVERS
         self.known[number].first = cython.cast(cython.int, self.targets.count)
 
     @cython.cfunc
     @cython.inline
     @cython.exceptval(-1)
     def inspect(self, node: Node) -> cython.int:
-        """What a node that has been reached means for the walk, and where its edges lead.
+        """Account for a reached node: count it if observed, visit it, and list the targets of its edges.
 
-        Errors: RuntimeError where it has given up its saved values."""
+        Errors: RuntimeError if it has released its residuals."""
         if node.observers is not None:
             self.observed += 1
         if _joint_seen:
@@ -194,7 +197,7 @@ class Reachability:
     @cython.inline
     @cython.exceptval(-1)
     def begins(self, edge) -> cython.bint:
-        """Whether what an edge leads to is the beginning of a sum, and nobody observes or captures it."""
+        """True if an edge leads to the sum that this sum extends, which is neither observed nor captured."""
         if not isinstance(edge, Node) or not goes_on(cython.cast(Node, edge)):
             return False
         return cython.cast(Node, edge).observers is None and not (
@@ -279,7 +282,7 @@ class Reachability:
 
     @cython.cfunc
     def below(self, record) -> tuple:
-        """Where the cotangents of a record go in this walk."""
+        """The edges along which the cotangents of a record go in this walk."""
         if not isinstance(record, Node):
             return record.edges
         if self.joined is not None and record in self.joined:
@@ -288,7 +291,7 @@ class Reachability:
 
     @cython.cfunc
     def beneath(self, record) -> tuple:
-        """Where the cotangents of a record go, whether or not somebody observes several outputs together."""
+        """The edges along which the cotangents of a record go, ignoring outputs that are observed together."""
         if not isinstance(record, Node) or not is_sum(record):
             return record.edges
         node: Node = cython.cast(Node, record)
@@ -351,7 +354,7 @@ class Reachability:
     @cython.cfunc
     @cython.exceptval(check=False)
     def wanted(self, number: cython.int) -> cython.bint:
-        """Whether a record runs in this walk: anything below it is part of it, or it is an input of `backward`."""
+        """True if a record runs in this walk: a record below it does, or it is an input of `backward`."""
         place: cython.Py_ssize_t
         for place in range(self.known[number].first, self.known[number + 1].first):
             if self.targets.items[place] >= 0:
@@ -365,7 +368,7 @@ class Reachability:
 @cython.inline
 @cython.exceptval(check=False)
 def is_sum(node: Node) -> cython.bint:
-    """Whether a node is a batch's row that begins with other sums, and nobody sees its gradients by themselves."""
+    """True if a node is a row of a batch that extends other sums, whose gradients nothing observes."""
     if node.op.sums != OF_OPERANDS or node.quotient is None or node.observers is not None:
         return False
     edge = node.edges[0]
@@ -420,7 +423,7 @@ def target_for(edge):
 
 
 def reaches_more(edges: list, ends: list):
-    """Whether graphs have leaves that do not lie behind some records."""
+    """True if graphs have leaves that are not below the given records."""
     stack: list = [target_of(edge) for edge in edges if edge is not None]
     seen: set = set(ends)
     while stack:

@@ -5,12 +5,12 @@ from weft.engine.ir.grad_edges cimport AccumulateGrad, GradientFunction
 from weft.engine.frontend.tensor cimport Tensor
 
 cdef class ReadyQueue(Reachability):
-    cdef bint batched  # whether members of a batch are pulled together
+    cdef bint batched  # true if one rule serves the members of a batch
     cdef bint merges  # and equal batches of different rounds too
     cdef list heap
     cdef Node latest  # the latest ready node waits here, the others on the heap
     cdef GradientFunction newest  # and the latest ready record of another kind
-    cdef list came  # what has come for each record that goes by itself, by number
+    cdef list came  # by number: the contributions to each record outside of groups
     cdef list groups
     cdef dict ready_groups
     cdef list fresh  # nodes that have not been considered for a batch

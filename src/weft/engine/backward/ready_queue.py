@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""How cotangents travel in a reverse walk: given to what edges lead to, and counted there until the last has come.
+"""The ready queue of backward: accumulates the cotangents of each record and releases it when its last consumer is
+done.
 
-In come reached records and cotangents with the numbers of where they go; what nobody has to be waited for comes out
-ready, latest created first. Members of a batch wait together, as a `Group`; what is observed or captured, by itself.
-Nothing is differentiated here.
+It takes reached records, and cotangents with the numbers of their targets. Records with no pending consumers are
+released latest created first. Members of a batch wait together, as a `Group`; an observed or captured record waits by
+itself. It differentiates nothing.
 """
 
 import heapq
@@ -63,7 +64,7 @@ class ReadyQueue(Reachability):
     @cython.cfunc
     @cython.exceptval(-1)
     def visit(self, node: Node) -> cython.int:
-        """Put a reached member of a batch beside the others; what is observed or captured stays by itself."""
+        """Put a reached member of a batch into its group; an observed or captured member stays by itself."""
         if (
             not self.batched
             or (node.quotient is None and node.batch_seen)
@@ -197,7 +198,7 @@ class ReadyQueue(Reachability):
 
     @cython.cfunc
     def take(self, number: cython.int):
-        """What has come for a record, which is gone then."""
+        """Take the contributions of a record out of the queue."""
         came = self.came[number]
         self.came[number] = None
         return came
@@ -242,7 +243,8 @@ class ReadyQueue(Reachability):
 
     @cython.cfunc
     def takes_rows(self, node: Node, create: cython.bint, watched) -> cython.bint:
-        """Whether the operands of a node are the rows of its value, whose cotangents need no nodes of their own."""
+        """True if the operands of a node are the rows of its value: their cotangents are rows, too, and need no
+        nodes."""
         return (
             node.op.form == STACK
             and node.params[0] == 0
@@ -262,7 +264,7 @@ class ReadyQueue(Reachability):
 
     @cython.cfunc
     def adds_up(self, group: Group) -> cython.bint:
-        """Whether members of a batch are sums of more than two rows."""
+        """True if members of a batch are sums of more than two rows."""
         first: Node = group.at(0)
         member: cython.Py_ssize_t
         if first.op.sums != OF_OPERANDS:
@@ -405,8 +407,8 @@ def output_of(edge) -> cython.int:
 
 @cython.cfunc
 def one_more(came, tensor, row: cython.int, output: cython.int):
-    """What came for an edge before, and one contribution more: a tensor where it is the only one and whole, as a rule,
-    else a list of (handle, row, output number)."""
+    """The contributions to an edge with one more: the tensor itself if it is the only one and whole, else a list of
+    (handle, row, output number)."""
     if came is None and row < 0 and output == 0:
         return tensor
     if came is None:

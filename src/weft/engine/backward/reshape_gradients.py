@@ -1,9 +1,8 @@
-"""Gradients of tensors that have been given data of another shape or dtype than their history has.
+"""Gradients of tensors whose data was replaced by data of another shape or dtype than their history has.
 
-In come a handle whose value was replaced (`y.data = other`, `set_`, `t_` without a gradient), and the shape and dtype
-that it had; out goes a record between what is computed from it from now on and its history, which makes gradients fit
-as PyTorch does: broadcasting is undone, the dtype converted, and any other shape is refused. Users see and observe the
-history itself.
+It takes a handle whose value was replaced (`y.data = other`, `set_`, `t_` without a gradient), and its former shape
+and dtype. It inserts a record between later operations and the history, which makes gradients fit as PyTorch does:
+broadcasting is undone, the dtype converted, and any other shape refused. Users see and observe the history itself.
 """
 
 from __future__ import annotations
@@ -85,14 +84,14 @@ def fit(cotangent: Any, shape: Any, dtype: Any = None, where: str | None = None)
 
 
 def fit_all(came: Any, shape: Any) -> Any:
-    """What has come for a leaf, each in a shape: a tensor, or a list of (tensor, row, number)."""
+    """The contributions to a leaf, each in the given shape: a tensor, or a list of (tensor, row, number)."""
     if came is None or isinstance(came, Tensor):
         return came if came is None else fit(came, shape)
     return [(fit(part, shape), row, number) for part, row, number in came]
 
 
 def can_expand(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether a shape can be broadcast to another."""
+    """True if `shape` broadcasts to `target`."""
     if len(shape) > len(target):
         return False
     tail = target[len(target) - len(shape) :]

@@ -1,8 +1,7 @@
-"""What nodes save for their derivatives, passed through the user's hooks.
+"""Saved-tensor hooks: the residuals of nodes pass through the user's pack and unpack functions.
 
-In comes a node that has just been recorded while hooks are in force; out go packed values in its `observers`, in
-place of the saves that they stand for. The walk and `grad_fn._saved_*` ask for them back. Of nested pairs the innermost
-applies.
+It takes a node that was just recorded while hooks are in force, and puts packed values into its `observers` in place
+of the residuals. The walk and `grad_fn._saved_*` unpack them. Of nested pairs the innermost applies.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class Kept(Packed):
 
 
 def pack_value(tensor: Any) -> Packed | None:
-    """A value after the hooks in force on this thread; None where there are none."""
+    """A value packed by the hooks in force on this thread; None if there are none."""
     pairs = tapes.tape().mode.saved_hooks
     return apply_pack(tensor.detach(), pairs[-1]) if pairs else None
 
@@ -134,7 +133,8 @@ def _pack_saves(node: Any, pair: Pair) -> None:
 
 
 def unpacked(node: Any, index: int, edge: Any) -> Any:
-    """What a walk uses in place of a save, or None where no hook has touched it. Errors: as `Packed.unpack`."""
+    """The unpacked value that a walk uses in place of a residual; None if no hook has packed it. Errors: as
+    `Packed.unpack`."""
     packed = node.observers.packed.get(index)
     if packed is None:
         return None

@@ -1,7 +1,7 @@
-"""Reverse walks take turns; one inside another has the turn already.
+"""Serialization of backward: walks run one at a time in the process; a walk inside another belongs to its turn.
 
-Walks keep their counts on the records, so that two threads may not walk over one graph at a time. A hook that waits for
-a backward of another thread waits for ever.
+Walks keep their counts on the records, so two threads must not walk over one graph at the same time. A hook that waits
+for a backward of another thread waits for ever.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""The reverse walk: from root cotangents to the gradients of leaves or of chosen inputs.
+"""The backward engine (reverse-mode walk): from root cotangents to the gradients of leaves or of chosen inputs.
 
-In come roots (an edge and its cotangent) and targets; out go cotangents, recorded as ordinary nodes and not yet run.
-The walk is over the original nodes' edges, latest created first. Where the schedule has put equal nodes into a
-batch, the derivative of all reached members is recorded once, on the batch; a member that somebody observes (hooks,
-`retain_grad`, a capture) and every walk with `create_graph` goes node by node. Cotangents are keyed on edges.
+It takes roots (an edge and its cotangent) and targets, and records the cotangents as ordinary nodes, which have not
+run yet. It walks the original nodes' edges, latest created first. If batching has put equal nodes into a batch, the
+derivative of all reached members is recorded once, on the batch; a member that is observed (hooks, `retain_grad`, a
+capture) and every walk with `create_graph` goes node by node. Cotangents are keyed on edges.
 """
 
 import heapq
@@ -39,7 +39,7 @@ from weft._build.compiled import require
 from weft.engine.backward.accumulate_grad import accumulate_grad
 from weft.engine.backward.batching import combine_accumulations, merge_batches
 from weft.engine.backward.hooks import UNSET, call_after
-from weft.engine.backward.reachability import ALONE, freed
+from weft.engine.backward.reachability import UNBATCHED_OBSERVERS, freed
 from weft.engine.backward.reshape_gradients import fit_all
 from weft.engine.backward.saved_tensor_hooks import put_back_hooks
 from weft.engine.frontend.recorder import cast
@@ -94,7 +94,7 @@ class Walk(ReadyQueue):
         )
         self.batched = able and not self.captured
         self.discover(roots)
-        self.batched = able and self.observed < ALONE
+        self.batched = able and self.observed < UNBATCHED_OBSERVERS
         if self.captured:
             self.keep_captured()
         elif not self.batched:
@@ -150,7 +150,7 @@ class Walk(ReadyQueue):
 
     @cython.cfunc
     def total(self, contributions, shape: tuple):
-        """The sum of the contributions to one edge, as a tensor; None where there are none."""
+        """The sum of the contributions to one edge, as a tensor; None if there are none."""
         result = None
         if contributions is None:
             return None
@@ -187,7 +187,7 @@ class Walk(ReadyQueue):
         self.journal = journal
 
     def has_groups(self):
-        """Whether members of batches were pulled together."""
+        """True if rules were applied to members of batches together."""
         return len(self.groups) > 0
 
     @cython.cfunc
@@ -474,7 +474,7 @@ class Walk(ReadyQueue):
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _may_join(parts: list) -> cython.bint:
-    """Whether there are two contributions of a kind that `combine_accumulations` brings together."""
+    """True if two contributions are of a kind that `combine_accumulations` joins."""
     count: cython.int = 0
     for part in parts:
         kind: cython.int = value(part).op.kind
@@ -495,7 +495,7 @@ def prefetch_flags(record: cython.pointer(PyObject)) -> cython.void:
 @cython.inline
 @cython.exceptval(check=False)
 def _is_bare(node: cython.pointer(PyObject)) -> cython.bint:
-    """Whether a member has not run by itself, keeps nothing, and counts among those that its batch waits for."""
+    """True if a member has not run by itself, keeps no residuals, and its batch no longer waits for it."""
     return (
         cython.cast(Node, node).state != DONE
         and not cython.cast(Node, node).has_residuals

@@ -7,11 +7,12 @@ cdef extern from "Python.h":
     int PyGC_Disable()
     int PyGC_Enable()
 
-# The innermost frame whose code is not the library's own, or the outermost one: its code object, borrowed, and its
-# place, a number for the instruction in it and the way from there through the library's frames (`weft_call_site`).
-# CPython keeps frames that no Python object stands for until somebody asks for one; they are read where they lie. How
-# they lie changes with each version: `weft_frame_*` is all that has to be known of it. Versions that nobody has looked
-# at are asked by the public functions, which make the object. (3.14 is written from its headers and has not been run.)
+# The innermost frame whose code is not the library's own, or the outermost one: its code object, borrowed,
+# and a number for the instruction in it and the path from there through the library's frames
+# (`weft_call_site`). CPython makes a Python object for a frame only when one is asked for; frames are read in
+# place. Their layout changes with each version: `weft_frame_*` is all that has to be known of it. Unknown
+# versions are asked through the public functions, which make the object. (3.14 is written from its headers
+# and has not been run.)
 cdef extern from *:
     """
     typedef int (*weft_judge)(PyObject *code);
@@ -110,7 +111,7 @@ cdef extern from *:
 
 cdef enum:
     SEEN_BITS = 12
-    SEEN = 1 << SEEN_BITS  # code objects whose origin is remembered
+    SEEN = 1 << SEEN_BITS  # code objects in the cache of origins
 
 cdef PyObject* caller(int* call_site) noexcept
 

@@ -1,7 +1,8 @@
 # cython: language_level=3
-"""The user's place in the program, cheaply: the code object and instruction of the innermost frame that is not the
-library's own, and the way from there through the library. Compiled modules make no frames, so a call from user code
-finds its frame at once."""
+"""The call site of an operation: the code object and instruction of the innermost frame that is not the library's own,
+and a hash of the path from there through the library. Compiled modules make no frames, so a call from user code finds
+its frame at once.
+"""
 
 import os
 
@@ -30,7 +31,7 @@ _known = cython.declare(LruTable, LruTable(FILES))  # file -> whether it is the 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_internal(code: cython.pointer(PyObject)) -> cython.int:
-    """Whether code is the library's own; the answer is kept by code object, which is kept alive for it."""
+    """True if code is the library's own. The answer is cached by code object, which is kept alive for that."""
     spread: cython.uint = cython.cast(cython.uint, cython.cast(uintptr_t, code) >> 4) * _SPREAD
     slot: cython.int = cython.cast(cython.int, spread >> (32 - SEEN_BITS))
     if _codes[slot] != code:
@@ -54,7 +55,7 @@ def _full_path(name: str) -> str:
 
 @cython.cfunc
 def _lies_inside(name: str):
-    """What `errors.is_internal` says, without running Python: there a signal's handler could run, and what it raises
+    """The answer of `errors.is_internal` without running Python, where a signal's handler could run: what it raises
     would be lost between the calls from C."""
     if name.startswith("<"):
         return False
@@ -84,8 +85,8 @@ def _remember(slot: cython.int, code: object) -> cython.void:
 @cython.cfunc
 @cython.exceptval(check=False)
 def caller(call_site: cython.p_int) -> cython.pointer(PyObject):
-    """The code object of the user's frame (borrowed; NULL where there is none), and the place in it: a number for the
-    instruction and the way from there (`errors.describe_position` reads the line)."""
+    """The code object of the user's frame (borrowed; NULL if there is none). `call_site` gets a number for the
+    instruction and the path from there (`errors.describe_position` reads the line)."""
     call_site[0] = -1
     return weft_caller(_is_internal, call_site)
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Lists of small integers as plain memory: what batches and reverse walks know of tens of thousands of records.
+"""Lists of small integers as plain memory, for the tens of thousands of positions of batching and backward.
 
-In come numbers one by one; they are read as an array, and come out as a list where others ask for objects.
+They are filled number by number, read as an array, and become a list for callers that need objects.
 """
 
 import cython
@@ -49,7 +49,7 @@ class Integers:
     @cython.cfunc
     @cython.exceptval(check=False)
     def consecutive(self) -> cython.bint:
-        """Whether they count up from some number that is not negative."""
+        """True if they count up by one from a number that is not negative."""
         index: cython.Py_ssize_t
         for index in range(1, self.count):
             if self.items[index] != self.items[0] + index:
@@ -59,13 +59,13 @@ class Integers:
     @cython.cfunc
     @cython.exceptval(check=False)
     def ascending(self) -> cython.bint:
-        """Whether they count up from 0."""
+        """True if they count up by one from 0."""
         return self.count == 0 or (self.items[0] == 0 and self.consecutive())
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def equals(self, other: Integers) -> cython.bint:
-        """Whether others are the same numbers in the same order."""
+        """True if both have the same numbers in the same order."""
         if self.count != other.count:
             return False
         nbytes: cython.size_t = self.count * cython.sizeof(cython.int)

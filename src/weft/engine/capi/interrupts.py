@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Sections that no signal handler can leave half done.
+"""Critical sections that no signal handler can leave half done.
 
 Python runs signal handlers between any two lines of interpreted code, and a handler may raise: Ctrl-C between the
 updates of two parameters would leave a model of which half has made a step. In a section the handlers that may raise
 wait until its end; a second signal of the same kind does not wait, so that a section that hangs can be left. Compiled,
-so that entering and leaving cannot be interrupted either. What has been recorded is run by the pipeline, which may be
-interrupted at any kernel and goes on there.
+so that entering and leaving cannot be interrupted either. The pipeline runs outside of sections: it may be interrupted
+at any kernel, and resumes there.
 """
 
 import _signal  # the C functions behind `signal`, whose wrappers are interpreted
@@ -84,8 +84,8 @@ def _restore(waiting: list):
 
 
 def undisturbed(function, *operands):
-    """What an interpreted function gives that changes nothing, and what a signal handler raised in it, which the caller
-    is to raise later: between a program's end and its commit, when inputs may have been overwritten."""
+    """(result, exception) of an interpreted function without side effects; a signal handler's exception is returned,
+    for the caller to raise later: between a program's end and its commit, inputs may have been overwritten."""
     raised = None
     while True:
         try:

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""A dictionary with a bound: the entry that was asked for longest ago goes first (least recently used).
+"""A bounded dictionary that evicts the least recently used entry (LRU).
 
-Whatever a program can make anew without end, such as kernels, is remembered in one of these. What an entry owns goes
-with it unless somebody else holds it too.
+Things that a program can make anew without end, such as kernels, are kept in one. What an entry owns dies with it
+unless something else holds it, too.
 """
 
 from collections import OrderedDict
@@ -25,7 +25,7 @@ class LruTable:
 
     @cython.ccall
     def get(self, key: object) -> object:
-        """The value of a key, which has been used now; None where there is none."""
+        """The value of a key, which counts as a use; None if it is absent."""
         value = self._entries.get(key)
         if value is not None:
             self._entries.move_to_end(key)

@@ -1,6 +1,7 @@
 # cython: language_level=3
-"""Adding methods to a compiled class at import, so that each function is written once, in its own module, and is
-found by ordinary attribute lookup; and classes of other names for its instances."""
+"""Methods added to a compiled class at import, so that each function is written once, in its own module, and found by
+ordinary attribute lookup; and classes of other names for its instances.
+"""
 
 import cython
 from cython.cimports.cpython.object import PyObject
@@ -29,7 +30,9 @@ def add_to_type(cls: object, members):
     PyType_Modified(pointer)
 
 
-IMMUTABLE = cython.declare(cython.ulong, 1 << 8)  # Py_TPFLAGS_IMMUTABLETYPE, since 3.10
+IMMUTABLE = cython.declare(
+    cython.ulong, 1 << 8
+)  # the type flag Py_TPFLAGS_IMMUTABLETYPE, since 3.10
 
 
 def open_type(cls: type):

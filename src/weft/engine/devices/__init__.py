@@ -1,7 +1,7 @@
-"""Devices: what runs programs. There is one, `cpu`, in a folder of its own; another one is a folder beside it.
+"""Devices, which run programs. There is one, `cpu`, in a folder of its own; another one is another folder.
 
-`api` is what everybody above asks: a Device, and its Memory, Queue with Executable, Lowerer and Code. In come planned
-programs and kernels by their keys; out go launches, compiled code and values in buffers. `tuning` is the record of
-thresholds by which passes decide for a device. A device is known by its number, which nodes and buffers have; nothing
-above this folder imports one by its name. Start with `api`.
+`api` is the protocol for everything above: a Device, and its Memory, Queue with Executable, Lowerer and Code. A device
+takes planned programs and kernels by their keys, and gives launches, compiled code and values in buffers. `tuning` is
+the record of thresholds by which passes decide for a device. A device is known by its number, which nodes and buffers
+have; nothing above this folder imports one by its name. Start with `api`.
 """

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What a device is to everybody above it: small protocols, which each device's folder implements.
+"""The device protocol: small abstract classes, which each device's folder implements.
 
     Device    name, number, capabilities and thresholds, and where the other parts are
     Memory    allocates buffers; cells for numbers; status cells that kernels report to
@@ -7,10 +7,10 @@
     Code      a compiled kernel, which nobody above can look into
     Executable, Queue   launches in order, and what runs them
 
-A device registers itself when its module is imported, the default one (number 0) first; `weft/__init__` says which
-there are. Code above this folder asks the device and imports none by its name. The methods that a flush calls are C
-calls through a table of the class: one costs a nanosecond or two more than a direct one. A new device derives these
-classes; what they leave out here has no default.
+A device registers itself when its module is imported, the default one (number 0) first; `weft/__init__` lists them.
+Code above this folder asks the device and imports none by its name. The methods that a flush calls are C calls through
+a table of the class: one costs a nanosecond or two more than a direct one. A new device derives these classes; what
+they leave out here has no default.
 """
 
 import cython
@@ -22,7 +22,7 @@ from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
-DEVICES = cython.declare(list, [])  # by number
+DEVICES = cython.declare(list, [])  # indexed by number
 several = False
 bounded = False
 
@@ -30,7 +30,7 @@ bounded = False
 @cython.final
 @cython.cclass
 class Capabilities(Record):
-    """What a device can do at all: it limits what passes may decide, where `Tuning` says what pays."""
+    """The hard limits of a device, which passes must obey; `Tuning` says what pays."""
 
     def __init__(self, **fields):
         take = fields.pop
@@ -62,7 +62,7 @@ class Memory:
     def cell(
         self, cells: OwnedMemory, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t
     ) -> uintptr_t:
-        """Where the host writes a number, and a kernel reads it."""
+        """The address at which the host writes a number, and a kernel reads it."""
         return 0
 
     @cython.cfunc
@@ -74,7 +74,7 @@ class Memory:
     @cython.cfunc
     @cython.exceptval(check=False)
     def budget(self) -> cython.Py_ssize_t:
-        """How many bytes may be live; 0 where nothing bounds them."""
+        """The number of bytes that may be live; 0 if there is no bound."""
         return 0
 
     @cython.cfunc
@@ -91,7 +91,7 @@ class Memory:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def has_failed(self, status: OwnedMemory, index: cython.Py_ssize_t) -> cython.bint:
-        """Whether a kernel has set a word of those."""
+        """True if a kernel has set a word of those."""
         raise NotImplementedError
 
     def download(self, buffer: OwnedMemory, offset: int, nbytes: int) -> bytes:
@@ -103,7 +103,7 @@ class Memory:
         raise NotImplementedError
 
     def size(self) -> int:
-        """Bytes that there are in all."""
+        """The number of bytes of the memory."""
         raise NotImplementedError
 
 
@@ -196,7 +196,7 @@ class Executable:
 
 @cython.cclass
 class Queue:
-    """What runs a device's launches, in order."""
+    """The queue of a device, which runs its launches in order."""
 
     @cython.cfunc
     def new_executable(self) -> Executable:
@@ -206,24 +206,24 @@ class Queue:
     @cython.cfunc
     @cython.exceptval(check=False)
     def flushes_subnormals(self, salt: cython.Py_ssize_t) -> cython.bint:
-        """Whether kernels that are called by themselves, on this thread, would take small numbers for zero."""
+        """True if kernels that are called by themselves, on this thread, would flush subnormals to zero."""
         return False
 
 
 @cython.cclass
 class Lowerer:
-    """How kernels become launches and code."""
+    """The lowerer of a device: kernels become launches and code."""
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def schedule(self, encoder: object) -> cython.longlong:
-        """How a loop kernel is run for the sizes of its `KernelEncoder`, as a word >= 0 that the device reads."""
+        """The schedule of a loop kernel for the sizes of its `KernelEncoder`, as a word >= 0 that the device reads."""
         raise NotImplementedError
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def ends(self, encoder: object) -> cython.bint:
-        """Whether its kernel, scheduled so, has a second function, which runs when the first has run for all units."""
+        """True if its kernel, scheduled so, has a second function, which runs when the first has run for all units."""
         raise NotImplementedError
 
     @cython.ccall
@@ -244,7 +244,8 @@ class Lowerer:
 
 @cython.cclass
 class Device:
-    """Where values lie and kernels run. `tuning` may be replaced: what is scheduled next reads the new record."""
+    """A device, which holds values and runs kernels. `tuning` may be replaced: what is scheduled next reads the new
+    record."""
 
     def __init__(self, name: str, capabilities: Capabilities, tuning: Tuning, memory: Memory):
         self.name = name
@@ -263,14 +264,14 @@ class Device:
 
     @cython.cfunc
     def queue(self) -> Queue:
-        """What runs launches; imported when it is first asked for."""
+        """The queue that runs launches; imported when it is first asked for."""
         if self._queue is None:
             self._queue = self.load_queue()
         return self._queue
 
     @cython.ccall
     def lowerer(self) -> Lowerer:
-        """What makes launches; imported when it is first asked for."""
+        """The lowerer that makes launches; imported when it is first asked for."""
         if self._lowerer is None:
             self._lowerer = self.load_lowerer()
         return self._lowerer
@@ -299,7 +300,8 @@ def device_at(number: cython.int) -> Device:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def note_budgets() -> cython.int:
-    """A device has come, or the budget of one has changed: where there is none, nobody asks for it."""
+    """Note whether any device has a budget, after a device has come or a budget has changed: if none has, nothing asks
+    for it."""
     global bounded
     device: Device
     bounded = False

@@ -1,10 +1,10 @@
 # cython: language_level=3
 """Tuning: every threshold by which passes decide on one device, in one frozen record (XLA: backend flags).
 
-A threshold says from where on something pays: no bit of a value depends on one. What values do depend on, the order of
-sums, is no tuning and stands in `weft.engine.kernels.reduction_order`. A device gives each field its value
-(`weft.engine.devices.cpu.tuning`); passes read the record of the device that they schedule for. Tests that need another
-decision put another record in its place: `weft.testing.tuned`.
+A threshold is the size from which something pays: no bit of a value depends on one. Values do depend on the order of
+sums, which is no tuning (`weft.engine.kernels.reduction_order`). A device gives each field its value
+(`weft.engine.devices.cpu.tuning`); passes read the record of the device that they schedule for. Tests that need
+another decision replace the record (`weft.testing.tuned`).
 """
 
 import cython
@@ -44,33 +44,37 @@ def need_none(record: Record, left: dict) -> cython.void:
 @cython.final
 @cython.cclass
 class Batching(Record):
-    """When equal operations of separate examples become one, forward and in the reverse walk."""
+    """Thresholds of batching: when equal operations of separate examples become one, forward and in backward."""
 
     def __init__(self, **fields):
         take = fields.pop
-        # of an operand: copying larger rows together takes longer than company saves
+        # bytes of an operand's row up to which copying rows together pays
         self.row_bytes = take("row_bytes")
         # the same for a product with a weight that all share
         self.product_bytes = take("product_bytes")
-        # of an operation on rows that lie in batches already
+        # the same bytes for an operation on rows that are in batches already
         self.batched_row_bytes = take("batched_row_bytes")
-        # of a batch: fewer cost more in gathering than they save
+        # rows of a batch from which it saves more than packing costs
         self.fewest_rows = take("fewest_rows")
-        # of a batch of elementwise operations that reads no batch
+        # rows of a batch of elementwise operations that reads no batch
         self.fewest_lone_rows = take("fewest_lone_rows")
-        # which bring its operands together, as a rule
+        # gathers that pack a batch's operands, in an estimate of what a batch costs
         self.gathers_of_a_batch = take("gathers_of_a_batch")
-        self.bytes_of_a_node = take("bytes_of_a_node")  # that are read while a node is run
-        # of a large graph, for which batching has to spare one
+        self.bytes_of_a_node = take(
+            "bytes_of_a_node"
+        )  # bytes read in the time that running one node takes
+        # nodes of a large graph for each one that batching has to save
         self.nodes_of_a_spared_one = take("nodes_of_a_spared_one")
-        self.narrow_nodes = take("narrow_nodes")  # of a graph: in smaller ones any batch will do
-        # of the longest way: narrower graphs bring together more than they spare
+        self.narrow_nodes = take(
+            "narrow_nodes"
+        )  # nodes of a graph below which it may have any batch
+        # nodes per level of the longest path: narrower graphs copy more than they save
         self.fewest_nodes_of_a_step = take("fewest_nodes_of_a_step")
-        # of a sum of rows that is added up again where it goes on
+        # terms of a sum of rows that a longer sum adds up again
         self.most_terms = take("most_terms")
-        # of columns, that go to one gradient and become one
+        # column sums that go to one gradient, from which they become one
         self.fewest_joined_sums = take("fewest_joined_sums")
-        # of rows that one of them is over: the memory of larger ones is soon free again
+        # bytes of rows that such a sum adds up: the memory of larger ones is soon free again
         self.joined_sum_bytes = take("joined_sum_bytes")
         need_none(self, fields)
 
@@ -78,59 +82,67 @@ class Batching(Record):
 @cython.final
 @cython.cclass
 class Fusion(Record):
-    """How large kernels become."""
+    """Thresholds of fusion: the sizes of kernels."""
 
     def __init__(self, **fields):
         take = fields.pop
-        self.most_nodes = take("most_nodes")  # of a kernel; 1: nothing is fused
-        # of a row kernel, whose phases are loops of their own
+        self.most_nodes = take("most_nodes")  # nodes of a kernel; 1: nothing is fused
+        # nodes of a row kernel, whose phases are loops of their own
         self.most_row_nodes = take("most_row_nodes")
-        # of a row kernel: of fewer, each is better cut between threads
+        # rows of a row kernel: with fewer, each row is better divided between threads
         self.fewest_rows = take("fewest_rows")
-        # that one unit of a row kernel may keep; beyond, values are computed again
+        # bytes that one unit of a row kernel may spill; beyond, values are computed again
         self.row_memory_bytes = take("row_memory_bytes")
         # latest kernels that a reduction may join although none computes what it reduces
         self.most_siblings = take("most_siblings")
-        # that need not be stored where column sums join the kernel of their rows
+        # values that need not be stored if column sums join the kernel of their rows
         self.fewest_saved_values = take("fewest_saved_values")
-        # of such sums: the partial sums of fewer are as much work
+        # rows of such sums: the partial sums of fewer are as much work
         self.fewest_summed_rows = take("fewest_summed_rows")
-        self.most_summed_rows = take("most_summed_rows")  # of such sums: more are several blocks
-        self.column_sum_bytes = take("column_sum_bytes")  # of such sums, for each element of a row
+        self.most_summed_rows = take(
+            "most_summed_rows"
+        )  # rows of such sums: more are several blocks
+        self.column_sum_bytes = take(
+            "column_sum_bytes"
+        )  # bytes of such sums for each element of a row
         need_none(self, fields)
 
 
 @cython.final
 @cython.cclass
 class Costs(Record):
-    """What computing, reading and storing an element costs, counted in additions."""
+    """The costs of computing, reading and storing an element, in additions."""
 
     def __init__(self, **fields):
         take = fields.pop
         self.operations = take("operations")  # name of an operation -> additions
         self.other_operation = take("other_operation")  # one that is not listed
-        self.read = take("read")  # of an operand
-        self.store = take("store")  # in memory, and reading it
-        self.store_in_row = take("store_in_row")  # in a row that its kernel keeps, and reading it
+        self.read = take("read")  # reading an operand
+        self.store = take("store")  # storing in memory, and reading it
+        self.store_in_row = take(
+            "store_in_row"
+        )  # storing in a row that the kernel keeps, and reading it
         need_none(self, fields)
 
 
 @cython.final
 @cython.cclass
 class Rematerialization(Record):
-    """When a value is computed again instead of being kept."""
+    """Thresholds of rematerialization: when a value is computed again instead of being kept."""
 
     def __init__(self, **fields):
         take = fields.pop
-        self.peak_bytes = take("peak_bytes")  # of a program: those that need less stay as they are
-        # at the peak, that computing values of one kernel again has to free
+        self.peak_bytes = take(
+            "peak_bytes"
+        )  # bytes at the peak: programs that need less stay as they are
+        # bytes at the peak that recomputing values of one kernel must save
         self.freed_bytes = take("freed_bytes")
-        self.most_clones = take("most_clones")  # of operations, for one kernel
-        self.most_values = take("most_values")  # of one kernel that are looked at together
-        # of a value that is cheap enough to be computed in each reader
+        self.most_clones = take("most_clones")  # operations cloned for one kernel
+        self.most_values = take("most_values")  # values of one kernel that are considered together
+        # bytes of a value that is cheap enough to be computed in each reader
         self.cloned_bytes = take("cloned_bytes")
-        self.most_readers = take("most_readers")  # of such a value, in kernels
-        # how many times smaller than a value what is read for it counts as nothing
+        self.most_readers = take("most_readers")  # kernels that read such a value
+        # operands that are this many times smaller than the result are free to read
         self.negligible_ratio = take("negligible_ratio")
         need_none(self, fields)
 
@@ -138,87 +150,89 @@ class Rematerialization(Record):
 @cython.final
 @cython.cclass
 class Horizontal(Record):
-    """When independent kernels of one code are one launch."""
+    """Thresholds of horizontal fusion: when independent kernels of one code are one launch."""
 
     def __init__(self, **fields):
         take = fields.pop
-        self.gang_bytes = take("gang_bytes")  # that all members leave behind for other kernels
+        self.gang_bytes = take("gang_bytes")  # bytes that a group may store for other kernels
         need_none(self, fields)
 
 
 @cython.final
 @cython.cclass
 class Tiering(Record):
-    """When a kernel is compiled, and when a flush is run node by node."""
+    """Thresholds of tiering: when a kernel is compiled, and when a flush is interpreted node by node."""
 
     def __init__(self, **fields):
         take = fields.pop
         self.new_kernels_of_a_flush = take("new_kernels_of_a_flush")  # fused ones that it compiles
         self.uses = take("uses")  # flushes of a fused kernel, after which it is compiled
-        # of a kernel, after which it is compiled for a node that runs alone
+        # uses of a kernel until it is compiled for a node that runs alone
         self.uses_alone = take("uses_alone")
-        # of all operations of a kernel: counts for half of the uses
+        # elements of all operations of a kernel from which half the uses are enough
         self.medium_elements = take("medium_elements")
-        # from here on it is compiled at once: it takes longer than the compiler
+        # elements from which it is compiled at once: running its operations alone takes longer
         self.long_elements = take("long_elements")
-        self.schedule_ns = take("schedule_ns")  # of a node in all stages
-        self.call_ns = take("call_ns")  # of a node whose kernel is called, beyond the kernel
-        self.lower_ns = take("lower_ns")  # of a node that is lowered by itself
-        # that a node stores, where fusion keeps it in registers
+        self.schedule_ns = take("schedule_ns")  # all stages, for each node
+        self.call_ns = take("call_ns")  # calling the kernel of a node, in addition to the kernel
+        self.lower_ns = take("lower_ns")  # lowering a node by itself
+        # storing and reading values that fusion keeps in registers
         self.traffic_ns_of_a_kb = take("traffic_ns_of_a_kb")
-        # of a flush that go through the passes one by one
+        # nodes of a flush that may go through the passes one by one
         self.unknown_nodes = take("unknown_nodes")
-        # for so many nodes there may be one more
+        # nodes of a flush for each further one
         self.nodes_of_an_unknown_one = take("nodes_of_an_unknown_one")
         # there should be so many nodes for each unknown one
         self.nodes_of_a_miss = take("nodes_of_a_miss")
-        # that are scheduled while a kernel is compiled
+        # nodes that are scheduled in the time in which a kernel is compiled
         self.nodes_of_a_kernel = take("nodes_of_a_kernel")
         # flushes in a row with too many unknown nodes, after which some are not tried
         self.free_tries = take("free_tries")
-        self.most_tries = take("most_tries")  # in a row that are counted
+        self.most_tries = take("most_tries")  # failed flushes in a row that are counted
         need_none(self, fields)
 
 
 @cython.final
 @cython.cclass
 class Threads(Record):
-    """How work is cut. A chunk is the least piece that a thread takes."""
+    """Thresholds of parallel work. A chunk is the least piece that a thread takes."""
 
     def __init__(self, **fields):
         take = fields.pop
-        self.split_ns = take("split_ns")  # of work from which a launch is shared out
-        self.chunk_elements = take("chunk_elements")  # of a loop
-        self.chunk_blocks = take("chunk_blocks")  # of a reduction to one element
-        self.chunk_columns = take("chunk_columns")  # of a reduction across rows
-        # of sums beside a row kernel, as they are folded
+        self.split_ns = take("split_ns")  # work of a launch from which it is shared out
+        self.chunk_elements = take("chunk_elements")  # elements of a loop
+        self.chunk_blocks = take("chunk_blocks")  # blocks of a reduction to one element
+        self.chunk_columns = take("chunk_columns")  # columns of a reduction across rows
+        # columns of sums in a row kernel, as they are folded
         self.chunk_added_columns = take("chunk_added_columns")
-        self.chunk_gathered_elements = take("chunk_gathered_elements")  # of gathered rows
+        self.chunk_gathered_elements = take("chunk_gathered_elements")  # elements of gathered rows
         need_none(self, fields)
 
 
 @cython.final
 @cython.cclass
 class Copies(Record):
-    """How values are moved."""
+    """Thresholds of copies."""
 
     def __init__(self, **fields):
         take = fields.pop
-        # of a copy: of fewer nobody asks how large caches are
+        # bytes of a copy from which the sizes of caches matter
         self.large_bytes = take("large_bytes")
-        # of a line, from which a large copy goes past the caches
+        # bytes of a line from which a large copy goes past the caches
         self.streamed_line_bytes = take("streamed_line_bytes")
-        self.streamed_chunk_bytes = take("streamed_chunk_bytes")  # of such a copy
-        # of a `cat` that is one gather: of fewer, each is a copy
+        self.streamed_chunk_bytes = take("streamed_chunk_bytes")  # bytes of such a copy
+        # parts of a `cat` that is one gather: fewer are copied one by one
         self.fewest_parts = take("fewest_parts")
-        # that an entry of its table is worth
+        # elements of a part that are worth an entry of its table
         self.fewest_entry_elements = take("fewest_entry_elements")
-        self.most_entries_of_a_part = take("most_entries_of_a_part")  # in its table
-        # in one launch: signals are answered between launches
+        self.most_entries_of_a_part = take(
+            "most_entries_of_a_part"
+        )  # entries of a part in its table
+        # positions in one launch: signals are answered between launches
         self.scattered_positions = take("scattered_positions")
         # elements that are added in one launch without looking for signals
         self.scattered_at_once = take("scattered_at_once")
-        # of a value from outside that a scatter writes over instead of copying it
+        # bytes of a value from outside that a scatter overwrites instead of copying it
         self.scattered_bytes = take("scattered_bytes")
         need_none(self, fields)
 
@@ -226,34 +240,34 @@ class Copies(Record):
 @cython.final
 @cython.cclass
 class Products(Record):
-    """How matrix products are prepared."""
+    """Thresholds of matrix products."""
 
     def __init__(self, **fields):
         take = fields.pop
         # products of a few rows by one matrix that pay for a copy of it
         self.fewest_prepacked = take("fewest_prepacked")
-        # of such a product: fewer have a kernel that turns the matrix in registers
+        # rows of such a product: fewer have a kernel that transposes the matrix in registers
         self.fewest_prepacked_rows = take("fewest_prepacked_rows")
-        # for more, turning it is a small part
+        # rows of such a product: with more, transposing is a small part
         self.most_prepacked_rows = take("most_prepacked_rows")
         self.fewest_prepacked_columns = take("fewest_prepacked_columns")
-        # for each element, where rows are multiplied before a gather
+        # multiplications per element that commuting a gather must save
         self.fewest_saved_multiplications = take("fewest_saved_multiplications")
-        # about, in the estimate of implicit products
+        # elements of a vector, in the estimate of implicit products
         self.vector_elements = take("vector_elements")
-        self.packed_rows = take("packed_rows")  # that are packed together there
-        self.unit_columns = take("unit_columns")  # of a unit of work there
+        self.packed_rows = take("packed_rows")  # rows that are packed together there
+        self.unit_columns = take("unit_columns")  # columns of a unit of work there
         need_none(self, fields)
 
 
 @cython.final
 @cython.cclass
 class Reductions(Record):
-    """Which way reductions are run."""
+    """Thresholds of reductions."""
 
     def __init__(self, **fields):
         take = fields.pop
-        # so few columns, of tall rows, are cut into blocks of rows
+        # columns up to which a reduction of tall rows is divided into blocks of rows
         self.narrow_columns = take("narrow_columns")
         self.tall_rows = take("tall_rows")
         need_none(self, fields)
@@ -262,7 +276,7 @@ class Reductions(Record):
 @cython.final
 @cython.cclass
 class MemoryTuning(Record):
-    """How much is held."""
+    """Thresholds of memory held by pending work."""
 
     def __init__(self, **fields):
         take = fields.pop

@@ -1,3 +1,3 @@
-"""Who answers a call before it is recorded: modes, types with `__torch_function__`, and the functions of upper layers
-that the recorder calls (`core_hooks`). Start with `torch_function`.
+"""Dispatch: decides who answers a call before it is recorded, that is modes and types with `__torch_function__`. It
+also has the functions of upper layers that the recorder calls (`core_hooks`). Start with `torch_function`.
 """

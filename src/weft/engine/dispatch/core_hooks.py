@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""What the layers above bind once, at import: the primitives that operators of Tensor record, and the functions that
-the core calls and whose meaning lies above (service registry). Each has a name declared in the `.pxd`: a misspelt use
-does not compile, a missing or misspelt binding fails at import.
+"""Core hooks: functions of upper layers, bound once at import, that the core calls (service registry); and the
+primitives that operators of Tensor record. Each has a name declared in the `.pxd`: a misspelt use does not compile, a
+missing or misspelt binding fails at import.
 """
 
 import cython
@@ -160,10 +160,11 @@ def vmap_function():
 
 
 def shapes_without_values(function, args, kwargs):
-    """What a function that reads values gives on the device meta."""
+    """The result, on the device meta, of a function that reads values."""
     return without_values(function, args, kwargs)
 
 
 def operator_namespace(name):
-    """What `weft.ops` shows under a name that is none of its modules: `aten`, or operators of a library, or None."""
+    """The attribute of `weft.ops` under a name that is none of its modules: `aten`, or operators of a library, or
+    None."""
     return aten(name) if name == "aten" else namespace(name)

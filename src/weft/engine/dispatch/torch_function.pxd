@@ -7,7 +7,7 @@ cdef extern from "Python.h":
     unsigned long Py_TPFLAGS_TUPLE_SUBCLASS
     PyObject* _PyType_Lookup(PyTypeObject*, object)
 
-cdef bint intercepting  # whether there are registered types or modes
+cdef bint intercepting  # true if there are registered types or modes
 
 cdef object intercepted(object public, Arguments arguments, size_t count, PyObject* names)
 cdef bint answers(PyObject* value) noexcept

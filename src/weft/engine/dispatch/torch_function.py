@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Who else answers a call of a public function: modes, registered types, and types with `__torch_function__`.
+"""The `__torch_function__` protocol: modes, registered types and users' types may answer a call of a public function.
 
-In come the arguments of a call; out goes what one that was asked made of it, or NotImplemented.
+It takes the arguments of a call and returns the answer, or NotImplemented.
 
 Three kinds are asked, in this order: the last mode that this thread has entered; types of the library that are
 registered (`intercept`: ragged and sparse tensors), which may send a call on; and the users' types with PyTorch's
@@ -37,11 +37,11 @@ require(__name__, cython.compiled)
 _NAME = cython.declare(str, "__torch_function__")
 _types: list = []  # those of the library that answer calls themselves
 _modes: list = []  # (thread, mode, what to call if the thread ends) of those that are on, the last one first asked
-_here = _local()  # what lives as long as this thread
+_here = _local()  # lives as long as this thread
 _muted = ContextVar(
     "weft_muted", default=False
 )  # whether types are not asked: of a thread, or of a fiber
-_searching = cython.declare(cython.bint, False)  # whether lists are looked through to their end
+_searching = cython.declare(cython.bint, False)  # true if lists are searched to their end
 
 
 def disabled(func, types, args=(), kwargs=None):
@@ -68,7 +68,7 @@ class DisableTorchFunctionSubclass:
 
 
 def is_muted():
-    """Whether types are not asked now."""
+    """True if types are not asked now."""
     return _muted.get()
 
 
@@ -131,7 +131,7 @@ def _leave_all(thread):
 
 
 def has_mode():
-    """Whether a mode of this thread is on."""
+    """True if a mode of this thread is on."""
     return _own_mode() >= 0
 
 
@@ -153,7 +153,7 @@ def _own_mode() -> cython.Py_ssize_t:
 
 
 def ask_mode(public: object, args: tuple, kwargs: dict):
-    """What this thread's last mode makes of a call."""
+    """The answer of this thread's last mode to a call."""
     place: cython.Py_ssize_t = _own_mode()
     if place < 0:
         return NotImplemented
@@ -184,7 +184,8 @@ def _registered(value: object, depth: cython.int) -> object:
 def intercepted(
     public: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
-    """What a mode, or a registered type among the arguments, makes of the call; NotImplemented where there is none."""
+    """The answer of a mode, or of a registered type among the arguments, to a call; NotImplemented if there is
+    none."""
     given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
     if _modes:
         values, keywords = collected(arguments, given, names)
@@ -230,7 +231,7 @@ def collected(
 @cython.cfunc
 @cython.exceptval(check=False)
 def answers(value: cython.pointer(PyObject)) -> cython.bint:
-    """Whether an object is of a user's type that answers calls."""
+    """True if an object is of a user's type that answers calls."""
     kind: cython.pointer(PyTypeObject) = Py_TYPE(value)
     if not kind.tp_flags & Py_TPFLAGS_HEAPTYPE:
         return False
@@ -241,7 +242,7 @@ def answers(value: cython.pointer(PyObject)) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _holds_answering(value: cython.pointer(PyObject)) -> cython.bint:
-    """Whether a list or tuple has an item that answers calls."""
+    """True if a list or tuple has an item that answers calls."""
     held: object = cython.cast(object, value)
     position: cython.Py_ssize_t
     count: cython.Py_ssize_t = len(held)
@@ -263,7 +264,7 @@ def _holds_answering(value: cython.pointer(PyObject)) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def answers_within(index) -> cython.bint:
-    """Whether an index answers calls, or a part of it."""
+    """True if an index, or a part of it, answers calls."""
     if isinstance(index, tuple):
         for part in cython.cast(tuple, index):
             if answers(cython.cast(cython.pointer(PyObject), part)):
@@ -278,7 +279,7 @@ def answers_within(index) -> cython.bint:
 def has_answering(
     arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> cython.bint:
-    """Whether an argument, or an item of a list or tuple of them, answers calls."""
+    """True if an argument, or an item of a list or tuple among them, answers calls."""
     position: cython.Py_ssize_t
     for position in range(PyVectorcall_NARGS(count) + _keywords(names)):
         if answers(arguments[position]):
@@ -350,7 +351,7 @@ def _ask_types(public: object, found: list, args: tuple, kwargs: dict) -> object
 def answered(
     public: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
-    """What the users' types among the arguments make of a call; NotImplemented where they are not to be asked."""
+    """The answer of the users' types among the arguments to a call; NotImplemented if they are not to be asked."""
     if _muted.get():
         return NotImplemented
     values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)

@@ -1,4 +1,4 @@
-"""The types of elements as PyTorch's errors name them: `Long` of tensors, `long int` where it speaks of C."""
+"""Names of element types in PyTorch's errors: `Long` of tensors, `long int` where it speaks of C."""
 
 TYPE_NAMES = {
     "bool": "Bool",

@@ -25,7 +25,7 @@ cdef extern from "Python.h":
     PyObject* PyErr_NoMemory()
 
 cdef enum:
-    COLLECTOR = 16  # bytes that the cyclic collector keeps before an object that it sees
+    COLLECTOR = 16  # bytes of the cyclic collector's header before an object
 
 # Make a dying node one that nobody sees.
 cdef inline void unsee(PyObject* dying) noexcept:

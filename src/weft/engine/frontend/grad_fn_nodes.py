@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""Nodes that users hold: instances of classes called like their operations, which the cyclic collector sees.
+"""grad_fn nodes: nodes in users' hands become instances of classes named like their operations, which the cyclic
+collector sees.
 
-In comes a node that leaves for a user's hands or gets a hook; out comes the same node with another class. All others
-stay unseen: the collector has nothing to break among them, and there are millions. Memory of every node begins with
-room for what the collector keeps of an object.
+It takes a node that a user gets hold of, or that gets a hook, and changes its class. All other nodes stay unseen: they
+form no cycles that the collector could break, and there are millions. Memory of every node begins with room for the
+collector's header.
 """
 
 import cython

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """In-place operations: a tensor's region gets a new value, and its history moves on.
 
-In come a handle and the new value; the storage's value is replaced, as a whole or in a region, after PyTorch's checks.
-Nothing that was recorded changes: the old value stays with whoever reads or saves it.
+It takes a handle and the new value, makes PyTorch's checks, and replaces the storage's value, as a whole or in a
+region. Nothing that was recorded changes: nodes that read or saved the old value keep it.
 """
 
 import cython
@@ -168,7 +168,7 @@ def _write(tensor: Tensor, storage: Storage, new: Node) -> cython.void:
 
 @cython.cfunc
 def _is_region_of(new: Tensor, tensor: Tensor) -> cython.bint:
-    """Whether what is to be written shows the very elements that are written: `e[i] += 1` ends with `e[i] = e[i]`."""
+    """True if the new value views the very elements that are written: `e[i] += 1` ends with `e[i] = e[i]`."""
     if new.storage is not tensor.storage or new.offset != tensor.offset or new.view_transform != 0:
         return False
     if new._dtype is not tensor._dtype or new._shape != tensor._shape:
@@ -225,7 +225,7 @@ def check_in_place(tensor: Tensor):
 
 @cython.cfunc
 def _region_of(tensor: Tensor):
-    """Where a view lies in its differentiable base, as (offset, strides); all of a tensor that has none."""
+    """The region of a view in its differentiable base, as (offset, strides); all of a tensor that has no base."""
     base: Tensor = tensor.base
     if base is None:
         return (0, contiguous_strides(tensor._shape))

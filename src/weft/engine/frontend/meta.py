@@ -2,8 +2,9 @@
 """Values on PyTorch's device "meta": they have a shape, a dtype and a history, and never memory.
 
 The node of such a value has failed from the start, with the error that a read raises; one error object stands for the
-device, so that the library's other failures are told from it. What reads such a value is one too: `node_factory` hands
-it on as operations are recorded, and keeps them off the tape, so that nothing of them is ever scheduled.
+device, so that the library's other failures are told from it. A value computed from one is on meta, too:
+`node_factory` hands the error on as operations are recorded, and keeps them off the tape, so that none is ever
+scheduled.
 """
 
 import cython
@@ -22,7 +23,7 @@ no_data = NoDataError()
 @cython.cfunc
 @cython.exceptval(check=False)
 def shows_meta(tensor: Tensor) -> cython.bint:
-    """Whether a handle's value is on the device meta."""
+    """True if a handle's value is on the device meta."""
     if tensor.node is not None:
         return is_meta(tensor.node)
     return tensor.storage is not None and is_meta(tensor.storage.node)

@@ -20,8 +20,8 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(void*)
 
 cdef enum:
-    POOL = 32768  # dead nodes that wait to be used again
-    SHAPES = 64  # tuples of shapes that are remembered
+    FREE_NODES = 32768  # dead nodes in the free list
+    CACHED_SHAPES = 64  # tuples of shapes in the cache
 
 # Take a part of a node from the cyclic collector's lists: it cannot look into the node that holds it, and going through
 # the parts of a large graph again and again costs more than recording it.

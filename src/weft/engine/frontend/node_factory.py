@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Nodes are made, put on the tape, and taken apart when they die.
+"""The node factory: makes nodes, puts them on the tape, and takes them apart when they die.
 
-In come an op row, value inputs and gradient edges; out goes a record on the calling thread's tape, with the user's
-line. Dead nodes wait, emptied, to be used again.
+It takes an op, value inputs and gradient edges, and makes a record on the calling thread's tape, with its call site.
+Dead nodes wait, emptied, to be reused.
 """
 
 import cython
@@ -12,7 +12,7 @@ from cython.cimports.weft.engine.capi.call_site import caller
 from cython.cimports.weft.engine.devices.api import several
 from cython.cimports.weft.engine.frontend.grad_fn_nodes import unsee
 from cython.cimports.weft.engine.frontend.meta import is_meta, no_data
-from cython.cimports.weft.engine.frontend.node_factory import POOL, SHAPES, hide
+from cython.cimports.weft.engine.frontend.node_factory import CACHED_SHAPES, FREE_NODES, hide
 from cython.cimports.weft.engine.ir.deferred_free import bury, end_burial, keep_in_order
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.free_list import keep, reuse, revive, take, zero
@@ -44,8 +44,8 @@ MOST_ELEMENTS = 1 << 58
 # A byte that has come from outside weighs so many that are recorded: it exists, and most of those never will.
 _arrived_weight = cython.declare(cython.longlong, 8)
 _live = 0
-_known_shapes = [None] * SHAPES
-_any_may_fail = False  # whether anything recorded so far may fail when it runs
+_known_shapes = [None] * CACHED_SHAPES
+_any_may_fail = False  # true if anything recorded so far may fail when it runs
 INDEX = cython.declare(cython.int, kinds.INDEX)
 SCATTER = cython.declare(cython.int, kinds.SCATTER)
 
@@ -78,7 +78,7 @@ def shapes_of(nodes: tuple) -> tuple:
     for index in range(count):
         shape: tuple = cython.cast(Node, nodes[index]).shape
         slot = slot * 5 + (cython.cast(uintptr_t, cython.cast(cython.p_void, shape)) >> 4)
-    known: tuple = _known_shapes[slot % SHAPES]
+    known: tuple = _known_shapes[slot % CACHED_SHAPES]
     if known is not None and len(known) == count:
         for index in range(count):
             if known[index] is not cython.cast(Node, nodes[index]).shape:
@@ -87,7 +87,7 @@ def shapes_of(nodes: tuple) -> tuple:
             return known
     known = tuple([cython.cast(Node, node).shape for node in nodes])
     hide(known)
-    _known_shapes[slot % SHAPES] = known
+    _known_shapes[slot % CACHED_SHAPES] = known
     return known
 
 
@@ -142,7 +142,7 @@ def _retire(dying: cython.pointer(PyObject)) -> cython.void:
     end_burial()
 
 
-reuse(cython.address(_dead_nodes), Node, _retire, POOL)
+reuse(cython.address(_dead_nodes), Node, _retire, FREE_NODES)
 keep_in_order(cython.address(_dead_nodes))
 
 
@@ -236,8 +236,8 @@ def new_record(
     payload: tuple,
     beside: Node,
 ) -> Node:
-    """A gradient record without value inputs, so that it holds no memory, and on no tape. `payload` are the shapes of
-    the inputs; `beside` is a record that the same call has made, or None."""
+    """A gradient record without value inputs, so that it holds no memory, and on no tape. `payload` has the shapes of
+    the inputs; `beside` is another record of the same call, whose call site it takes, or None."""
     node: Node = _blank(op, shape, numel, dtype)
     hide(shape)
     node.params = params
@@ -319,7 +319,7 @@ def _judge(tape: Tape, node: Node) -> cython.int:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _device_of(inputs: tuple) -> cython.int:
-    """Where an operation runs: where its first operand lies that is no number."""
+    """The device of an operation: that of its first operand that is no number."""
     source: Node
     for source in inputs:
         if source.op is not scalar_op:
@@ -340,7 +340,7 @@ def _leave_without_data(node: Node) -> cython.void:
 
 
 def watch_devices() -> None:
-    """From now on new nodes are looked at: they run where their operands lie, which may be another device."""
+    """Look at new nodes from now on: they run on the device of their operands, which may be another one."""
     global _any_may_fail
     _any_may_fail = True
 
@@ -419,7 +419,7 @@ def new_scalar(value, dtype: DType) -> Node:
     return node
 
 
-_ENDS = (1 << 63, 1 << 64)  # beyond the largest int64, beyond the largest uint64
+_ENDS = (1 << 63, 1 << 64)  # the first integers beyond int64 and beyond uint64
 
 
 def representable(value, dtype: DType):
@@ -466,5 +466,5 @@ def make_scalar(value, dtype: DType):
 
 
 def count_live_nodes():
-    """How many nodes exist in this process."""
+    """The number of nodes in this process."""
     return _live

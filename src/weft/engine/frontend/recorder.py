@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The recorder: operators and rows on handles become nodes on the tape.
+"""The recorder: operators on handles become nodes on the tape.
 
-In come rows, handles and Python numbers; out go new handles. Broadcasting and promotion of elementwise rows are
-decided here; what an op means is left to the op table, running to the pipeline.
+It takes ops, handles and Python numbers, and returns new handles. It decides broadcasting and promotion of elementwise
+ops; the op table defines what an op means, and the pipeline runs it.
 """
 
 import cython
@@ -46,7 +46,9 @@ require(__name__, cython.compiled)
 PROMOTE, TO_FLOAT, COMPARE, LOGICAL, INTEGRAL, SELECT = range(6)
 
 _budget_nodes = 100_000
-FIRST_BUDGET = 1 << 27  # asked for more, the recorder looks how much memory the machine has
+FIRST_BUDGET = (
+    1 << 27
+)  # bytes that may be asked for before the recorder looks how much memory the machine has
 _budget_bytes = FIRST_BUDGET
 _bool = dtypes.bool_
 _inference_used = False
@@ -86,7 +88,7 @@ def check_budget() -> cython.int:
 
 
 def set_budget(nodes: int, nbytes: int):
-    """How many pending nodes and bytes make the recorder run what is pending."""
+    """Set the numbers of pending nodes and bytes at which the recorder runs them; returns the previous ones."""
     global _budget_nodes, _budget_bytes
     previous = (_budget_nodes, _budget_bytes)
     _budget_nodes, _budget_bytes = nodes, nbytes
@@ -100,7 +102,7 @@ def note_inference():
 
 
 def was_inference_used() -> bool:
-    """Whether there may be tensors of inference mode: from then on calls that gradients follow are not replayed."""
+    """True if there may be tensors of inference mode: from then on calls that gradients follow are not replayed."""
     return _inference_used
 
 
@@ -108,7 +110,7 @@ def was_inference_used() -> bool:
 @cython.inline
 @cython.exceptval(check=False)
 def _same_shape(one: tuple, other: tuple) -> cython.bint:
-    """Whether two shapes are surely equal: one tuple, or the same number objects in both."""
+    """True if two shapes are known to be equal: one tuple, or the same number objects in both."""
     if one is other:
         return True
     rank: cython.Py_ssize_t = len(one)
@@ -175,7 +177,7 @@ def _refuse_type(op: Primitive, dtype: DType) -> cython.bint:
 @cython.cfunc
 @cython.inline
 def _keeps_type(op: Primitive, x: Tensor) -> cython.bint:
-    """Whether a real Python number leaves the operand's type as it is."""
+    """True if a real Python number leaves the operand's dtype as it is."""
     return (
         x._dtype.category >= 2
         and x.strides is None
@@ -198,7 +200,7 @@ def _is_float16(dtype: DType) -> cython.bint:
 @cython.inline
 @cython.exceptval(check=False)
 def _outside(number, dtype: DType) -> cython.bint:
-    """Whether a Python number is finite and not 0, and float16 has no normal number of its size."""
+    """True if a Python number is finite, not 0, and beyond the normal numbers of float16."""
     size: cython.double = 0.0
     if not _is_float16(dtype):
         return False

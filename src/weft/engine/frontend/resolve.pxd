@@ -5,7 +5,7 @@ from weft.engine.ir.grad_edges cimport new_sink
 from weft.engine.frontend.tensor cimport Tensor
 
 cdef enum:
-    STEPS = 8  # views of more steps have a node for their value beside their records
+    MOST_SHARED_STEPS = 8  # longer view chains have a node for their value in addition to their records
 
 cdef Node stored(Tensor tensor)
 cdef int regenerate(Tensor tensor) except -1

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""What a handle stands for at this moment: the node of its value, and the gradient edge that leads on from it.
+"""Resolution of handles: the node of a handle's present value, and the gradient edge that leads on from it.
 
-In come handles; out go nodes and edges. The value of a view is a region of its storage's; its edge is replayed on
-its base's where that has been mutated since.
+The value of a view is a region of its storage's value; its edge is replayed on its base's, if that has been mutated
+since.
 """
 
 import cython
@@ -14,7 +14,7 @@ from cython.cimports.weft.engine.frontend.node_factory import (
     new_record,
     show_records,
 )
-from cython.cimports.weft.engine.frontend.resolve import STEPS, edge_of, value
+from cython.cimports.weft.engine.frontend.resolve import MOST_SHARED_STEPS, edge_of, value
 from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import watch
 from cython.cimports.weft.engine.frontend.views import (
@@ -39,7 +39,7 @@ require(__name__, cython.compiled)
 
 @cython.cfunc
 def stored(tensor: Tensor) -> Node:
-    """The node of a value that lies in a storage."""
+    """The node of a value that a storage holds."""
     storage: Storage = tensor.storage
     if tensor.view_transform != 0:
         return core_hooks.seen_through(tensor)
@@ -72,11 +72,11 @@ def stored(tensor: Tensor) -> Node:
 
 @cython.cfunc
 def _shows(tensor: Tensor, root: Node) -> cython.bint:
-    """Whether the gradient records of a view are its value too: where all its steps lead to the node that its storage
+    """True if the gradient records of a view can also be its value: all its steps lead to the node that its storage
     holds, and none of them has run. They become pending values then, which spares a second node for every view."""
     step: cython.Py_ssize_t = len(tensor.view_chain)
     node: Node = tensor.edge
-    if root.state != PENDING or step > STEPS:
+    if root.state != PENDING or step > MOST_SHARED_STEPS:
         return False
     while node is not root:
         step -= 1
@@ -94,7 +94,7 @@ def _shows(tensor: Tensor, root: Node) -> cython.bint:
 
 @cython.cfunc
 def _is_step(node: Node, step: tuple) -> cython.bint:
-    """Whether a record is that of one step of a view, and can have a value."""
+    """True if a record is that of one step of a view, and can have a value."""
     return (
         node.state == PENDING
         and node.op.kind == view_kind

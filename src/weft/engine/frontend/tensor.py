@@ -2,8 +2,8 @@
 """Tensor handles and storages.
 
 A Tensor is a handle: a value (its own node, or a strided region of a Storage that it shares), a gradient edge, a
-gradient. The operators of the class stand here; what they call is in `recorder`, `inplace` and `views`, which in
-turn know the class. The methods beyond the operators are installed by the layers above (`install_methods`).
+gradient. This module has the operators of the class; they call `recorder`, `inplace` and `views`, which know the
+class. The layers above install all other methods (`install_methods`).
 """
 
 import cython
@@ -67,8 +67,9 @@ class VersionCounter:
 @cython.final
 @cython.cclass
 class UndoEntry:
-    """What a storage showed before writes that may fail: `entries` are (node, the base of the handle that wrote, where
-    the base's history stood), `kept` a handle of the value to go back to. `storage` points to nobody that is gone."""
+    """The entry of a storage in the undo log, before writes that may fail: `entries` are (node, the base of the handle
+    that wrote, the position of the base's history), `kept` is a handle of the value to revert to. `storage` is NULL
+    once the entry is discarded or the storage is gone."""
 
 
 @cython.final
@@ -115,7 +116,7 @@ def replace_node(storage: Storage, node: Node) -> cython.void:
 @cython.inline
 @cython.exceptval(check=False)
 def _is_bool(other) -> cython.bint:
-    """Whether the other operand of a subtraction is one that it does not take."""
+    """True if the other operand of a subtraction is a bool, which subtraction does not take."""
     if isinstance(other, Tensor):
         return cython.cast(Tensor, other)._dtype.category == 0
     return type(other) is bool
@@ -124,7 +125,7 @@ def _is_bool(other) -> cython.bint:
 @cython.cfunc
 @cython.inline
 def _asked(name: str, tensor: Tensor, other):
-    """What the type of the other operand of an in-place operator answers; NotImplemented where it leaves that to us."""
+    """The answer of the other operand's type to an in-place operator; NotImplemented if the type has none."""
     if not answers(cython.cast(cython.pointer(PyObject), other)):
         return NotImplemented
     return core_hooks.ask_others(name, (tensor, other))

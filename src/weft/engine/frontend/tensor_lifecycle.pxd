@@ -22,7 +22,7 @@ cdef extern from "Python.h":
     int PyObject_GenericSetAttr(PyObject*, PyObject*, PyObject*) except -1
 
 cdef enum:
-    HANDLES = 8192  # dead handles that wait to be used again
+    FREE_HANDLES = 8192  # dead handles in the free list
 
 cdef FreeList dead_handles
 cdef PyTypeObject* _kind

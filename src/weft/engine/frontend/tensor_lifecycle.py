@@ -1,8 +1,7 @@
 # cython: language_level=3
-"""The life of a handle: made around a node, shown to the collector, emptied and kept when it dies.
+"""The lifecycle of handles: made around a node, shown to the collector, emptied and kept for reuse when they die.
 
-In come nodes and dying handles; out go handles. A handle is unseen by the cyclic garbage collector until it can be
-part of a cycle that the collector could break. Dead ones wait, emptied, to be used again.
+A handle is unseen by the cyclic garbage collector until it can be part of a cycle that the collector could break.
 """
 
 import cython
@@ -10,7 +9,7 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF
 from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import (
-    HANDLES,
+    FREE_HANDLES,
     Py_REFCNT,
     Py_TYPE,
     PyObject_GC_UnTrack,
@@ -70,7 +69,7 @@ def _retire(dying: cython.pointer(PyObject)) -> cython.void:
     references know."""
     if (
         Py_TYPE(dying) != _kind
-        or dead_handles.count == HANDLES
+        or dead_handles.count == FREE_HANDLES
         or cython.cast(cython.pp_void, cython.cast(cython.p_char, dying) + _kind.tp_weaklistoffset)[
             0
         ]
@@ -144,7 +143,7 @@ def _take_over() -> cython.void:
     global _kind, _traverse_fields
     _kind = cython.cast(cython.pointer(PyTypeObject), Tensor)
     _traverse_fields = _kind.tp_traverse
-    reuse(cython.address(dead_handles), Tensor, _retire, HANDLES)
+    reuse(cython.address(dead_handles), Tensor, _retire, FREE_HANDLES)
     _kind.tp_traverse = _traverse
     _kind.tp_clear = _clear
     _kind.tp_setattro = _set_attribute

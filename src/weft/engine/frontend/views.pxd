@@ -9,7 +9,7 @@ cdef enum:
     KIND_UNDER_INFERENCE = 3
     KIND_IN_FUNCTION = 4
     KIND_BITS = 7
-    PART_SHIFT = 3  # the number of the output stands in the bits above
+    PART_SHIFT = 3  # the number of the output is in the bits above
 
 # How a view that is made now is marked, where its own operation says nothing else.
 cdef inline int kind_of_view(Tensor tensor, Mode mode):

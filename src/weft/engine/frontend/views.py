@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Handles that share a storage: aliases and views.
+"""Views and aliases: handles that share a storage.
 
-In come handles and regions (shape, strides, offset in the storage's memory); out go handles of the same storage. A
-view's edge is a gradient record; writing through one is left to `inplace`.
+It takes handles and regions (shape, strides, offset in the storage's memory) and makes handles of the same storage. A
+view's edge is a gradient record; `inplace` writes through it.
 """
 
 import cython

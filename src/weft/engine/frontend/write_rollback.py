@@ -1,10 +1,11 @@
 # cython: language_level=3
-"""What storages go back to where a write into them fails.
+"""The undo log of in-place writes: if a write fails at run time (an index out of range), the storage reverts to its
+last good value.
 
 Whether an index is in range may only be known when its kernel runs. Until then a storage remembers the values that it
-showed before each write that may fail. When one has failed, and its error has been raised, the storage shows the
-last value that did not: as if the failed write, and what was written behind it, had never been called. Nothing is
-remembered of writes that cannot fail, and nothing costs memory before one does.
+had before each write that may fail. When one has failed, and its error has been raised, the storage has the last good
+value again: as if the failed write, and the writes after it, had never been called. Writes that cannot fail are not
+logged, and nothing costs memory before a write fails.
 """
 
 import weakref

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A batch: what a batched node (a quotient, an equivalence class of equal nodes) is a batch of."""
+"""The batch of a quotient (a batched node, which stands for an equivalence class of equal nodes)."""
 
 import cython
 
@@ -12,8 +12,8 @@ require(__name__, cython.compiled)
 @cython.no_gc
 @cython.cclass
 class Batch:
-    """Whether each operand has a row for each member (`flags`), how many rows there are, the dimension that they are
-    along, and how many members no walk has come past yet (`members`)."""
+    """The facts of a quotient: which operands have a row for each member (`flags`), the number of rows, the dimension
+    that they are along, and how many members no backward has passed yet (`members`)."""
 
 
 @cython.cfunc

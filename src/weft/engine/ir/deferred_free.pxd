@@ -31,14 +31,14 @@ cdef Py_ssize_t _room
 
 cdef enum:
     POOLS = 4
-    CROWD = 512  # so many that have died are put in order
-    SPARSE_WORDS = 32  # of the map for each of them: where they lie farther apart, they stay as they are
-    STEP_BITS = 4  # objects begin at multiples of 16 bytes
+    FEWEST_SORTED = 512  # dead objects that are worth sorting by address
+    SPARSE_WORDS = 32  # of the bitmap per dead object: objects that are farther apart stay unsorted
+    STEP_BITS = 4  # log2 of 16 bytes, the alignment of objects
 
 cdef FreeList* _pools[POOLS]
 cdef Py_ssize_t _pool_count
-cdef unsigned long long* _map  # where dead objects lie; zero outside of `_arrange`, as the other
-cdef unsigned long long* _map_of_words  # which words of it have something
+cdef unsigned long long* _map  # a bitmap of dead objects; all zero outside of `_arrange`, as is the other map
+cdef unsigned long long* _map_of_words  # a bitmap of its words that are not zero
 cdef Py_ssize_t _map_room  # in words
 
 # Free what was buried, unless a loop above already does.

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Dying without recursion: what a dying part of the graph holds is buried here, and freed by one loop.
+"""Iterative deallocation: nodes that die defer their children to a queue that one loop drains.
 
-A chain of a million nodes dies in constant depth of the C stack. Where a crowd has died, what waits to be used again is
-put in order of address: the passes over the next graph then read memory in one direction.
+A chain of a million nodes dies in constant depth of the C stack. When many objects have died at once, the free list is
+sorted by address: the passes over the next graph then read memory in one direction.
 """
 
 import cython
@@ -11,7 +11,7 @@ from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memmove
 from cython.cimports.weft.engine.ir.deferred_free import (
-    CROWD,
+    FEWEST_SORTED,
     POOLS,
     SPARSE_WORDS,
     STEP_BITS,
@@ -82,8 +82,7 @@ def _make_room() -> cython.void:
 @cython.cfunc
 @cython.exceptval(check=False)
 def drain() -> cython.void:
-    """Free what dying nodes left behind by a loop: a chain of a million nodes dies without recursion. The first that
-    was buried is the first to be freed, so that there is time to ask for it."""
+    """Free deferred children in a loop, first in, first out, so that each can be prefetched before it is freed."""
     global _draining, _first, _buried
     child: cython.pointer(PyObject)
     index: cython.Py_ssize_t
@@ -97,7 +96,7 @@ def drain() -> cython.void:
         Py_DECREF(cython.cast(object, child))
     _first = _buried = 0
     for index in range(_pool_count):
-        if _pools[index].count - _pools[index].ordered >= CROWD:
+        if _pools[index].count - _pools[index].ordered >= FEWEST_SORTED:
             _arrange(_pools[index])
     _draining = False
 
@@ -156,8 +155,8 @@ keep_in_order(cython.address(_threes))
 @cython.cfunc
 @cython.exceptval(check=False)
 def _arrange(waiting: cython.pointer(FreeList)) -> cython.void:
-    """Put those that have died since the last time in order, the lowest to be handed out first, by a map of where they
-    lie and one of the words of that: two passes, and no comparison."""
+    """Sort the objects that died since the last time, the lowest address to be handed out first, by a bitmap of their
+    addresses and a bitmap of its words: two passes, and no comparison."""
     start: cython.Py_ssize_t = waiting.ordered
     count: cython.Py_ssize_t = waiting.count - start
     objects: cython.pointer(cython.size_t) = cython.cast(
@@ -210,7 +209,8 @@ def _read_maps(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _make_maps(words: cython.Py_ssize_t) -> cython.bint:
-    """Whether there is a map of so many words, all zero, and one of its words."""
+    """Make room for a bitmap of `words` words, all zero, and for a bitmap of these words; False if there is no
+    memory."""
     global _map, _map_of_words, _map_room
     if words > _map_room:
         free(_map)

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Element types and PyTorch's promotion lattice.
+"""Element types (dtypes) and PyTorch's promotion lattice.
 
-A DType is a singleton; `promote` joins two of them, `result_dtype` joins tensors and Python scalars by PyTorch's
-three ranks (dimensioned tensors, zero-dimensional tensors, scalars).
+A DType is a singleton; `promote` joins two of them, `result_dtype` joins tensors and Python scalars by PyTorch's three
+ranks (dimensioned tensors, zero-dimensional tensors, scalars).
 """
 
 import cython
@@ -80,7 +80,7 @@ ALL = (
     uint32,
     uint64,
 )
-_BY_NUMPY: dict = {}  # NumPy dtype -> DType, of those that have been asked for
+_BY_NUMPY: dict = {}  # NumPy dtype -> DType, filled on use
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _BY_NAME.update(
     half=float16,
@@ -171,7 +171,7 @@ def of_scalar(value):
 
 
 def from_numpy(dtype):
-    """The DType of a NumPy dtype, or None where there is none."""
+    """The DType of a NumPy dtype, or None."""
     if not isinstance(dtype, numpy.dtype):
         dtype = numpy.dtype(dtype)
     found = _BY_NUMPY.get(dtype)
@@ -200,7 +200,8 @@ def result_dtype(operands):
 
 
 def _default_category(lower, result, rank):
-    """What a higher category of lower rank brings in: only its category, at the default width for scalars."""
+    """The dtype that an operand of a higher category and lower rank contributes: its category, at the default width
+    for scalars."""
     if lower.category == 3 and result.category == 2:
         return result.to_complex()
     if rank == 0 and lower.category == 2:

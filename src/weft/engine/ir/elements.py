@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Where the elements of a computed value lie.
+"""Addresses of a computed value's elements.
 
-In comes a node, and which of its elements are wanted; out goes their address, where they lie one behind the other. A
-value need not have memory for each of its elements: a constant keeps one, what is expanded keeps one for many. So
-nobody else goes from a node to an address; strided arrays are made by `engine.runtime.numpy_views`, which NumPy holds
-to the memory, and kernels get the strides of `Node.strides` with the address.
+It takes a node and a range of its elements, and gives their address if they are contiguous. A value need not have
+memory for each of its elements: a constant keeps one, an expanded value one for many. So only this module goes from a
+node to an address; strided arrays are made by `engine.runtime.numpy_views`, where NumPy checks the bounds, and kernels
+get the address together with the strides of `Node.strides`.
 """
 
 import cython
@@ -29,8 +29,8 @@ def dense_elements(
     count: cython.longlong,
     view: cython.pointer(Py_buffer),
 ) -> cython.p_char:
-    """Where `count` elements begin, from number `offset` on in row-major order; the caller releases `view`. NULL, and
-    nothing to release, where they do not lie one behind the other, or not within the value and its memory."""
+    """The address of `count` elements, from number `offset` on in row-major order; the caller releases `view`. NULL,
+    with nothing to release, if they are not contiguous, or not within the value and its memory."""
     itemsize: cython.longlong = node.dtype.itemsize
     if node.state != DONE or node.buffer is None or node.strides is not None:
         return cython.NULL

@@ -1,7 +1,8 @@
-# Dead objects of a class that wait to be used again, with their empty fields in place: it spares making, writing and
-# counting some fifteen references for each. Nodes, handles, the sinks of leaves and tuples do so. `reuse` gives the class its
-# tp_dealloc, which empties an object between `revive` and `keep`; `take` hands out the last one, if `count` says so.
-# Where many have died at once, `deferred_free` puts them in order of address: what is recorded next then lies in one direction.
+# A free list: dead objects of a class that wait to be reused, their empty fields in place, which spares
+# making, writing and counting some fifteen references for each. Nodes, handles, gradient accumulators and
+# tuples have one. `reuse` gives the class its tp_dealloc, which empties an object between `revive` and
+# `keep`; `take` hands out the last one, if `count` says so. When many have died at once, `deferred_free`
+# sorts them by address: the next graph is then recorded in one direction of memory.
 
 from cpython.object cimport PyObject
 from libc.string cimport memset
@@ -17,7 +18,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     ROOM = 32768
-    COLLECTOR = 16  # bytes that the cyclic collector keeps before an object
+    COLLECTOR = 16  # bytes of the cyclic collector's header before an object
 
 cdef struct FreeList:
     PyObject* objects[ROOM]

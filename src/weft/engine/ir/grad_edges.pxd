@@ -5,7 +5,7 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(void*)
 
 cdef enum:
-    SINKS = 256  # dead sinks that wait to be used again
+    FREE_ACCUMULATORS = 256  # dead accumulators in the free list
 
 cdef class GradientFunction:
     cdef public tuple edges

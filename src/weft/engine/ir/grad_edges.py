@@ -1,11 +1,15 @@
 # cython: language_level=3
-"""What a gradient edge leads to beside a node: an output of a Function, the sink of a leaf."""
+"""Gradient edge targets other than nodes: an output of a Function, the gradient accumulator of a leaf."""
 
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.ir.deferred_free import bury, end_burial
 from cython.cimports.weft.engine.ir.free_list import keep, reuse, revive, take
-from cython.cimports.weft.engine.ir.grad_edges import SINKS, PyObject_GC_Track, PyObject_GC_UnTrack
+from cython.cimports.weft.engine.ir.grad_edges import (
+    FREE_ACCUMULATORS,
+    PyObject_GC_Track,
+    PyObject_GC_UnTrack,
+)
 from cython.cimports.weft.engine.ir.tape import next_sequence
 
 from weft._build.compiled import require
@@ -66,9 +70,10 @@ def new_edge(function: GradientFunction, number: cython.int) -> OutputEdge:
 @cython.no_gc_clear
 @cython.cclass
 class AccumulateGrad:
-    """The sink of a leaf. The edge to it and its reference to the leaf are strong; the leaf knows it weakly: at
-    `known_at`, which lies in the leaf. `expects` is None, or the shape that the leaf had when it was first recorded,
-    where it has been given data of another since: that of the gradients that come."""
+    """The gradient accumulator of a leaf. The edge to it and its reference to the leaf are strong; the leaf's
+    reference to it, at `known_at` within the leaf, is weak. `expects` is None, or the shape of the gradients that
+    come: the shape that the leaf had when it was first recorded, if its data has been replaced since by data of
+    another shape."""
 
     requires_grad = True
 
@@ -112,7 +117,7 @@ def _retire(dying: cython.pointer(PyObject)) -> cython.void:
     keep(cython.address(_dead_sinks), dying)
 
 
-reuse(cython.address(_dead_sinks), AccumulateGrad, _retire, SINKS)
+reuse(cython.address(_dead_sinks), AccumulateGrad, _retire, FREE_ACCUMULATORS)
 
 
 @cython.cfunc

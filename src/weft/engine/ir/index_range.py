@@ -1,9 +1,8 @@
 # cython: language_level=3
-"""What is known about the values of index tensors when they are used.
+"""Value-range analysis of index tensors: whether all their elements are valid positions.
 
-In come nodes of integers; out goes whether all of their elements are positions within a dimension. A node's `bound`
-is one more than its largest element where all are known to be at least 0, and -1 where it is known that they are
-not; it is found once. What is not known here is checked by the kernel.
+It takes integer nodes. A node's `max_index` is one more than its largest element if all are known to be at least 0,
+and -1 if some are known not to be; it is found once. What the analysis cannot prove, the kernel checks.
 """
 
 import cython
@@ -27,13 +26,13 @@ require(__name__, cython.compiled)
 
 Whole = cython.fused_type(int32_t, int64_t)
 
-_STEPS = cython.declare(cython.int, 16)  # views, conversions and choices that are looked through
+_STEPS = cython.declare(cython.int, 16)  # views, conversions and choices that the analysis follows
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def within(index: Node, size: cython.longlong) -> cython.bint:
-    """Whether all elements of a value are surely positions within a dimension of a size."""
+    """True if all elements of a value are known to be valid positions in a dimension of `size`."""
     limit: cython.longlong = _index_limit(index, _STEPS)
     return index.numel == 0 or 0 < limit <= size
 
@@ -79,7 +78,7 @@ def _larger(one: cython.longlong, other: cython.longlong) -> cython.longlong:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _keeps_elements(node: Node, source: Node) -> cython.bint:
-    """Whether a node has no other elements than its operand: a view, or a conversion to int64."""
+    """True if a node has only elements of its operand: a view, or a conversion to int64."""
     if node.op.index_bound != BY_OPERAND:
         return False
     if node.op.kind == view_kind:

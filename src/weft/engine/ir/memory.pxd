@@ -9,7 +9,7 @@ cdef class OwnedMemory:
     cdef readonly int owners
     cdef int size_class  # of the block behind it, in its device's own numbers
     cdef readonly int device  # the number of the one that it belongs to (`engine.devices.api`)
-    # Of a large block: its neighbours in the list of those that are live, and whose value lies in it.
+    # Of a large block: its neighbours in the list of live blocks, and the value stored in it.
     cdef void* previous
     cdef void* following
     cdef bint listed

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Memory of values, and who owns it (reference counting by hand).
+"""Ownership of values' memory, by reference counts of our own.
 
-`OwnedMemory.owners` is how many nodes lie in a span of memory (`set_buffer` in `node.pxd` counts them), and how many
-views of others look at it by the buffer protocol. Whoever only holds the object, as a debugger or a test does, owns
-nothing: what is decided does not depend on references of Python.
+`OwnedMemory.owners` counts the nodes that use a span of memory (`set_buffer` in `node.pxd`), and the views of others
+through the buffer protocol. A debugger or a test that merely holds the object owns nothing: no decision depends on
+Python's reference counts.
 """
 
 import cython

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """The mode of a thread or a fiber: the ambient state under which operations are recorded (dynamic scope).
 
-`Mode` holds what every recorded operation asks; `Contexts`, which is None as a rule, what only few contexts set. A
-context puts its own `Contexts` over those around it, and puts the former ones back when it is left.
+`Mode` has what every recorded operation asks; its `Contexts`, mostly None, has what only few contexts set. A context
+puts its own `Contexts` over the surrounding ones, and restores these when it is left.
 """
 
 import os
@@ -19,20 +19,19 @@ _eager_from_the_start: cython.bint = os.environ.get("WEFT_EAGER") == "1"
 @cython.final
 @cython.cclass
 class Contexts:
-    """What contexts ask for, those of `around` where they are not given.
+    """The settings of contexts; those of `around` where none is given.
 
     Args:
-        anomaly: Whether anomaly mode is on.
+        anomaly: True in anomaly mode.
         checkpoint_policy: The policy of selective checkpointing; it is asked about each record.
-        hooks_disabled: Why no hooks on saved tensors may be entered.
+        hooks_disabled: The reason why no hooks on saved tensors may be entered.
         mapping: The `vmap` whose function is being traced.
         randomness: The maps around, outermost first, that are told of random numbers.
         recomputation_group: The group of walks that use one recomputation.
         refuse_reads: Makes the error of reading a value.
         transform: The name of the function transform that decides what is differentiated.
-        transposing: Whether what a rule gives is only transposed, into a tangent.
-        note_write: Called with a storage and its new value.
-    """
+        transposing: True if the result of a rule is only transposed, into a tangent.
+        note_write: Called with a storage and its new value."""
 
     def __init__(
         self,
@@ -113,12 +112,12 @@ class Mode:
         return mode
 
     def is_plain(self):
-        """Whether nothing watches or changes what is recorded: no forward mode, no hooks on saves, no reverse walk, no
-        fiber, and no mode in which records differ."""
+        """True if nothing watches or changes what is recorded: no forward mode, no hooks on saved tensors, no
+        backward, no fiber, and no mode in which records differ."""
         if self.eager or self.inference or self.anomaly or self.walk != 0:
             return False
         return self.is_untransformed() and self.fiber is None and not self.saved_hooks
 
     def is_untransformed(self):
-        """Whether nobody but gradients follows what is computed: no forward mode, no context that asks."""
+        """True if gradients alone follow what is computed: no forward mode, and no context."""
         return self.contexts is None and self.duals is None

@@ -9,8 +9,8 @@ cdef enum:
     RESULT_SHIFT = 40
 
 cdef class Node:
-    # A graph does not fit the nearest caches, and a node is four lines of 64 bytes (its header lies before the first). What
-    # decides how it runs comes first; what it is asked for as the operand of another stands in that line alone.
+    # A graph does not fit the nearest caches, and a node is four lines of 64 bytes (its header is before the
+    # first). The first line decides how the node runs, and has all that its readers ask.
     cdef readonly Primitive op
     cdef public tuple inputs
     cdef public tuple edges
@@ -28,7 +28,7 @@ cdef class Node:
     cdef public unsigned char has_residuals
     cdef public unsigned char batch_seen
     cdef public long long index
-    cdef Py_ssize_t position  # where it stands on its tape
+    cdef Py_ssize_t position  # its position on its tape
     cdef public long long residual_mask
     cdef public long long walk_number  # the walk that reached it last, and its number there
     cdef public long long max_index
@@ -44,14 +44,14 @@ cdef class Node:
     cdef public object info
     # The fourth: what few nodes have.
     cdef public object payload
-    cdef public str grad_name  # where that is not its primitive's: of the public function that it ends
+    cdef public str grad_name  # the name of a public function that it ends, if that differs from the op's
     cdef readonly OwnedMemory buffer  # set by `set_buffer`
     cdef public long long offset
     cdef public tuple strides
     cdef public Node result
     cdef public object error
 
-# Let the value of a node lie in a span of memory, as one of its owners, or in none.
+# Make a node an owner of a span of memory that holds its value, or of none.
 cdef inline void set_buffer(Node node, OwnedMemory buffer) noexcept:
     if node.buffer is not None:
         node.buffer.owners -= 1

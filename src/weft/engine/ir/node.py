@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Nodes: one recorded operation each, with its value.
 
-Values (`inputs`) and gradients (`edges`) are two relations on the same record, which is immutable. What happens to a
-node later (its buffer, its place in a batch) is kept in its execution fields, which the schedule and the walks own.
-How nodes are made is in `node_factory`, how they run is left to the pipeline, what they mean to the op table.
+Values (`inputs`) and gradients (`edges`) are two relations on the same record. The record does not change; its
+execution fields (its buffer, its batch), which the pipeline and backward own, do. `node_factory` makes nodes, the
+pipeline runs them, the op table defines what they mean.
 """
 
 import cython

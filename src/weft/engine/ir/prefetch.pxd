@@ -24,9 +24,9 @@ cdef extern from "Python.h":
     Py_ssize_t PyTuple_GET_SIZE(object)
 
 cdef enum:
-    FAR = 9  # steps ahead at which a node is asked for
-    NEAR = 6  # at which the tuple of its inputs or edges is
-    NEXT = 3  # at which what these point to is
+    FAR = 9  # steps ahead at which a node is prefetched
+    NEAR = 6  # steps ahead for the tuple of its inputs or edges
+    NEXT = 3  # steps ahead for the objects that these point to
 
 # Ask for the part of a node that passes read.
 cdef inline void prefetch_node(void* node) noexcept:

@@ -1,8 +1,8 @@
 cdef enum:
-    MASKS = 8  # a row has at most so many derivatives of its own; the last one stands for all that follow
+    MASKS = 8  # derivatives of its own that an op may have; the last one stands for all that follow
 
-    ARRIVING = -3  # among what a derivative reads: the arriving cotangent; -1 is the result, others are operands
-    SOURCES = 4  # that a derivative as a row reads at most
+    ARRIVING = -3  # as an operand of a derivative rule: the arriving cotangent; -1 is the result
+    SOURCES = 4  # operands at most of a derivative that is an op
 
 # What an operation of a kind is, where the passes ask: each form belongs to one kind (`FORMS` in primitive.py).
 cdef enum:
@@ -73,7 +73,7 @@ cdef class Primitive:
     cdef readonly bint is_identity_of_one  # with one operand, it is that operand
     cdef readonly bint is_variadic  # any number of operands, and its VJP gives the cotangents of all
     cdef readonly bint is_cast  # its dtype is what was asked for
-    cdef readonly str combiner  # what a cumulative scan, or a scatter, does with what meets: sum, add, maximum ...
+    cdef readonly str combiner  # how a cumulative scan, or a scatter, combines elements: sum, add, maximum ...
     cdef readonly object domain
     cdef readonly object why
     cdef public tuple direct  # `weft.ops.direct_vjps`: a `DirectVjp` or None for each operand; None: not asked for yet

@@ -1,5 +1,7 @@
 # cython: language_level=3
-"""The records of the op table, as the recorder and the pipeline read them; `weft.ops.registry` makes them."""
+"""Primitives: the records of the op table, as the recorder and the pipeline read them; `weft.ops.registry` makes
+them.
+"""
 
 import cython
 from cython.cimports.weft.engine.ir.primitive import (

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""What nodes keep for their derivatives, and when it goes.
+"""Residuals: the values that nodes keep for their derivatives, and when they are released.
 
-In come nodes with gradient edges; their declared saves count as live until a walk, a hook or the node's death gives
-them up. Values that nobody holds any more go when nothing pending reads them.
+A node with gradient edges references its declared residuals until a backward, a hook or the node's death releases
+them. A value without references is dropped when nothing pending reads it.
 """
 
 import cython
@@ -24,8 +24,8 @@ _dead_candidates: list = []
 @cython.ccall
 @cython.exceptval(check=False)
 def retain_residuals(node: Node, edges: tuple) -> cython.void:
-    """Keep alive what the derivative needs for the edges that there are: declared inputs, and the node's own value.
-    `saved` has a bit for each input kept, and RESULT_BIT."""
+    """Retain the residuals that the derivatives of these edges need: declared inputs, and the node's own value.
+    `residual_mask` has a bit for each input kept, and RESULT_BIT."""
     if node.has_residuals or node.inputs is None:
         return
     op: Primitive = node.op

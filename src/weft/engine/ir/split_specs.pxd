@@ -1,8 +1,8 @@
 from weft.engine.ir.primitive cimport Primitive
 
 cdef enum:
-    ROOM = 64  # cuts that are remembered
-    MOST_PARTS = 64  # of one that is
+    CACHED_SPLITS = 64  # split specs in the cache
+    MOST_CACHED_OUTPUTS = 64  # of a split spec in the cache
 
 cdef class OutputView:
     cdef readonly object params

@@ -1,43 +1,42 @@
 # cython: language_level=3
-"""How operations with several outputs cut a tensor: the regions that `split` and `unbind` show.
+"""Split specs: the regions of a tensor that the outputs of `split` and `unbind` view.
 
-In come shapes and what the user asked for; out come the cuts, the same ones each time as far as they are remembered.
-So what the parts of equal tensors have in common exists once: shapes, params, the steps of a view. The views themselves
-are made in `views`.
+It takes shapes and the user's arguments and returns cached specs, so that equal splits share shapes, params and view
+steps. `views` makes the views themselves.
 """
 
 import cython
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.split_specs import MOST_PARTS, ROOM
+from cython.cimports.weft.engine.ir.split_specs import CACHED_SPLITS, MOST_CACHED_OUTPUTS
 from cython.cimports.weft.engine.ir.strides import is_contiguous
 
 from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
-_known = cython.declare(list, [None] * ROOM)
+_known = cython.declare(list, [None] * CACHED_SPLITS)
 
 
 @cython.final
 @cython.no_gc
 @cython.cclass
 class OutputView:
-    """One part: the params and shape of its record, its steps as a view, and where it lies from the whole's start."""
+    """One output: the params and shape of its record, its view step, and its offset from the whole's start."""
 
 
 @cython.final
 @cython.no_gc
 @cython.cclass
 class SplitSpec:
-    """The regions of all parts of a tensor of one shape, which lies in row-major order if the cut is remembered."""
+    """The regions of all outputs of splitting a tensor of one shape; a cached spec is of row-major memory."""
 
 
 @cython.final
 @cython.no_gc
 @cython.cclass
 class MultiOutput:
-    """What the records of the parts of one tensor have in common. `seen` is the record of the whole operation, made
-    when a user looks."""
+    """The facts that the records of all outputs of one operation share. `seen` is the record of the whole operation,
+    made when a user looks."""
 
     def number_of(self, params):
         """The number of the part whose record has these params."""
@@ -82,12 +81,14 @@ def new_split_spec(
 @cython.inline
 @cython.exceptval(-1)
 def _place(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) -> cython.Py_ssize_t:
-    """Where a cut would be remembered; a few do well for a program."""
+    """The slot of a split in the cache; a few are enough for a program."""
     size: cython.longlong = shape[axis]
     number: cython.size_t = cython.cast(cython.size_t, op.code) * 7
-    number += 5 * (cython.cast(cython.size_t, size) + cython.cast(cython.size_t, size) // ROOM)
+    number += 5 * (
+        cython.cast(cython.size_t, size) + cython.cast(cython.size_t, size) // CACHED_SPLITS
+    )
     number += cython.cast(cython.size_t, axis) + 3 * cython.cast(cython.size_t, hash(key))
-    return cython.cast(cython.Py_ssize_t, number % ROOM)
+    return cython.cast(cython.Py_ssize_t, number % CACHED_SPLITS)
 
 
 @cython.cfunc
@@ -108,13 +109,13 @@ def known_split_spec(op: Primitive, shape: tuple, axis: cython.Py_ssize_t, key) 
 @cython.cfunc
 def keep_split_spec(cut: SplitSpec) -> cython.void:
     """Remember a cut, in place of another."""
-    if len(cut.regions) <= MOST_PARTS:
+    if len(cut.regions) <= MOST_CACHED_OUTPUTS:
         _known[_place(cut.op, cut.shape, cut.axis, cut.key)] = cut
 
 
 @cython.cfunc
 def new_multi_output(cut: SplitSpec) -> MultiOutput:
-    """What the records of one operation will share."""
+    """A new record of the facts that the outputs of one operation share."""
     joint: MultiOutput = MultiOutput.__new__(MultiOutput)
     joint.cut = cut
     return joint

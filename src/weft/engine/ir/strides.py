@@ -1,6 +1,8 @@
 # cython: language_level=3
-"""Arithmetic on shapes and strides: contiguous strides, broadcasting, dense permutations, what a reshape does to
-strides. Strides count elements. Pure functions on tuples; nothing here knows nodes or tensors."""
+"""Arithmetic on shapes and strides: contiguous strides, broadcasting, dense permutations, the strides of a reshape.
+
+Strides count elements. These are pure functions on tuples; they know neither nodes nor tensors.
+"""
 
 import cython
 
@@ -26,7 +28,7 @@ def contiguous_strides(shape: tuple) -> tuple:
 
 
 def is_contiguous(shape: tuple, strides: tuple) -> cython.bint:
-    """Whether elements lie in row-major order without gaps; dimensions of size 1 do not matter."""
+    """True if elements are row-major without gaps in memory; dimensions of size 1 do not matter."""
     step: cython.longlong = 1
     axis: cython.Py_ssize_t
     for axis in range(len(shape)):
@@ -60,7 +62,7 @@ def kept_strides(shape: tuple, strides):
 
 
 def overlaps(shape: tuple, strides: tuple) -> bool:
-    """Whether two index tuples may name one element (judged as PyTorch judges it: sorted strides must nest)."""
+    """True if two index tuples may name one element (by PyTorch's test: sorted strides must nest)."""
     pairs = sorted(
         (abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size > 1
     )
@@ -74,9 +76,9 @@ def overlaps(shape: tuple, strides: tuple) -> bool:
 
 @cython.cfunc
 def may_meet(shape: tuple, strides: tuple, other: tuple, distance: cython.longlong) -> cython.bint:
-    """Whether two regions of one shape may have elements in common, by their first and last ones; `other` are the
-    strides of the second, which begins so many elements behind the first. Elements alone never do harm to each other:
-    one is read before the other is written."""
+    """True if two regions of one shape may share elements, judged by their first and last ones. `other` are the
+    strides of the second, which begins `distance` elements behind the first. Regions that coincide element by element
+    do no harm: each element is read before it is written."""
     axis: cython.Py_ssize_t
     low: cython.longlong = 0
     high: cython.longlong = 0
@@ -139,7 +141,7 @@ def common_shape(one: tuple, other: tuple, name: str) -> tuple:
 @cython.inline
 @cython.exceptval(check=False)
 def _spreads(shorter: tuple, longer: tuple) -> cython.bint:
-    """Whether a shape of no more dimensions becomes the other where its elements are repeated."""
+    """True if `shorter` expands to `longer` by repeating elements, dimension by dimension from the last."""
     lead: cython.Py_ssize_t = len(longer) - len(shorter)
     axis: cython.Py_ssize_t
     for axis in range(len(shorter)):

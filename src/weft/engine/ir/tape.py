@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Tapes: the pending nodes of each thread, and its mode.
+"""Tapes (Wengert lists): the pending nodes of each thread, and its mode.
 
-A node joins the calling thread's tape when it is recorded and leaves it when it is done, has failed, or turns out to
+A node joins the calling thread's tape when it is recorded, and leaves it when it is done, has failed, or turns out to
 be a gradient record alone.
 """
 
@@ -242,8 +242,8 @@ def finish(node: Node) -> cython.void:
 
 
 def rejoin(node: Node, beside: Node = None):
-    """Put a pending node that left its tape with its batch back on one, at its end: on that of a node beside it, or
-    else of the calling thread."""
+    """Put a pending node that left its tape with its batch back at the end of a tape: of the tape of `beside`, or else
+    of the calling thread's."""
     if node.tape == cython.NULL:
         away: cython.bint = beside is None or beside.tape == cython.NULL
         link(current_tape() if away else cython.cast(Tape, beside.tape), node)
@@ -268,5 +268,5 @@ def last_sequence():
 
 
 def is_record_only(node: Node):
-    """Whether a node is a gradient record without a value of its own to compute."""
+    """True if a node is a gradient record without a value of its own to compute."""
     return node.state == PENDING and node.tape == cython.NULL

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Tuples that wait to be the inputs or edges of a node again.
+"""A free list of small tuples, which become the inputs or edges of nodes again.
 
-In come tuples whose last holder has died; `one`, `two` and `three` in the .pxd hand them out again.
+It takes tuples whose last holder has died; `one`, `two` and `three` in the .pxd hand them out.
 """
 
 import cython

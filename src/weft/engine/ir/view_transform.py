@@ -1,7 +1,8 @@
-"""The bits of a handle's lens: what is done to what its storage holds to get what the handle shows.
+"""The bits of a handle's view transform: the elementwise function that turns a storage's content into what the handle
+shows.
 
-`weft.functional.shape.view_transforms` says what they mean; what has no dense value of its own (`SPARSE`) is left to
-`weft.sparse`.
+`weft.functional.shape.view_transforms` defines the bits. `SPARSE` means that the handle has no dense memory: its data
+is in `.indices()` and `.values()` (`weft.sparse`).
 """
 
 # Conjugate, see complex numbers as pairs of real ones, change the sign, see pairs of real numbers as complex ones; show

@@ -84,9 +84,8 @@ class Store:
 class LoopKernel:
     """Loops over `rank` axes, outermost first; the trailing `reduced` of them are reduced.
 
-    Values are numbered body first, then reductions, then epilogue.  How a device walks the loops
-    is its schedule, which stands beside the kernel.
-    """
+    Values are numbered body first, then reductions, then epilogue. The schedule of the loops on a device is no part of
+    the kernel."""
 
     rank: int
     reduced: int
@@ -103,12 +102,12 @@ class LoopKernel:
 
     @property
     def full(self) -> bool:
-        """Whether everything reduces to one element."""
+        """True if everything reduces to one element."""
         return self.reduced > 0 and self.parallel == 0
 
     @property
     def checked(self) -> bool:
-        """Whether the kernel takes a status pointer, set to 1 by an index out of range."""
+        """True if the kernel takes a status pointer, which an index out of range sets to 1."""
         return any(instr.op == "load_indexed" for instr in self.body + self.epilogue)
 
 

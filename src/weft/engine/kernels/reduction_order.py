@@ -1,14 +1,14 @@
-"""The order of sums: which element meets which, in every reduction and product, on every device.
+"""The summation order: which elements are combined when, in every reduction and product, on every device.
 
 Floating-point addition is not associative, so the order is part of what an operation means: each device's kernels obey
-it, and forward values have the same bits on all of them. How many elements a device takes at once, how it cuts work and
-where partial results lie is its own business. The functions here are the definition, one element at a time; kernels are
-compared with them in tests.
+it, and forward values have the same bits on all of them. Each device chooses how many elements it takes at once, how
+it divides work and where it keeps partial results. The functions here are the definition, one element at a time;
+kernels are compared with them in tests.
 
 Reductions: elements are counted in row-major order over the reduced axes and cut into blocks of `BLOCK`. In a block,
-element i is folded into lane i mod `LANES`, in order; then lane i takes lane i + 8, i + 4, i + 2, i + 1. Blocks meet as
-adjacent pairs, level by level, an odd last one waiting. It is the same order for sums of columns and of rows, and for
-all kinds: sums, products, maxima, the first index of a maximum.
+element i is folded into lane i mod `LANES`, in order; then lane i takes lane i + 8, i + 4, i + 2, i + 1. Blocks are
+combined in adjacent pairs, level by level; an odd last one waits. It is the same order for sums of columns and of
+rows, and for all kinds: sums, products, maxima, the first index of a maximum.
 
 Products: an element of a matrix product is a chain of fused multiply-adds over `PRODUCT_CHUNK` elements of K, from
 zero; the chains are added in order. Attention takes keys in tiles of `ATTENTION_KEYS`; a row's maximum, sum and
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-BLOCK = 4096  # elements of a reduction that are folded before they meet others
+BLOCK = 4096  # elements of a reduction that are folded into one partial result
 LANES = 16  # partial results of one block
 PRODUCT_CHUNK = 2048  # elements of K in one chain of multiply-adds
 ATTENTION_KEYS = 64  # keys whose scores are taken into account together

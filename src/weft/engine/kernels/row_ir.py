@@ -1,8 +1,9 @@
-"""Row kernels: several loop kernels over the same rows, run row by row: frozen records, a verifier, a printer.
+"""The row IR (persistent reductions): several loop kernels over the same rows, run row by row, as frozen records with
+a verifier and a printer.
 
-A softmax is a maximum over a row, then a sum over the same row, then a value for each element: three phases. Phases are
-loop kernels that share the axes, the last of which is the row. What a phase hands on to later ones, one element or the
-whole row, has a number (`Operand.local`, `Store.local`); where it is kept is the device's business.
+A softmax is a maximum over a row, then a sum over the same row, then a value for each element: three phases. Phases
+are loop kernels that share the axes, the last of which is the row. A value for later phases, one element or the whole
+row, has a number (`Operand.local`, `Store.local`); the device decides where it is kept.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from weft.engine.kernels import loop_ir
 
 @dataclass(frozen=True)
 class Local:
-    """What phases hand on: a row, or one element. What is `added` to is zero before the first row, and a sum over all
-    rows behind the last one."""
+    """A value that phases hand on: a row, or one element. One that is `added` to is zero before the first row, and a
+    sum over all rows after the last one."""
 
     dtype: str
     whole: bool

@@ -1,12 +1,12 @@
 # cython: language_level=3
-"""The driver: who runs pending work, and when.
+"""The driver of flushes: who runs pending work, and when.
 
-`flush` runs everything live on the calling thread's tape; `realize` makes sure that given tensors are computed;
-`array_of` reads a node's value as a NumPy array. Differentiation happens before, in `weft.autograd`, on batches made
-by the same `batch` stage. How a tape's work runs is said in `execution`, and its passes are listed in `passes`.
+`flush` runs everything live on the calling thread's tape; `realize` computes given tensors; `array_of` reads a node's
+value as a NumPy array. `execution` runs the work of a tape; `passes` lists what it goes through. Differentiation
+happens before, in `weft.autograd`, on batches of the same `batch` stage.
 
-Compiled, so that Python cannot handle a signal between two of its lines: an exception of a signal handler comes out
-of a kernel or of an interpreted function that is called here, never from the middle of a commit.
+Compiled, so that Python cannot handle a signal between two of its lines: an exception of a signal handler comes out of
+a kernel or of an interpreted function that is called here, never from the middle of a commit.
 """
 
 import os
@@ -49,7 +49,8 @@ _runner = cython.declare(cython.ulonglong, 0)
 
 
 def _renew_lock() -> None:
-    """In a forked child: whoever held the lock does not exist there, unless it was who forks."""
+    """Make a new lock in a forked child, where the thread that held the old one does not exist, unless it is the one
+    that forks."""
     global _lock, _acquire, _release, _runs
     _lock = threading.RLock()
     _acquire, _release = _lock.acquire, _lock.release
@@ -105,8 +106,8 @@ def others_first(tape: Tape) -> cython.bint:
 
 
 def most_pending_bytes() -> int:
-    """How many bytes may be recorded, or held by what is recorded, before it runs: an amount that whole training steps
-    fit into, or a quarter of a small machine's memory."""
+    """The bytes that may be recorded, or held by recorded nodes, before they run: room for whole training steps, or a
+    quarter of a small machine's memory."""
     device = default_device()
     return min(device.tuning.memory.pending_bytes, device.memory.size() // 4) + 1
 
@@ -188,7 +189,8 @@ def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
 
 
 def fail_descendants(pending: list[Any], others: list[Any]) -> None:
-    """What has been recorded on a failed value since it failed, fails with the same error before anything runs."""
+    """Fail the nodes that were recorded on failed values since these failed, with the same error, before anything
+    runs."""
     if others:
         pending = sorted([*pending, *(n for tape in others for n in tape.pending())], key=sequence)
     for node in pending:

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""How a flush runs: as a known program, node by node, or through `batch -> passes -> launch -> commit`.
+"""Execution of one flush: as a cached executable, node by node in the interpreter, or through the passes to commit.
 
-It takes the pending nodes of a tape and leaves them done, failed, or pending where an interrupt came. Who may run when,
-and what other threads need, is the driver's. Compiled, so that Python cannot handle a signal between two of its lines:
-an exception of a signal handler comes out of a kernel or of an interpreted function that is called here, never from the
-middle of a commit.
+It takes the pending nodes of a tape and leaves them done, failed, or pending where an interrupt came. The driver
+decides who may run when, and what other threads need. Compiled, so that Python cannot handle a signal between two of
+its lines: an exception of a signal handler comes out of a kernel or of an interpreted function that is called here,
+never from the middle of a commit.
 """
 
 from typing import Any
@@ -24,7 +24,11 @@ from cython.cimports.weft.engine.devices.api import (
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.tape import Tape
-from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, FlushFingerprint, fingerprint_of
+from cython.cimports.weft.engine.pipeline.fingerprint import (
+    SINGLE_NODE,
+    FlushFingerprint,
+    fingerprint_of,
+)
 from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from cython.cimports.weft.engine.pipeline.partition import DevicePart
@@ -66,7 +70,9 @@ from weft.errors import OutOfMemoryError
 require_compiled(__name__, cython.compiled)
 
 _region = cython.declare(cython.int, REGION)
-SIGNALS_EVERY = cython.declare(cython.Py_ssize_t, 1024)  # nodes, Python is let handle signals
+NODES_BETWEEN_SIGNALS = cython.declare(
+    cython.Py_ssize_t, 1024
+)  # nodes between two chances for signal handlers
 _tally = cython.declare(FlushCounters, outcomes.counters)
 
 
@@ -126,7 +132,7 @@ def run_part(tape: Tape, part: DevicePart) -> cython.void:
 
 @cython.cfunc
 def copy_over(node: Node) -> cython.void:
-    """Bring a value from the device of the operand, which lies there in row-major order, to the node's own."""
+    """Copy a row-major value from the device of the operand to the node's own."""
     source: Node = node.inputs[0]
     nbytes: cython.longlong = node.numel * node.dtype.itemsize
     device: Device = device_at(node.device)
@@ -141,9 +147,9 @@ def copy_over(node: Node) -> cython.void:
 def is_interpreted(
     tape: Tape, pending: list[Any], fingerprint: FlushFingerprint, again: cython.bint
 ) -> cython.bint:
-    """Whether a flush has been run node by node: one that has never come before, where that pays. A node that cannot be
-    run alone is scheduled with what comes behind it. Not where storages may have to go back to values that are
-    pending, or where somebody looks for the origin of a nan among those that nothing overwrote."""
+    """Run a flush that has never come before node by node, if that pays; True if it has run. A node that cannot run
+    alone is scheduled with those after it. Flushes whose storages may have to go back to pending values, and those
+    under anomaly mode, are not interpreted."""
     every: cython.bint = config.interpreter == "every"
     if config.interpreter == "none" or (again and not every) or tape.written or tape.mode.anomaly:
         return False
@@ -179,7 +185,7 @@ def is_interpreted(
 @cython.cfunc
 @cython.exceptval(check=False)
 def bytes_of(nodes: list[Any]) -> cython.longlong:
-    """What nodes would take that each lie in memory."""
+    """The bytes of nodes that are all stored."""
     total: cython.longlong = 0
     node: Node
     for node in nodes:
@@ -192,7 +198,7 @@ def interpret(flush: Interpretation) -> cython.bint:
     """Run nodes one by one; False where one cannot be: it and what follows is pending then."""
     try:
         while flush.runs and flush.order:
-            if len(flush.order) % SIGNALS_EVERY == 0:
+            if len(flush.order) % NODES_BETWEEN_SIGNALS == 0:
                 PyErr_CheckSignals()
             flush.runs = interpret_next(flush, flush.order.pop())
         return flush.runs
@@ -217,7 +223,7 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
 @cython.cfunc
 @cython.inline
 def called(node: Node) -> cython.bint:
-    """Run a node by calling its kernel; False where there is none to call."""
+    """Run a node by calling its kernel; False if it has none to call."""
     if not (call_put(node) if node.op.kind == _region else call_loop(node)):
         return False
     count(1, 1, 1)
@@ -230,7 +236,7 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
     kernels are still to be compiled, with others as a rule, and where too many nodes of the flush have to go through
     the passes."""
     overwrites: cython.int = memory_plan.BASES if may_overwrite(node) else memory_plan.NOTHING
-    fingerprint: FlushFingerprint = fingerprint_of([node], ALONE + overwrites)
+    fingerprint: FlushFingerprint = fingerprint_of([node], SINGLE_NODE + overwrites)
     known: CachedExecutable = executable_cache.lookup(fingerprint) if config.cache else None
     if known is not None and executable_cache.usable(known, fingerprint):
         count(known.kernels, known.launches, 1)
@@ -356,8 +362,8 @@ def launch_single(
 
 @cython.cfunc
 def waits_for_compiler(flush: Interpretation, lowering: Lowering) -> cython.bint:
-    """Whether a node alone has a kernel that is not compiled: the first time it is left to its flush, which compiles
-    what it needs together, if scheduling what is left takes no longer than compiling."""
+    """True if a node alone needs a kernel that is not compiled and should be left to its flush, which compiles all it
+    needs together: on the kernel's first use, if scheduling the rest takes no longer than compiling."""
     tuning: Tiering = lowering.program.device.tuning.tiering
     if len(flush.order) >= tuning.nodes_of_a_kernel:
         return False
@@ -454,7 +460,7 @@ def prepared(lowering: Lowering) -> ProgramRun:
 
 
 def poisoned_by(program: Program, memory: Plan, run: Any, failed: list[int]) -> tuple[Any, Any]:
-    """Which values have failed with these kernels, or with rows that they read; and what was raised meanwhile."""
+    """(values that failed with these kernels or with rows that they read, the exception that was raised meanwhile)."""
     from weft.engine.runtime.error_propagation import poison
 
     if not failed and _tally.failures == 0:

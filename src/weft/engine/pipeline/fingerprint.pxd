@@ -2,8 +2,8 @@ from weft.engine.ir.node cimport Node
 from weft.engine.replay.fingerprint cimport Fingerprint
 
 cdef enum:
-    NUMBERS = 1024  # places for numbers from outside; half of them are used
-    ALONE = 2  # the variants of signatures of nodes alone: with what the plan of their memory says they may write over
+    NUMBER_SLOTS = 1024  # slots of the hash table for numbers from outside; half of them are used
+    SINGLE_NODE = 2  # the variants of fingerprints of single nodes: with what their memory plan says they may overwrite
 
 cdef struct Number:
     long long stamp
@@ -31,5 +31,5 @@ cdef inline long long next_stamp() noexcept:
     return _stamp
 
 cdef dict _others
-cdef Number _numbers[NUMBERS]
+cdef Number _numbers[NUMBER_SLOTS]
 cdef Py_ssize_t _numbered

@@ -1,11 +1,10 @@
 # cython: language_level=3
-"""Signatures: recognising a program that has run before.
+"""The fingerprint of a flush: the key under which its executable is cached.
 
-In come the pending nodes; out goes a key: the fingerprint of their structure, sizes, liveness, wiring and outside
-layouts, with the memory budget that their program is planned for, and the values from outside in order of first use.
-Numbers in the program are run-time arguments and no part of it, but which of them are equal is. Nodes that have not
-been considered for a batch are told from those that have, so that a program without batches is recognised before
-anybody looks for them.
+It is made of the pending nodes' structure, sizes, liveness, operands and outside layouts, and of the memory budget;
+with it come the values from outside in order of first use. Numbers in the program are run-time arguments and no part
+of the key, but which of them are equal is. Nodes that batching has seen differ from those that it has not, so that a
+program without batches is recognised before anybody searches for them.
 """
 
 import cython
@@ -14,7 +13,7 @@ from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import bounded, device_at
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.pipeline.fingerprint import NUMBERS, Number, next_stamp
+from cython.cimports.weft.engine.pipeline.fingerprint import NUMBER_SLOTS, Number, next_stamp
 from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex
 from cython.cimports.weft.engine.replay.fingerprint import (
     Fingerprint,
@@ -157,8 +156,8 @@ def _describe_outside(key: Fingerprint, node: Node) -> cython.int:
 @cython.cfunc
 @cython.inline
 def _link(result: FlushFingerprint, source: Node) -> cython.longlong:
-    """How an input is named: a pending node by its position, a value from outside by its order of first use. The name
-    stands in `index` under the stamp of this key; `mark` belongs to the walk that may be going on."""
+    """The number that stands for an input in the key: a pending node's position, or the order of first use of a value
+    from outside. It is kept in `index` under the stamp of this key; `mark` belongs to a walk that may be going on."""
     if source.index >> 32 != _stamp:
         _name(result, source)
     return source.index & _LOW
@@ -208,16 +207,16 @@ def _number_link(source: Node, link: cython.longlong) -> cython.longlong:
 def _place_number(
     kind: cython.longlong, bits: cython.longlong, link: cython.longlong
 ) -> cython.longlong:
-    """The link of a number in the table, where there is room put there now; -1 where there is none."""
+    """The link of a number in the hash table, inserted now if there is room; -1 if there is none."""
     global _numbered
-    place: cython.Py_ssize_t = (mix(kind, bits) >> 7) % NUMBERS
+    place: cython.Py_ssize_t = (mix(kind, bits) >> 7) % NUMBER_SLOTS
     entry: cython.pointer(Number) = cython.address(_numbers[place])
     while entry.stamp == _stamp:
         if entry.kind == kind and entry.bits == bits:
             return entry.index
-        place = (place + 1) % NUMBERS
+        place = (place + 1) % NUMBER_SLOTS
         entry = cython.address(_numbers[place])
-    if _numbered >= NUMBERS // 2:
+    if _numbered >= NUMBER_SLOTS // 2:
         return -1
     entry.stamp = _stamp
     entry.kind = kind

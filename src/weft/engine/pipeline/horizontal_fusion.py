@@ -1,11 +1,10 @@
 # cython: language_level=3
-"""Gang: kernels of one code that do not wait for each other run as one launch.
+"""Horizontal fusion: independent kernels of one code run as one grouped launch.
 
-In comes a Program with its kernels chosen; out goes the same with its kernels in another order and some of them at one
-position: a gang. The updates of all parameters are the usual case; members differ in extents and places only. Each
-kernel joins the earliest gang of its code behind everything that it reads. What a gang leaves behind for others is
-bounded, so that memory is not given up for launches that are large anyway. That members become one launch over a table
-is the lowering's business; no bit depends on it.
+It takes a Program with its kernels chosen, reorders them, and gives those of a group one position. The updates of all
+parameters are the usual case: members differ in extents and addresses only. Each kernel joins the earliest group of
+its code after everything that it reads. The bytes that a group stores for other kernels are bounded: grouping extends
+lifetimes, and large kernels do not need it. Lowering makes the members one launch over a table; no bit depends on it.
 """
 
 import bisect
@@ -39,7 +38,7 @@ def set_horizontal_fusion(enabled: bool):
 def fuse_horizontally(program: Program) -> Program:
     """Give kernels that can run together one position, and put them in order of position."""
     groups: list = []
-    left: list = []  # what each gang leaves behind, in bytes
+    left: list = []  # bytes that each group stores for other kernels
     open_groups: dict = {}  # key -> positions of gangs with room
     kernel: Kernel
     position: cython.Py_ssize_t
@@ -79,8 +78,8 @@ def _open(groups: list, left: list, kernel: Kernel, nbytes: cython.longlong) -> 
 
 @cython.cfunc
 def _key_of(program: Program, kernel: Kernel):
-    """What kernels of one gang have in common, None for one that stays alone. Which variants of a matrix product they
-    need, or of a read through an index, turns out when they are lowered."""
+    """A key that kernels of one group share; None for a kernel that stays alone. Lowering chooses their variants of a
+    matrix product, or of a read through an index."""
     if kernel.kind == _elementwise:
         return None if kernel.prepared is None else prepared_spec(kernel)
     node: Node = kernel.nodes[0]
@@ -91,8 +90,9 @@ def _key_of(program: Program, kernel: Kernel):
 
 @cython.cfunc
 def _cannot_fail(program: Program, kernel: Kernel, node: Node) -> cython.bint:
-    """Whether a kernel reads or writes through indices that are known to be in range; writes only over values from
-    outside: in the memory of one that is made here, a gang that is stopped half-way could not be done again."""
+    """True if the indices that a kernel reads or writes through are known to be in range, and it writes only over
+    values from outside: a group that is stopped half-way could not run again over the memory of a value made in this
+    program."""
     if node.may_fail:
         return False
     if kernel.kind == _scatter:
@@ -102,7 +102,7 @@ def _cannot_fail(program: Program, kernel: Kernel, node: Node) -> cython.bint:
 
 @cython.cfunc
 def _bytes_of(kernel: Kernel) -> cython.longlong:
-    """How much a kernel stores for other kernels alone."""
+    """The bytes that a kernel stores for other kernels alone."""
     total: cython.longlong = 0
     node: Node
     for node in kernel.stores:
@@ -128,7 +128,7 @@ def _floor(program: Program, kernel: Kernel, enough: cython.Py_ssize_t) -> cytho
 
 
 def count(program: Program):
-    """How many kernels are launched, those of a gang counted as one."""
+    """The number of launches; a group counts as one."""
     kernels: list = program.kernels
     return cython.cast(Kernel, kernels[len(kernels) - 1]).position + 1 if kernels else 0
 

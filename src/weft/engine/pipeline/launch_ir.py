@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""What lowering makes: launches of kernels, and kernels by their keys.
+"""The launch IR: launches of kernels, which lowering makes, and kernels by their keys.
 
-A `KernelSpec` is a kernel before and after it is compiled: its key, a way to write its source, its code, into which
-nobody but its device looks. A `Launch` is one call of it: pointers as (slot, byte offset), integer arguments, units of
-work. `Lowering` holds those of one program while its device makes them (`devices.cpu.lowering`).
+A `KernelSpec` is a kernel before and after it is compiled: its key, a way to write its source, its code, which only
+its device looks into. A `Launch` is one call of it, a parallel loop over units of work: pointers as (slot, byte
+offset), integer arguments. `Lowering` holds those of one program while its device makes them (`devices.cpu.lowering`).
 """
 
 import cython
@@ -54,7 +54,7 @@ def _words_of(data: bytearray) -> cython.p_longlong:
 @cython.no_gc
 @cython.cclass
 class SegmentTable:
-    """Where the rows of one gather come from: `count` pairs (slot, byte offset), then `bounds` row offsets, packed."""
+    """The source rows of one gather: `count` pairs (slot, byte offset), then `bounds` row offsets, packed."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Launch:
 
     @property
     def arguments(self):
-        """What the kernel is told beside its pointers."""
+        """The integer arguments of the kernel; for a group those of its members."""
         if self.members is not None:
             return [argument for launch in self.members for argument in launch.arguments]
         return [self.words[2 * self.pointer_count + index] for index in range(self.argument_count)]
@@ -248,7 +248,7 @@ def joined(members: list) -> list:
 
 @cython.cfunc
 def _codes_of(launches: list):
-    """What launches run, for a dictionary."""
+    """A hashable key of the kernels that launches run."""
     launch: Launch
     if len(launches) == 1:
         launch = launches[0]

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Plan memory: which slot each value lies in.
+"""Memory planning by liveness: gives each value the slot that it is stored in.
 
-In comes a fused Program; out goes a Plan: slots for the values that exist, slots with sizes for what kernels store,
-shared by values whose lifetimes do not meet. A value that something outside holds keeps its slot to the end. A
-region write takes its base's slot where nobody else can see the base: then it costs only what it writes. So does an
-elementwise kernel with a value from outside that it is the last to read, element by element: an optimizer's step
-updates parameters where they lie.
+It takes a fused Program and makes a Plan: slots for the values that exist, and slots with sizes for what kernels
+store, shared by values whose lifetimes do not meet. A value that is referenced from outside keeps its slot to the end.
+A region write takes its base's slot if nobody else can see the base (donation): then it costs only what it writes. So
+does an elementwise kernel with a value from outside that it is the last to read, element by element: an optimizer's
+step updates parameters in place.
 """
 
 import cython
@@ -36,7 +36,7 @@ require(__name__, cython.compiled)
 @cython.final
 @cython.cclass
 class Plan:
-    """Which slots there are: those of `external` roots come first, `sizes` are those of the slots made here."""
+    """The slots of a program: those of `external` roots first, then the slots made here, of `sizes`."""
 
     def __cinit__(self, program: Program):
         self.program = program
@@ -50,18 +50,18 @@ class Plan:
         self.overwriting = -1
 
     def slot_of(self, node: Node):
-        """The slot of a value, -1 where it lies in none."""
+        """The slot of a value; -1 if it is not stored."""
         return value_of(self, node).slot
 
     @property
     def count(self):
-        """How many slots there are."""
+        """The number of slots."""
         return len(self.external) + len(self.sizes)
 
 
 @cython.cfunc
 def value_of(plan: Plan, node: Node) -> ProgramValue:
-    """What a program knows of a value that a node computes."""
+    """The program's value that a node computes."""
     return memref_of(plan.program, node).value
 
 
@@ -106,8 +106,8 @@ def _forget(program: Program) -> cython.void:
 
 @cython.cfunc
 def _may_run_again(program: Program) -> cython.bint:
-    """Whether an index check may fail: then the program runs again, from inputs that must still be there, without
-    batches, and with what there is to go back to."""
+    """True if an index check may fail: then the program runs again without batches, from inputs and undo entries that
+    must still be there."""
     kernel: Kernel
     node: Node
     for kernel in program.kernels:
@@ -174,7 +174,7 @@ def _expire(result: Plan, value: ProgramValue, free: dict) -> cython.void:
     if value.kept or value.node in result.in_place or value.slot < 0:
         return
     if value.slot < len(result.external):
-        return  # written in place over a value from outside: how much room lies behind that is not known here
+        return  # overwrites a value from outside, whose room behind it is not known here
     size: cython.longlong = _round(result, value.node.numel * value.node.dtype.itemsize)
     free.setdefault(size, []).append(value.slot)
 
@@ -190,9 +190,9 @@ def _round(result: Plan, nbytes: cython.longlong) -> cython.longlong:
 
 @cython.cfunc
 def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
-    """Whether a `put` or a scatter may write into its base's own memory: last reader, whole row-major value, unseen
-    elsewhere. A scatter into a value from outside only where a copy is dear: programs that could fail and have nothing
-    to go back to are not kept."""
+    """True if a `put` or a scatter may write into its base's own memory: it is the last reader, and the base is a
+    whole row-major value that nobody else sees. A scatter takes a base from outside only if a copy is expensive:
+    programs that could fail and could not be undone are not cached."""
     if not _reuse or (kernel.kind == REGION and node.op.form != UPDATE):
         return False
     if result.overwrites == NOTHING:
@@ -223,7 +223,8 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
 
 @cython.cfunc
 def _may_meet(program: Program, node: Node, number: cython.Py_ssize_t) -> cython.bint:
-    """Whether what is read of a value may be written over before: only a part that is apart from the region cannot."""
+    """True if the operation may read an operand after it has overwritten it: always, unless the operand is apart from
+    the region that is written."""
     if node.op.kind != REGION:
         return True
     memref: MemRef = operand(program, node, number)
@@ -233,7 +234,7 @@ def _may_meet(program: Program, node: Node, number: cython.Py_ssize_t) -> cython
 
 @cython.cfunc
 def _adds_in_parts(program: Program, node: Node) -> cython.bint:
-    """Whether a signal may be answered in the middle of a scatter that adds: done again, it would add twice."""
+    """True if a scatter that adds may be interrupted by a signal: if it ran again, it would add twice."""
     source: Node = node.inputs[2]
     if node.op.sums != INTO_BASE:
         return False
@@ -242,7 +243,7 @@ def _adds_in_parts(program: Program, node: Node) -> cython.bint:
 
 @cython.cfunc
 def _overwrite(result: Plan, kernel: Kernel, value: ProgramValue, node: Node) -> cython.void:
-    """Let a node lie where a value lies that nobody needs any more."""
+    """Give a node the slot of a value that nobody needs any more."""
     root: Node = value.node
     if root.state == DONE and result.overwriting < 0:
         result.overwriting = kernel.position
@@ -252,8 +253,8 @@ def _overwrite(result: Plan, kernel: Kernel, value: ProgramValue, node: Node) ->
 
 @cython.cfunc
 def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
-    """Whether what an elementwise kernel stores may lie where one of its operands from outside does: each element is
-    read for the last time where it is written. Values made here stay: an interrupted program is resumed from them."""
+    """True if a result of an elementwise kernel may take the slot of an operand from outside: each element is read for
+    the last time where it is written. Values made in this program stay: an interrupted program resumes from them."""
     if not _reuse or result.overwrites != ALL or kernel.axes is not None or kernel.is_row_kernel:
         return False
     if not equal(node.shape, kernel.shape):
@@ -277,8 +278,8 @@ def _takes_operand(program: Program, result: Plan, kernel: Kernel, node: Node) -
 def _is_free_for(
     program: Program, result: Plan, kernel: Kernel, value: ProgramValue, node: Node
 ) -> cython.bint:
-    """Whether a value from outside can make room for a node: of its size, unseen elsewhere, and read by this kernel
-    last, element by element."""
+    """True if a value from outside can be donated to a node: of its size, private, and read by this kernel last,
+    element by element."""
     root: Node = value.node
     if root.numel != node.numel or root.dtype.itemsize != node.dtype.itemsize or root.numel == 0:
         return False
@@ -301,7 +302,7 @@ def _is_free_for(
 
 
 def is_private(root: Node, views: cython.Py_ssize_t = 0):
-    """Whether a value's memory is seen by nobody but the pending nodes that read it, and so many views of it."""
+    """True if a value's memory is seen by nobody but the pending nodes that read it, and by `views` views of it."""
     if root.external_refs > 0 or root.buffer is None or root.strides is not None:
         return False
     buffer: OwnedMemory = root.buffer

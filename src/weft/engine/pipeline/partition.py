@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Partition: the pending nodes of a flush by device, in an order in which each part finds what it reads.
+"""Partitioning by device: the pending nodes of a flush as parts, in an order in which each part finds its operands.
 
-In come pending nodes; out go parts: nodes of one device that run as one program, or copies from one device to another.
-A node stands one stage behind each operand that is of another part, so that few parts are made: all that can run on a
-device before anything has to be fetched is one.
+A part is nodes of one device that run as one program, or copies from one device to another. A node is one stage behind
+each operand of another part, so that few parts are made: all that can run on a device before anything has to be
+fetched is one.
 """
 
 import cython
@@ -30,7 +30,7 @@ class DevicePart:
 
 
 def spans_devices(nodes: list) -> bool:
-    """Whether any node is on another device than the default one."""
+    """True if any node is on another device than the default one."""
     node: Node
     for node in nodes:
         if node.device != 0:
@@ -62,7 +62,7 @@ def partition(nodes: list) -> list:
 
 @cython.cfunc
 def _operands_of(node: Node) -> tuple:
-    """What has to be there before a node: of a member of a batch, the batch."""
+    """The nodes that a node waits for; a member of a batch waits for the batch."""
     if node.quotient is not None:
         return (node.quotient,)
     return () if node.inputs is None else node.inputs
@@ -70,7 +70,7 @@ def _operands_of(node: Node) -> tuple:
 
 @cython.cfunc
 def _stage_of(start: Node, stages: dict) -> cython.Py_ssize_t:
-    """How many changes of part lie behind a node; noted for all that it waits for."""
+    """The number of changes of part before a node; noted for all that it waits for."""
     stack: list = [start]
     node: Node
     source: Node

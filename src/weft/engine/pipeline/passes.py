@@ -1,9 +1,9 @@
 """The list of passes: what a flush goes through, in order, from the recorded graph to launches.
 
-In comes a Compilation with the pending nodes; each pass adds to it, or rewrites what the one before has made, and never
-what was recorded. `PASSES` is what runs (`driver`), what `WEFT_VERIFY=1` verifies, what `WEFT_EXPLAIN` prints and what
-`weft.debug.stages` returns. A pass has the name of its module. Those of one stage print the same kind of text: it is
-shown as the last of them leaves it, and under `WEFT_EXPLAIN=passes` behind each that has changed it.
+A pass takes a Compilation with the pending nodes, and adds to it or rewrites what the pass before has made, never the
+record. `PASSES` is what runs (`driver`), what `WEFT_VERIFY=1` verifies, what `WEFT_EXPLAIN` prints and what
+`weft.debug.stages` returns. A pass has the name of its module. The passes of one stage print the same kind of text: it
+is shown as the last of them leaves it, and under `WEFT_EXPLAIN=passes` after each that has changed it.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ PASSES = (
         part="memory",
     ),
 )
-RECORDED = PASSES[:2]  # the driver looks for known programs before and behind batching
+RECORDED = PASSES[:2]  # the driver looks for cached executables before and after batching
 SCHEDULED = PASSES[2:]
 
 Note = Callable[[Pass, Compilation], object]
@@ -228,7 +228,7 @@ def schedule(one: Compilation) -> None:
 
 
 class Listing:
-    """What passes print of one flush, for the parts that `config.explain` names."""
+    """The texts that passes print of one flush, for the parts that `config.explain` names."""
 
     def __init__(self) -> None:
         self.stages: dict[str, tuple[str, str]] = {}  # stage -> its part, and its text so far

@@ -50,10 +50,10 @@ cdef class Program:
     cdef readonly list roots  # the live nodes that it is for
     cdef public list order
     cdef readonly list numbered  # the nodes that have a number, by it
-    cdef readonly list memrefs  # where they lie; None where that is not known yet
-    cdef long long stamp  # what their numbers are marked with in `Node.index`
+    cdef readonly list memrefs  # memory references by number; None where not yet known
+    cdef long long stamp  # marks their numbers in `Node.index`
     cdef Array operands  # the places of what nodes read, one node's behind the other's
-    cdef Array first  # by number: where among the operands a node's own begin, -1 for what is not computed from any
+    cdef Array first  # by number: the first of a node's own operands, -1 if it has none
     cdef public dict expanded
     cdef public list kernels
     cdef readonly list values
@@ -86,10 +86,10 @@ cdef tuple row_major(tuple shape)
 cdef inline bint has_memref(Program program, Node node) noexcept:
     return node.index >> 32 == program.stamp
 
-# Where a node lies that has a place.
+# The memory reference of a node that has one.
 cdef inline MemRef memref_of(Program program, Node node):
     return <MemRef>PyList_GET_ITEM(program.memrefs, node.index & 0xFFFFFFFFLL)
 
-# Where an operand of a computed node lies.
+# The memory reference of an operand of a computed node.
 cdef inline MemRef operand(Program program, Node node, Py_ssize_t number):
     return <MemRef><PyObject*>program.operands.words[program.first.words[node.index & 0xFFFFFFFFLL] + number]

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The records that the stages of the schedule pass on: where a value lies, what a kernel computes, the program."""
+"""The program IR, the records that passes hand on: memory references, values, kernels, the program."""
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
@@ -23,8 +23,8 @@ _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 @cython.freelist(1024)
 @cython.cclass
 class ProgramValue:
-    """A value that a program computes or reads: the kernels that have to do with it, whether it leaves its kernel, the
-    slot that it lies in (-1: in none)."""
+    """A value that a program computes or reads: the kernels that make and read it, whether it is stored outside its
+    kernel, and the slot that it is stored in (-1: none)."""
 
     def __cinit__(self):
         self.slot = -1
@@ -36,7 +36,8 @@ class ProgramValue:
 @cython.freelist(1024)
 @cython.cclass
 class MemRef:
-    """What a node's value of this shape is: a strided region (in elements) of the row-major value of `root`."""
+    """The memory reference of a node of this shape: a strided region (in elements) of the row-major value of
+    `root`."""
 
     def within(self, offset: cython.longlong, strides: tuple, shape: tuple):
         """Another region of the same root."""
@@ -100,14 +101,14 @@ class Kernel:
 @cython.no_gc
 @cython.cclass
 class Program:
-    """What one flush computes: nodes in order, where each lies, values, kernels in order; and the primitives' value
-    that each macro stands for. `external` are values that exist, in order of first use; `kept` are those to be
-    computed that a live node is, or is a view of, `viewed` those that exist already. `clones` compute values again, as
-    `rematerialization` says; `remat_of` has their memrefs, and those of `clone_into_readers`, by the nodes whose values
-    they are. Both are None where there are none.
+    """The computation of one flush: nodes in order, their memory references, values, kernels in order, and the
+    primitive that replaces each macro (`expanded`). `external` are values that exist, in order of first use; `kept`
+    are values to be computed that a live node is, or is a view of, and `viewed` such values that exist already.
+    `clones` compute values again, as `rematerialization` says; `remat_of` has their memrefs, and those of
+    `clone_into_readers`, by the nodes whose values they are. Both are None if there are none.
 
-    A node that has a place has a number, which stands in `Node.index` until another signature or program is made. The
-    passes up to `fold_views` know of numbers and order alone."""
+    A node that has a memory reference has a number, kept in `Node.index` until another fingerprint or program is made.
+    The passes before `fold_views` use numbers and order alone."""
 
     def __cinit__(self, device: Device = None):
         self.device = default_device() if device is None else device
@@ -141,7 +142,7 @@ class Program:
     @cython.ccall
     @cython.exceptval(-1, check=False)
     def number(self, node: Node) -> cython.int:
-        """Give a node the next number; where it lies is said later."""
+        """Give a node the next number; its memory reference is set later."""
         node.index = self.stamp << 32 | len(self.memrefs)
         self.numbered.append(node)
         self.memrefs.append(None)
@@ -149,14 +150,14 @@ class Program:
 
     @cython.ccall
     def memref(self, node: Node) -> MemRef:
-        """Where a node lies. Errors: KeyError."""
+        """The memory reference of a node. Errors: KeyError."""
         if not has_memref(self, node):
             raise KeyError(node)
         return memref_of(self, node)
 
     @cython.ccall
     def reads(self, node: Node) -> list:
-        """Where the operands of a computed node lie."""
+        """The memory references of a computed node's operands."""
         return [operand(self, node, number) for number in range(len(node.inputs))]
 
     @cython.ccall
@@ -180,7 +181,7 @@ class Program:
     @cython.ccall
     @cython.exceptval(-1, check=False)
     def set_memref(self, node: Node, memref: MemRef) -> cython.int:
-        """Say where a node lies."""
+        """Give a node its memory reference."""
         if not has_memref(self, node):
             self.number(node)
         self.memrefs[node.index & _LOW] = memref
@@ -189,7 +190,7 @@ class Program:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def connect(self, node: Node) -> cython.int:
-        """List where the operands of a placed node lie."""
+        """List the memory references of a computed node's operands."""
         source: Node
         memref: MemRef
         self.first.words[node.index & _LOW] = self.operands.count

@@ -1,8 +1,8 @@
-"""Programs from text: `program_text.text(parse(lines)) == lines`.
+"""The parser of printed programs: `program_text.text(parse(lines)) == lines`.
 
-In comes what `program_text` prints; out goes a Program whose values from outside exist, filled with zeros, so that any
-pass can go on from it, and the program can run. What the text does not say, a program that is read from it does not
-have: gradient edges, the user's lines, places on a tape.
+It reads what `program_text` prints and returns a Program whose values from outside exist, filled with zeros, so that
+any pass can go on from it, and the program can run. It lacks what the text does not contain: gradient edges, call
+sites, positions on a tape.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _WORDS = {
 
 
 def parse(text: str) -> Program:
-    """The program that a text says. Errors: ValueError for a line that is none."""
+    """The program that a text describes. Errors: ValueError for a line that cannot be read."""
     return _Parser(text).program
 
 
@@ -224,7 +224,7 @@ def _literal(text: str) -> Any:
 
 
 def _items(text: str) -> tuple[Any, ...]:
-    """What stands between commas."""
+    """The values of a comma-separated list."""
     return _literal(f"({text},)") if text.strip() else ()
 
 

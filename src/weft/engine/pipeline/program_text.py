@@ -1,9 +1,9 @@
-"""A program as text, which `program_parser` reads back.
+"""The printer of programs: a program as text, which `program_parser` reads back.
 
 A value from outside stands at the top as `$0`, a computed one where it is computed, as `%0`, with its operands, its
-params, its dtype and shape, and what is known of it: `live` (something outside holds it), `kept` (something outside
-holds a view of it), `may fail` (an index is to be checked), `twin` (computed again so that less is stored; `again %0`
-says what).
+params, its dtype and shape, and its properties: `live` (it is referenced from outside), `kept` (a view of it is), `may
+fail` (an index is to be checked), `twin` (a clone, computed again so that less is stored; `again %0` names the
+original).
 
     $0 = value float32[4, 3]
     %0 = exp($0) : float32[4, 3]
@@ -12,10 +12,10 @@ says what).
     k1 [3, 4] reduce[1]: %1 -> %1
 
 An operand that is not a whole value is a region of it: offset; shape; strides, in elements. Where a stride is a tuple,
-the axis has several dimensions (size, stride). A number is itself, with its dtype where that is not that of the last
-other operand: `int64(2)`. Before `fold_views` no value has a place: then the text begins with a line that says so,
-views stand in it as nodes, and a row of a batch as `%2 = row 1 of %0`. Kernels stand behind the nodes once there are
-any.
+the axis has several dimensions (size, stride). A number is printed as itself, with its dtype if that differs from the
+last other operand's: `int64(2)`. Before `fold_views` no value has a memory reference: then the text begins with a line
+that says so, views stand in it as nodes, and a row of a batch as `%2 = row 1 of %0`. Kernels follow the nodes once
+they are formed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class _Printer:
             self.again[memref.root] = self.names.get(self.root(node), "")
 
     def nodes(self) -> list[Any]:
-        """What the text has lines for: the order, rows of batches where they are no regions yet, twins of kernels."""
+        """The nodes that have lines of their own: the order, rows of batches before they are regions, clones in
+        kernels."""
         program = self.program
         if not self.with_memrefs:
             known = set(program.order)

@@ -1,9 +1,9 @@
-"""The recorded graph: how it is printed, and what holds of it.
+"""The recorded graph as text, and its verifier.
 
-In come the pending nodes of a tape, oldest first. `text` has a line for each: its value inputs, its value, where its
-cotangents go. `verify` asks the op table about each: whether the shape and the dtype are those that its row makes of
-the inputs, whether there is a gradient edge for each input, to something of its shape, and whether what the derivatives
-of these edges need, and nothing else, is kept.
+It takes the pending nodes of a tape, oldest first. `text` has a line for each: its value inputs, its value, the
+targets of its cotangents. `verify` checks each against the op table: the shape and the dtype must be those that its op
+makes of the inputs, each input must have a gradient edge to something of its shape, and exactly the residuals that the
+derivatives of these edges need must be kept.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _shape(node: Any) -> Any:
 
 
 def _dtype(node: Any) -> Any:
-    """The dtype that a row makes of its operands' dtypes; None where whoever records it chooses."""
+    """The dtype that an op makes of its operands' dtypes; None if the recorder chooses it."""
     op, given = node.op, [source.dtype for source in node.inputs]
     if op.kind in OF_FIRST:
         return given[0]
@@ -138,7 +138,8 @@ def _edge_shape(edge: Any) -> Any:
 
 
 def _verify_residuals(node: Any) -> None:
-    """What the derivatives of its edges need is kept: as many bits as there are such inputs, each held."""
+    """Check the residuals of a node: exactly the inputs that the derivatives of its edges need are kept, each
+    referenced."""
     if not node.has_residuals:
         return
     masks = node.op.residual_masks

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Terms: which rows of which values a gather adds up.
+"""The segment index: the rows of values that each row of a gather adds up, as compressed sparse rows (CSR).
 
-A step over trees lists tens of thousands of rows, from the operands of groups to tables of addresses: they are kept as
-plain memory throughout, not as an object each.
+A step over trees lists tens of thousands of rows, from the operands of groups to tables of addresses: they are plain
+memory throughout, not an object each.
 """
 
 import cython

@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""The program of a single node whose operands are there, made without the passes: none has anything to decide in it.
+"""The program of a single node whose operands are computed, made without the passes, which have nothing to decide in
+it.
 
-It takes a pending node and gives the Program that the passes would make of it alone, planned and lowered, or nothing
-where they would rewrite it: a macro, a concatenation of one part, a view of a number.
+It takes a pending node and returns the Program that the passes would make of it alone, planned and lowered, or None if
+they would rewrite it: a macro, a concatenation of one part, a view of a number.
 """
 
 import cython
@@ -33,7 +34,7 @@ _source = cython.declare(cython.int, SOURCE)
 
 @cython.cfunc
 def is_rewritten(node: Node) -> cython.bint:
-    """Whether the passes put something else in the place of a node: other nodes, or a part of its operand."""
+    """True if the passes replace the node: by other nodes, or by a region of its operand."""
     if node.op.kind == _view:
         return node.op.form == STRIDED or cython.cast(Node, node.inputs[0]).op is _scalar_op
     if node.op.kind == _macro or node.op.form == STACK:
@@ -43,7 +44,8 @@ def is_rewritten(node: Node) -> cython.bint:
 
 @cython.cfunc
 def program_of(node: Node) -> Program:
-    """The program of one node: where its operands and itself lie, and the kernel that computes it, with its spec."""
+    """The program of one node: memory references of its operands and itself, and the kernel that computes it, with its
+    spec."""
     program: Program = Program(device_at(node.device))
     source: Node
     memref: MemRef

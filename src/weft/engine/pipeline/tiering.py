@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Select: which fused kernels are worth compiling now.
+"""Tiered compilation: chooses which fused kernels are compiled now, and which run as single operations for the time
+being.
 
-In comes a fused Program; out goes the same with every kernel's spec worked out. A fused kernel that has never come
-before runs as single-operation kernels until it has come often enough, and a flush compiles only so many new ones:
-dynamic programs then never wait long for the compiler, and rare structures are never compiled at all. That is the
-second time where the whole program comes again or the kernel's operations alone would take long, and else the eighth.
-A kernel over so many elements that the compiler takes less time than its operations would alone is compiled at once,
-and before the others: its intermediate values may not fit into memory either. Bits do not depend on it. A program with
-kernels taken apart is `provisional`: it is not stored as known.
+It takes a fused Program and gives each kernel its spec. A cold kernel runs as single-operation kernels until it has
+come often enough, and a flush compiles a limited number of new ones: dynamic programs then never wait long for the
+compiler, and rare structures are never compiled. Often enough is the second time if the whole program comes again or
+the kernel's operations alone would take long, and else the eighth. A kernel over so many elements that compiling it
+takes less time than its operations alone is compiled at once, before the others: its intermediate values may not fit
+into memory either. Bits do not depend on it. A program with split kernels is not cached (`is_cold`).
 """
 
 import cython
@@ -169,7 +169,8 @@ def _new_specs(program: Program) -> set:
 
 
 def text(program: Program):
-    """What is compiled now, and what runs as single operations until it comes again; nothing where all is known."""
+    """The kernels compiled now, and those that run as single operations until they come again; empty if all are
+    warm."""
     names: list = sorted([spec.name for spec in _new_specs(program)])
     lines: list = [f"compiled now: {name}" for name in names]
     for nodes in program.split_kernels or ():

@@ -1,7 +1,7 @@
 from weft.engine.replay.fingerprint cimport Fingerprint
 
 cdef enum:
-    RECENT = 64  # entries that are found without a dictionary
+    RECENT_ENTRIES = 64  # entries that are found without a dictionary
 
 cdef class CacheCounters:
     cdef public long long noted

@@ -1,27 +1,28 @@
 # cython: language_level=3
-"""Caches of what is replayed: one policy of admission, one bound in bytes, one way to forget, one record of counts.
+"""Caches for replay: one admission policy, one bound in bytes, LRU eviction, one way to clear, one record of counts.
 
 A client makes a `Cache`, asks whether it `admits` a structure, finds an `Entry` by its fingerprint and keeps new ones.
-Where there is no room the least recently used go. `clear` forgets what all caches hold; `text` is a line for people.
+The least recently used entries are evicted when the bound is reached. `clear` empties all caches; `text` is a line for
+people.
 """
 
 from collections import OrderedDict
 from weakref import WeakSet
 
 import cython
-from cython.cimports.weft.engine.replay.cache import RECENT
+from cython.cimports.weft.engine.replay.cache import RECENT_ENTRIES
 from cython.cimports.weft.engine.replay.fingerprint import Fingerprint
 
 from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
-MOST_BYTES = 64 << 20  # that the entries of a cache take together, about
+MOST_BYTES = 64 << 20  # the bound of a cache's entries together, by estimate
 MOST_LOOKS = 100_000
 MOST_MISSES = 10
-FREE_MISSES = 3  # after which a look is put off
+FREE_MISSES = 3  # before a look is put off
 
-CACHES: dict = {}  # by name, in order of the pipeline
+CACHES: dict = {}  # by name, in the order of the pipeline
 tally: dict = {}  # the counters of each
 _all: WeakSet = WeakSet()  # a name may have several: calls have one for each function
 
@@ -29,8 +30,8 @@ _all: WeakSet = WeakSet()  # a name may have several: calls have one for each fu
 @cython.final
 @cython.cclass
 class CacheCounters:
-    """What has happened to the caches of one name in this process, read as a mapping: kinds noted and stored, hits, and
-    entries evicted."""
+    """Counts of the caches of one name in this process, read as a mapping: structures noted and stored, hits, entries
+    evicted."""
 
     def __getitem__(self, name: str) -> int:
         return dict(self)[name]
@@ -43,8 +44,9 @@ class CacheCounters:
 @cython.final
 @cython.cclass
 class Admission:
-    """What is worth a fingerprint, or a trace: what has come `unseen` times before. A look (any number that is equal
-    for equal structures) that turns out to be new again and again is put off for longer and longer."""
+    """The admission policy: a structure is worth a fingerprint, or a trace, once it has come `unseen` times. A look (a
+    number that is equal for equal structures) that turns out to be new again and again is put off for longer and
+    longer."""
 
     def __cinit__(self, unseen: cython.int = 1):
         self.states = OrderedDict()  # look -> how many more are put off, with the misses above
@@ -53,7 +55,7 @@ class Admission:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def admits(self, look: cython.longlong) -> cython.bint:
-        """Whether this one is taken, noting that it has come."""
+        """True if this look is admitted; notes that it has come."""
         state = self.states.get(look)
         if state is None:
             if self.unseen == 0:
@@ -70,13 +72,14 @@ class Admission:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def knows(self, look: cython.longlong) -> cython.bint:
-        """Whether it has come before, without a note."""
+        """True if this look has come before; notes nothing."""
         return look in self.states
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def miss(self, look: cython.longlong) -> cython.int:
-        """What was taken was new, or cannot be kept: after several times more and more are not taken."""
+        """Note that an admitted look was new, or cannot be kept: after several misses it is put off for longer and
+        longer."""
         state: cython.longlong = self.states.get(look, 0)
         misses: cython.longlong = min(MOST_MISSES, (state >> 16) + 1)
         self.states[look] = misses << 16 | (0 if misses <= FREE_MISSES else 1 << misses)
@@ -85,7 +88,7 @@ class Admission:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def succeed(self, look: cython.longlong) -> cython.int:
-        """What was taken was known."""
+        """Note that an admitted look was found."""
         if self.states.get(look, 0) != 0:
             self.states[look] = 0
         return 0
@@ -93,7 +96,7 @@ class Admission:
 
 @cython.cclass
 class Entry:
-    """What a cache keeps for one fingerprint. Clients derive theirs."""
+    """The value that a cache keeps for one fingerprint. Clients derive their own."""
 
 
 def _last_use(entry: Entry) -> int:
@@ -110,14 +113,14 @@ class Cache:
         self.most_bytes = MOST_BYTES
         self.admission = Admission(unseen)
         self.entries = {}
-        self.recent = [None] * RECENT
+        self.recent = [None] * RECENT_ENTRIES
         self.counters = tally.setdefault(name, CacheCounters())
         _all.add(self)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def admits(self, look: cython.longlong) -> cython.bint:
-        """Whether what looks so is worth a fingerprint, or a trace."""
+        """True if this look is worth a fingerprint, or a trace."""
         if self.admission.admits(look):
             return True
         self.counters.noted += 1
@@ -126,7 +129,7 @@ class Cache:
     @cython.cfunc
     def find(self, key: Fingerprint) -> Entry:
         """The entry of a fingerprint, confirmed by full comparison, or None. Clients count what they use as a hit."""
-        slot: cython.Py_ssize_t = key.hash % RECENT
+        slot: cython.Py_ssize_t = key.hash % RECENT_ENTRIES
         entry: Entry = self.recent[slot]
         if entry is None or entry.key.hash != key.hash:
             entry = self.entries.get(key.hash)
@@ -142,7 +145,8 @@ class Cache:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def keep(self, key: Fingerprint, entry: Entry, nbytes: cython.Py_ssize_t) -> cython.int:
-        """Keep an entry that takes about so many bytes beside its fingerprint; others go where there is no room."""
+        """Keep an entry that takes about `nbytes` in addition to its fingerprint; others are evicted if there is no
+        room."""
         self.counters.stored += 1
         previous: Entry = self.entries.pop(key.hash, None)
         if previous is not None:
@@ -174,7 +178,7 @@ class Cache:
     def drop(self, entry: Entry) -> cython.int:
         """An entry has left."""
         self.nbytes -= entry.nbytes
-        slot: cython.Py_ssize_t = entry.key.hash % RECENT
+        slot: cython.Py_ssize_t = entry.key.hash % RECENT_ENTRIES
         if self.recent[slot] is entry:
             self.recent[slot] = None
         return 0
@@ -186,7 +190,7 @@ class Cache:
         """Forget everything, also what has come."""
         self.entries.clear()
         self.admission.states.clear()
-        self.recent = [None] * RECENT
+        self.recent = [None] * RECENT_ENTRIES
         self.nbytes = 0
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Whether what is recorded follows from the values and the program alone: only then may it be replayed."""
+"""The conditions of replay: a record may be replayed only if it follows from the values and the program alone."""
 
 import cython
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -21,7 +21,8 @@ def add_plain_kind(kind: object):
 
 
 def set_verifying(on: cython.bint) -> bool:
-    """Whether what is known is replayed, done for real and compared from now on; returns whether it was."""
+    """Switch verification of replays on or off: each is also done for real and compared. Returns the previous
+    setting."""
     global verifying
     before: cython.bint = verifying
     verifying = on
@@ -31,6 +32,6 @@ def set_verifying(on: cython.bint) -> bool:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def is_plain(tape: Tape) -> cython.bint:
-    """Whether nothing watches or changes what is recorded on a tape, no context wants to see records, and replaying is
+    """True if nothing watches or changes what is recorded on a tape, no context wants to see records, and replay is
     on."""
     return ambient == 0 and tape.mode.is_plain() and config.cache

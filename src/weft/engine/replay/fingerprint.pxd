@@ -16,7 +16,7 @@ cdef enum:
 
 cdef class Fingerprint:
     cdef Array words
-    cdef list parts  # params and other objects that words cannot say; None where there are none
+    cdef list parts  # params and other objects that words cannot express; None if there are none
     cdef unsigned long long seed  # the hash of the parts that are hashed
     cdef readonly long long hash
     cdef void digest(self) noexcept

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Fingerprints: the structure of something recorded, as words of memory and a list of objects, with a hash.
+"""Fingerprints: a recorded structure as words of memory and a list of objects, with a hash.
 
 A client puts words and parts, and calls `digest` when all are there. Equal hashes are confirmed by full comparison
 (`equals`): a collision costs time and never gives a wrong answer.
@@ -31,7 +31,7 @@ require(__name__, cython.compiled)
 MOST_SPARE = cython.declare(
     cython.Py_ssize_t, 1 << 16
 )  # words of memory that waits to be used again
-PART_BYTES = cython.declare(cython.Py_ssize_t, 64)  # about what a part takes
+PART_BYTES = cython.declare(cython.Py_ssize_t, 64)  # an estimate of the memory of one part
 
 
 _spare = empty()  # of a fingerprint that has died: most live for one look
@@ -105,7 +105,7 @@ class Fingerprint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _are_equal(some: list, others: list) -> cython.bint:
-    """Whether objects are equal, one by one."""
+    """True if the objects of two lists are equal, one by one."""
     index: cython.Py_ssize_t
     if len(some) != len(others):
         return False

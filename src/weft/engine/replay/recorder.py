@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""The recorder of traces: nodes that were recorded become steps, if a trace can say all that they are.
+"""The recorder of traces: recorded nodes become steps, if a trace can express all that they are.
 
-A client gives the values and edges that it will find again, in order, and then the nodes. What is refused is not
-replayed: a node that has run or failed, that a hook observes, that belongs to a batch, that reads what nobody gave.
+A client gives the values and edges that it will find again, in order, and then the nodes. A node that has run or
+failed, that a hook observes, that belongs to a batch, or that reads a value that was not given is refused: its record
+is not replayed.
 """
 
 import cython
@@ -23,8 +24,8 @@ _rows = cython.declare(cython.int, ROWS)
 
 @cython.cclass
 class Recorder:
-    """How a trace is learned: values and edges by number. Numbers are constants of a trace; so are other values that
-    nobody gave, up to `constant_bytes`."""
+    """Makes a trace: values and edges by number. Numbers are constants of the trace; so are other values that were not
+    given, up to `constant_bytes`."""
 
     def __cinit__(self):
         self.numbers, self.edges = {}, {}
@@ -55,7 +56,7 @@ class Recorder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reads_all(self, values: list) -> cython.bint:
-        """Whether each of these values is an operand of a step."""
+        """True if each of these values is an operand of a step."""
         index: cython.Py_ssize_t
         place: cython.Py_ssize_t
         read: set = set()
@@ -67,7 +68,7 @@ class Recorder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def accepts(self, node: Node) -> cython.bint:
-        """Whether a node is nothing but what a step says. Clients add what they ask for."""
+        """True if a step expresses all that a node is. Clients add their own conditions."""
         if node.state != PENDING or node.inputs is None or node.observers is not None:
             return False
         if node.quotient is not None or node.op.kind == _rows:
@@ -131,7 +132,7 @@ class Recorder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def is_constant(self, source: Node) -> cython.bint:
-        """Whether a value that nobody gave is a number, or a few of them."""
+        """True if a value that was not given is a number, or small enough to be a constant."""
         if source.op is scalar_op:
             return True
         return (

@@ -5,8 +5,8 @@ from weft.engine.ir.tape cimport Tape
 from weft.engine.replay.cache cimport Entry
 
 cdef enum:
-    INSTRUCTION = (1 << 18) - 1  # of `Node.offset_in_code`: the rest is the way through the library
-    NOTHING = -(1 << 30)  # instead of an operand: an edge that leads nowhere
+    INSTRUCTION = (1 << 18) - 1  # of `Node.offset_in_code`: the bits above are the hash of the library path
+    NOTHING = -(1 << 30)  # in place of an operand: an edge without a target
 
 # One node. An operand, and an edge, is a number: of a value that the client gives (then of a constant), or minus one
 # minus that of a step before. The trace holds the objects.

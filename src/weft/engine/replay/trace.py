@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Traces: nodes that were recorded, as steps that are recorded again on other values.
+"""Traces: recorded nodes as steps that can be recorded again on other values.
 
-A step is a row, params, shape, dtype, operands and gradient edges by number. A trace holds no tensor but constants, and
-nothing of the graph that it was learned from: nodes forget their inputs when they have run. Clients derive theirs and
-say what its values are, and what becomes of its results.
+A step is an op, params, shape, dtype, and operands and gradient edges by number. A trace holds no tensors but
+constants, and nothing of the graph that it was learned from: nodes forget their inputs when they have run. Clients
+derive their own and define its values and what becomes of its results.
 """
 
 import cython
@@ -27,8 +27,8 @@ require(__name__, cython.compiled)
 
 @cython.cclass
 class Replay:
-    """What a trace is recorded again on: values and edges by number, the user's code and place, and the nodes made so
-    far, each of which is live until the client lets go of it if it is to `hold` them. Clients derive theirs."""
+    """The state of one replay: values and edges by number, the user's call site, and the nodes made so far, each of
+    which is live until the client releases it if it is to `hold` them. Clients derive their own."""
 
 
 @cython.cclass

@@ -1,7 +1,7 @@
-"""WEFT_REPLAY=verify: what is known is replayed and done for real as well, and every node of both is compared.
+"""Verification of replays (WEFT_REPLAY=verify): each replay is also done for real, and every node of both is compared.
 
-In come the nodes that a trace recorded again and those that its client recorded anew, in order. They are to be the same
-operations with equal params, shapes, dtypes and saves, of equal operands, with edges that lead to equal places.
+It takes the nodes that a trace recorded and those that its client recorded anew, in order. They must be the same
+operations with equal params, shapes, dtypes and residuals, of equal operands, with edges to equal targets.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def compare(client: str, replayed: list[Any], real: list[Any]) -> dict[Any, Any]
 
 
 def is_pair(one: Any, other: Any, pairs: dict[Any, Any]) -> bool:
-    """Whether two operands, or two ends of edges, are the same: one object, a node and its real one, equal numbers."""
+    """True if two operands, or two edge targets, are the same: one object, a node and its counterpart, equal
+    numbers."""
     if one is other or (one is not None and pairs.get(one) is other):
         return True
     kinds = [getattr(node, "op", None) for node in (one, other)]
@@ -49,7 +50,7 @@ def is_pair(one: Any, other: Any, pairs: dict[Any, Any]) -> bool:
 
 
 def _bytes(node: Any) -> bytes:
-    """The memory of a value, whose elements lie one behind the other."""
+    """The bytes of a value that is contiguous in memory."""
     return string_at(node.buffer.address + node.offset, node.numel * node.dtype.itemsize)
 
 

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Outcomes: what becomes of nodes when a program has run, or a part of it has failed.
+"""Commit: nodes get their values and errors when a program has run, or part of it has failed.
 
-In come a program, its memory plan and how far it got; out go values in the nodes that keep them, and errors in those
-that have failed. How often what has happened is counted here too.
+It takes a program, its memory plan and how far it got. Nodes that are needed keep their values, failed nodes get their
+errors. Flushes, kernels, launches, nodes and failures are counted here, too.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ Commit = tuple[Any, int, int, Any]
 @cython.final
 @cython.cclass
 class FlushCounters:
-    """What has happened in this process, read as a mapping."""
+    """Counts of flushes, kernels, launches, nodes and failures in this process, read as a mapping."""
 
     def keys(self) -> tuple[str, ...]:
         return ("flushes", "kernels", "launches", "nodes", "failures")
@@ -76,7 +76,7 @@ def raise_failure(sequence: int) -> None:
 def decide(
     program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t, gone: list[Any]
 ) -> list[Commit]:
-    """What becomes of the nodes that have run: (node, slot, byte offset in the slot, strides) of each that keeps its
+    """The commits of the nodes that have run: (node, slot, byte offset in the slot, strides) for each that keeps its
     value; the others are appended to `gone`."""
     node: Node
     memref: MemRef
@@ -111,14 +111,14 @@ def decide(
 
 @cython.cfunc
 def _remaining(program: Program, memref: MemRef) -> MemRef:
-    """Where what has not run finds a value: at its twin, where that is computed again."""
+    """The memory reference at which the rest of the program finds a value: its clone's, if it is computed again."""
     clone: MemRef = program.remat_of.get(memref.root)
     return memref if clone is None else region(clone, memref.offset, memref.strides, memref.shape)
 
 
 @cython.cfunc
 def fail(node: Node, memref: MemRef, failed: dict[Any, Any]) -> cython.bint:
-    """Fail a node that lies in what has failed; whether it does. The other rows of a batch are as they should be."""
+    """Fail a node whose memory is part of a failed value; True if it failed. The other rows of a batch are valid."""
     from weft.engine.runtime.error_propagation import FailedRows, failure_of
 
     failure = failed.get(memref.root)
@@ -137,7 +137,8 @@ def fail(node: Node, memref: MemRef, failed: dict[Any, Any]) -> cython.bint:
 
 @cython.cfunc
 def _ran(memref: MemRef, finished: cython.Py_ssize_t) -> cython.bint:
-    """Whether the kernel of a value has run; a reshape that products have read through has none, and stays."""
+    """True if the kernel of a value has run. A reshape that products have read through has no kernel, and stays
+    pending."""
     kernel: Kernel = maker(memref)
     return kernel is not None and kernel.position < finished
 

@@ -1,8 +1,8 @@
-"""Who is to blame where a program has failed: the index checks that did not hold, and all that was computed from them.
+"""Error propagation: which values fail when index checks of a program fail, and which do not.
 
-In come a program that has run, its memory, and the positions of the kernels that failed; out goes an error for each
-node that has no value. Of a batch only the examples fail that are at fault: `FailedRows`. The values of the indices are
-still there: the pipeline keeps them when it runs a failed program again.
+It takes a program that has run, its memory, and the positions of the kernels that failed, and returns an error for
+each node that has no value. Of a batch, only the examples with a bad index fail (`FailedRows`). The indices are still
+in memory: the pipeline keeps them when it runs a failed program again.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ Failure = WeftError | FailedRows
 
 
 def poison(program: Any, memory: Any, run: Any, kernels: list[int]) -> dict[Any, Failure]:
-    """What has failed: the index checks that did not hold, and everything computed from them or from what had failed
-    in part before."""
+    """The failures by root: of the index checks, and of everything computed from failed or partly failed values."""
     failed: dict[Any, Failure] = {
         memref.root: memref.root.error
         for memref in program.memrefs
@@ -56,7 +55,7 @@ def poison(program: Any, memory: Any, run: Any, kernels: list[int]) -> dict[Any,
 
 
 def failure_of(node: Any, memref: Any, failure: Failure) -> WeftError | None:
-    """The error of a value that lies at a place of what has failed, None where it lies beside it."""
+    """The error of a value in a region of a failed one; None if the region has no failed row."""
     if not isinstance(failure, FailedRows):
         return failure
     return failure.first_of(_rows_of(memref.root, memref.offset, node.shape, memref.strides))
@@ -91,7 +90,7 @@ def _joined(found: list[Failure]) -> Failure | None:
 
 
 def _inherited(node: Any, program: Any, failed: dict[Any, Failure]) -> Iterator[Failure]:
-    """What a node's operands hand down."""
+    """The failures that a node inherits from its operands."""
     flags = batched_operands(node)
     for number, source in enumerate(node.inputs):
         memref = program.memref(source)
@@ -147,8 +146,8 @@ def _failure_of_row(
 
 
 def _rows_of(root: Any, offset: int, shape: Any, strides: Any) -> range:
-    """The rows of a batch that a strided region of it lies in, and those between them, unless the region takes whole
-    rows at equal distances: then these."""
+    """The rows of a batch that a strided region of it touches, and those between them; if the region takes whole rows
+    at equal distances, only these."""
     if 0 in shape:
         return range(0)
     length = max(root.numel // root.shape[rows_along(root)], 1)

@@ -18,7 +18,7 @@ cdef class CachedExecutable(Entry):
     cdef Py_ssize_t* sources
     cdef Py_ssize_t* sizes
     cdef Py_ssize_t* offsets  # of slots in the arena, -1 for those that are buffers of their own
-    cdef Py_ssize_t arena  # its bytes, 0 where there is none
+    cdef Py_ssize_t arena  # bytes of the arena; 0 if there is none
     cdef Py_ssize_t need  # bytes of the budget that all of them take
     cdef object layout
     cdef Commit* commits

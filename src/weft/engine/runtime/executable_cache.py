@@ -1,8 +1,9 @@
 # cython: language_level=3
-"""Known programs: a flush whose structure and sizes have come before runs without scheduling.
+"""The cache of executables: a flush whose structure and sizes have come before runs without scheduling.
 
-A Template holds the executor's program, the sizes of its slots, where outside values come in and what each node of
-the flush becomes, in flat arrays. It is stored when a structure comes for the second time (`engine/replay/cache`).
+A CachedExecutable holds, in flat arrays, the executor's program, the sizes of its slots, the operands from outside,
+and the result of each node of the flush. It is stored when a structure comes for the second time
+(`engine/replay/cache`).
 """
 
 import cython
@@ -14,7 +15,7 @@ from cython.cimports.weft.engine.ir.node import DONE, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
-from cython.cimports.weft.engine.pipeline.fingerprint import ALONE, FlushFingerprint
+from cython.cimports.weft.engine.pipeline.fingerprint import SINGLE_NODE, FlushFingerprint
 from cython.cimports.weft.engine.pipeline.launch_ir import SegmentTable
 from cython.cimports.weft.engine.replay.cache import Admission, Cache, Entry
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
@@ -31,7 +32,7 @@ from weft.errors import ExecutionError
 
 require(__name__, cython.compiled)
 
-MOST_NODES = 25_000  # of a flush that is kept
+MOST_NODES = 25_000  # of a flush that is cached
 NODE_BYTES = cython.declare(
     cython.Py_ssize_t, 256
 )  # about what a template takes for each of its nodes
@@ -100,29 +101,29 @@ def lookup(fingerprint: FlushFingerprint) -> CachedExecutable:
 @cython.inline
 def _cache_of(fingerprint: FlushFingerprint) -> Cache:
     """The cache of flushes, or of nodes that are run alone."""
-    return _cache if fingerprint.variant < ALONE else _nodes
+    return _cache if fingerprint.variant < SINGLE_NODE else _nodes
 
 
 def worth_storing(fingerprint: FlushFingerprint):
-    """Whether this structure has come before; notes it otherwise."""
+    """True if this structure has come before and should be cached; notes it otherwise."""
     if len(fingerprint.nodes) > MOST_NODES or not fingerprint.complete:
         return False
     return _cache_of(fingerprint).admits(fingerprint.key.hash)
 
 
 def comes_again(fingerprint: FlushFingerprint):
-    """Whether this structure has been scheduled before, also with kernels taken apart; notes it otherwise."""
+    """True if this structure has been scheduled before, also with split kernels; notes it otherwise."""
     return fingerprint.complete and _scheduled.admits(fingerprint.key.hash)
 
 
 def has_come(fingerprint: FlushFingerprint):
-    """Whether `worth_storing` has noted this structure."""
+    """True if `worth_storing` has noted this structure."""
     return _cache.admission.knows(fingerprint.key.hash)
 
 
 def storable_as(fingerprint: FlushFingerprint, memory):
-    """Whether every value that a program reads is one that the signature names, or a number: those that it does not
-    name are constants of macros."""
+    """True if the fingerprint names every value that a program reads, apart from numbers; it does not name constants
+    of macros."""
     names: set = {_name(node) for node in fingerprint.external}
     return all([root.op is SCALAR_OP or _name(root) in names for root in memory.external])
 
@@ -196,7 +197,7 @@ def _fill(
 
 @cython.cfunc
 def _note_layout(template: CachedExecutable) -> cython.void:
-    """Where slots lie, and how much of the budget they take."""
+    """Note the offsets of slots in the arena, and the bytes that the executable needs under the budget."""
     index: cython.Py_ssize_t
     layout = template.layout
     for index in range(template.size_count):
@@ -218,8 +219,9 @@ def _name(node: Node):
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.bint:
-    """Whether values that the program overwrites are still nobody else's, and it cannot fail: it would run again, from
-    inputs that must still be there; and whether its memory is to be had under the budget, and a folder to spill to."""
+    """True if the executable can run: the values that it overwrites are still private, it cannot fail after
+    overwriting them (it would run again from inputs that must still be there), and its memory, and a folder to spill
+    to, are available."""
     node: Node
     memory: Memory
     if bounded:

@@ -1,14 +1,14 @@
 # cython: language_level=3
 """The interpreter, tier 0 of execution: a flush that has never come before runs node by node, in recording order.
 
-It takes pending nodes and gives those that live ones need, oldest first, each operand held until its last reader has
-run. An elementwise node or a reduction is one call of a kernel that a table knows (`loop_calls`), a view is told where
-it lies, and any other node is lowered by itself (`single_node`). Nothing is batched or fused for a graph that may never
-come again. The loop over the nodes is the driver's, which goes on
-with the whole pipeline where a node cannot be run here.
+It takes pending nodes and runs those that live ones need, oldest first; each operand is held until its last reader has
+run. An elementwise node or a reduction is one call of a kernel from a table (`loop_calls`), a view refers to its
+operand's memory, and any other node is lowered by itself (`single_node`). Nothing is batched or fused for a graph that
+may never come again. The driver loops over the nodes, and continues with the whole pipeline at a node that cannot be
+run here.
 
-`gain_ns` is the cost model (`Tuning.tiering`): scheduling costs about the same for each node, and spares memory traffic
-where values are large.
+`gain_ns` is the cost model (`Tuning.tiering`): scheduling costs about the same for each node, and saves memory traffic
+if values are large.
 """
 
 import cython
@@ -59,15 +59,15 @@ _scalar_op = cython.declare(Primitive, SCALAR_OP)
 
 
 def pays(pending: list) -> bool:
-    """Whether nodes can run one by one, and take less time so than to be scheduled and then run."""
+    """True if nodes can run one by one, in less time than to be scheduled and then run."""
     flush: Interpretation = Interpretation(pending)
     flush.stop()
     return flush.can_run and flush.gain_ns > 0
 
 
 def may_know_most(pending: list) -> bool:
-    """Whether a flush is worth a try: after some that looked like it and had too many unknown nodes, more and more are
-    not."""
+    """True if a flush is worth trying to interpret: after several flushes of its look with too many unknown nodes,
+    fewer and fewer are tried."""
     look: cython.Py_ssize_t = _look_of(pending)
     left: cython.int = _put_off[look]
     if left > 0:
@@ -87,7 +87,7 @@ def note_misses(pending: list, missed: cython.longlong) -> None:
 
 @cython.cfunc
 def _look_of(pending: list) -> cython.Py_ssize_t:
-    """What flushes have in common at first sight, below LOOKS: how many nodes, and which are the first and the last."""
+    """A hash below LOOKS that similar flushes share: the number of nodes, and the ops of the first and the last."""
     first: Node = pending[0]
     last: Node = pending[len(pending) - 1]
     h: cython.ulonglong = mix(mix(len(pending), first.op.code), last.op.code)
@@ -98,7 +98,7 @@ def _look_of(pending: list) -> cython.Py_ssize_t:
 @cython.inline
 @cython.exceptval(check=False)
 def may_be_called(node: Node) -> cython.bint:
-    """Whether a node is of a kind that needs no program."""
+    """True if a node is of a kind that needs no program."""
     kind: cython.int = node.op.kind
     return kind in (_elementwise, _reduce, _view)
 
@@ -106,7 +106,7 @@ def may_be_called(node: Node) -> cython.bint:
 @cython.cfunc
 @cython.inline
 def _is_exchanged(node: Node) -> cython.bint:
-    """Whether a product, or a scatter of one, is computed as another one, with other bits of its gradients."""
+    """True if a product, or a scatter of one, would be commuted with a gather, which changes bits of its gradients."""
     adds_rows: cython.bint = node.op.form == SLICES and node.op.sums == INTO_BASE
     if node.op.kind != _contract and not adds_rows:
         return False
@@ -219,7 +219,7 @@ class Interpretation:
 
 @cython.cfunc
 def take_view(node: Node) -> cython.bint:
-    """Let a view lie where its operand does; False where it has to be copied."""
+    """Let a view refer to its operand's memory; False if it must be copied."""
     if node.op.kind != _view:
         return False
     source: Node = node.inputs[0]
@@ -243,7 +243,7 @@ def take_view(node: Node) -> cython.bint:
 
 @cython.cfunc
 def take_number(node: Node, number: Node) -> cython.bint:
-    """Let a view of a number lie in a cell that holds it; False where it cannot lie there."""
+    """Let a view of a number refer to a cell that holds the number; False if strides cannot express it."""
     shape: tuple = number.shape
     strides, offset = node.op.strides(node.params, shape, row_major(shape), 0)
     if strides is None or offset != 0:
@@ -275,7 +275,8 @@ def commit(
 
 @cython.cfunc
 def may_overwrite(node: Node) -> cython.bint:
-    """Whether a node writes to a part of its first operand, which nobody else sees: then it may do so in its memory."""
+    """True if a node writes to a part of its first operand, and may do so in place because nothing else sees that
+    operand."""
     if node.op.kind != _region and node.op.kind != _scatter:
         return False
     return len(node.inputs) > 0 and is_private(node.inputs[0])

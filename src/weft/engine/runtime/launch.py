@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Run the launches of a program: compile what is new, bind slots to memory, execute, report failures.
+"""Launching programs: compiles new kernels, binds slots to memory, executes, reports failures.
 
-In comes a Lowering and the slots' owners; out go buffers per slot and the first kernel that has not run. Memory is
-allocated and kernels are compiled before anything executes, so that neither can stop a program half-way.
+It takes a Lowering and the slots' owners, and returns buffers per slot and the first kernel that has not run. Memory
+is allocated and kernels are compiled before anything executes, so that neither can stop a program half-way.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ def watch_programs(made: list | None) -> None:
 
 @cython.cfunc
 def is_watched() -> cython.bint:
-    """Whether `watch_programs` wants to hear of programs."""
+    """True if `watch_programs` has set a watcher."""
     return _watched is not None
 
 
@@ -67,7 +67,7 @@ class ProgramRun:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def has_failed(self, index: cython.Py_ssize_t) -> cython.bint:
-        """Whether the index check of a checked launch has failed."""
+        """True if the index check of a checked launch has failed."""
         return self.memory.has_failed(self.status, index)
 
     @cython.cfunc
@@ -117,7 +117,7 @@ def _first_of(launches: list[Any], position: cython.int) -> cython.Py_ssize_t:
 
 @cython.cfunc
 def is_compiled(lowering: Lowering) -> cython.bint:
-    """Whether all kernels of a program have their code."""
+    """True if all kernels of a program have code."""
     launch: Launch
     for launch in lowering.launches:
         if launch.spec.code is None:

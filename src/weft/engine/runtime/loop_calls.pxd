@@ -4,10 +4,10 @@ from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.launch_ir cimport KernelSpec
 
 cdef enum:
-    OPERANDS = 4  # of a node that is called directly
-    RANK = 6  # its axes, before they are joined
+    MOST_OPERANDS = 4  # of a node that is called directly, at most
+    MOST_RANK = 6  # axes of a node at most, before they are merged
     KEY_WORDS = 6  # of a key: a head, a word for each operand, the classes of their axes
-    SLOTS = 1024  # of the table of calls
+    CALL_SLOTS = 1024  # of the hash table of calls
     BLOCK_BYTES = 1024
 
 cdef struct Loop:
@@ -15,15 +15,15 @@ cdef struct Loop:
     Py_ssize_t rank
     Py_ssize_t reduced
     Py_ssize_t count  # operands
-    long long dims[RANK]
-    long long steps[(OPERANDS + 1) * RANK]
+    long long dims[MOST_RANK]
+    long long steps[(MOST_OPERANDS + 1) * MOST_RANK]
     long long key[KEY_WORDS]
 
 cdef struct CallFrame:
     # What a kernel is called with, and memory for the numbers that it reads.
-    void* pointers[OPERANDS + 2]
-    int64_t arguments[(OPERANDS + 2) * RANK]
-    long long numbers[2 * OPERANDS]
+    void* pointers[MOST_OPERANDS + 2]
+    int64_t arguments[(MOST_OPERANDS + 2) * MOST_RANK]
+    long long numbers[2 * MOST_OPERANDS]
     char blocks[BLOCK_BYTES]  # what the blocks of a reduction to one element leave for its end
 
 cdef class LoopCall:
@@ -31,7 +31,7 @@ cdef class LoopCall:
     cdef long long key[KEY_WORDS]
     cdef KernelSpec spec
     cdef Py_ssize_t count
-    cdef int operands[OPERANDS]
+    cdef int operands[MOST_OPERANDS]
 
 cdef bint call_loop(Node node)
 cdef bint call_put(Node node)

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Direct calls of loop kernels: one elementwise node, reduction or write to a part, one kernel, no program.
+"""Direct kernel calls: one elementwise node, reduction or region write is one call of one kernel, without a program.
 
-It takes a pending node whose operands are there, joins the axes that are one stride for everybody, and finds the kernel
-by row, dtypes and the classes of those strides; sizes are arguments, so a graph of new sizes finds known kernels. What
-the table lacks is looked up as the lowering would do it, for the same specs; a kernel that is not compiled yet is not
-called here, and neither are arrays that are worth a second thread.
+It takes a pending node whose operands are computed, merges axes that are one stride in all operands, and finds the
+kernel by op, dtypes and stride classes; sizes are arguments, so a graph of new sizes finds known kernels. A kernel
+missing from the table is looked up as lowering would, among the same specs. A kernel that is not compiled is not
+called here; nor are arrays that are worth a second thread.
 """
 
 import cython
@@ -25,10 +25,10 @@ from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, row
 from cython.cimports.weft.engine.pipeline.single_node import program_of
 from cython.cimports.weft.engine.runtime.interpreter import commit
 from cython.cimports.weft.engine.runtime.loop_calls import (
+    CALL_SLOTS,
     KEY_WORDS,
-    OPERANDS,
-    RANK,
-    SLOTS,
+    MOST_OPERANDS,
+    MOST_RANK,
     CallFrame,
     Loop,
 )
@@ -47,7 +47,7 @@ _block = cython.declare(cython.longlong, BLOCK)
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 _calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
 _known = cython.declare(dict, {})  # all of them, by the bytes of their keys
-MOST_CALLS = 1 << 14  # that are known at a time
+MOST_CALLS = 1 << 14  # in the table at a time
 
 
 @cython.final
@@ -62,10 +62,10 @@ def call_loop(node: Node) -> cython.bint:
     loop: Loop
     count: cython.Py_ssize_t = len(node.inputs)
     is_reduced: cython.bint = node.op.kind == _reduce
-    if not (is_reduced or node.op.kind == _elementwise) or count == 0 or count > OPERANDS:
+    if not (is_reduced or node.op.kind == _elementwise) or count == 0 or count > MOST_OPERANDS:
         return False
     space: Node = node.inputs[0] if is_reduced else node
-    if node.numel == 0 or space.numel == 0 or len(space.shape) > RANK:
+    if node.numel == 0 or space.numel == 0 or len(space.shape) > MOST_RANK:
         return False
     tuning: Tuning = default_device().tuning
     if space.numel // 8 * 2 >= tuning.threads.split_ns:
@@ -102,7 +102,7 @@ def call_put(node: Node) -> cython.bint:
         return False
     base: Node = node.inputs[0]
     part: Node = node.inputs[1]
-    if part.numel == 0 or len(part.shape) > RANK:
+    if part.numel == 0 or len(part.shape) > MOST_RANK:
         return False
     if part.numel // 8 * 2 >= default_device().tuning.threads.split_ns:
         return False
@@ -128,7 +128,8 @@ def call_put(node: Node) -> cython.bint:
 
 @cython.cfunc
 def _is_apart(base: Node, part: Node, node: Node) -> cython.bint:
-    """Whether what is written to a value is another part of that value, which nobody else sees."""
+    """True if the written value is a part of the base's own memory, private, and apart from the region that is
+    written."""
     if part.buffer is None or part.buffer is not base.buffer or part.external_refs > 0:
         return False
     start: cython.longlong = node.params[0]
@@ -149,8 +150,8 @@ def _read_region(part: Node, strides: tuple, loop: cython.pointer(Loop)) -> cyth
     for axis in range(loop.rank):
         loop.dims[axis] = part.shape[axis]
         loop.steps[axis] = 0
-        loop.steps[2 * RANK + axis] = strides[axis]
-    for axis in range(1, OPERANDS + 1):
+        loop.steps[2 * MOST_RANK + axis] = strides[axis]
+    for axis in range(1, MOST_OPERANDS + 1):
         loop.key[axis] = 0
     return _read_steps(part, loop, 1)
 
@@ -175,10 +176,10 @@ def _read(node: Node, space: Node, loop: cython.pointer(Loop)) -> cython.bint:
         if not _read_steps(source, loop, index):
             return False
         loop.key[1 + index] = source.dtype.code | _first_like(node, index) << 8
-    for index in range(count, OPERANDS):
+    for index in range(count, MOST_OPERANDS):
         loop.key[1 + index] = 0
     for axis in range(rank - 1, -1, -1):
-        loop.steps[count * RANK + axis] = step
+        loop.steps[count * MOST_RANK + axis] = step
         step *= loop.dims[axis]
     return True
 
@@ -187,7 +188,7 @@ def _read(node: Node, space: Node, loop: cython.pointer(Loop)) -> cython.bint:
 @cython.exceptval(-1, check=False)
 def _put_reduced_last(axes: tuple, loop: cython.pointer(Loop)) -> cython.int:
     """Let the reduced axes of a reduction be the last ones, and its result have no steps along them."""
-    order: cython.Py_ssize_t[RANK]
+    order: cython.Py_ssize_t[MOST_RANK]
     left: cython.Py_ssize_t = 0
     axis: cython.Py_ssize_t
     step: cython.longlong = 1
@@ -204,9 +205,9 @@ def _put_reduced_last(axes: tuple, loop: cython.pointer(Loop)) -> cython.int:
         axis = order[left]
         loop.dims[left] = before.dims[axis]
         loop.steps[left] = before.steps[axis]
-        loop.steps[RANK + left] = 0
+        loop.steps[MOST_RANK + left] = 0
         if left < loop.rank - loop.reduced:
-            loop.steps[RANK + left] = step
+            loop.steps[MOST_RANK + left] = step
             step *= loop.dims[left]
     return 0
 
@@ -214,7 +215,7 @@ def _put_reduced_last(axes: tuple, loop: cython.pointer(Loop)) -> cython.int:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _rows(loop: cython.pointer(Loop)) -> cython.longlong:
-    """How many elements are reduced to one."""
+    """The number of elements that are reduced to one."""
     rows: cython.longlong = 1
     axis: cython.Py_ssize_t
     for axis in range(loop.rank - loop.reduced, loop.rank):
@@ -225,7 +226,7 @@ def _rows(loop: cython.pointer(Loop)) -> cython.longlong:
 @cython.cfunc
 def _read_steps(source: Node, loop: cython.pointer(Loop), index: cython.Py_ssize_t) -> cython.bint:
     """The steps of one operand along the axes of the result: zero where it is broadcast."""
-    steps: cython.p_longlong = loop.steps + index * RANK
+    steps: cython.p_longlong = loop.steps + index * MOST_RANK
     axis: cython.Py_ssize_t
     size: cython.longlong
     step: cython.longlong = 1
@@ -263,7 +264,7 @@ def _first_like(node: Node, index: cython.Py_ssize_t) -> cython.Py_ssize_t:
 
 @cython.cfunc
 def _is_one(number: Node, other: Node) -> cython.bint:
-    """Whether two numbers are one value for a program, as `collect` says."""
+    """True if `collect` would make one value of two numbers."""
     return number.dtype is other.dtype and repr(number.params) == repr(other.params)
 
 
@@ -285,7 +286,10 @@ def _join_axes(loop: cython.pointer(Loop)) -> cython.void:
         for index in range(regions):
             if not joined:
                 break
-            joined = loop.steps[index * RANK + left - 1] == loop.steps[index * RANK + axis] * size
+            joined = (
+                loop.steps[index * MOST_RANK + left - 1]
+                == loop.steps[index * MOST_RANK + axis] * size
+            )
         if joined:
             left -= 1
             size *= loop.dims[left]
@@ -293,12 +297,12 @@ def _join_axes(loop: cython.pointer(Loop)) -> cython.void:
             reduced += 1
         loop.dims[left] = size
         for index in range(regions):
-            loop.steps[index * RANK + left] = loop.steps[index * RANK + axis]
+            loop.steps[index * MOST_RANK + left] = loop.steps[index * MOST_RANK + axis]
         left += 1
     if left == 0 or (loop.reduced > 0 and reduced == 0):
         loop.dims[left] = 1
         for index in range(regions):
-            loop.steps[index * RANK + left] = 0
+            loop.steps[index * MOST_RANK + left] = 0
         left += 1
         reduced = 1 if loop.reduced > 0 else 0
     loop.rank = left
@@ -313,7 +317,7 @@ def _find(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
     axis: cython.Py_ssize_t
     for index in range(loop.count + 1):
         for axis in range(loop.rank):
-            step: cython.longlong = loop.steps[index * RANK + axis]
+            step: cython.longlong = loop.steps[index * MOST_RANK + axis]
             classes = 3 * classes + (step if 0 <= step <= 1 else 2)
     loop.key[0] = node.op.code | node.dtype.code << 16 | loop.count << 24 | loop.rank << 32
     loop.key[0] |= cython.cast(cython.longlong, loop.reduced) << 40
@@ -321,7 +325,7 @@ def _find(node: Node, loop: cython.pointer(Loop)) -> LoopCall:
     h: cython.ulonglong = 0
     for index in range(KEY_WORDS):
         h = mix(h, loop.key[index])
-    slot: cython.Py_ssize_t = (h >> 16) % SLOTS
+    slot: cython.Py_ssize_t = (h >> 16) % CALL_SLOTS
     call: LoopCall = _calls[slot]
     if call is None or memcmp(call.key, loop.key, cython.sizeof(loop.key)) != 0:
         call = _calls[slot] = _look_up(node, loop)
@@ -408,7 +412,9 @@ def _run(node: Node, call: LoopCall, loop: cython.pointer(Loop), target: uintptr
     memcpy(frame.arguments, loop.dims, rank * cython.sizeof(int64_t))
     for index in range(call.count + 1):
         number = call.operands[index] if index < call.count else loop.count
-        memcpy(frame.arguments + used, loop.steps + number * RANK, rank * cython.sizeof(int64_t))
+        memcpy(
+            frame.arguments + used, loop.steps + number * MOST_RANK, rank * cython.sizeof(int64_t)
+        )
         used += rank
         if index < call.count:
             frame.pointers[index] = _address_of(
@@ -428,7 +434,7 @@ def _run(node: Node, call: LoopCall, loop: cython.pointer(Loop), target: uintptr
 @cython.inline
 @cython.exceptval(check=True)
 def _address_of(source: Node, cell: cython.p_char) -> cython.p_void:
-    """Where the elements of an operand are; a number is written to a cell."""
+    """The address of an operand's elements; a number is written to a cell first."""
     if source.op is not _scalar_op:
         buffer: OwnedMemory = source.buffer
         return cython.cast(cython.p_void, buffer.address + source.offset)

@@ -1,9 +1,8 @@
 # cython: language_level=3
-"""Values as arrays over their own memory.
+"""NumPy views of values: read-only arrays over the memory of nodes.
 
-In comes a node that has its value; out goes a read-only NumPy array, which copies nothing: with the strides that hold
-in the node's memory, where a constant keeps one element and what is expanded one for many. NumPy refuses an array that
-would reach outside its buffer.
+It takes a computed node and copies nothing: the array has the strides of the node's memory, where a constant keeps one
+element, and an expanded value one for many. NumPy refuses an array that would reach outside its buffer.
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ from weft.engine.ir.strides import contiguous_strides
 
 require(__name__, cython.compiled)
 
-WORDS = np.dtype(np.uint16)  # the bits of bfloat16
+WORDS = np.dtype(np.uint16)  # the type of the bits of bfloat16
 
 
 def bytes_of(buffer: Any) -> np.ndarray[Any, Any]:
@@ -50,8 +49,8 @@ def array_over(node: Node) -> np.ndarray[Any, Any]:
 def window_over(
     node: Node, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int
 ) -> np.ndarray[Any, Any]:
-    """A region of a value that has been computed, read-only. `strides` and `offset` are a handle's: they count the
-    value's elements in row-major order, however these lie. Errors: ValueError for a region outside the memory."""
+    """A region of a computed value, read-only. `strides` and `offset` are a handle's: they count the value's elements
+    in row-major order, whatever its memory order. Errors: ValueError for a region outside the memory."""
     whole = array_over(node)
     if strides is None:
         strides = contiguous_strides(shape)
@@ -70,7 +69,7 @@ def window_over(
 def _chosen(
     whole: np.ndarray[Any, Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int
 ) -> np.ndarray[Any, Any]:
-    """A region of elements that do not lie one behind the other: a copy, except of a constant."""
+    """A region of elements that are not contiguous in memory: a copy, unless the value is a constant."""
     if not any(whole.strides):
         return np.broadcast_to(whole.reshape(-1)[0], shape)
     places: Any = np.array(offset)

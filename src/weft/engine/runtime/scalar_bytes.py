@@ -1,4 +1,4 @@
-"""A number as the memory of an element: conversions that are rare enough for Python's own packing."""
+"""Python numbers as the bytes of an element, for rare conversions that use Python's own packing."""
 
 from __future__ import annotations
 

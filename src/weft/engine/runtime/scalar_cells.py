@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Single numbers on their way into memory and out of it.
+"""Scalar cells: single numbers written to memory and read from it.
 
-In comes a Python number and a place, or a place alone; the other one comes out. The types that programs are
-made of are converted here; all others by `scalar_bytes` and by NumPy.
+It takes a Python number and an address, or an address alone. The dtypes that programs are made of are converted here;
+all others by `scalar_bytes` and by NumPy.
 """
 
 import cython

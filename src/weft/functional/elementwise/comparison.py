@@ -72,7 +72,7 @@ def fill(input: Tensor, value: TensorLike) -> Any:
 def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
-    """Whether |input - other| <= atol + rtol * |other|, element by element."""
+    """True where |input - other| <= atol + rtol * |other|, element by element."""
     _same_type("isclose", input, other)
     for name, limit in (("rtol", rtol), ("atol", atol)):
         if limit < 0:
@@ -116,12 +116,12 @@ def _all(tensor: Tensor) -> Any:
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
-    """Whether all elements are close (`isclose`). Reads the values."""
+    """True if all elements are close (`isclose`). Reads the values."""
     return _read_bool(_all(isclose(input, other, rtol, atol, equal_nan)))
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have one type, one shape and equal elements. Reads the values."""
+    """True if two tensors have one type, one shape and equal elements. Reads the values."""
     need_tensor("equal", input)
     need_tensor("equal", other, "other", 2)
     if input._dtype is not other._dtype:

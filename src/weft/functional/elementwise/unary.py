@@ -209,21 +209,21 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Any:
 
 
 def isposinf(input: Tensor) -> Any:
-    """Whether each element is +inf."""
+    """True where an element is +inf."""
     if input._dtype.is_complex:
         _refuse("isposinf", input)
     return input == math.inf
 
 
 def isneginf(input: Tensor) -> Any:
-    """Whether each element is -inf."""
+    """True where an element is -inf."""
     if input._dtype.is_complex:
         _refuse("isneginf", input)
     return input == -math.inf
 
 
 def isreal(input: Tensor) -> Any:
-    """Whether each element has no imaginary part."""
+    """True where an element has no imaginary part."""
     return (
         call("imag", input) == 0
         if input._dtype.is_complex

@@ -205,8 +205,8 @@ class Gather:
         return permute(reshape(flat, self.shape), tuple(back))
 
     def put_in_memory(self, x: Tensor, source: object, accumulate: bool) -> bool:
-        """The same where every dimension of a view is indexed: elements are written where they lie, and the view's
-        others are not touched. False where that is not to be."""
+        """The same if every dimension of a view is indexed: elements are written in place, and the view's other
+        elements are not touched. False if that is not possible."""
         some = len(self.joined) == 1 and self.joined[0] > 0
         whole = memory_behind(x, source) if some else None
         if whole is None:

@@ -35,7 +35,7 @@ require(__name__, cython.compiled)
 
 
 def fits(shape: Shape, target: Shape) -> bool:
-    """Whether a shape broadcasts to a target."""
+    """True if a shape broadcasts to a target."""
     try:
         return bool(broadcast_shapes([shape, target]) == target)
     except ShapeError:

@@ -300,7 +300,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 
 
 def _no_slices(name: str, input: Tensor, axis: int, index: Tensor, source: Tensor) -> str:
-    """What PyTorch says of a source that has not the shape of the slices."""
+    """PyTorch's error text for a source that has not the shape of the slices."""
     have, want = list(source._shape), list(input._shape)
     if len(have) == len(want) and have[:axis] + have[axis + 1 :] == want[:axis] + want[axis + 1 :]:
         count = f"({have[axis] if have else 1})"
@@ -492,7 +492,7 @@ def _check_source(source: Tensor, mask: Tensor, count: int) -> None:
 
 
 def _counts(repeats: Tensor) -> Any:
-    """How often each slice comes. Errors: ArgumentError, DTypeError."""
+    """The number of repetitions of each slice. Errors: ArgumentError, DTypeError."""
     tensor = isinstance(repeats, Tensor)
     counts = np.atleast_1d(host.to_numpy(repeats) if tensor else np.asarray(repeats, np.int64))
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():

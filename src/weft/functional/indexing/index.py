@@ -297,12 +297,12 @@ def getitem(x: Tensor, index: Index) -> Any:
 
 
 def _counts_rows(dtype: DType) -> bool:
-    """Whether indices of a type are positions, not a mask."""
+    """True if indices of a type are positions, not a mask."""
     return dtype.category == 1 and dtype is not dtypes.uint8
 
 
 def _is_nested_index(index: list[object]) -> bool:
-    """Whether a list stands for a tuple of indices: it holds sequences, tensors, slices, None or `...`."""
+    """True if a list stands for a tuple of indices: it has sequences, tensors, slices, None or `...`."""
     return len(index) < 32 and any(
         item is None
         or item is Ellipsis
@@ -333,7 +333,8 @@ def _scalars_to_select(x: Tensor, items: list[Any]) -> list[Any]:
 
 @cython.cfunc
 def _is_tracked(x: Tensor) -> cython.bint:
-    """Whether gradients follow what is read of a tensor: then lookups are gathers, whose gradients add up in one."""
+    """True if gradients follow lookups in a tensor: then they are gathers, whose gradients are added up in one
+    scatter."""
     return current_tape().mode.grad and needs_grad(x)
 
 

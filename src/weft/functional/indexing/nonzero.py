@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Where elements of an array stand: what `nonzero` is asked for.
+"""Coordinates of nonzero elements of an array, for `nonzero`.
 
-In come arrays of values; out go places, int64.
+It takes arrays of values and returns positions, int64.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ require(__name__, cython.compiled)
 
 
 def coordinates(array: Array) -> Any:
-    """Where elements are not 0, in row-major order: (dimensions, count), in memory one element behind the other. At
-    least one dimension."""
+    """The coordinates of nonzero elements in row-major order: (dimensions, count), each element's contiguous in
+    memory. There is at least one dimension."""
     return host.answering(_coordinates, array)
 
 

@@ -1,8 +1,8 @@
-"""Writes to tensors that show one element of memory in several places, such as those that `expand` gives: what sets
-numbers is done, with a warning where PyTorch has deprecated it; all else is refused by
-`weft.engine.frontend.inplace.mutate`.
+"""Writes to tensors in which several positions are one element of memory, such as the result of `expand`. Functions
+that set numbers are allowed, with a warning where PyTorch has deprecated it; `weft.engine.frontend.inplace.mutate`
+refuses all others.
 
-In come such a tensor, the places that are written, and values; they go to the memory behind, as a vector.
+They take such a tensor, the positions to write, and values, and write to the memory behind, as a vector.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MASK = "tensor[mask] = scalar"
 
 
 def shows_twice(x: Tensor) -> bool:
-    """Whether two places of a tensor are one element of memory."""
+    """True if two positions of a tensor are one element of memory."""
     return isinstance(x, Tensor) and x.strides is not None and bool(overlaps(x._shape, x.strides))
 
 

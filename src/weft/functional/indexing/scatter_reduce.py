@@ -1,7 +1,7 @@
 """`scatter_reduce` by product, minimum and maximum.
 
 The product is a segmented scan over the elements in the order of their indices, which NumPy finds (the index is read):
-composed of multiplications, so that derivatives of any order are right also beside zeros. Extrema are primitives.
+composed of multiplications, so that derivatives of any order are right for zeros, too. Extrema are primitives.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _places(base: Tensor, axis: int, index: Tensor) -> Any:
 
 
 def touched_by(base: Tensor, axis: int, index: Tensor) -> Any:
-    """Which elements an index names."""
+    """A mask of the elements that an index names."""
     nothing = full(base._shape, False, dtypes.bool_)
     return scatter(nothing, axis, index, full(index._shape, True, dtypes.bool_))
 
@@ -86,7 +86,7 @@ def fold_extremum(
 
 
 def _identity(dtype: DType, largest: bool) -> Any:
-    """What every number is larger than (or smaller than), or equal to."""
+    """The least (or largest) number of a dtype, the identity of the extremum."""
     if dtype.category > 1:
         return -math.inf if largest else math.inf
     limits = np.iinfo(dtype.name)

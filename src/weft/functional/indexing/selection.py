@@ -3,7 +3,7 @@
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Selection by a mask: `where` and `masked_fill`.
 
-In come a mask and two choices for each element; out goes one node. `where` with a mask alone is `nonzero`.
+A mask and two choices for each element become one node. `where` with a mask alone is `nonzero`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""What is composed of products: beta * input + alpha * (a @ b), inner, tensordot, chains, kron, cross, vecdot."""
+"""Compositions of products: beta * input + alpha * (a @ b), inner, tensordot, chains, kron, cross, vecdot."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def matrix_rank(
     rtol: Any = None,
     out: Tensor | None = None,
 ) -> Any:
-    """How many singular values are above max(atol, rtol * the largest)."""
+    """The number of singular values above max(atol, rtol * the largest)."""
     need_matrices("linalg.matrix_rank", A, square=hermitian)
     if tol is not None:
         atol, rtol = tol, 0.0

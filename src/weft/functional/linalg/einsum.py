@@ -233,7 +233,7 @@ def _finished(
     pair: tuple[list[int | str], ...] | None,
     alone: bool,
 ) -> Any:
-    """What names are left over summed, and the dimensions in order: as a view of a single operand."""
+    """The sums over the names that are left over, with the dimensions in order: a view if the operand is single."""
     if alone and len(term) > len(result) and x._dtype.category < 2:
         x = cast(x, dtypes.int64)  # a sum of integers, as `sum`
     if alone and len(term) == len(result):

@@ -156,7 +156,7 @@ def keep(ctx: Any, vjp: object, outputs: tuple[Tensor, ...], *saved: Tensor) -> 
 
 
 def is_plain(x: Tensor) -> bool:
-    """Whether nobody follows what is made of a value: no gradient, no tangent, no transform."""
+    """True if nothing follows the functions of a value: no gradient, no tangent, no transform."""
     mode = tapes.tape().mode
     return mode.is_untransformed() and not (mode.grad and x.requires_grad)
 
@@ -273,7 +273,7 @@ class LinalgInvEx(Factored):
 
 
 class LinalgSolveTriangular(Factored):
-    """A X = B for X, A upper or lower triangular (what lies on the other side is not read)."""
+    """A X = B for X, A upper or lower triangular (the other half is not read)."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, upper: bool, unit: bool) -> Any:
@@ -365,7 +365,7 @@ class LinalgEigh(Factored):
 
     @staticmethod
     def rule(saved: tuple[Tensor, ...], values: Tensor | None, vectors: Tensor | None) -> Any:
-        """Where eigenvalues repeat: see `divided`."""
+        """The derivative rule; `divided` says what it means where eigenvalues repeat."""
         w, v = saved
         inner = None if values is None else cast(diagonal_matrix(values), v._dtype)
         if vectors is not None:

@@ -1,8 +1,8 @@
-"""Functions whose values LAPACK gives at the call, with a rule for their derivatives.
+"""LAPACK primitives: functions whose values LAPACK computes at the call, with a derivative rule of their own.
 
-In come matrices, what computes the value from arrays, and the rule, in recorded operations, so that derivatives of any
-order are right. Where there is a composition of tensors that equals the function, the rule may be its derivative: it
-runs only where that is asked for.
+They take matrices, a function that computes the value from arrays, and a rule in recorded operations, so that
+derivatives of any order are right. If a composition of tensors equals the function, the rule may be its derivative: it
+runs only when that is asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.engine.ir import tape as tapes
 from weft.functional.linalg.factorizations import Factored, each, keep
 from weft.functional.support import host
 
-BLOCK = 64  # columns that LAPACK takes at once: it asks for so much room, times what is across
+BLOCK = 64  # columns that LAPACK takes at once: its workspace is this many times the width
 
 
 class _Valued(Factored):
@@ -71,5 +71,5 @@ def valued(name: str, compute: Callable[..., object], rule: Callable[..., object
 
 
 def by_matrix(routine: Callable[..., Tensor]) -> Callable[..., Any]:
-    """What computes one matrix from a matrix and others, for batches of them."""
+    """A function of batches of matrices, made of a routine for one matrix."""
     return lambda *arrays: each(lambda *parts: (routine(*parts),), *arrays)[0]

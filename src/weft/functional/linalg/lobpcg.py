@@ -1,9 +1,9 @@
 # ruff: noqa: N803, N806 - PyTorch's names
 """Some eigenpairs at one end of the spectrum of a symmetric matrix, dense or sparse: `lobpcg` (Knyazev 2001).
 
-In: a matrix, how many pairs, perhaps a second matrix and a preconditioner. Out: the pairs. Each round looks for the
-best vectors in the space of the present ones, their preconditioned residuals and the last directions. Values are read
-in each round; derivatives are those of `eigh` where a dense matrix requires grad.
+It takes a matrix, the number of pairs, and optionally a second matrix and a preconditioner, and returns the pairs.
+Each round looks for the best vectors in the space of the present ones, their preconditioned residuals and the last
+directions. Values are read in each round; derivatives are those of `eigh` if a dense matrix requires grad.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _iterate(
     tol: float | None,
     high: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Rounds until the residuals are small beside the values."""
+    """Iterate until the residuals are small compared with the values."""
     width = X.shape[-1]
     limit = {"float32": 1e-5}.get(A.dtype.name, 1e-11) if tol is None else tol
     values, X = _best(A, B, X, width, high)

@@ -84,7 +84,7 @@ def _check_pivots(pivots: np.ndarray, rows: int, low: str, high: str) -> None:
 
 
 def _orders(pivots: np.ndarray, rows: int) -> Any:
-    """Which row of A comes to each place."""
+    """The row of A that moves to each position."""
     orders = []
     for exchanges in pivots.reshape((math.prod(pivots.shape[:-1]), pivots.shape[-1])).tolist():
         order = list(range(rows))

@@ -41,7 +41,9 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Any:
     if len(A._shape) < 2 or A._shape[-1] != A._shape[-2]:
         need_matrices("linalg.matrix_power", A)
     if n == 0:
-        never = host.from_numpy(np.zeros((), bool))  # so that there is a gradient of 0
+        never = host.from_numpy(
+            np.zeros((), bool)
+        )  # false: adds the input to the graph with a gradient of 0
         return given(out, where(never, A, identity(A._shape[-1], A._dtype)))
     base, n = (inv(A), -n) if n < 0 else (A, n)
     result = None
@@ -100,7 +102,7 @@ def multi_dot(tensors: list[Tensor], *, out: Tensor | None = None) -> Any:
 
 
 def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where to split each chain i .. j so that least is multiplied."""
+    """The position at which to split each chain i .. j so that the fewest multiplications are done."""
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     split: dict[tuple[int, int], int] = {}

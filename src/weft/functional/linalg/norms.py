@@ -50,7 +50,7 @@ from weft.tensor.arguments import (
 require(__name__, cython.compiled)
 
 singular_values = later("weft.functional.linalg.singular_values")
-FEW_POINTS = 25  # up to which PyTorch, too, takes no products of matrices for distances
+FEW_POINTS = 25  # up to which distances are no matrix products, as in PyTorch
 _SUM, _NORM, _SQUARE, _SQRT = OPS["sum"], OPS["norm"], OPS["square"], OPS["sqrt"]
 _POWER_NORM = OPS["power_norm"]
 
@@ -113,7 +113,7 @@ def vector_norm(
 
 @cython.cfunc
 def _over(input: Any, ord: Any, dim: Any, keepdim: Any, dtype: Any) -> Any:
-    """What `vector_norm` says."""
+    """The norm of `vector_norm`, with its checks."""
     x: Tensor = need_tensor("vector_norm", input)
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
@@ -278,8 +278,7 @@ def cdist(
     """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m).
 
     Euclidean gradients of many points are two products of matrices, unless `compute_mode` is
-    "donot_use_mm_for_euclid_dist": they lose digits of points that lie far from 0 and close together.
-    """
+    "donot_use_mm_for_euclid_dist": they lose digits for points that are far from 0 and close together."""
     need_tensor("cdist", x1, "x1", 1)
     need_tensor("cdist", x2, "x2", 2)
     need_rank("cdist", x1, 2, "x1")

@@ -113,7 +113,7 @@ def product(a: Any, b: Any, name: str = "matmul") -> Any:
 
 
 def _is_whole_product(a: Any, b: Any) -> bool:
-    """Whether operands are integers whose product is worth its kernel, which may have to pack the right one."""
+    """True if operands are integers whose product is worth its kernel, which may have to pack the right one."""
     rows, (size, columns) = a._shape[-2], b._shape[-2:]
     if a._dtype.category != 1 or rows < 2 or columns < 2:
         return False
@@ -306,7 +306,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Any:
 
 
 def _plain(a: Any, b: Any) -> bool:
-    """Whether the GEMM family takes both operands as they are."""
+    """True if the GEMM family takes both operands as they are."""
     return a._dtype is b._dtype and a._dtype.category >= 2 and a._dtype.itemsize != 2
 
 

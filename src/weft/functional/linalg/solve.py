@@ -106,7 +106,7 @@ def _made_regular(A: Any, infos: Any) -> Any:
 
 
 def _is_vector(A: Tensor, B: Tensor) -> bool:
-    """Whether B is a batch of vectors rather than of matrices."""
+    """True if B is a batch of vectors rather than of matrices."""
     return len(B._shape) == 1 or (len(A._shape) - 1 == len(B._shape) and A._shape[:-1] == B._shape)
 
 
@@ -136,7 +136,7 @@ def _solved(name: str, A: Tensor, B: Any, left: bool, infos: np.ndarray | None) 
         result = columns_first(LinalgSolveEx.apply(regular, right))
     else:
         result = LinalgSolveEx.apply(regular.mT, right.mT).mT
-    if vector and len(B._shape) > 1:  # a batch of vectors lies as a matrix would
+    if vector and len(B._shape) > 1:  # a batch of vectors has the memory order of a matrix
         return columns_first(call("clone", result.squeeze(-1)))
     return result.squeeze(-1) if vector else result
 
@@ -297,7 +297,7 @@ class LinalgDet(Factored):
         return g.unsqueeze(-1).unsqueeze(-1) * found
 
 
-MOST_MINORS = 12  # sizes up to which cofactors of singular matrices are determinants of minors
+MOST_MINORS = 12  # matrices up to this size: cofactors of singular ones are determinants of minors
 
 
 def cofactors(A: Tensor) -> Any:
@@ -411,7 +411,7 @@ def _by_factor(L: Tensor, g: Tensor, upper: bool) -> Any:
 
 
 def _can_divide(L: Tensor) -> bool:
-    """Whether no element of the diagonals is 0, by which substitution divides."""
+    """True if no element of the diagonals, by which substitution divides, is 0."""
     return bool(np.diagonal(host.to_numpy(L), axis1=-2, axis2=-1).all()) and 0 not in L._shape
 
 

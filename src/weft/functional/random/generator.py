@@ -134,7 +134,7 @@ class Generator:
         return self
 
     def get_offset(self) -> int:
-        """How many numbers of the seed's sequence have been drawn."""
+        """The number of draws from the seed's sequence so far."""
         return self._offset
 
     def set_offset(self, offset: int) -> None:
@@ -159,8 +159,8 @@ class Generator:
         return self.draw(_BITS, shape, 1)
 
     def draw(self, op: Primitive, shape: Shape, draws: int, span: int | None = None) -> Any:
-        """What a row of `weft.ops.random_numbers` makes of the next numbers, so many per element; it may take a `span`
-        instead of the number of elements."""
+        """A tensor that an op of `weft.ops.random_numbers` makes of the next numbers, `draws` per element; the op may
+        take a `span` instead of the number of elements."""
         note_draw(self)
         place = self.place()
         seed, offset = place

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Counts of a Poisson distribution, element by element: compiled, since each needs a walk of its own length.
+"""Counts of a Poisson distribution, element by element: compiled, since each needs a loop of its own length.
 
-In come rates and uniform numbers of float64; out go the smallest counts whose distribution function reaches the
-numbers. The walk adds up the chances of 0, 1, 2, ...; where the rate is so large that the first of them vanish, the
+It takes rates and uniform numbers of float64, and returns the smallest counts whose distribution function reaches the
+numbers. The loop adds up the probabilities of 0, 1, 2, ...; for rates so large that the first of them vanish, the
 caller finds counts in another way.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 require(__name__, cython.compiled)
 
-MOST_RATE = 64.0  # up to which chances are added up from 0
+MOST_RATE = 64.0  # up to which probabilities are added up from 0
 
 
 def walked(rates: Array, uniform: Array) -> Any:

@@ -66,7 +66,7 @@ def _need_floats(name: str, input: Tensor) -> None:  # noqa: A002
 
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Any:
-    """How many trials of chance p it takes to succeed, in place."""
+    """The number of trials of probability p until the first success, in place."""
     _need("geometric_", 0 < p < 1, "p to be in (0, 1)", f"p={p}", "got")
     uniform = 1 - unit(self._shape, _wide(self), generator)
     return mutate(
@@ -121,11 +121,10 @@ def _counts_of_high_rates(rates: np.ndarray, uniform: np.ndarray) -> Any:
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Any:
-    """How many of `count` trials of chance `prob` succeed. Reads both.
+    """The number of successes in `count` trials of probability `prob`. Reads both.
 
     Shapes: any two that broadcast; the result has their common shape and the type of `prob`. Errors: DTypeError,
-    ShapeError, ArgumentError on counts below zero and on what is no chance.
-    """
+    ShapeError, ArgumentError on counts below zero and on numbers that are no probability."""
     for name, value, position in (("count", count, 1), ("prob", prob, 2)):
         _need_floats("binomial", need_tensor("binomial", value, name, position))
     n, p = _numbers(count), _numbers(prob)
@@ -139,7 +138,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 
 
 def _successes(n: np.ndarray, p: np.ndarray, uniform: np.ndarray) -> Any:
-    """Where the binomial distribution functions reach uniform numbers."""
+    """The least counts at which the binomial distribution functions reach uniform numbers."""
     from scipy import special
 
     inside = (p > 0) & (p < 1) & (n > 0)

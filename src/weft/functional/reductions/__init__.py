@@ -1,5 +1,4 @@
 """Reductions over dimensions: sums, extrema, moments, softmax, and statistics composed of them.
 
-In come a tensor and the dimensions to reduce; out goes a tensor without them, or with size 1 where `keepdim` says so.
-Start with `sums_and_extrema`.
+The result lacks the reduced dimensions, or has them with size 1 under `keepdim`. Start with `sums_and_extrema`.
 """

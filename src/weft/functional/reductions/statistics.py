@@ -166,8 +166,8 @@ def _gaps(x: Tensor, axis: int, step: object) -> Any:
 
 
 def _slope(x: Tensor, axis: int, step: TensorLike, edge_order: int) -> Any:
-    """Differences of second order inside, where the distances are equal as half of that of both neighbours, so that an
-    infinity beside a number stays one; of first or second order at both ends."""
+    """Central differences inside, of second order (where the distances are equal, half the difference of both
+    neighbours, so that an infinity next to a number stays one); differences of first or second order at both ends."""
     x = x if x._dtype.category > 1 else cast(x, dtypes.get_default())
     gaps = _gaps(x, axis, step)
     even = not isinstance(gaps, Tensor)

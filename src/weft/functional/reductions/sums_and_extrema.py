@@ -55,7 +55,7 @@ _SUM_OVER, _MEAN_OVER = named(_SUM, "SumBackward1"), named(_MEAN, "MeanBackward1
 
 @cython.ccall
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) -> Any:
-    """What is left of a shape when it is reduced over axes."""
+    """The shape that is left after reducing over axes."""
     rank: cython.Py_ssize_t = len(shape)
     if len(axes) == rank:
         return (1,) * rank if keepdim else ()
@@ -124,7 +124,7 @@ def nansum(
 
 
 def count_of(shape: Shape, axes: Shape) -> int:
-    """How many elements a reduction over `axes` folds into one."""
+    """The number of elements that a reduction over `axes` folds into one."""
     total = 1
     for axis in axes:
         total *= shape[axis]
@@ -429,17 +429,17 @@ def _logic(name: str, input: TensorArgument, dim: Dims, keepdim: bool) -> Any:
 
 
 def any(input: TensorArgument, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Whether any element is true (not 0)."""
+    """True where any element along the reduced dimensions is true (not 0)."""
     return _logic("any", input, dim, keepdim)
 
 
 def all(input: TensorArgument, dim: Dims = None, keepdim: bool = False) -> Any:
-    """Whether all elements are true (not 0)."""
+    """True where all elements along the reduced dimensions are true (not 0)."""
     return _logic("all", input, dim, keepdim)
 
 
 def count_nonzero(input: TensorArgument, dim: Dims = None) -> Any:
-    """How many elements are not 0."""
+    """The number of elements that are not 0."""
     return sum(input != 0, dim)
 
 
@@ -482,7 +482,7 @@ def logsumexp(
 
 
 def _logsumexp_steps(wide: Tensor, axes: tuple[int, ...]) -> Any:
-    """What has no order, or no elements, step by step; reduced dimensions stay."""
+    """logsumexp step by step, for complex numbers and for no elements; reduced dimensions stay."""
     if 0 in wide._shape:
         return call("log", reduce_over(_SUM, call("exp", wide), axes, True, wide._dtype))
     top = reduce_over(OPS["amax"], _real(wide.detach()), axes, True, wide._dtype.to_real())

@@ -32,7 +32,9 @@ from weft.tensor.arguments import (
     wrap_dims,
 )
 
-BESIDE = 8  # copies of an element that are written one after the other, with the others' room between them
+MOST_JOINED_REPEATS = (
+    8  # repeats of single elements that are joined as slices; more are expanded and cloned
+)
 
 
 def repeated(x: Tensor, axis: int, times: int) -> Any:
@@ -42,7 +44,7 @@ def repeated(x: Tensor, axis: int, times: int) -> Any:
     apart, joined = (*shape[: axis + 1], 1, *shape[axis + 1 :]), list(shape)
     joined[axis] *= times
     spread = reshape_value(x, apart)
-    if axis == len(shape) - 1 and 1 < times <= BESIDE:
+    if axis == len(shape) - 1 and 1 < times <= MOST_JOINED_REPEATS:
         spread = concat((spread,) * times, axis + 1)
     else:
         wide = (*apart[: axis + 1], times, *apart[axis + 2 :])

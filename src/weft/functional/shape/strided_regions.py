@@ -1,5 +1,5 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""What strides say: contiguity, offsets, strided regions of storages, and the region that a chain of views covers.
+"""Strides: contiguity, offsets, strided regions of storages, and the region that a chain of views covers.
 
 The recorder asks `region` when an in-place operation on a view must become a region of its base.
 """
@@ -36,8 +36,8 @@ def _twice(strides: Shape) -> Shape:
     return tuple([2 * stride for stride in strides])
 
 
-# Where the views of `lenses` lie, in units of what they show.
-_LENSES: dict[str, Any] = {
+# For each view transform: strides and offset of the view, in elements of the view.
+_TRANSFORMED: dict[str, Any] = {
     "conj": lambda strides, offset: (strides, offset),
     "real": lambda strides, offset: (_twice(strides), 2 * offset),
     "imag": lambda strides, offset: (_twice(strides), 2 * offset + 1),
@@ -54,7 +54,7 @@ def region(shape: Shape, view_chain: tuple[Any, ...]) -> tuple[int, Shape] | Non
     of the chain needs a copy."""
     strides, offset = contiguous_strides(shape), 0
     for op, params, target in view_chain:
-        through = _LENSES.get(op.name)
+        through = _TRANSFORMED.get(op.name)
         if through is not None:
             strides, offset = through(strides, offset)
         else:
@@ -118,7 +118,7 @@ def as_strided(
 
 
 def is_contiguous(input: Tensor, *, memory_format: object = None) -> bool:
-    """Whether elements lie in row-major order without gaps."""
+    """True if elements are row-major without gaps in memory."""
     if str(memory_format).endswith("channels_last"):
         return len(input._shape) == 4 and _is_channels_last(input)
     return input.strides is None
@@ -147,7 +147,7 @@ def stride(input: Tensor, dim: int | None = None) -> Any:
 
 
 def storage_offset(input: Tensor) -> int:
-    """Where the first element stands in the storage."""
+    """The position of the first element in the storage."""
     return int(input.offset)
 
 

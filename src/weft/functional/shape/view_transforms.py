@@ -225,12 +225,12 @@ def view_as_complex(input: Tensor) -> Any:
 
 
 def is_conj(input: Tensor) -> bool:
-    """Whether the tensor is a conjugate that is computed where it is read."""
+    """True if the tensor is a conjugate that is computed when it is read."""
     return bool(input.view_transform & CONJUGATE)
 
 
 def is_neg(input: Tensor) -> bool:
-    """Whether the tensor is a negative that is computed where it is read: the imaginary part of a conjugate."""
+    """True if the tensor is a negative that is computed when it is read: the imaginary part of a conjugate."""
     return bool(input.view_transform & NEGATE)
 
 
@@ -320,7 +320,7 @@ def _write_memory(tensor: Tensor, new: Tensor) -> None:
 
 
 def _back(x: Tensor, steps: tuple[Any, ...], new: Tensor) -> Any:
-    """What a tensor has to be so that a chain of views of it shows `new`; other elements stay."""
+    """The base of a chain of views changed so that the views show `new`; other elements stay."""
     lenses = [number for number, step in enumerate(steps) if step[0].name in _THROUGH]
     views = steps[: lenses[0]] if lenses else steps
     if lenses:

@@ -331,7 +331,7 @@ _IDENTITY = "This function is the identity in these cases."
 
 
 def warn_of_number(name: str, advice: str) -> None:
-    """What PyTorch says of transposes of a number."""
+    """Give PyTorch's warning about transposes of a number."""
     warnings.warn(
         f"{name} is deprecated on 0-D tensors. {advice}",
         UserWarning,

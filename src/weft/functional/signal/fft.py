@@ -111,7 +111,7 @@ def _to_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
 def _transformed(
     x: Tensor, transform: Callable[[Any], Any], shape: tuple[int, ...], dtype: DType, scale: float
 ) -> Any:
-    """What a transform makes of the values of a tensor, times a scale; where there are none, its shape and type."""
+    """The transform of the values of a tensor, times a scale; on the device meta its shape and dtype."""
     if is_on_meta(x):
         return without_memory(shape, dtype)
     found = transform(host.to_numpy(x))
@@ -122,7 +122,7 @@ def _transformed(
 
 
 def _scale(norm: str | None, count: int, forward: bool) -> float:
-    """What a transform is multiplied with."""
+    """The factor by which a transform is multiplied."""
     if norm not in (None, "backward", "forward", "ortho"):
         raise ArgumentError(
             f'Invalid normalization mode: "{norm}"',

@@ -1,5 +1,5 @@
 # ruff: noqa: A002 - PyTorch's names
-"""Histograms: how many elements, or points of several dimensions, lie between edges. They read their values."""
+"""Histograms: counts of elements, or of points in several dimensions, between edges. They read their values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _bounds(
 def histc(
     input: Tensor, bins: int = 100, min: int = 0, max: int = 0, *, out: Tensor | None = None
 ) -> Any:
-    """How many elements lie in each of `bins` equal intervals from min to max (of the values where both are equal).
+    """The number of elements in each of `bins` equal intervals from min to max (of the values if both are equal).
     Reads the values."""
     if need_tensor("histc", input)._dtype.category in (0, 3):
         raise UnsupportedDTypeError(
@@ -107,7 +107,7 @@ def _counts_of_any_order(points: np.ndarray, edges: list[np.ndarray], weights: A
 
 
 def _first_larger(edges: np.ndarray, values: np.ndarray) -> Any:
-    """Where a binary search that halves the rest finds the first edge above each value."""
+    """The position of the first edge above each value, found by a binary search that halves the rest."""
     first, rest = np.zeros(len(values), int), np.full(len(values), len(edges))
     while rest.any():
         half = rest // 2

@@ -71,7 +71,7 @@ def _no_order_of_bools(message: str, input: Tensor) -> DTypeError:
 
 
 def _itself(name: str, input: Tensor) -> Any:
-    """What a function returns for the order of a number."""
+    """The result of an ordering function for a number."""
     return TYPES[name]((call("clone", input), full((), 0, dtypes.int64)))
 
 
@@ -237,7 +237,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 
 @Part
 def _ends_of_longest_runs(x: Tensor, axis: int) -> Any:
-    """Where the last element of the longest run of equal elements stands, once they are sorted: the first such run."""
+    """The position of the last element of the longest run of equal elements once they are sorted; of equal runs the
+    first."""
     size = x._shape[axis]
     places = order(x, axis, size)
     if size == 1:
@@ -305,7 +306,7 @@ def need_quantiles(input: Tensor) -> None:
 
 
 def _at_shares(ordered: Tensor, points: np.ndarray, q: Tensor | float, interpolation: str) -> Any:
-    """What lies at some shares of ordered elements: nan where there is one. Shapes: (*, n), (k) -> (*, k)."""
+    """The quantiles of ordered elements at given shares; nan if an element is. Shapes: (*, n), (k) -> (*, k)."""
     _check_interpolation(interpolation)
     axis = len(ordered._shape) - 1
     last = ordered._shape[axis] - 1

@@ -1,5 +1,5 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""What is distinct, how often it occurs, and where it is found in an order: unique, bincount, isin, searchsorted.
+"""Distinct elements, their counts, and searches in an order: unique, bincount, isin, searchsorted.
 
 The long tail: NumPy compares values read at the call.
 """
@@ -109,7 +109,7 @@ def unique_consecutive(
 
 
 def _side(side: str | None, right: bool) -> Literal["left", "right"]:
-    """Where a value goes among equal ones. Errors: ArgumentError."""
+    """The side of equal values on which a value is inserted. Errors: ArgumentError."""
     if side not in (None, "left", "right"):
         raise ArgumentError(
             f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}",
@@ -136,7 +136,7 @@ def searchsorted(
     out_int32: bool = False,
     sorter: Tensor | None = None,
 ) -> Any:
-    """Where values would be inserted into ascending sequences (the last dimension). Reads the values."""
+    """The positions at which to insert values into ascending sequences (the last dimension). Reads the values."""
     place = _side(side, right)
     edges = host.to_numpy(need_tensor("searchsorted", sorted_sequence, "sorted_sequence"))
     if sorter is not None and edges.size:
@@ -190,7 +190,7 @@ def bucketize(
 
 
 def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each non-negative integer occurs (or the sum of its weights). Reads the values."""
+    """The number of occurrences of each non-negative integer (or the sum of its weights). Reads the values."""
     need_tensor("bincount", input)
     array = host.to_numpy(input)
     whole = array.ndim == 1 and input._dtype.category <= 1
@@ -224,7 +224,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
 def isin(
     elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False
 ) -> Any:
-    """Whether each element is among others. Reads the values."""
+    """True where an element is among others. Reads the values."""
     first = host.to_numpy(elements) if isinstance(elements, Tensor) else np.asarray(elements)
     second = (
         host.to_numpy(test_elements)

@@ -215,7 +215,7 @@ def frexp(input: Tensor, *, out: Tensor | None = None) -> Any:
 
 
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Any:
-    """Whether each element is negative; -0.0 is, and a nan whose sign is set."""
+    """True where an element is negative; -0.0 is, and a nan whose sign is set."""
     if need_tensor("signbit", input)._dtype.is_complex:
         raise UnsupportedDTypeError(
             "signbit is not implemented for complex tensors.",

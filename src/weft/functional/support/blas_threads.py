@@ -1,8 +1,8 @@
-"""How many threads NumPy's and SciPy's linear algebra takes: as many as Weft, and one for matrices of few rows.
+"""The number of threads of NumPy's and SciPy's linear algebra: as many as Weft's, and one for matrices of few rows.
 
-The OpenBLAS that their wheels bring along (one each) starts as many threads as there are cores, which wait for each
-other without rest: beside other work a factoring takes a hundred times as long as by one thread. Where there is no such
-library, nothing is set.
+The OpenBLAS that their wheels bring along (one each) starts as many threads as there are cores, which spin while they
+wait for each other: when the machine has other work, a factorization takes a hundred times as long as with one thread.
+If there is no such library, nothing is set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _before: list[tuple[Any, int]] = []  # what was set before the first of them
 
 @cache
 def _setter(module: str) -> Callable[[int], int] | None:
-    """What sets the number of threads of a package's OpenBLAS, and gives the one before."""
+    """The function that sets the number of threads of a package's OpenBLAS and returns the previous one, or None."""
     import ctypes
     import importlib.util
     from pathlib import Path

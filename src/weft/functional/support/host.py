@@ -75,7 +75,7 @@ def from_numpy(array: object, dtype: DType | None = None) -> Any:
 
 
 def occurrences(numbers: object, size: int) -> Any:
-    """How often each of 0 .. size - 1 is among integers that all lie there."""
+    """The number of occurrences of each of 0 .. size - 1 among integers in that range."""
     numbers = np.ascontiguousarray(numbers, np.int64)
     counts = np.zeros(size, np.int64)
     into = cython.cast(cython.p_longlong, cython.cast(cython.size_t, address_of(counts)))

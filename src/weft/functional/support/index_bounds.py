@@ -1,9 +1,8 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""Indices in tensors against the dimensions that they index, as far as their values are there at the call.
+"""Bounds checks of index tensors against the dimensions that they index, if their values are computed at the call.
 
-In come index tensors; an index out of range that can be seen is an error here, as in PyTorch. What is still pending
-is checked by the kernel that uses it.
+A visible index out of range is an error here, as in PyTorch. Pending indices are checked by the kernel that uses them.
 """
 
 from __future__ import annotations

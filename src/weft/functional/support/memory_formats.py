@@ -1,7 +1,7 @@
-"""Memory formats of results, as in PyTorch: channels last where an input's are, matrices by columns as LAPACK has them.
+"""Memory formats of results, as in PyTorch: channels last if an input's are, matrices by columns as LAPACK has them.
 
-In come a fresh result and the tensors that it was made of; out goes the result, its strides set. Where values really
-lie is left to kernels, so nothing is copied before somebody looks at memory.
+It takes a fresh result and the tensors that it was made of, and sets the result's strides. Kernels choose the real
+memory order, so nothing is copied before somebody looks at memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _channels_form(tensor: Tensor) -> Any:
 
 
 def all_channels_last(tensors: Iterable[Tensor]) -> bool:
-    """Whether the channels of all of them are last in memory."""
+    """True if the channels of all of them are last in memory."""
     return all(_channels_form(tensor) is not None for tensor in tensors)
 
 

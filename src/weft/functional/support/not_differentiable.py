@@ -1,7 +1,8 @@
 """Functions that are not differentiable by an argument, though its type is: PyTorch's results require grad there too,
 and raise when a gradient or a tangent is wanted.
 
-In come a value that was computed without its inputs and these; out goes the value with a record that leads to them.
+It takes a value that was computed without its inputs, and these, and returns the value with a record that leads to
+them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which types `out=` may have: a call that names `out` is answered here where a function wants more of it than that it
-can hold the result, which is what `weft.tensor.leaves.give_out` asks of all.
+"""Dtype rules of `out=`, for functions that ask more of it than that it can hold the result, which
+`weft.tensor.leaves.give_out` asks of all.
 
-In come a function and the arguments of a call; out goes what it returns, or NotImplemented where the function writes
-`out` itself. A rule is by the name of a function: what it accepts, and PyTorch's words where it refuses. Functions that
-compute in the type of `out` take it as their `dtype`.
+It takes a function and the arguments of a call, and returns the call's result, or NotImplemented if the function
+writes `out` itself. A rule is found by the name of a function: the dtypes it accepts, and PyTorch's words when it
+refuses one. Functions that compute in the dtype of `out` take it as their `dtype`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from weft.functional.support.variants import check_apart, check_out, given, tens
 
 
 class Rule(NamedTuple):
-    """Whether a type may be that of `out`, by that of the result and the tensors given; the words where it may not."""
+    """`accepts` is true if a dtype may be that of `out`, given the result's and the tensors; `words` are PyTorch's if
+    not."""
 
     accepts: Callable[[Any, Any, list[Tensor]], bool]
     words: str
@@ -148,7 +149,7 @@ _OTHERS = (
     (_same_or_of_numbers, {_CONTRACTED: "inner"}),
 )
 _GIVEN_TYPE = "dtype {result} does not match dtype of out parameter ({out})"
-_APART = frozenset(  # those whose `out` may not lie in the memory of an input
+_APART = frozenset(  # functions whose `out` must not overlap an input
     ("aminmax", "cat", "cross", "gather", "index_select", "kthvalue", "masked_select", "take")
     + ("take_flat", "take_along_dim")
 )
@@ -161,7 +162,7 @@ _IN_ITS_TYPE = frozenset(["cumsum", "cumprod"])
 
 
 _COPIES = Rule(_same, _ALLOCATED)
-_COPYING = "weft.functional.shape.view_copies"  # where functions stand that have this rule
+_COPYING = "weft.functional.shape.view_copies"  # the module of functions that have this rule
 
 
 def _rules() -> dict[str, Rule]:
@@ -185,9 +186,9 @@ def _rule_of(function: Callable[..., object]) -> Rule | None:
 
 
 def answer_out(function: Callable[..., Tensor], values: list[Any], keywords: dict[str, Any]) -> Any:
-    """What a call returns that names `out`, or NotImplemented where the function writes it itself.
+    """The result of a call with `out`; NotImplemented if the function writes it itself.
 
-    Errors: RuntimeError where `out` lies in an operand's memory or has a type that PyTorch refuses."""
+    Errors: RuntimeError if `out` overlaps an operand or has a dtype that PyTorch refuses."""
     check_out(function, values, keywords)
     out, name = keywords["out"], function.__name__
     rule = _asked_rule(name, out, keywords) or _rule_of(function)

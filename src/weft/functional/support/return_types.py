@@ -57,7 +57,7 @@ MEMBERS = {
     "triangular_solve": "solution cloned_coefficient",
 }
 WITHOUT_OUT = ("_lu_with_info", "histogramdd")
-_MOST = 5  # members of a type, and the entry that ends their list
+_MOST = 5  # members of a type, with the entry that ends their list
 _texts: list[bytes] = []  # Python keeps pointers to names
 
 

@@ -1,9 +1,8 @@
-"""Whether an operand of a loss or a draw lies within limits: at the call where that can be known, else when it is
-computed.
+"""Range checks of an operand of a loss or a draw: at the call if the values are known, else when they are computed.
 
-In come operands; out go the same, or tensors whose value has failed where an element lies outside. Results of a
-sigmoid, numbers and booleans are known to fit; what has been computed is looked at; for the rest a kernel of the
-program looks, as for indices, so that nothing is read early. What the limits are is in `weft.ops.limits`.
+A check returns the operands, or tensors whose value fails if an element is out of range. Results of a sigmoid, numbers
+and booleans are known to fit; computed values are looked at; for the rest a kernel of the program checks, as for
+indices, so that nothing is read early. `weft.ops.limits` has the ranges.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def need_within(function: str, operand: str, tensor: Tensor) -> Any:
 
 
 def _surely_fits(node: Node, high: float | None) -> bool:
-    """Whether a pending value is made by something that gives only numbers from 0 to 1 (or nan, which stays one)."""
+    """True if the op that makes a pending value gives only numbers from 0 to 1 (or nan, which stays one)."""
     while node.op.kind == VIEW and node.inputs:
         node = node.inputs[0]
     if node.op is SCALAR_OP:

@@ -1,4 +1,4 @@
-"""How public functions are put together: names for generated ones, `out=`, in-place variants, tables by name."""
+"""Construction of public functions: names for generated ones, `out=`, in-place variants, tables by name."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def check_apart(out: object, arguments: tuple[object, ...], made: object = None)
 
 
 def _extent(x: Tensor) -> int:
-    """How far a tensor reaches in its memory."""
+    """The number of elements of memory that a tensor spans."""
     if x.strides is None:
         return prod(x._shape)
     return 1 + sum((size - 1) * step for size, step in zip(x._shape, x.strides, strict=True))
@@ -149,7 +149,7 @@ def check_overlap(written: Tensor, read: Tensor) -> None:
 
 
 def _region(x: Tensor) -> tuple[int, int]:
-    """Where a contiguous tensor begins in its memory, and how long it is, in bytes."""
+    """(offset, length) in bytes of a contiguous tensor in its memory."""
     return x.offset * x._dtype.itemsize, prod(x._shape) * x._dtype.itemsize
 
 

@@ -1,7 +1,7 @@
 """`weft.nn.attention`: the choice between implementations of attention, of which there is one here.
 
-In: the names of PyTorch's implementations. Out: a context in which `scaled_dot_product_attention` computes what it
-computes anywhere. The kernel is asked for in `weft.nn.functional.attention`. Start with `flex_attention`.
+A context takes the names of PyTorch's implementations; `scaled_dot_product_attention` computes in it what it computes
+anywhere. `weft.nn.functional.attention` uses the kernel. Start with `flex_attention`.
 """
 
 from __future__ import annotations

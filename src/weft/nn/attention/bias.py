@@ -1,7 +1,7 @@
 """Causal masks by name, for attention of fewer queries than keys: `causal_lower_right`, `causal_upper_left`.
 
-In: how many queries and keys there are. Out: a tensor that stands for the mask, and that
-`scaled_dot_product_attention` takes as `attn_mask`; as an operand of anything else it is the mask.
+Each makes a tensor that stands for the mask of so many queries and keys. `scaled_dot_product_attention` takes it as
+`attn_mask`; as an operand of any other function it is the mask.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ class CausalVariant(enum.IntEnum):
 
 
 class CausalBias(Tensor):
-    """A mask in which each query sees the keys up to its own place; with LOWER_RIGHT the last query sees all keys.
+    """A mask in which each query sees the keys up to its own position; with LOWER_RIGHT the last query sees all keys.
 
     Shapes: (queries, keys). With more queries than keys and LOWER_RIGHT the first queries see nothing, and attend to
-    zeros. Errors: ArgumentError, a ValueError, where attention is asked to be causal beside it.
-    """
+    zeros. Errors: ArgumentError, a ValueError, if attention is asked to be causal as well."""
 
     variant: CausalVariant
 
@@ -62,7 +61,7 @@ class CausalBias(Tensor):
         args: Any = (),
         kwargs: Any = None,
     ) -> Any:
-        """What a function makes of the mask; results are plain tensors."""
+        """The result of a function of the mask; results are plain tensors."""
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention and (
             kwargs.get("is_causal") or True in args[5:6]

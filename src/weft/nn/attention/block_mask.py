@@ -1,8 +1,8 @@
-"""Masks of attention by blocks, made from a function of the indices.
+"""Block masks of attention, made from a function of the indices.
 
-In: `mask_mod(batch, head, query, key)`, which says whether one score takes part. Out: which blocks of scores take part
-in whole, in part or not at all, by rows and by columns. Nothing is left out of the computation for it: what the blocks
-give is the mask.
+They take `mask_mod(batch, head, query, key)`, which decides whether one score takes part, and have the blocks of
+scores that take part in whole, in part or not at all, by rows and by columns. Attention computes all blocks; the block
+mask only gives it the mask.
 """
 
 from __future__ import annotations
@@ -95,12 +95,13 @@ def create_mask(
     KV_LEN: int,
     device: DeviceLike | None = None,
 ) -> Tensor:
-    """What a function of the indices says, as a tensor: (B or 1, H or 1, Q_LEN, KV_LEN). Errors: ArgumentTypeError."""
+    """The mask that a function of the indices defines, as a tensor: (B or 1, H or 1, Q_LEN, KV_LEN). Errors:
+    ArgumentTypeError."""
     return of_indices(mod_fn, (B or 1, H or 1, Q_LEN, KV_LEN)).to(weft.bool)
 
 
 def _ordered(dense: Tensor) -> tuple[Tensor, Tensor]:
-    """Which of the blocks in each row are there (*, rows, columns) -> how many, and their columns before the others."""
+    """(*, rows, columns) of bool -> the number of blocks in each row, and their columns before the others."""
     return (
         dense.sum(-1).to(weft.int32),
         dense.to(weft.int32).argsort(dim=-1, descending=True, stable=True).to(weft.int32),
@@ -135,11 +136,11 @@ def _block_size(size: int | Shape) -> tuple[int, int]:
 
 
 class BlockMask:
-    """Which blocks of scores take part: those of `kv_indices` where `mask_mod` says so, those of `full_kv_indices` in
-    whole. Row i of blocks has the first `kv_num_blocks[..., i]` of its indices; `q_indices` say the same by columns.
+    """The blocks of scores that take part: those of `kv_indices` where `mask_mod` is true, those of `full_kv_indices`
+    in whole. Row i of blocks has the first `kv_num_blocks[..., i]` of its indices; `q_indices` are the same by
+    columns.
 
-    Shapes: counts (B, H, rows), indices (B, H, rows, columns); by columns the other way round.
-    """
+    Shapes: counts (B, H, rows), indices (B, H, rows, columns); by columns the other way round."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Attention whose scores and mask are functions of the user.
+"""Flexible attention: scores and mask are functions of the user.
 
-In: queries, keys and values; `score_mod(score, batch, head, query, key)`, written for one score and the indices where
-it stands; a mask of blocks, made from `mask_mod(batch, head, query, key)`. Out: what attention gives with the scores
+It takes queries, keys and values; `score_mod(score, batch, head, query, key)`, written for one score and its indices;
+and a block mask, made from `mask_mod(batch, head, query, key)`. The result is that of attention with the scores
 changed and the masked ones left out. Both functions are recorded once for all scores, by `vmap`.
 """
 
@@ -30,11 +30,11 @@ FlexKernelOptions = dict[
 ]  # what PyTorch's kernels are tuned by; nothing here depends on it
 
 
-_DEFAULT_SPARSE_BLOCK_SIZE = 128  # which models pad lengths to
+_DEFAULT_SPARSE_BLOCK_SIZE = 128  # the multiple to which models pad lengths
 
 
 class AuxRequest(NamedTuple):
-    """What is wanted beside the output."""
+    """The outputs that are wanted in addition to the attended values."""
 
     lse: bool = False
     max_scores: bool = False
@@ -86,7 +86,8 @@ def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
 
 
 def _allowed(block_mask: object, query: Tensor, key: Tensor) -> Tensor | None:
-    """Which scores take part: (batch or 1, heads or 1, queries, keys). Errors: ArgumentTypeError, ArgumentError."""
+    """The mask of scores that take part: (batch or 1, heads or 1, queries, keys). Errors: ArgumentTypeError,
+    ArgumentError."""
     if block_mask is None:
         return None
     if not isinstance(block_mask, BlockMask):

@@ -1,7 +1,7 @@
-"""Attention over sequences of different lengths that stand one behind the other.
+"""Attention over sequences of different lengths that are concatenated.
 
-In: queries, keys and values of all sequences in one line, and where each begins. Out: the outputs in the same line.
-Each sequence is attended to by itself, as if it were written so; no score between two of them is made.
+It takes queries, keys and values of all sequences one behind the other, and the start of each, and returns the outputs
+in the same form. Each sequence is attended to by itself; no score between two of them is computed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, class
 
 
 class AuxRequest(NamedTuple):
-    """What is wanted beside the output: the logarithm of the sum of exponentials of a query's scores."""
+    """The output that is wanted in addition: the logarithm of the sum of exponentials of a query's scores."""
 
     lse: bool = False
 
 
 def _bounds(name: str, cumulative: Tensor | list[int], total: int) -> list[int]:
-    """Where sequences begin, and the end of the last. Errors: ArgumentTypeError, ArgumentError."""
+    """The start of each sequence, and the end of the last. Errors: ArgumentTypeError, ArgumentError."""
     if (
         not isinstance(cumulative, Tensor)
         or cumulative.is_floating_point()

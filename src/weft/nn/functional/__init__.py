@@ -1,7 +1,7 @@
 """The functions of neural networks, under PyTorch's names: `weft.nn.functional`.
 
-They stand in one module or folder per subject and are gathered here. In come tensors and options; out go tensors. Start
-with `activation`, and `losses` or `pooling`.
+Each subject has a module or folder; the functions are gathered here. Start with `activation`, and `losses` or
+`pooling`.
 """
 
 from weft.engine.api.api_function import publish

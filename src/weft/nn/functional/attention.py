@@ -87,7 +87,7 @@ def _masked(scores: Any, attn_mask: Any, is_causal: bool) -> Any:
 
 
 def _is_plain(q: Any, k: Any, v: Any, mask: object, enable_gqa: bool) -> bool:
-    """Whether shapes and types are those of the kernels: equal leading dimensions (heads may be shared), sizes that
+    """True if shapes and dtypes are those of the kernels: equal leading dimensions (heads may be shared), sizes that
     registers hold, and a mask without a gradient."""
     if q._dtype is not dtypes.float32 and q._dtype is not dtypes.float64:
         return False

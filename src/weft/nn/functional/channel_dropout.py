@@ -26,7 +26,7 @@ from weft.ops.primitives import full, where
 from weft.tensor.arguments import describe, need_tensor
 
 Shape = tuple[int, ...]
-_SATURATION = -1.7580993408473766  # selu at minus infinity
+_SATURATION = -1.7580993408473766  # the limit of selu at minus infinity
 
 
 def _finished(input: Tensor, result: Tensor, inplace: bool) -> Any:

@@ -1,8 +1,8 @@
 # ruff: noqa: A002 - PyTorch's names
-"""What a convolution takes, checked: tensors that fit together, and one number per spatial dimension.
+"""Checks of a convolution's arguments: tensors that fit together, and one number per spatial dimension.
 
-Arguments come in as the user wrote them; sizes, steps and widths go out as tuples, or an error at the call with
-PyTorch's words as its first line. Pooling and folding take their numbers here too.
+They take arguments as the user wrote them and return sizes, strides and paddings as tuples, or raise an error at the
+call with PyTorch's words as its first line. Pooling and folding check their numbers here, too.
 """
 
 from __future__ import annotations

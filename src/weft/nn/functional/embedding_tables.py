@@ -1,6 +1,6 @@
-"""What tables of embeddings do at a lookup: shortening rows, weighing gradients by frequency, sparse gradients.
+"""Tables of embeddings at a lookup: shortened rows, gradients weighed by frequency, sparse gradients.
 
-In come a table and the indices that name its rows; out goes a table to look them up in. `embedding` and bags look up.
+A table and the indices that name its rows become a table to look them up in. `embedding` and bags look up.
 """
 
 from __future__ import annotations

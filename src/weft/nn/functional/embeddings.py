@@ -48,7 +48,7 @@ def _left_out(padding_idx: int, count: int) -> int:
 
 
 def _starts(input: Tensor, offsets: Tensor | None, include_last: bool) -> Any:
-    """Where each bag begins and where the last one ends, as an array. Errors: ArgumentError, ShapeError."""
+    """The start of each bag and the end of the last one, as an array. Errors: ArgumentError, ShapeError."""
     if len(input._shape) == 2:
         if offsets is not None:
             raise _refuse(
@@ -108,7 +108,7 @@ def _check_offsets(offsets: np.ndarray, count: int, include_last: bool) -> None:
 
 
 def _layout(starts: np.ndarray) -> tuple[Any, Any]:
-    """(bags, longest) positions of each bag's members, 0 where there is none, and which are members."""
+    """(bags, longest) positions of each bag's members, padded with 0, and the mask of the members."""
     lengths = np.diff(starts)
     steps = np.arange(max(int(lengths.max(initial=0)), 1))
     valid = steps < lengths[:, None]

@@ -31,7 +31,7 @@ from weft.tensor.arguments import sizes as whole_sizes
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
-_CUBIC = -0.75  # the free parameter of Keys' kernel
+_CUBIC = -0.75  # the free parameter of Keys' cubic kernel
 
 
 def _chosen(name: str, value: str, allowed: tuple[str, ...]) -> None:

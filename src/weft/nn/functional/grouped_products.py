@@ -1,7 +1,7 @@
-"""Products of matrices of different heights that stand one behind the other: `grouped_mm`.
+"""Grouped matrix products: matrices of different heights, one behind the other: `grouped_mm`.
 
-In: matrices, of which those of one operand or both are stretches of one matrix, and where each stretch ends. Out: their
-products, put together in the same way. The ends are read at the call.
+It takes two operands, of which one or both are matrices concatenated into one, and the end of each. It returns their
+products, concatenated in the same way. The ends are read at the call.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ def grouped_mm(
 ) -> Any:
     """The products of groups: `offs` (int32) says where each ends, along the dimension that the groups share.
 
-    Shapes: (rows, k), (groups, k, n) -> (rows, n), groups of rows, those behind the last are 0;
-    (groups, m, k), (k, columns) -> (groups' columns beside each other) (m, columns); (m, k), (k, n) -> (groups, m, n),
-    groups of k; (groups, m, k), (groups, k, n) -> (groups, m, n), without `offs`. Errors: RuntimeError.
-    """
+    Shapes: (rows, k), (groups, k, n) -> (rows, n), groups of rows, those behind the last are 0; (groups, m, k), (k,
+    columns) -> (m, columns), groups of columns; (m, k), (k, n) -> (groups, m, n), groups of k; (groups, m, k),
+    (groups, k, n) -> (groups, m, n), without `offs`. Errors: RuntimeError."""
     a, b = (
         need_tensor("grouped_mm", mat_a, "mat_a", 1),
         need_tensor("grouped_mm", mat_b, "mat_b", 2),
@@ -52,7 +51,7 @@ def grouped_mm(
 
 
 def _joined(parts: list[Tensor], dim: int, rest: tuple[int, int], dtype: DType) -> Any:
-    """Products beside each other, and zeros for what is in no group."""
+    """Products concatenated, and zeros for rows or columns in no group."""
     return cat([*parts, full(rest, 0, dtype)] if rest[dim] else parts, dim)
 
 

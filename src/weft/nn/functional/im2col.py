@@ -52,7 +52,7 @@ def unfold(
 
 
 def _positions(output: Any, kernel: Any, gaps: Any, widths: Any, steps: Any) -> tuple[Any, Any]:
-    """How many windows lie in each dimension of the padded output, and the padded sizes."""
+    """The number of windows in each dimension of the padded output, and the padded sizes."""
     padded = [size + 2 * width for size, width in zip(output, widths, strict=True)]
     counts = [
         max((size - gap * (width - 1) - 1) // step + 1, 0)

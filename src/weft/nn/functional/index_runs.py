@@ -1,8 +1,8 @@
-"""Elements taken along a dimension by indices that are known when they are taken.
+"""Runs of indices: elements taken along a dimension by indices that are known at the call.
 
-What resizing and padding take are runs: neighbours in order or against it, each as often as the next. As slices they
-are moved as they lie, and their derivative is a sum of slices, where indices would be looked up one by one and their
-derivative scattered.
+The indices of resizing and padding are runs: neighbours, ascending or descending, each repeated equally often. Taken
+as slices, they are moved as a whole, and their derivative is a sum of slices; as indices they would be looked up one
+by one and their derivative scattered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.functional.shape.rearrange import repeated
 from weft.functional.support import host
 from weft.ops.primitives import concat, expand, flip, slice_axis, take
 
-MOST = 5  # runs; of more, indices cost less
+MOST_RUNS = 5  # of an index; more cost more than indices
 
 
 class Run(NamedTuple):
@@ -36,21 +36,21 @@ class Places(NamedTuple):
 
 
 def places_of(index: np.ndarray) -> Places:
-    """The places in an array, to be kept by whoever asks for them again."""
+    """The places of an index array with their runs, for callers to keep."""
     return Places(index, runs(index))
 
 
 def taken(x: Tensor, axis: int, places: Places) -> Any:
     """The elements of `x` along an axis at places within the axis."""
     index, found = places
-    if not found or len(found) > MOST:
+    if not found or len(found) > MOST_RUNS:
         return take(x, axis, host.from_numpy(index))
     parts = [_part(x, axis, run) for run in found]
     return parts[0] if len(parts) == 1 else concat(tuple(parts), axis)
 
 
 def runs(index: np.ndarray) -> list[Run]:
-    """What an array of places consists of; more than `MOST` are not counted to the end."""
+    """The runs of an index array; counting stops once there are more than `MOST_RUNS`."""
     if not len(index):
         return []
     edges = np.flatnonzero(np.diff(index)) + 1
@@ -64,7 +64,7 @@ def runs(index: np.ndarray) -> list[Run]:
             if abs(step) == 1 and value == last.start + step * last.length:
                 found[-1] = Run(last.start, last.length + 1, step, repeat)
                 continue
-        if len(found) > MOST:
+        if len(found) > MOST_RUNS:
             break
         found.append(Run(value, 1, 1, repeat))
     return found

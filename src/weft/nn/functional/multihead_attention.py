@@ -1,7 +1,7 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""Multi-head attention: projections, heads, masks, attention, and the projection of what the heads give.
+"""Multi-head attention: projections, heads, masks, attention, and the output projection.
 
-In come queries, keys and values (length, batch, features); out go the attended values and, where asked for, the
+It takes queries, keys and values (length, batch, features), and returns the attended values and, if asked for, the
 weights. Scores and their softmax are those of `scaled_dot_product_attention`.
 """
 
@@ -55,7 +55,7 @@ def canonical_mask(mask: Any, name: str, other: object, other_name: str, dtype: 
 def _check_ranks(
     query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Tensor, heads: int
 ) -> bool:
-    """Whether there is a batch dimension. Errors: ShapeError."""
+    """True if there is a batch dimension. Errors: ShapeError."""
     rank = len(query._shape)
     if rank not in (2, 3):
         raise AssertedError(
@@ -270,7 +270,7 @@ def multi_head_attention_forward(
 
 
 def _joined(attended: Tensor, weight: Tensor, bias: Tensor, batch: int, has_batch: bool) -> Any:
-    """What the heads give side by side, projected. Shapes: (N heads, L, D) -> (L, N, E), or (L, E)."""
+    """The outputs of the heads concatenated and projected. Shapes: (N heads, L, D) -> (L, N, E), or (L, E)."""
     parts, length, size = attended._shape
     lines = reshape(permute(attended, (1, 0, 2)), (length, batch, parts // batch * size))
     out = linear(lines, weight, bias)  # (L, N, E) @ (E, E) -> (L, N, E)

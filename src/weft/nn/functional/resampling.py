@@ -40,7 +40,7 @@ from weft.tensor.arguments import (
 )
 
 Taps = tuple[Any, Any]  # index and weights: arrays of (taps, places)
-BLOCK = 1 << 14  # places whose taps are computed at once: what they need besides stays in a cache
+BLOCK = 1 << 14  # output positions whose taps are computed at once: their temporaries fit a cache
 
 
 @composed_of_primitives
@@ -139,7 +139,7 @@ def _check_edge(x: Tensor, axis: int, before: int, after: int, mode: str) -> Non
 
 @functools.lru_cache(256)
 def _edge_places(size: int, before: int, after: int, mode: str) -> Places:
-    """Which of `size` elements a padded dimension has, in order."""
+    """The position in the input of each element of a padded dimension."""
     if mode == "circular":  # what is cut off does not come back on the other side
         kept = np.arange(max(-before, 0), size - max(-after, 0))
         around = np.arange(-max(before, 0), len(kept) + max(after, 0)) % max(len(kept), 1)
@@ -197,7 +197,7 @@ def _sizes(
 def _centres(
     places: np.ndarray, have: int, want: int, factor: float | None, align_corners: bool
 ) -> Any:
-    """Where output elements lie between the input's elements, or before the first."""
+    """The position of each output element on the scale of the input's elements, which may be before the first."""
     if align_corners:
         return places * ((have - 1) / (want - 1) if want > 1 else 0.0)
     return (places + 0.5) * (1 / factor if factor else have / want) - 0.5
@@ -247,7 +247,7 @@ def _mode_refused(mode: str, rank: int) -> str:
 def _check_options(
     mode: str, size: int | Shape | None, align_corners: bool | None, recompute: bool | None
 ) -> None:
-    """Errors: ValueError on options that mean nothing beside others."""
+    """Errors: ValueError on options that mean nothing together."""
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
         raise ArgumentError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
@@ -301,7 +301,7 @@ def interpolate(
 
 
 def _least_growth_first(shape: Shape, wanted: Shape) -> list[int]:
-    """The axes to resize, ordered so that what lies between them is as small as can be; the last of equals first."""
+    """The axes to resize, ordered so that intermediate results are as small as can be; the last of equals first."""
     axes = range(len(shape) - 1, 1, -1)
     return sorted(axes, key=lambda axis: wanted[axis - 2] / max(shape[axis], 1))
 
@@ -370,7 +370,7 @@ def resampled(x: Tensor, axis: int, taps: Taps) -> Any:
 def _taps(
     have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
 ) -> Taps:
-    """Which elements of the input count for each of the result, and how much; long tables are not kept."""
+    """The input elements that contribute to each output element, and their weights; long tables are not cached."""
     table = _known_taps if want <= BLOCK else _known_taps.__wrapped__
     return table(have, want, factor, corners, mode, antialias)
 

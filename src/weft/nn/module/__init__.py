@@ -1,5 +1,5 @@
-"""The tree of modules: what a Module is, how it is called, how its state is saved, loaded and moved.
+"""The tree of modules: the Module class, its calls, hooks, state, and conversion.
 
-In come attributes that a subclass assigns and calls by the user; out go members by name and kind, results of `forward`
-as hooks left them, and the state as a flat dictionary. Start with `module`.
+Attributes that a subclass assigns become members by name and kind; calls give results of `forward` as hooks left them;
+the state is a flat dictionary. Start with `module`.
 """

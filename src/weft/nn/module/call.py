@@ -1,8 +1,7 @@
 # cython: language_level=3
-"""The call of a module: straight to its `forward`, or by way of its hooks.
+"""The call of a module: straight to its `forward`, or through its hooks.
 
-In come a module and what the user called it with; out goes what `forward` returns. Most calls of a network are those
-of small layers, so that what stands before `forward` is a good part of them.
+Most calls in a network are those of small layers, so the time before `forward` is a good part of them.
 """
 
 import types

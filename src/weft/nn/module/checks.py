@@ -1,4 +1,4 @@
-"""What a module refuses: names, members and paths that it cannot have, and the errors that say so."""
+"""Checks of a module: names, members and paths that it cannot have, and their errors."""
 
 from __future__ import annotations
 

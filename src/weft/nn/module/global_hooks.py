@@ -1,7 +1,8 @@
-"""Hooks of all modules: on every call, on every registration of a parameter, a buffer or a child.
+"""Global hooks of modules: on every call, on every registration of a parameter, a buffer or a child.
 
-In: functions of the user. Out: handles that remove them. While there is a hook on calls, modules without hooks of their
-own have an empty record of them, so that a call tests one attribute in any case. They are called before a module's own.
+Functions of the user are registered here; handles remove them. While there is a hook on calls, modules without hooks
+of their own have an empty record of them, so that a call tests one attribute in any case. They are called before a
+module's own.
 """
 
 from __future__ import annotations
@@ -65,8 +66,7 @@ def register_module_full_backward_pre_hook(hook: Callable[..., object]) -> Remov
 def register_module_backward_hook(hook: Callable[..., object]) -> RemovableHandle:
     """`hook(module, grad_input, grad_output)` on the record of the (first) output of any module.
 
-    Errors: RuntimeError beside full backward hooks of all modules.
-    """
+    Errors: RuntimeError if all modules have full backward hooks."""
     require_one_kind(COMMON.backward, "global Module hook")
     return _on_calls(COMMON.on_record, Hook(hook))
 
@@ -74,8 +74,7 @@ def register_module_backward_hook(hook: Callable[..., object]) -> RemovableHandl
 def register_module_full_backward_hook(hook: Callable[..., object]) -> RemovableHandle:
     """`hook(module, grad_input, grad_output)` after the backward of any module; may replace grad_input.
 
-    Errors: RuntimeError beside hooks of `register_module_backward_hook`.
-    """
+    Errors: RuntimeError if there are hooks of `register_module_backward_hook`."""
     require_one_kind(COMMON.on_record, "global Module hook")
     return _on_calls(COMMON.backward, Hook(hook))
 

@@ -1,6 +1,6 @@
-"""The methods of a module by which hooks are registered, on its calls and on its state.
+"""The methods of a module that register hooks, on its calls and on its state.
 
-In: functions of the user. Out: handles that remove them. What runs them stands in `hooks` and `state`.
+Handles remove the hooks; `hooks` and `state_dict` run them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class InPlace:
 
 
 class HookMethods(Holder):
-    """What `Module` inherits. Nothing is kept for a module without hooks."""
+    """The part of `Module` that registers hooks. A module without hooks keeps nothing for them."""
 
     _hooks: ModuleHooks | None = None  # `common_hooks` gives all modules an empty record
     _state_hooks = NO_STATE_HOOKS
@@ -129,9 +129,8 @@ class HookMethods(Holder):
         return add_hook(self._own_hooks().backward_pre, Hook(hook), prepend)
 
     def register_backward_hook(self, hook: Callable[..., Tensor]) -> RemovableHandle:
-        """`hook(module, grad_input, grad_output)` on the record of the module's (first) output:
-        grad_input is of its last operation. Errors: RuntimeError beside full backward hooks.
-        """
+        """`hook(module, grad_input, grad_output)` on the record of the module's (first) output: grad_input is of its
+        last operation. Errors: RuntimeError if the module has full backward hooks."""
         hooks = self._own_hooks()
         require_one_kind(hooks.backward, "Module")
         return add_hook(hooks.on_record, Hook(hook))
@@ -139,9 +138,8 @@ class HookMethods(Holder):
     def register_full_backward_hook(
         self, hook: Callable[..., Tensor], prepend: bool = False
     ) -> RemovableHandle:
-        """`hook(module, grad_input, grad_output)` after the module's backward; may replace
-        grad_input. Errors: RuntimeError beside hooks of `register_backward_hook`.
-        """
+        """`hook(module, grad_input, grad_output)` after the module's backward; may replace grad_input. Errors:
+        RuntimeError if there are hooks of `register_backward_hook`."""
         hooks = self._own_hooks()
         require_one_kind(hooks.on_record, "Module")
         return add_hook(hooks.backward, Hook(hook), prepend)

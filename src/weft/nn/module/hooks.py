@@ -1,9 +1,7 @@
-"""Hooks of modules: the records that a module keeps, the handle that removes one, a call with
-hooks.
+"""Hooks of modules: the record that a module keeps, the handle that removes one, a call with hooks.
 
-In: a module, its arguments and its hooks. Out: the result of `forward` as the hooks left it.
-Gradients are observed by passing inputs and outputs through an identity Function, so nothing here
-knows how autograd walks.
+A call with hooks returns the result of `forward` as the hooks left it. Gradients are observed by passing inputs and
+outputs through an identity Function, so nothing here knows how backward walks.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ class ModuleHooks:
     on_record: HookTable = field(default_factory=dict)  # of `register_backward_hook`
 
 
-COMMON = ModuleHooks()  # those of all modules, and on the registration of members in any
+COMMON = ModuleHooks()  # hooks of all modules, and of the registration of members in any
 ON_PARAMETER: dict[int, Callable[..., Any]] = {}
 ON_BUFFER: dict[int, Callable[..., Any]] = {}
 ON_MODULE: dict[int, Callable[..., Any]] = {}
@@ -57,7 +55,7 @@ ON_MODULE: dict[int, Callable[..., Any]] = {}
 def as_hooked(
     table: dict[int, Callable[..., object]], module: Module, name: str, member: object
 ) -> Any:
-    """What is registered in place of a member."""
+    """The member as hooks have changed it, to be registered."""
     for hook in list(table.values()):
         changed = hook(module, name, member)
         member = member if changed is None else changed
@@ -101,7 +99,7 @@ class BackwardHookFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> Any:
-        """What the callback makes of the cotangents."""
+        """The cotangents as the callback returns them."""
         return (None, *ctx.callback(cotangents))
 
 

@@ -1,9 +1,9 @@
 """The members of a module by kind: live views of parameters, buffers and child modules.
 
 A module keeps every member in its own dictionary of attributes (so that `self.weight` is an ordinary attribute
-look-up) and, beside it, one ordered table `name -> kind`. The views here join the two into the
-dictionaries that PyTorch users expect: `module._parameters`, and `module.__dict__["_parameters"]`. Weft itself asks for
-`own_values`, the dictionary in which everything lies.
+look-up) and one ordered table `name -> kind`. The views here join the two into the dictionaries that PyTorch users
+expect: `module._parameters`, and `module.__dict__["_parameters"]`. Weft itself asks for `own_values`, the dictionary
+of all attributes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Items(_Reversible, ItemsView[str, Any]):
 
 
 class _DictLike(MutableMapping[str, Any]):
-    """A mapping with what programs do with a dict beside a mapping's methods: unions, and walks backwards."""
+    """A mapping with the methods of a dict that a mapping lacks: unions, and iteration backwards."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ class _DictLike(MutableMapping[str, Any]):
         return _Items(self)
 
     def copy(self) -> dict[str, Any]:
-        """What is there now."""
+        """A dict of the present members."""
         return dict(self)
 
     def __reversed__(self) -> Iterator[str]:

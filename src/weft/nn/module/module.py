@@ -1,8 +1,8 @@
 """Module: a tree of named parameters, buffers and child modules with a `forward`.
 
-In: attributes assigned by a subclass. Out: the members by name and kind, in the order of their
-registration, moved, cast, hooked, printed, saved and loaded as PyTorch does. The mathematics is
-left to the subclasses; the dictionaries of state to `state`, hooks to `hook_methods` and `hooks`.
+Attributes assigned by a subclass become members by name and kind, in the order of their registration, moved, cast,
+hooked, printed, saved and loaded as PyTorch does. Subclasses define the mathematics, `state_dict` the dictionaries of
+state, `hook_registration` and `hooks` the hooks.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Module(HookMethods):
             super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; every subclass defines it."""
+        """The computation of the module; every subclass defines it."""
         raise NotDefinedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function',
             expected="a method forward(self, ...)",
@@ -501,7 +501,7 @@ class Module(HookMethods):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses of a layer's printed form."""
+        """The text in the parentheses of a layer's printed form."""
         return ""
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
-"""Backward hooks as they were first: on the gradient record of a module's output.
+"""Backward hooks in their first form: on the gradient record of a module's output.
 
-In: a module, its arguments and its result. Out: hooks on the record that made the result, which see the cotangents of
-that record's inputs. Those are the module's inputs only where the module records one operation; for other modules it is
-said which part is seen. `register_full_backward_hook` has no such limit.
+They see the cotangents of the inputs of the record that made the result. Those are the module's inputs only if the
+module records one operation; for other modules a warning says which part is seen. `register_full_backward_hook` has no
+such limit.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def _first_tensor(result: Any) -> Any:
 
 
 def _are_tensors(value: object) -> bool:
-    """Whether a value is a tensor or a tuple of tensors."""
+    """True if a value is a tensor or a tuple of tensors."""
     parts = value if isinstance(value, tuple) else (value,)
     return all(isinstance(part, Tensor) for part in parts)
 
 
 def _missed(args: object, result: object, record: Any) -> str | None:
-    """When the record does not see all that the module takes and gives; None where it does."""
+    """The text of a warning if the record does not see all that the module takes and gives; None if it does."""
     if not _are_tensors(result):
         return "a Module does not return a single Tensor or a tuple of Tensors, some grad_output are missing."
     if not _are_tensors(args):

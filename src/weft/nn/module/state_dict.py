@@ -1,7 +1,7 @@
-"""The state of a module tree as a flat dictionary, and back.
+"""The state dict: the state of a module tree as a flat dictionary, and back.
 
-In: a module and the path in front of its names. Out: an ordered dictionary of tensors, or a module
-with new values and a list of what did not fit. Files are left to `weft.io.saving`.
+Saving takes a module and the path before its names, and returns an ordered dictionary of tensors; loading gives a
+module new values and returns a list of what did not fit. `weft.io.saving` handles files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_STATE_HOOKS = StateHooks()
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` found missing and too much."""
+    """The keys that `load_state_dict` found missing, and those that it did not expect."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -69,7 +69,7 @@ def persistent_members(module: Module) -> Iterator[tuple[str, Tensor | None]]:
 
 
 def has_extra_state(module: Module) -> bool:
-    """Whether the class has state of its own beyond tensors."""
+    """True if the class has state of its own beyond tensors."""
     from weft.nn.module.module import Module
 
     return type(module).get_extra_state is not Module.get_extra_state
@@ -239,7 +239,7 @@ def load_tensor(
 
 
 def warn_no_op(key: str) -> None:
-    """What loading values into a parameter on the device meta says."""
+    """Warn that loading values into a parameter on the device meta does nothing."""
     warnings.warn(
         f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, "
         "which is a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "

@@ -1,7 +1,6 @@
-"""What moving and casting a module does to its tensors, and forgetting gradients.
+"""Conversion of a module's tensors by `Module.to` and its kin, and forgetting gradients.
 
-In: the arguments of `Module.to`, a module's own parameters and buffers. Out: their new values; parameters stay the
-same objects.
+Parameters and buffers get new values; parameters stay the same objects.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def parse_to(
 
 
 def conversion(*args: object, **kwargs: Any) -> Callable[[Tensor], Tensor]:
-    """What `Module.to` does to each tensor. Errors: TypeError on a dtype that parameters cannot have."""
+    """The conversion of one tensor by `Module.to`. Errors: TypeError on a dtype that parameters cannot have."""
     device, dtype, memory_format = parse_to(*args, **kwargs)
     if any(isinstance(flag, bool) for flag in args[:2]) and not isinstance(
         args[0], Tensor | weft.dtype

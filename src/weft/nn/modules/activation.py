@@ -1,8 +1,7 @@
-"""Activations as modules: a function of `functional` with its options, and multi-head attention's
-pointwise kin.
+"""Activations as modules: a function of `functional` with its options, and multi-head attention's pointwise kin.
 
-In: a tensor. Out: a tensor of the same shape. Each class names the function that it calls and the
-constructor arguments that it hands on; `inplace` layers change their input, as in PyTorch.
+The result has the input's shape. Each class names the function that it calls and the constructor arguments that it
+hands on; `inplace` layers change their input, as in PyTorch.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(output.squeeze(0) if alone else output, loss)
 
     def _check(self, input: Tensor, target: Tensor) -> bool:
-        """Whether there is no batch. Errors: ShapeError."""
+        """True if there is no batch. Errors: ShapeError."""
         rank = target.dim()
         if rank > 1:
             text = "0D or 1D target tensor expected, multi-target not supported"

@@ -1,6 +1,5 @@
-"""Containers: modules and parameters in sequences and dictionaries.
-
-In: modules or parameters. Out: a module that lists, indexes, slices and (Sequential) calls them.
+"""Containers: modules and parameters in sequences and dictionaries, which can be listed, indexed, sliced and
+(Sequential) called.
 """
 
 from __future__ import annotations
@@ -220,7 +219,7 @@ class ModuleList(_Numbered):
 
 
 class _Named(Module):
-    """What the two dictionaries share: looking up, listing, updating."""
+    """The common part of the two dictionaries: looking up, listing, updating."""
 
     def _table(self) -> Any:
         raise NotImplementedError
@@ -367,7 +366,7 @@ class ParameterDict(_Named):
         return self[key]
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last member out, with its name. Errors: KeyError where there is none."""
+        """Take the last member out, with its name. Errors: KeyError if it is empty."""
         if not self._keys:
             raise MemberNameError(
                 "popitem(): dictionary is empty",

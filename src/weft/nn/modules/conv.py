@@ -29,7 +29,7 @@ def spread(value: int | tuple[int, ...], count: int) -> tuple[int, ...]:
 
 
 class _Weighted(Module):
-    """What plain and transposed convolutions of any rank share: checks, weights and the printed form."""
+    """The common part of plain and transposed convolutions of any rank: checks, weights and the printed form."""
 
     rank: int
     function: Callable[..., Tensor]
@@ -223,7 +223,7 @@ class _ConvTranspose(_Weighted):
         )
 
     def _output_padding(self, input: Tensor, wanted: tuple[int, ...]) -> tuple[int, ...]:
-        """What has to be added behind for a size. Errors: ArgumentError."""
+        """The padding to add at the end so that the output has the wanted size. Errors: ArgumentError."""
         rank = self.rank
         if len(wanted) not in (rank, input.dim()):
             raise ArgumentError(

@@ -9,7 +9,7 @@ from weft.nn.module.module import Module
 
 
 class _Dropout(Module):
-    """What all kinds share: the probability."""
+    """The common part of all kinds of dropout: the probability."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
 # mypy: disable-error-code="misc,override,attr-defined,call-arg,unused-ignore,arg-type,assignment,no-any-return"
-"""Modules that learn the size of their input from the first call.
+"""Lazy modules: they learn the size of their input from the first call.
 
 A lazy module infers its sizes in a hook before its first forward, makes its parameters, and becomes the plain module
-that it stands for: from then on it is one, by class and by state. What a mixin uses belongs to the layer beside it,
-which mypy cannot see.
+that it stands for: from then on it is one, by class and by state. A mixin uses members of the layer that it is mixed
+with, which mypy cannot see.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LazyModuleMixin(Module):
         self._load_hook = self.register_load_state_dict_pre_hook(_shape_from_state)
 
     def has_uninitialized_params(self) -> bool:
-        """Whether something has no shape yet."""
+        """True if a parameter or buffer has no shape yet."""
         own = (*self._parameters.values(), *self._buffers.values())
         return any(is_lazy(value) for value in own)
 
@@ -77,7 +77,7 @@ def _shape_from_state(module: Module, state: dict[str, object], prefix: str, *re
 
 
 class _LazyLayer(LazyModuleMixin):
-    """What lazy layers share: parameters without shape in place of those that depend on the input."""
+    """The common part of lazy layers: parameters without shape in place of those that depend on the input."""
 
     def _unmade(
         self, names: tuple[str, ...], device: DeviceLike | None, dtype: DType | None
@@ -124,7 +124,7 @@ class LazyLinear(_LazyLayer, linear.Linear):
 
 
 class _LazyConvolution(_LazyLayer):
-    """What lazy convolutions share: `in_channels` from the first input."""
+    """The common part of lazy convolutions: `in_channels` from the first input."""
 
     rank: int
     in_channels: int

@@ -1,7 +1,6 @@
 """Losses as modules: a function of `functional` with its options.
 
-In: predictions and targets. Out: a scalar, or with reduction="none" one value for each element or
-example.
+The result is a scalar, or with reduction="none" one value for each element or example.
 """
 
 from __future__ import annotations

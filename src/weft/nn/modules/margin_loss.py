@@ -19,7 +19,7 @@ Metric = Callable[[Tensor, Tensor], Tensor]
 
 
 class MarginRankingLoss(_Loss):
-    """Whether the first input should be ranked above the second (target 1) or below it (-1)."""
+    """The loss of pairs whose first input should be ranked above the second (target 1) or below it (-1)."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """Whether two vectors should be alike (target 1) or not (-1)."""
+    """The loss of pairs of vectors that should be alike (target 1) or not (-1)."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with a distance of one's own."""
+    """TripletMarginLoss with a distance function of the user."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class CTCLoss(_Loss):
 
 @dataclass(slots=True, frozen=True, init=False)
 class LinearCrossEntropyOptions:
-    """How PyTorch would cut the product into pieces; here it changes nothing."""
+    """PyTorch's options for dividing the product into chunks; here they change nothing."""
 
     allow_retain_graph: bool
     batch_chunk_size: int | None

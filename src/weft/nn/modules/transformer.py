@@ -1,7 +1,7 @@
 """Transformers: encoder and decoder layers, stacks of them, and both together (Vaswani et al. 2017).
 
-In: sequences (length, batch, features), with `batch_first` (batch, length, features), without a batch (length,
-features). Out: the same shape. Masks go to the attention as they are.
+They take sequences (length, batch, features), with `batch_first` (batch, length, features), without a batch (length,
+features), and return the same shape. Masks go to the attention as they are.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class _Layer(Module):
-    """What both layers share: the feed-forward part."""
+    """The common part of both layers: the feed-forward part."""
 
     linear1: Linear
     linear2: Linear

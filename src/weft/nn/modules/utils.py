@@ -1,6 +1,6 @@
-"""A number for all dimensions, or one for each: what layers take as kernel sizes, strides and paddings.
+"""Arguments of layers that are one number for all dimensions or one for each: kernel sizes, strides and paddings.
 
-Beside it, the names of a state: PyTorch has both in one module, `nn.modules.utils`.
+PyTorch's module `nn.modules.utils` also has a helper for the names of a state, and so has this one.
 """
 
 from __future__ import annotations

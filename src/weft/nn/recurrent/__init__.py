@@ -1,5 +1,5 @@
 """Recurrent networks: layers over whole sequences (`layers`) and cells for one step (`cells`).
 
-In come sequences, padded or packed, and a state; out go outputs and the final state. What a step computes is compiled
+They take padded or packed sequences and a state, and return outputs and the final state. A step is compiled
 (`cell_steps`). Start with `layers`.
 """

@@ -1,10 +1,10 @@
 # ruff: noqa: A002 - PyTorch's names
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""What recurrent cells compute from what the input and the hidden state give, and whether these fit.
+"""The steps of recurrent cells, from the contributions of input and hidden state, and the check that these fit.
 
 A program that runs a cell for each word of each sentence spends its time between the records: so this is compiled.
-The layers over whole sequences stand in `recurrent`, single cells as modules in `rnn`.
+`layers` has the layers over whole sequences, `cells` single cells as modules.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ CELLS: dict[str, tuple[int, Cell]] = {
 
 
 def fits(input: Tensor, states: Any, input_size: int, hidden_size: int) -> bool:
-    """Whether an input is (input_size) or (batch, input_size), and each of the states in a tuple goes with it."""
+    """True if an input is (input_size) or (batch, input_size), and each of the states in a tuple goes with it."""
     if not isinstance(input, Tensor) or type(states) is not tuple:
         return False
     shape = cython.cast(Tensor, input)._shape

@@ -1,7 +1,6 @@
-"""Recurrent cells: one step at a time.
+"""Recurrent cells as modules: one step at a time, from an input and a state to the new state.
 
-In: an input and a state. Out: the new state. What a step computes stands in `cells`, for the layers that run over
-whole sequences, too.
+`cell_steps` computes a step, also for the layers over whole sequences.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from weft.nn.recurrent.checks import check_pair, check_state, check_step
 
 
 class RNNCellBase(Module):
-    """What cells share: the weights of `num_chunks` gates and the checks of their inputs."""
+    """The common part of cells: the weights of `num_chunks` gates and the checks of their inputs."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What recurrent layers and cells refuse: sizes, options, inputs, states that do not fit, and the errors."""
+"""Checks of recurrent layers and cells: sizes, options, inputs, states that do not fit, and their errors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """RNN, LSTM and GRU: stacked, optionally bidirectional recurrent layers over whole sequences.
 
-In: a sequence (time, batch, features), or batch first, or without batch; sequences of different lengths as a
-PackedSequence or a ragged tensor (batch, j, features). Out: the outputs of the last layer at every time, in the same
-form, and the final states. Each layer is a plain loop over time; nothing here is specific to a length.
+They take a sequence (time, batch, features), or batch first, or without batch, or sequences of different lengths as a
+PackedSequence or a ragged tensor (batch, j, features). They return the outputs of the last layer at every step, in the
+same form, and the final states. Each layer is a plain loop over steps; nothing here is specific to a length.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ from weft.ops.primitives import take
 
 
 class RNNBase(Module):
-    """What the recurrent layers share: weights by layer and direction, shapes, the loops.
+    """The common part of recurrent layers: weights by layer and direction, shapes, the loops.
 
     `mode` is "RNN_TANH", "RNN_RELU", "LSTM" or "GRU". Weights of layer k: `weight_ih_lk` (gates * hidden, in),
     `weight_hh_lk` (gates * hidden, out), `bias_ih_lk` and `bias_hh_lk` (gates * hidden), with projections
-    `weight_hr_lk` (proj, hidden); out is proj with projections, else hidden. Names of the
-    backward direction end in `_reverse`.
-    """
+    `weight_hr_lk` (proj, hidden); out is proj with projections, else hidden. Names of the backward direction end in
+    `_reverse`."""
 
     def __init__(
         self,
@@ -251,7 +250,8 @@ class RNNBase(Module):
     # -- sequences of one length -------------------------------------------------------------------
 
     def _projected(self, x: Tensor, suffix: str) -> tuple[Tensor, Step]:
-        """What the input gives at all times, and the step that takes it and the state to the new state."""
+        """The contributions of the input at all steps, and the step that takes one of them and the state to the new
+        state."""
         bias_ih, bias_hh = (
             (getattr(self, f"{name}_{suffix}") for name in ("bias_ih", "bias_hh"))
             if self.bias

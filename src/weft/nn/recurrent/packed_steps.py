@@ -1,7 +1,7 @@
-"""Walks of recurrent layers over steps of falling numbers of sequences.
+"""Loops of recurrent layers over steps of falling numbers of sequences.
 
-In: what the input gives at each step, and a state. Out: outputs, and the final state. What a step does is one of the
-`cells`; the layers over whole sequences stand in `recurrent`.
+They take the contributions of the input at each step and a state, and return outputs and the final state. A step is
+one of the `cell_steps`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ Step = Callable[[Tensor, State], State]
 
 
 def forwards(step: Step, parts: Sequence[Tensor], state: State) -> tuple[list[Tensor], State]:
-    """Steps of falling numbers of sequences: those that have ended keep their state. Out: outputs, final state."""
+    """Run steps of falling numbers of sequences; those that have ended keep their state. Returns outputs and the final
+    state."""
     outputs, ended = [], []
     for part in parts:
         have = part.shape[0]

@@ -1,7 +1,6 @@
-"""Helpers for training: gradient clipping, parameters as one vector.
+"""Gradient clipping, and parameters as one vector.
 
-In: an iterable of parameters. Out: a norm or a vector; gradients and parameters change in place,
-outside the graph.
+Both take an iterable of parameters; gradients and parameters change in place, outside the graph.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A layer and the batch normalisation behind it as one layer, for evaluation.
+"""Fusion of a layer with the batch normalisation after it into one layer, for evaluation.
 
-In: a convolution or linear layer and a BatchNorm, both in evaluation mode. Out: a layer of the first one's class whose
-weight and bias have taken the running statistics in: gamma (W x + b - mean) / sqrt(var + eps) + beta is linear in x.
+It takes a convolution or linear layer and a BatchNorm, both in evaluation mode, and returns a layer of the first one's
+class whose weight and bias include the running statistics: gamma (W x + b - mean) / sqrt(var + eps) + beta is linear
+in x.
 """
 
 from __future__ import annotations

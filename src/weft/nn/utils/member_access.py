@@ -1,6 +1,6 @@
-"""Members of modules by their paths: what packages that exchange weights import from PyTorch's own tools.
+"""Members of modules by their paths, such as `encoder.0.weight`: read or replaced.
 
-In: a module, names such as `encoder.0.weight`. Out: the members there, or others put in their place.
+Packages that exchange weights import this from PyTorch's own tools.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ def set_tensor(module: Module, name: str, tensor: Tensor) -> None:
 
 
 def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool = False) -> Any:
-    """Put a tensor in the place of another, which is returned; the mark of what was missing takes it away again.
+    """Put a tensor in the place of another, which is returned; `_MISSING` as the new one removes the member again.
 
-    Errors: TypeError for what is no tensor, AttributeError where there is none and none may be missing.
-    """
+    Errors: TypeError for a value that is no tensor, AttributeError if there is no member and none may be missing."""
     if tensor is not _MISSING and not (isinstance(tensor, Tensor) or tensor is None):
         raise ArgumentTypeError(
             f"{tensor} is not an instance of torch.Tensor",
@@ -56,7 +55,7 @@ def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool =
 
 
 def swap_submodule(module: Module, name: str, submodule: Module) -> Module:
-    """Put a module in the place of another, which is returned. Errors: KeyError where there is none."""
+    """Put a module in the place of another, which is returned. Errors: KeyError if there is none."""
     old: Module = module._modules[name]
     module._modules[name] = submodule
     return old
@@ -81,7 +80,7 @@ class NamedMemberAccessor:
         return swap_submodule(*self._at(path), value)
 
     def get_tensor(self, name: str) -> Any:
-        """The tensor at a path. Errors: AttributeError where there is none."""
+        """The tensor at a path. Errors: AttributeError if there is none."""
         return getattr(*self._at(name))
 
     def set_tensor(self, name: str, value: Tensor) -> None:

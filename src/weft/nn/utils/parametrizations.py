@@ -84,7 +84,7 @@ class _Orthogonal(Module):
         return result.mT if wide else result
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """Orthogonal matrices, or the nearest by their columns in turn -> free ones. Errors: ArgumentError."""
+        """Orthogonal matrices, or the nearest ones, column by column -> free ones. Errors: ArgumentError."""
         if tuple(value.shape) != self.shape:
             raise ArgumentError(
                 f"Expected a matrix or batch of matrices of shape {self.shape}. "

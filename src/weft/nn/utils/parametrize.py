@@ -185,7 +185,7 @@ def _put_property(module: Module, name: str) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module (or one of its tensors) is parametrized."""
+    """True if a module (or one of its tensors) is parametrized."""
     found = own_values(module).get("parametrizations")
     if not isinstance(found, ModuleDict):
         return False

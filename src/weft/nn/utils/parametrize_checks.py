@@ -1,6 +1,6 @@
-"""What parametrizations may do: refusals, as PyTorch words them.
+"""Checks of parametrizations, in PyTorch's words.
 
-In: what a part or its `right_inverse` gave. Out: nothing, or a ValueError that says what it should have been.
+They take the result of a part or of its `right_inverse`, and raise a ValueError that says what it should have been.
 """
 
 from __future__ import annotations

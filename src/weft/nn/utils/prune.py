@@ -1,7 +1,7 @@
 """Pruning: parameters of which some elements are held at zero by a mask.
 
-In: a module, the name of a parameter and how much to take away: a number of elements or a share. Out: the module, whose
-parameter has zeros in each forward. Methods that follow each other on one parameter act on what the earlier ones left.
+A method takes a module, the name of a parameter and an amount, which is a number of elements or a share; the parameter
+then has zeros in each forward. Several methods on one parameter each act on the elements that the earlier ones left.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _check_amount(amount: float | str) -> None:
 
 
 def _count(amount: int | float, size: int) -> int:
-    """How many of `size` go. Errors: ArgumentError."""
+    """The number of the `size` elements to prune. Errors: ArgumentError."""
     if isinstance(amount, int) and amount > size:
         raise ArgumentError(
             f"amount={amount} should be smaller than the number of parameters to prune={size}",
@@ -286,7 +286,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a parameter of the module, or of one below, is pruned."""
+    """True if a parameter of the module, or of one below, is pruned."""
     weight_hooks.need_module(module, "")
     return any(pruning.hooks_of(part) for part in module.modules())
 

@@ -1,7 +1,7 @@
-"""What ways of pruning share: the hook that puts zeros into a parameter, and several of them on one parameter.
+"""The common part of pruning methods: the hook that puts zeros into a parameter, and several of them on one parameter.
 
-In: a module and the name of a parameter. Out: the module with `NAME_orig` as the parameter, `NAME_mask` as a buffer,
-and NAME computed from both before each forward. Which elements go, the methods in `prune` say.
+A pruned module has `NAME_orig` as the parameter, `NAME_mask` as a buffer, and NAME computed from both before each
+forward. The methods in `prune` choose the elements.
 """
 
 from __future__ import annotations
@@ -105,9 +105,8 @@ class BasePruningMethod(ABC):
         importance_scores: Tensor | None = None,
         **kwargs: Any,
     ) -> BasePruningMethod:
-        """Prune a parameter, from now on before each forward; the rest of the arguments makes the method. Out: the
-        hook. Errors: MissingError, AssertedError; the module is then as it was.
-        """
+        """Prune a parameter, from now on before each forward; the rest of the arguments makes the method. Returns the
+        hook. Errors: MissingError, AssertedError; the module is then as it was."""
         need_parameter(module, name)
         method: BasePruningMethod = cls(*args, **kwargs)
         method._tensor_name = name

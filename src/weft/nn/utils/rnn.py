@@ -1,7 +1,7 @@
 """Sequences of different lengths for recurrent layers: padded, and packed step by step.
 
-In come sequences, a padded batch or a `PackedSequence`; out goes another of these. Lengths are known to the host, so
-that each conversion is one gather.
+Functions convert between sequences, a padded batch and a `PackedSequence`. Lengths are known to the host, so that each
+conversion is one gather.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class PackedSequence(_Fields):
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the data is on a GPU."""
+        """True if the data is on a GPU."""
         return bool(self.data.is_cuda)
 
     def is_pinned(self) -> bool:
-        """Whether the data is in pinned memory."""
+        """True if the data is in pinned memory."""
         return bool(self.data.is_pinned())
 
     def pin_memory(self) -> PackedSequence:

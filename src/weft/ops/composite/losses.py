@@ -73,8 +73,8 @@ define_macro(
 
 
 def _with_axis(index: Tensor, axis: int) -> Any:
-    """Classes, or what there is one of for each, with a dimension of size 1 where the scores have theirs; `axis` is
-    counted from the end of the scores."""
+    """Classes, or values one for each, with a dimension of size 1 where the scores have theirs; `axis` is counted from
+    the end of the scores."""
     shape = index._shape
     place = len(shape) + 1 + axis
     return reshape(index, (*shape[:place], 1, *shape[place:]))

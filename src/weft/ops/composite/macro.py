@@ -128,7 +128,7 @@ define_macro(
 
 
 def _showing(gates: Tensor, memory: Tensor) -> Any:
-    """How much of its memory an LSTM shows, before its sigmoid."""
+    """The output gate of an LSTM, before its sigmoid."""
     return gate(gates, 3, memory._shape[-1])
 
 

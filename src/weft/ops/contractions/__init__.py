@@ -1,5 +1,5 @@
 """Rows that sum products over pairs of elements: matrix products, convolution, attention, resampling.
 
-In come operands of two or more dimensions; each row has a family of kernels of its own. Start with `matmul`:
+Their operands have two or more dimensions; each row has a family of kernels of its own. Start with `matmul`:
 convolution is a product over windows, resampling one with a sparse matrix.
 """

@@ -4,12 +4,12 @@
 
 Operands are (B, H, L, E), (B, G, S, E) and (B, G, S, V), where G divides H: neighbouring query heads share a head of
 keys and values; a mask is added to the scores and broadcasts to (B, H, L, S). Each primitive gives one vector of all
-that it makes, of four dimensions as its operands, so that batches of them align: the forward one the result
-(B, H, L, V) and the statistics (B, H, L, 2), largest score and reciprocal of the sum of powers; the backward one the
-gradients of query, key and value. A param says in which order of dimensions
-results lie in memory, so that heads that come beside each other leave beside each other.
-Scores are not kept. Where a derivative is to be differentiated again it is composed of other rows. Arguments are
-checked by `weft.nn.functional.attention`; the order of sums is that of `weft.engine.devices.cpu.attention`.
+that it makes, of four dimensions as its operands, so that batches of them align: the forward one the result (B, H, L,
+V) and the statistics (B, H, L, 2), largest score and reciprocal of the sum of powers; the backward one the gradients
+of query, key and value. A param gives the order of dimensions of results in memory, so that heads that are contiguous
+in the operands are contiguous in the results. Scores are not kept. Where a derivative is to be differentiated again it
+is composed of other rows. Arguments are checked by `weft.nn.functional.attention`; the order of sums is that of
+`weft.engine.devices.cpu.attention`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Params = tuple[
     float, bool, Shape
 ]  # scale; whether a row sees no later keys; order of dimensions in memory
 PLAIN: Shape = (0, 1, 2, 3)
-LARGEST = 256  # depth and width of a head, as in `weft.engine.devices.cpu.attention`
+LARGEST = 256  # of depth and width of a head, as in `weft.engine.devices.cpu.attention`
 
 
 def _size(*shapes: Shape) -> int:

@@ -1,9 +1,9 @@
 """Convolution in any number of dimensions, and its derivatives.
 
-The value is a matrix product over patches: windows of the padded input are views, which the product reads where they
-lie (`weft.engine.pipeline.simplify.implicit_gemm`) as (batch, channels * window, positions), the kernel on its left.
-Its derivatives are convolutions of the cotangent with mirrored kernels, one for each phase of the stride, and a product
-of cotangent and patches, which are made again rather than kept. Arguments are checked by
+The value is a matrix product over patches: windows of the padded input are views, which the product reads in place
+(`weft.engine.pipeline.simplify.implicit_gemm`) as (batch, channels * window, positions), the kernel on its left. Its
+derivatives are convolutions of the cotangent with mirrored kernels, one for each phase of the stride, and a product of
+cotangent and patches, which are made again rather than kept. Arguments are checked by
 `weft.nn.functional.conv_arguments`.
 """
 
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 
 Shape = tuple[int, ...]
-ROW_BYTES = 32768  # of what may be a row of a batch
+ROW_BYTES = 32768  # of an input that may become a row of a batch
 VECTOR = 16  # channels that fill a vector
-TURNS = 4  # elements that are packed in the time in which one is written where it stands alone
+TURNS = 4  # elements packed in the time that it takes to write one by itself
 
 
 class Geometry(NamedTuple):
-    """How a kernel moves: per spatial dimension stride, (before, after) padding and dilation; and groups."""
+    """The movement of a kernel: per spatial dimension stride, (before, after) padding and dilation; and groups."""
 
     stride: Shape
     padding: tuple[tuple[int, int], ...]
@@ -76,7 +76,7 @@ def margins(x: Tensor, widths: tuple[tuple[int, int], ...], first: int = 2) -> A
 
 
 def channels_last(x: Tensor, widths: tuple[tuple[int, int], ...]) -> Any:
-    """The same zeros around x, in a copy whose channels lie beside each other in memory."""
+    """The same zeros around x, in a copy whose channels are contiguous in memory."""
     spatial = len(widths)
     x = margins(permute(x, (0, *range(2, 2 + spatial), 1)), widths, 1)
     if not any(max(width) > 0 for width in widths):
@@ -136,13 +136,13 @@ def compute(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) 
 
 
 def _may_join(x: Tensor) -> bool:
-    """Whether x is one example, and so small that separate ones may run as one batch
+    """True if x is one example, and so small that separate ones may run as one batch
     (`weft.engine.pipeline.batching.scheduler`)."""
     return bool(x._shape[0] == 1 and count(x._shape) * x._dtype.itemsize <= ROW_BYTES)
 
 
 def _by_outputs(patches: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Any:
-    """The products, one output behind the other, as images lie: (N, C K, P) -> (N, O, P)."""
+    """The products, one output after the other, as in images: (N, C K, P) -> (N, O, P)."""
     batch, depth, positions = patches._shape
     outputs = weight._shape[0]
     if groups == 1:
@@ -231,8 +231,8 @@ def _by_phases(y: Tensor, weight: Tensor, geometry: Geometry, sizes: Shape) -> A
 
 
 def _phase(y: Tensor, weight: Tensor, geometry: Geometry, rests: Shape, turns: Shape) -> Any:
-    """The elements of one phase, `turns` of them: y with the part of the kernel that they read. None where that is
-    none."""
+    """The elements of one phase, `turns` of them: y with the part of the kernel that they read. None if no part of the
+    kernel does."""
     widths = []
     for axis, (rest, step) in enumerate(zip(rests, geometry.stride, strict=True)):
         first, start = divmod(rest + geometry.padding[axis][0], step)
@@ -268,8 +268,9 @@ def _vjp_weight(g: Tensor, self: Tensor, at: At) -> Any:
 
 
 def _reads_by_channels(g: Tensor, shape: Shape, groups: int) -> bool:
-    """Whether the product for a kernel's derivative had better read whole vectors of channels, from a copy, and write
-    the kernel element by element, than turn each window while it packs: sums are long then, and windows overlap."""
+    """True if the product for a kernel's derivative should read whole vectors of channels, from a copy, and write the
+    kernel element by element, instead of transposing each window while it packs: sums are long then, and windows
+    overlap."""
     length = count(g._shape) // g._shape[1]
     return shape[1] >= VECTOR and length >= TURNS * (shape[0] // groups) and count(shape[2:]) > 1
 

@@ -110,7 +110,7 @@ def _vjp_weight(g: Tensor, self: Tensor, at: At) -> Any:
     return matmul(transpose(reshape(g, (rows, weight_shape[0]))), conj(flat))  # (n, r) @ (r, k)
 
 
-# x @ weight.T in one record: the weight is read as it lies, and a vector needs no extra dimension.
+# x @ weight.T in one record: the weight is read in place, and a vector needs no extra dimension.
 define(
     "linear",
     kind="contract",

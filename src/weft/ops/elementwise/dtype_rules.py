@@ -1,6 +1,7 @@
 """Dtype rules that elementwise rows share: operations that need an order, or a number, and results that are discrete.
 
-In comes the type of the operands after promotion; out goes the result's, or an error that names the operation.
+A rule takes the dtype of the operands after promotion and returns the result's, or raises an error that names the
+operation.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _slope_of_sinc(x: Tensor) -> Any:
 
 # B(2j), the even Bernoulli numbers.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
-_SHIFT = 10  # asymptotic series begin here
+_SHIFT = 10  # the argument from which asymptotic series are used
 
 
 def digamma_value(x: Tensor) -> Any:

@@ -75,7 +75,7 @@ _SPELLINGS = {
 
 
 def public_name(op: Primitive) -> tuple[str, bool]:
-    """What users call an indexing row, and whether its negative positions count from the end."""
+    """(public name of an indexing op, True if its negative positions count from the end)."""
     words = re.sub("([A-Z])", r"_\1", op.grad_name.removesuffix("Backward0"))
     name = words.lower().lstrip("_")
     return _SPELLINGS.get(name, (name, False))
@@ -113,7 +113,7 @@ def _vjp_gather(g: Tensor, index: Tensor, at: At) -> Any:
 
 
 def _transposing() -> bool:
-    """Whether what a rule gives is only transposed, into a tangent."""
+    """True if the result of a rule is only transposed, into a tangent."""
     contexts = tapes.tape().mode.contexts
     return contexts is not None and bool(contexts.transposing)
 
@@ -145,14 +145,14 @@ def _vjp_put(g: Tensor, index: Tensor, at: At) -> Any:
 
 
 def _gathered(p: tuple[int], x: Shape, index: Shape) -> Shape:
-    """Errors: ShapeError for an index that reaches outside beside the axis."""
+    """Errors: ShapeError for an index that exceeds the operand in a dimension other than the axis."""
     if not _lies_within(index, x, p[0]):
         raise misfit("gather", f"does not lie within {list(x)} beside {p[0]}", index)
     return index
 
 
 def _scattered(p: tuple[int], base: Shape, index: Shape, source: Shape) -> Shape:
-    """Errors: ShapeError for an index that reaches outside the base beside the axis, or outside the source."""
+    """Errors: ShapeError for an index that exceeds the base in a dimension other than the axis, or the source."""
     if not _lies_within(index, base, p[0]) or not _lies_within(index, source, -1):
         raise misfit("scatter", f"does not lie within {list(base)} and {list(source)}", index)
     return base
@@ -221,7 +221,8 @@ define(
 def _ties(
     base: Tensor, index: Tensor, source: Tensor, result: Tensor, axis: int
 ) -> tuple[Any, Any, Any]:
-    """Which elements of base and source are the extremum of their place, and how many share it (at least 1)."""
+    """(elements of base that are the extremum of their position, elements of source that are, how many share it, at
+    least 1)."""
     own = elementwise("eq", base, result)
     tied = elementwise("eq", source, gather(result, axis, index))
     zeros, ones = full(base._shape, 0, base._dtype), full(index._shape, 1, base._dtype)

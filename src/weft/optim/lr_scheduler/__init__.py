@@ -1,6 +1,5 @@
-"""Learning rate schedules: after each epoch (or step) the optimizer's groups get new rates.
-
-In: an optimizer and the shape of the schedule. Out: changed `lr` entries in its groups. Start with `base`.
+"""Learning rate schedules: after each epoch (or step) the `lr` of the optimizer's groups is set anew. Start with
+`base`.
 """
 
 from weft.engine.api.api_function import publish

@@ -1,4 +1,4 @@
-"""What all schedules share: the time, the rates of the optimizer's groups, their state."""
+"""The base of all schedules: the time, the rates of the optimizer's groups, their state."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [low + (base - low) * wave / 2 for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
-        """Advance the time by one, or to `epoch`, which may lie between two epochs. Errors: ValueError before 0."""
+        """Advance the time by one, or to `epoch`, which may be between two epochs. Errors: ValueError before 0."""
         if epoch is not None and epoch < 0:
             raise ArgumentError(
                 f"Expected non-negative epoch, but got {epoch}",

@@ -1,5 +1,4 @@
-"""Tensors as something else: of another dtype or device, as NumPy arrays and DLPack capsules, as sparse tensors.
+"""Conversions of tensors: to another dtype or device, to and from NumPy arrays and DLPack capsules, to sparse tensors.
 
-In comes a tensor or an object with an array protocol; out goes the same content in the form asked for, with the same
-memory where that can be. Start with `dtype_and_device`.
+The result has the same content in the form asked for, with the same memory if possible. Start with `dtype_and_device`.
 """

@@ -1,6 +1,6 @@
-"""Changing a tensor's dtype or device, and copying it: to, float, long, type, clone.
+"""Conversions of a tensor's dtype or device, and copies: to, float, long, type, clone.
 
-In comes a tensor, out the same tensor where nothing changes, else a recorded conversion or copy.
+The result is the same tensor if nothing changes, else a recorded conversion or copy.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def type_(self: Tensor, dtype: DType | None = None, non_blocking: bool = False) 
 
 
 def is_cuda(self: Tensor) -> bool:
-    """Whether the tensor lives on a CUDA device."""
+    """True if the tensor is on a CUDA device: never."""
     return False
 
 

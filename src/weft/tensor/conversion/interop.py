@@ -1,7 +1,6 @@
-"""Tensors and NumPy: numpy(), the array protocol, the buffer protocol, DLPack.
+"""Interchange with NumPy and others: numpy(), the array protocol, the buffer protocol, DLPack.
 
-In come tensors and foreign arrays; out go arrays and tensors that share memory. What sharing means for recorded
-operations is left to `memory`.
+Tensors and foreign arrays share memory. `memory` says what sharing means for recorded operations.
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ def _capsule_of(given: Any) -> Any:
 
 
 def _type_code(capsule: object) -> Any:
-    """Where a capsule's tensor keeps the code of its type: behind pointer, device and rank; with a version before.
+    """The type code within a capsule's tensor: after pointer, device and rank; after the version, if it has one.
     Errors: BufferError for a capsule that has been taken."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype = ctypes.c_char_p

@@ -1,6 +1,6 @@
-"""What tensors answer about sparsity, and the way to sparse ones: `to_sparse`, `to_dense`, `sparse_mask`.
+"""Sparsity of dense tensors, and the way to sparse ones: `to_sparse`, `to_dense`, `sparse_mask`.
 
-In comes a dense tensor; a sparse one has methods of its own (`weft.sparse`), which is imported when one is made.
+A sparse tensor has methods of its own (`weft.sparse`), which is imported when one is made.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Any:
 
 
 def sparse_dim(self: Tensor) -> int:
-    """How many dimensions are indexed: 0."""
+    """The number of dimensions that are indexed: 0."""
     return 0
 
 
 def dense_dim(self: Tensor) -> int:
-    """How many dimensions the values have: all."""
+    """The number of dimensions of the values: all."""
     return len(self._shape)
 
 

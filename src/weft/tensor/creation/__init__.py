@@ -1,5 +1,5 @@
 """Factories: tensors from Python data, from NumPy, filled, counted, spaced, like another.
 
-In come numbers, nested lists, arrays and sizes; out go leaf tensors. `numbers` is the short way of numbers and plain
-lists, `python_data` that of everything else. Start with `factories`.
+Numbers, nested lists, arrays and sizes become leaf tensors. `numbers` is the short path of numbers and plain lists,
+`python_data` that of all other data. Start with `factories`.
 """

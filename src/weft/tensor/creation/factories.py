@@ -1,8 +1,8 @@
-"""Making tensors: from Python data, from NumPy, filled, counted, spaced, like another.
+"""Creation of tensors: from Python data, from NumPy, filled, counted, spaced, like another.
 
-In come data, sizes and the keywords dtype, device, requires_grad; out go leaves. Filled and counted tensors are
-recorded, not computed, so a large one costs nothing until it is read. Reading Python data is left to `data`, sharing
-memory to `memory`, random numbers to the functional layer.
+Functions take data, sizes and the keywords dtype, device, requires_grad, and return leaves. Filled and counted tensors
+are recorded, not computed, so a large one costs nothing until it is read. `data` reads Python data, `memory` shares
+memory, and the functional layer draws random numbers.
 """
 
 from __future__ import annotations

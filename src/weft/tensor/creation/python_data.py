@@ -1,8 +1,8 @@
 """Python data as arrays: numbers, nested lists, buffers, NumPy arrays, into raw elements of a dtype.
 
-In comes what a user passes to `weft.tensor`; out go an array of raw elements and its dtype, by PyTorch's rules of
-inference: Python floats take the default type, NumPy scalars and tensors keep theirs. Making a tensor of them is left
-to `creation`.
+It takes the argument of `weft.tensor` and returns an array of raw elements and its dtype, by PyTorch's rules of
+inference: Python floats take the default dtype, NumPy scalars and tensors keep theirs. `creation` makes a tensor of
+them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLAIN = {bool: dtypes.bool_, int: dtypes.int64}
 
 
 def dtype_of_array(array: np.ndarray) -> DType:
-    """The DType of a NumPy array. Errors: TypeError where there is none."""
+    """The DType of a NumPy array. Errors: TypeError if there is none."""
     if not array.dtype.isnative:
         raise ArgumentError(
             "given numpy array has byte order different from the native byte order. Conversion between byte orders "
@@ -250,8 +250,8 @@ def _nested(data: Any, dtype: DType) -> Any:
 
 
 def _wrapped(data: object, dtype: DType) -> Any:
-    """Integers beside floats as elements of an unsigned type: the integers wrap where they are negative, as they do
-    alone. Errors: RuntimeError on floats below 0, and numbers beyond the type's range."""
+    """Integers mixed with floats as elements of an unsigned type: negative integers wrap, as they do alone. Errors:
+    RuntimeError on floats below 0, and numbers beyond the type's range."""
     numbers = np.array(data, object)
     for number in numbers.reshape(-1):
         need_fit(number, dtype)

@@ -1,7 +1,7 @@
 """Tensors of counted and spaced numbers: arange, linspace, logspace, eye, the indices of triangles.
 
-In come bounds and counts; out go leaves. Counting is recorded, not computed, in int64 or float64 before the conversion
-to the dtype asked for, so that no step accumulates.
+Counting is recorded, not computed, in int64 or float64 before the conversion to the dtype asked for, so that no step
+accumulates.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ def empty_strided(
 
 
 def _not_an_order(shape: Shape, order: Shape) -> str:
-    """What PyTorch says of a layout that does not name every dimension once."""
+    """PyTorch's error text for a layout that does not name every dimension once."""
     if len(order) != len(shape):
         return (
             "Number of dimensions in size does not match the length of the physical_layout; i.e. "
@@ -354,7 +354,7 @@ def empty_permuted(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A tensor of zeros whose dimensions lie in memory in this order, the outermost first."""
+    """A tensor of zeros whose dimensions have this order in memory, the outermost first."""
     shape, order = read_size("empty_permuted", (size,)), read_size("layout", (physical_layout,))
     if sorted(order) != list(range(len(shape))):
         raise ArgumentError(

@@ -1,9 +1,9 @@
-"""Where values lie: copies into the pool, and memory that others can write.
+"""Memory of tensors: copies into the pool, and memory that others can write.
 
-In come NumPy arrays and tensors; out go done nodes, views of memory, and storages marked foreign. Memory shared with
-NumPy (imported by `from_numpy`, or exported by `.numpy()`) may change at any moment, so operations copy what they
-read of it at the call (`snapshot`) and in-place operations write to it at once (`write_through`). How a pending value
-is computed is left to the pipeline.
+It makes computed nodes, views of memory, and storages marked foreign from NumPy arrays and tensors. Memory shared with
+NumPy (imported by `from_numpy`, or exported by `.numpy()`) may change at any moment, so operations copy what they read
+of it at the call (`snapshot`) and in-place operations write to it at once (`write_through`). The pipeline computes
+pending values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DONE = 1
 BFLOAT16_BITS = np.dtype(np.uint16)
 
 
-_ANY_MACHINE = 1 << 32  # bytes that are not worth a look at this one
+_ANY_MACHINE = 1 << 32  # bytes that any machine has: below, this one is not looked at
 
 
 def need_room(shape: Shape, dtype: DType) -> None:
@@ -64,7 +64,7 @@ def need_room(shape: Shape, dtype: DType) -> None:
 
 
 class Extent:
-    """What a value's memory is said to be, in bytes, where a storage has been made smaller than its tensors."""
+    """The size in bytes that a storage claims after it has been made smaller than its tensors."""
 
     __slots__ = ("nbytes",)
 
@@ -164,7 +164,7 @@ def region(whole: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
 
 
 def is_compact(array: np.ndarray) -> bool:
-    """Whether an array's strides are those of its shape, or it has no elements. Dimensions of 1 have any strides."""
+    """True if an array's strides are those of its shape, or it has no elements. Dimensions of 1 have any strides."""
     return array.size == 0 or (array.flags.c_contiguous and 1 not in array.shape)
 
 
@@ -202,7 +202,7 @@ def export_array(tensor: Tensor) -> Any:
 
 
 def bytes_of(storage: Storage) -> Any:
-    """A storage's memory as a flat array of bytes, which whoever has it can write for as long as the storage lives."""
+    """A storage's memory as a flat array of bytes, which its holder can write for as long as the storage lives."""
     if storage.foreign is None or _reclaim(storage):
         settle(storage)
         storage.foreign = Foreign(_fresh_root(storage.node))
@@ -228,12 +228,12 @@ def _gone() -> None:
 
 
 def settle(storage: Storage) -> None:
-    """Let a storage's value lie alone in memory that outsiders may know: the same one for as long as the storage lives
-    and fits into it. Whoever else reads the value, or has saved it, goes on with a copy. Cost: runs what is pending of
-    the value."""
+    """Give a storage's value memory of its own that outsiders may know: the same for as long as the storage lives and
+    fits into it. Others that read or saved the value go on with a copy. Cost: runs the pending operations of the
+    value."""
     pipeline.require(storage.node)
     pipeline.alone(_move_home if _has_home(storage) else _find_home, storage)
-    storage.node.max_index = 0  # whoever has the address can write any index
+    storage.node.max_index = 0  # a holder of the address can write any index
 
 
 def _has_home(storage: Storage) -> bool:
@@ -277,7 +277,8 @@ def _put(storage: Storage, node: Node) -> None:
 
 
 def _is_sole_owner(storage: Storage) -> bool:
-    """Whether nobody but a storage, which may have held another value there before, sees its node and its buffer."""
+    """True if nothing but a storage, which may have had another value in this memory before, sees its node and its
+    buffer."""
     at_home = storage.home is storage.node
     earlier = storage.home is not None and not at_home
     return bool(

@@ -1,8 +1,8 @@
-"""Memory that processes share: what is written to a tensor of it, all of them see at once.
+"""Shared memory: a write to a tensor of it is visible to all processes at once.
 
-In come storages; out go storages whose memory is a file without a name, mapped, and descriptors of it for other
-processes. To the graph it is memory that others can write, as NumPy's (`memory`): operations copy what they read of it
-at the call, and in-place operations write to it at once.
+A shared storage's memory is a mapped file without a name, and descriptors of it go to other processes. To the graph it
+is memory that others can write, as NumPy's (`memory`): operations copy what they read of it at the call, and in-place
+operations write to it at once.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ def share(storage: Storage) -> None:
 
 
 def is_shared(storage: Storage) -> bool:
-    """Whether other processes can write a storage's memory."""
+    """True if other processes can write a storage's memory."""
     return isinstance(storage.foreign, Shared)
 
 
 def send(storage: Storage) -> tuple[Any, ...]:
-    """What another process gets of a storage: its memory, which is shared from now on."""
+    """The form in which a storage goes to another process: its memory, which is shared from now on."""
     share(storage)
     node = storage.node
     descriptor = reduction.DupFd(storage.foreign.mapping.descriptor)
@@ -119,7 +119,7 @@ def send(storage: Storage) -> tuple[Any, ...]:
 
 
 def _receive(descriptor: Any, shape: Shape, dtype: str) -> Storage:
-    """What the other process calls."""
+    """The storage in the other process, which calls this."""
     node, foreign = _mapped(descriptor.detach(), shape, dtypes.by_name(dtype))
     made: Storage = storage_of(wrap_node(node))
     made.foreign = foreign

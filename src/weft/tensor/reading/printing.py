@@ -1,7 +1,7 @@
-"""Tensors as text, as PyTorch prints them.
+"""Printing of tensors, as PyTorch prints them.
 
-In comes a tensor, out its `repr`: values in columns, summarised when there are many, then what is not the default
-(dtype, size of an empty tensor, gradient function). How wide and how precise is set by `set_printoptions`.
+The `repr` of a tensor is its values in columns, summarised when there are many, then the settings that are not the
+default (dtype, size of an empty tensor, gradient function). `set_printoptions` sets width and precision.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.tensor.memory.host_memory import values_array
 
 
 class Options(NamedTuple):
-    """How tensors are printed."""
+    """The options of printing tensors."""
 
     precision: int = 4
     threshold: float = 1000
@@ -78,7 +78,7 @@ def get_printoptions() -> Options:
 
 
 class NumberFormat(NamedTuple):
-    """How the numbers of one tensor are written: `kind` is plain, whole, decimal or scientific."""
+    """The form of the numbers of one tensor: `kind` is plain, whole, decimal or scientific."""
 
     kind: str
     width: int

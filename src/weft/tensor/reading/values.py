@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""A tensor's values as Python objects: item, tolist, truth, numbers, indices, format.
+"""Reading of a tensor's values as Python objects: item, tolist, truth, numbers, indices, format.
 
-In come tensors; out go numbers and lists. Reading runs what is pending. Printing whole tensors is left to `printing`.
+Reading runs what is pending. `printing` prints whole tensors.
 """
 
 import operator
@@ -52,8 +52,8 @@ def _number(tensor: Tensor) -> object:
 
 @cython.cfunc
 def _elements(tensor: Tensor, count: cython.longlong) -> object:
-    """The values of a tensor as a list of Python numbers, or None where they do not lie plainly one behind the other;
-    computes what is pending."""
+    """The values of a tensor as a list of Python numbers, or None if they are not contiguous in memory; computes what
+    is pending."""
     view = cython.declare(Py_buffer)
     node: Node = _plain_node(tensor)
     if node is None:
@@ -72,8 +72,8 @@ def _elements(tensor: Tensor, count: cython.longlong) -> object:
 
 
 def position_in_memory(index: Tensor) -> int | None:
-    """The number that an index without dimensions holds, where that lies in memory already; None where it is to be
-    computed, or where a call is being learned, or a transformation sees what is recorded: they know no values."""
+    """The number in an index without dimensions, if it is in memory already. None if it is yet to be computed, or
+    while a call is recorded for replay or a transformation watches: these know no values."""
     tape: Tape = current_tape()
     mode: Mode = tape.mode
     storage: Storage = index.storage
@@ -88,7 +88,7 @@ def position_in_memory(index: Tensor) -> int | None:
 
 @cython.cfunc
 def _plain_node(tensor: Tensor) -> Node:
-    """The node in whose memory a tensor's values lie, computed now; None where they lie elsewhere."""
+    """The computed node whose memory has a tensor's values in order; None if there is no such node."""
     node: Node
     storage: Storage = tensor.storage
     if storage is None:
@@ -158,7 +158,7 @@ def contains(tensor: Tensor, element: Any) -> bool:
 
 
 def number(tensor: Tensor) -> Number:
-    """What float(), int() and complex() convert. Errors: ValueError unless there is one element."""
+    """The value that float(), int() and complex() convert. Errors: ValueError unless there is one element."""
     if _count(tensor) != 1:
         raise ArgumentError(
             "only one element tensors can be converted to Python scalars",

@@ -1,8 +1,8 @@
-"""How modes see what is done to plain tensors: operators, indexing, properties, special methods.
+"""Interception of plain tensors' operators for modes: operators, indexing, properties, special methods.
 
-These are recorded without a call, so that nothing could be asked. While a mode is on, Tensor has other members in their
-place, which ask the thread's mode first; when the last one ends, it has its own again, and no operation has paid for
-it. Functions and methods ask by themselves (`weft.engine.api.api_function`), types of the user's their own way
+These are recorded without a call, so that nothing could be asked. While a mode is on, Tensor has other members in
+their place, which ask the thread's mode first; when the last one ends, it has its own again, and no operation has paid
+for it. Functions and methods ask by themselves (`weft.engine.api.api_function`), types of the user's their own way
 (`subclasses`).
 """
 

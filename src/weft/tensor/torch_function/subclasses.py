@@ -1,9 +1,9 @@
 """Users' subclasses of Tensor, as PyTorch has them: `class Image(weft.Tensor)`, with `__torch_function__` or without.
 
-In comes a class as it is made; it gets `Asking` among its bases, whose operators, properties and special methods go to
-`__torch_function__`; methods and functions ask at the border (`weft.engine.dispatch.torch_function`). Tensor itself is
-left as it is, so that plain tensors pay nothing. Classes whose `__torch_function__` is off (Parameter, Buffer) stay as
-they are.
+A class gets `Asking` among its bases as it is made, whose operators, properties and special methods go to
+`__torch_function__`; methods and functions ask at the API boundary (`weft.engine.dispatch.torch_function`). Tensor
+itself stays as it is, so that plain tensors pay nothing. Classes whose `__torch_function__` is off (Parameter, Buffer)
+stay as they are, too.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ _NOT_CONVERTED = ("_base", "grad", "_grad")
 
 
 def members_of_tensor() -> dict[str, Any]:
-    """What Tensor has, also while modes see its operators (`seeing`)."""
+    """The members of Tensor, also while modes see its operators (`seeing`)."""
     return {**Tensor.__dict__, **replaced}
 
 
@@ -143,12 +143,12 @@ def method_of(name: str) -> Any:
 
 
 def is_operator(name: str) -> bool:
-    """Whether a special method is that of an operator."""
+    """True if a special method is that of an operator."""
     return name in _METHOD_OF or name in _REFLECTED
 
 
 def member(name: str) -> Any:
-    """What Tensor has under a name: a method, or the reading of a property."""
+    """The member of Tensor under a name: a method, or the getter of a property."""
     found = members_of_tensor()[name]
     return found.__get__ if hasattr(found, "__set__") else found
 
@@ -259,8 +259,8 @@ def _called(call: Callable[..., object], name: str) -> Callable[..., Any]:
 
 
 def ask_operand(row: str, a: object, b: object) -> Any:
-    """What an operand that is no tensor makes of an operator with one, by its `__torch_function__`; NotImplemented
-    where it has none. `row` is what the operator would record."""
+    """The answer of an operand that is no tensor to an operator with one, by its `__torch_function__`; NotImplemented
+    if it has none. `row` is the name of the op that the operator would record."""
     if is_muted() or not answering_of((a, b)):
         return NotImplemented
     args = (a, b) if isinstance(a, Tensor) else (b, a)
@@ -270,8 +270,8 @@ def ask_operand(row: str, a: object, b: object) -> Any:
 
 
 def ask_others(name: str, args: tuple[object, ...]) -> Any:
-    """What the type of another operand, of an index or of what is written there makes of a plain tensor's operator or
-    indexing (its method, and what that is called with); NotImplemented where it is not asked."""
+    """The answer of the type of another operand, of an index or of a written value to a plain tensor's operator or
+    indexing (its method with these arguments); NotImplemented if it is not asked."""
     relevant = answering_of(args[1:])
     if is_muted() or not relevant:
         return NotImplemented
@@ -340,7 +340,7 @@ def init_subclass(cls: Any, /, asks: bool = True, **keywords: object) -> None:
 
 
 def asks(kind: type) -> bool:
-    """Whether a class of tensors is a user's that asks."""
+    """True if a class of tensors is a user's that asks."""
     return kind is not Tensor and asking_class() in kind.__mro__
 
 

@@ -1,7 +1,7 @@
-"""Points for TensorBoard's projector: files beside the log.
+"""Points for TensorBoard's projector: files in the log's folder.
 
-In: points (N, D), labels, small pictures. Out: `tensors.tsv`, `metadata.tsv` and `sprite.png` in a folder for the step
-and the tag, and the projector's configuration, which names them.
+Points (N, D), labels and small pictures become `tensors.tsv`, `metadata.tsv` and `sprite.png` in a folder for the step
+and the tag, and the projector's configuration names them.
 """
 
 from __future__ import annotations

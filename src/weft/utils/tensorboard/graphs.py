@@ -1,7 +1,7 @@
 """The graph of a model for TensorBoard: the modules that a call runs.
 
-In: a module and its inputs. Out: a `GraphDef`: a node for each module that was called and has none below it, an edge
-from the module whose output another one got. What runs between modules is not shown; `weft.debug` prints it.
+It takes a module and its inputs, and returns a `GraphDef`: a node for each called module that has none below it, an
+edge from the module whose output another one got. Operations between modules are not shown; `weft.debug` prints them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pictures for TensorBoard: arrays of any layout as grids of bytes, PNG and GIF files, figures.
 
-In: NumPy arrays. Out: arrays (H, W, C) of bytes, and encoded files. Pillow encodes; matplotlib draws its figures.
+NumPy arrays become arrays (H, W, C) of bytes, and encoded files. Pillow encodes; matplotlib draws its figures.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-COLUMNS = 8  # of a grid
+COLUMNS = 8  # of a grid of pictures
 
 
 def as_bytes(values: Any) -> Any:

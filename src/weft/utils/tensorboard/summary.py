@@ -1,6 +1,6 @@
 """Summaries, as TensorBoard's protocol buffers: each function makes one of a value.
 
-In: tags, tensors, arrays, numbers. Out: `Summary` messages with the plugin that shows them.
+Tags, tensors, arrays and numbers become `Summary` messages with the plugin that shows them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from weft.engine.ir.dtype import by_name
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.utils.tensorboard import pictures
 
-MOST_THRESHOLDS = 127  # more do not fit TensorBoard's message
-LEAST_COUNT = 1e-7  # what a rate is divided by where nothing was counted
+MOST_THRESHOLDS = 127  # as many as TensorBoard's message holds
+LEAST_COUNT = 1e-7  # the divisor of a rate if nothing was counted
 # dtype -> its name in the message, the field that holds the values
 _FIELDS = {
     "float16": ("DT_HALF", "half_val"),
@@ -138,7 +138,7 @@ def histogram_raw(
 
 
 def histogram(name: str, values: Sequence[object], bins: Any, max_bins: int | None = None) -> Any:
-    """How many values lie in each bin."""
+    """A histogram: the number of values in each bin."""
     flat = make_np(values).astype(float).reshape(-1)
     if flat.size == 0:
         raise ArgumentError(
@@ -234,7 +234,7 @@ def text(tag: str, text: str) -> Any:
 
 
 def custom_scalars(layout: dict[str, dict[str, list[object]]]) -> Any:
-    """Which tags charts show."""
+    """The layout of charts: the tags that each shows."""
     categories = [
         layout_pb2.Category(title=title, chart=[_chart(*chart) for chart in charts.items()])
         for title, charts in layout.items()

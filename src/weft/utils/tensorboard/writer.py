@@ -1,7 +1,7 @@
-"""`SummaryWriter`: what a run reports, step by step, as event files for TensorBoard.
+"""`SummaryWriter`: reports of a run, step by step, as event files for TensorBoard.
 
-In: values under tags. Out: events, which the package `tensorboard` appends to files of the run's folder in a thread of
-its own. What an event holds is made in `summary`.
+Values under tags become events, which the package `tensorboard` appends to files of the run's folder in a thread of
+its own. `summary` makes the content of an event.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:
-        """Log pictures beside each other, eight in a row."""
+        """Log pictures in a grid, eight in a row."""
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_image_with_boxes(
@@ -303,7 +303,7 @@ class SummaryWriter:
         fps: float = 4,
         walltime: float | None = None,
     ) -> None:
-        """Log a film (N, T, C, H, W) of bytes or of floats in [0, 1]; the N beside each other."""
+        """Log a film (N, T, C, H, W) of bytes or of floats in [0, 1]; the N films in one row."""
         self._add(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(

@@ -1,7 +1,7 @@
 """TracerBase: makes nodes and proxies, and turns what a program passes into arguments of nodes.
 
-What a proxy may be asked that has no answer during a trace (`to_bool`, `iter`, `keys`) is decided here, so that a
-tracer of a user's own can answer.
+Its methods answer questions about a proxy that have no answer during a trace (`to_bool`, `iter`, `keys`), so that a
+user's own tracer can answer them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TracerBase:
-    """What makes nodes of a graph out of calls with proxies."""
+    """Makes nodes of a graph from calls with proxies."""
 
     graph: Graph
     record_stack_traces = False  # whether nodes know the user's lines
@@ -58,7 +58,7 @@ class TracerBase:
         return node
 
     def proxy(self, node: Node) -> Any:
-        """What stands for the value of a node."""
+        """The proxy of a node's value."""
         from .proxy import Proxy
 
         return Proxy(node, self)
@@ -81,7 +81,7 @@ class TracerBase:
         return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
     def create_arg(self, a: Any) -> Argument:
-        """What stands in a node for something that a program passes. Errors: NotImplementedError where nothing can."""
+        """The argument of a node for a value that a program passes. Errors: NotImplementedError if there is none."""
         from .proxy import Proxy
 
         if isinstance(a, Proxy):
@@ -117,7 +117,7 @@ class TracerBase:
     # -- questions that a trace has no answer to --------------------------------------------------
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Whether a proxy is true. Errors: TraceError."""
+        """The truth of a proxy, which is unknown. Errors: TraceError."""
         raise _trace_error(
             "symbolically traced variables cannot be used as inputs to control flow",
             obj,

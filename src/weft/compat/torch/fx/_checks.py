@@ -1,6 +1,7 @@
-"""What has to hold of a graph so that it can run: `Graph.lint`.
+"""The verifier of graphs: `Graph.lint`.
 
-Every node is of this graph and has a name of its own, inputs come before their users, and the owner has what is named.
+Every node is of this graph and has a name of its own, inputs come before their users, and the owner has all named
+modules and parameters.
 """
 
 from __future__ import annotations

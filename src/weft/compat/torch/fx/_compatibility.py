@@ -1,4 +1,4 @@
-"""What PyTorch's packages mark their functions with; it has no effect: `torch.fx._compatibility`."""
+"""The marks of functions in PyTorch's packages, without effect: `torch.fx._compatibility`."""
 
 from __future__ import annotations
 

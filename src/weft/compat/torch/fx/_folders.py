@@ -1,7 +1,7 @@
 """A traced module as a package of Python source: `GraphModule.to_folder`.
 
-In comes a module; out go `module.py` with a class that has its `forward`, the modules below it and its parameters as
-files, and `__init__.py`.
+It writes `module.py` with a class that has the module's `forward`, the modules below it and its parameters as files,
+and `__init__.py`.
 """
 
 from __future__ import annotations

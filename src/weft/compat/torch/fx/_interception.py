@@ -1,11 +1,11 @@
-"""How calls of modules, members of modules and marked functions come to a tracer, and only while it traces.
+"""Interception: brings calls of modules, members of modules and marked functions to a tracer while it traces.
 
 Functions of Weft reach a proxy by `__torch_function__`, and need nothing here. Three things do not:
 
-- a call of a module, which may become one node: `Module.__call__` is another one meanwhile;
+- a call of a module, which may become one node: `Module.__call__` is replaced meanwhile;
 - the reading of a parameter or buffer, which is a node: `Module.__getattribute__` sees names of members;
-- functions that know nothing of proxies (`math.sqrt`, `len`), if they are marked: where a module's globals have them,
-  they are others, which record a call with a proxy and make any other.
+- functions that know nothing of proxies (`math.sqrt`, `len`), if they are marked: in the globals of modules they are
+  replaced by functions that record a call with a proxy and make any other.
 
 The first two are installed once while any thread traces, and ask the tracer of the thread that calls.
 """
@@ -130,7 +130,7 @@ class Patches:
         setattr(cls, name, value)
 
     def is_new(self, names: dict[str, object]) -> bool:
-        """Whether a dictionary was not looked through yet."""
+        """True if a dictionary was not yet searched; notes that it is."""
         known = id(names) in self._seen
         self._seen.add(id(names))
         return not known

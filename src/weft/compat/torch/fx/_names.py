@@ -39,13 +39,13 @@ def rooted(path: str) -> str:
 
 
 def is_of_library(value: object) -> bool:
-    """Whether a function or class stands in a module of Weft."""
+    """True if a function or class is defined in a module of Weft."""
     module = getattr(value, "__module__", None)
     return isinstance(value, Public) or str(module).partition(".")[0] == "weft"
 
 
 def is_of_layers(function: Public) -> bool:
-    """Whether a function is one of `nn.functional`, and of the package itself only as a method of tensors."""
+    """True if a function is one of `nn.functional`, and of the package itself only as a method of tensors."""
     name = function.__name__  # type: ignore[attr-defined]
     here, at_top = vars(weft.nn.functional).get(name), vars(weft).get(name)
     return here is function and at_top is not function
@@ -82,7 +82,7 @@ def _module_of(function: Callable[..., object]) -> str:
 
 
 def _assigned_name(function: Callable[..., object]) -> str:
-    """What the source of a lambda assigns it to."""
+    """The name to which the source of a lambda assigns it."""
     try:
         name = inspect.getsource(function).split("=")[0].strip()
     except OSError:
@@ -153,7 +153,7 @@ class Namespace:
 
 
 def _is_illegal(name: str, obj: object) -> bool:
-    """Whether Python, or generated code, uses a name for something else."""
+    """True if Python, or generated code, uses a name for something else."""
     if keyword.iskeyword(name) or name in BUILT_IN:
         return True
     return hasattr(builtins, name) and getattr(builtins, name) is not obj

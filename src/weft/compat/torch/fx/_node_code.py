@@ -1,7 +1,7 @@
 """Python code for single nodes: a line each, and the names that the lines need.
 
-In come nodes, whose `repr` is the name of a variable, and the variables that nothing reads behind them: those are set
-to None, so that a value lives no longer than it is needed. The function around the lines is `code_generation`'s.
+It takes nodes, whose `repr` is the name of a variable, and the variables that nothing reads after them: those are set
+to None, so that a value lives no longer than it is needed. `code_generation` writes the function around the lines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ inplace_methods = {
 
 
 def built_in_names() -> dict[str, Any]:
-    """What generated code knows by itself."""
+    """The names that generated code knows by itself, with their values."""
     values = (math.inf, math.nan, type(None), weft, weft, weft.device, fx_pytree, _pytree)
     return dict(zip(BUILT_IN, values, strict=True))
 
@@ -65,7 +65,7 @@ class _Globals:
         self.namespace._used_names.update(self.found)
 
     def name_of(self, hint: str, value: object) -> str:
-        """What the code calls a value: its dotted name where it is Weft's, else a name of its own."""
+        """The name of a value in the code: its dotted name if it is Weft's, else a name of its own."""
         if is_of_library(value) and value is not weft.device and _leads_to(hint, value):
             return rooted(hint)
         wanted = hint.replace(".", "_")
@@ -77,7 +77,7 @@ class _Globals:
 
 
 def _leads_to(path: str, value: object) -> bool:
-    """Whether a dotted name, read from the package, is a value."""
+    """True if a dotted name, read from the package, is this value."""
     found: Any = weft
     for name in path.split(".")[1:]:
         found = getattr(found, name, None)

@@ -1,6 +1,7 @@
 """NodeFactory: the part of `Graph` that makes nodes.
 
-In come targets and arguments, from tracers and passes; out go nodes at the insert point, each with a name of its own.
+It takes targets and arguments, from tracers and passes, and makes nodes at the insert point, each with a name of its
+own.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class NodeFactory:
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
     def output(self, result: Argument, type_expr: object = None) -> Node:
-        """What the program returns."""
+        """The node of the program's return value."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(
@@ -142,7 +143,7 @@ class NodeFactory:
 
 
 def _leads_somewhere(module: object, path: str) -> bool:
-    """Whether a module has an attribute of a path."""
+    """True if a module has an attribute of this path."""
     for name in path.split("."):
         module = getattr(module, name, None)
         if module is None:

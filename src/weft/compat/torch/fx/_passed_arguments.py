@@ -1,7 +1,7 @@
-"""How PyTorch passes arguments on to types that answer calls, for functions of layers.
+"""PyTorch's way of passing arguments on to types that answer calls, for functions of layers.
 
-Functions that are written in Python, most of `torch.nn.functional` and a few of `torch`, give what has no default by
-place, and everything else by keyword, defaults included: a pass that reads `node.kwargs["inplace"]` or
+Functions that are written in Python, most of `torch.nn.functional` and a few of `torch`, pass arguments without a
+default by position, and all others by keyword, defaults included: a pass that reads `node.kwargs["inplace"]` or
 `node.kwargs["p"]` finds it. The others pass on what they were given.
 """
 

@@ -1,7 +1,8 @@
-"""The arguments of a traced program: a placeholder for each, or a fixed value where `concrete_args` has one.
+"""The arguments of a traced program: a placeholder for each, or a fixed value if `concrete_args` has one.
 
-In come the program and what is fixed; out go what to call in the program's place, and its arguments. A fixed number
-stays an argument of the graph, which asserts that it has that value; of a structure each `PH` becomes a placeholder.
+It takes the program and the fixed values, and returns the function to call in the program's place, and its arguments.
+A fixed number stays an argument of the graph, which asserts that it has that value; of a structure each `PH` becomes a
+placeholder.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _assert_fixed(tracer: Any, name: str, given: Proxy, value: object) -> None:
 def placeholders_for(
     tracer: Any, program: Callable[..., object], is_module: bool, concrete_args: object
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """What to call, and its arguments: the root first if the program is a method of it."""
+    """The function to call, and its arguments: the root first if the program is a method of it."""
     function: Any = inspect.unwrap(program)
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
@@ -147,7 +148,7 @@ def _named(fixed: tuple[object, ...], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _takes_more(code: types.CodeType) -> bool:
-    """Whether a function has parameters that are not simply given by place."""
+    """True if a function has parameters that are not simply positional."""
     return bool(code.co_kwonlyargcount or code.co_flags & _VARIABLE)
 
 
@@ -181,7 +182,7 @@ def _flattened(
     names: list[str],
     concrete_args: object,
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """Where arguments are structures, a program of their leaves; the graph's code takes them apart."""
+    """A program of the leaves of its arguments, if these are structures; the graph's code takes them apart."""
     given = arguments[len(own) :]
     if not concrete_args or not any(_pytree.tree_structure(a).type is not None for a in given):
         return called, arguments

@@ -1,4 +1,4 @@
-"""What a graph names in a module, by path: taken over from another module, added, taken away."""
+"""Submodules of a graph's owner, by path: copied from another module, added, deleted."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def add(module: Module, path: str, value: Module) -> bool:
 
 
 def delete(module: Module, path: str) -> bool:
-    """Take the module at a path away. False where there is none."""
+    """Delete the module at a path. False if there is none."""
     *above, last = path.split(".")
     for name in above:
         below = getattr(module, name, None)
@@ -118,7 +118,7 @@ def delete_unused(module: Module) -> None:
 
 
 def has(module: object, path: str) -> bool:
-    """Whether a path of a module leads to something."""
+    """True if a module has something at this path."""
     for name in path.split("."):
         if not hasattr(module, name):
             return False

@@ -1,7 +1,7 @@
-"""Tracer: runs a program with proxies in place of its arguments, and keeps what it does as a graph.
+"""Tracer: runs a program with proxies in place of its arguments, and records it as a graph.
 
-`Tracer` decides what is one node (a leaf module) and what is looked into; subclasses decide otherwise. How calls come
-here is `_interception`'s, what proxies record `proxy`'s, how arguments become placeholders `_placeholders`'s.
+`Tracer` decides which modules are one node (leaf modules) and which are traced; subclasses decide otherwise.
+`_interception` brings calls here, `proxy` records what proxies do, `_placeholders` turns arguments into placeholders.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ = (_wrapped_fns_to_patch, _wrapped_methods_to_patch)  # what packages look int
 
 
 def is_fx_tracing() -> bool:
-    """Whether this thread traces."""
+    """True if this thread traces."""
     return _interception.current() is not None
 
 
@@ -92,7 +92,7 @@ class Tracer(TracerBase):
     # -- what subclasses decide -----------------------------------------------------------------
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Whether a call of a module is one node: layers of the library are, containers in a row are not."""
+        """True if a call of a module is one node: layers of the library are, `Sequential` is not."""
         is_layer = type(m).__module__.startswith(("weft.nn", "torch.nn"))
         return is_layer and not isinstance(m, Sequential)
 
@@ -162,7 +162,7 @@ class Tracer(TracerBase):
     def create_args_for_root(
         self, root_fn: Callable[..., object], is_module: bool, concrete_args: object = None
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """What to call in the program's place, and with which proxies."""
+        """The function to call in the program's place, and its proxies."""
         return placeholders_for(self, root_fn, is_module, concrete_args)
 
     # -- arguments ------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class Tracer(TracerBase):
         return f"{prefix}{number}"
 
     def create_arg(self, a: object) -> Argument:
-        """What stands in a node for something that a program passes; tensors and modules are read from the root."""
+        """The argument of a node for a value that a program passes; tensors and modules are read from the root."""
         if isinstance(a, Parameter):
             return self._owned(
                 a, self.root.named_parameters(), "parameter is not a member of this module"

@@ -1,7 +1,7 @@
 """Python code for a graph: the text of `forward`, and the names that it needs.
 
-In come nodes, whose `repr` is the name of a variable; out goes `PythonCode`. The lines of the nodes are `_node_code`'s;
-here are the head of the function, its return, and what programs may change about both.
+It takes nodes, whose `repr` is the name of a variable, and makes `PythonCode`. `_node_code` writes the lines of the
+nodes; this module has the head of the function, its return, and what programs may change about both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PythonCode:
 
 
 class CodeGen:
-    """How a graph is written as a function: its head and its return; subclasses write them otherwise."""
+    """Writes a graph as a function: its head and its return. Subclasses write them otherwise."""
 
     def __init__(self) -> None:
         self._body_transformer: Callable[[list[str]], list[str]] | None = None
@@ -49,15 +49,15 @@ class CodeGen:
         return f"return {repr_fn(output_args)}"
 
     def process_inputs(self, *args: object) -> Any:
-        """What the placeholders get for the arguments."""
+        """The values of the placeholders for these arguments."""
         return args
 
     def process_outputs(self, outputs: object) -> Any:
-        """What the function returns for what the output node has."""
+        """The return value of the function for the values of the output node."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        """Names that the code needs beside those of its nodes."""
+        """Names that the code needs in addition to those of its nodes."""
         return []
 
     def _gen_python_code(
@@ -98,7 +98,7 @@ class CodeGen:
 
 @dataclass(frozen=True)
 class PyTreeInfo:
-    """How nested arguments are taken apart, and the result put together."""
+    """The structure of nested arguments and of the result, to take the ones apart and to put the other together."""
 
     orig_args: list[str]
     in_spec: Any

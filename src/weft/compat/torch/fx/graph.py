@@ -1,6 +1,6 @@
 """Graph: a traced program as a list of nodes in the order in which they run.
 
-In come nodes, from a tracer or from a pass; out go the nodes by kind, checked, printed, and as Python code
+It takes nodes, from a tracer or from a pass, and gives them by kind, checked, printed, and as Python code
 (`code_generation`). The modules and parameters that the nodes name are those of the `GraphModule` that owns the graph.
 """
 
@@ -54,7 +54,7 @@ class _NodeList:
 
 
 class _InsertPoint:
-    """Where new nodes go; as a context, until it ends."""
+    """The insert point of new nodes; as a context, until it ends."""
 
     def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
         self._graph, self._before = graph, graph._insert
@@ -199,7 +199,7 @@ class Graph(NodeFactory):
         check(self)
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Erase what nothing uses and what has no effect beside its result. Whether anything was erased."""
+        """Erase nodes without users and without effects other than their result. True if any was erased."""
         self.lint()  # users come behind what they use, so that one way back finds everything
         impure = is_impure_node or Node.is_impure
         before = self._len
@@ -211,11 +211,11 @@ class Graph(NodeFactory):
     # -- as code and text -----------------------------------------------------------------------
 
     def process_inputs(self, *args: object) -> Any:
-        """What the placeholders get for the program's arguments."""
+        """The values of the placeholders for the program's arguments."""
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: object) -> Any:
-        """What the program returns for what the output node has."""
+        """The return value of the program for the value of the output node."""
         return self._codegen.process_outputs(out)
 
     def set_codegen(self, codegen: CodeGen) -> None:
@@ -289,7 +289,7 @@ class Graph(NodeFactory):
 
 
 class _Place(int):
-    """Where a node stands in a graph, among the arguments of a pickled one."""
+    """The position of a node in a graph, among the arguments of a pickled one."""
 
 
 def _placed(made: list[Node], leaf: object) -> Any:

@@ -1,8 +1,8 @@
 """GraphModule: a module whose `forward` is written from a graph.
 
-In come a graph and the module that it was traced from; what the graph's nodes name is taken over by path, nothing else.
-`recompile` writes the code again after a pass has changed the graph. Modules, parameters and hooks are those of any
-module; a pickle holds the graph as records (`Graph.__getstate__`).
+It takes a graph and the module that it was traced from, and copies from that module what the graph's nodes name, by
+path. `recompile` writes the code again after a pass has changed the graph. Modules, parameters and hooks are those of
+any module; a pickle holds the graph as records (`Graph.__getstate__`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class GraphModule(Module):
 
     @property
     def graph(self) -> Graph:
-        """What this module runs. Another one is taken at once; after changes in place call `recompile`."""
+        """The graph that this module runs. Setting another one recompiles; after changes in place call `recompile`."""
         return self._graph
 
     @graph.setter
@@ -149,7 +149,7 @@ class GraphModule(Module):
         return _submodules.add(self, target, m)
 
     def delete_submodule(self, target: str) -> bool:
-        """Take the module at a path away. False where there is none."""
+        """Delete the module at a path. False if there is none."""
         return _submodules.delete(self, target)
 
     def delete_all_unused_submodules(self) -> None:

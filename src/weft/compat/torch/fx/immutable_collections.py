@@ -1,6 +1,6 @@
-"""Lists and dictionaries that do not change: what the arguments of a node are made of.
+"""Immutable lists and dictionaries, of which the arguments of a node are made.
 
-A node knows its users, and its inputs know it. An argument that changed in place would leave both behind; so arguments
+A node knows its users, and its inputs know it. An argument that changed in place would make both wrong; so arguments
 are replaced as a whole.
 """
 

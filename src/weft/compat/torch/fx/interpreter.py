@@ -1,6 +1,6 @@
-"""Interpreter: runs a graph node by node; Transformer: does so with proxies, and has another graph afterwards.
+"""Interpreter: runs a graph node by node; Transformer: does so with proxies, and makes another graph.
 
-Subclasses say what happens at a kind of node (`call_function`, `call_module`, ...), or at every one (`run_node`).
+Subclasses override what happens at a kind of node (`call_function`, `call_module`, ...), or at every one (`run_node`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Interpreter:
         initial_env: dict[Node, object] | None = None,
         enable_io_processing: bool = True,
     ) -> Any:
-        """What the graph returns for these arguments. `initial_env` has values of nodes that are not to run."""
+        """The result of the graph for these arguments. `initial_env` has values of nodes that are not to run."""
         self.env = {} if initial_env is None else initial_env
         given = self.graph.process_inputs(*args) if enable_io_processing else args
         self.args_iter: Iterator[Any] = iter(given)
@@ -135,13 +135,13 @@ class Interpreter:
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        """What the graph returns."""
+        """The return value of the graph."""
         return args[0]
 
     # -- values ---------------------------------------------------------------------------------
 
     def fetch_attr(self, target: str) -> Any:
-        """What a path of the module leads to. Errors: RuntimeError where it leads nowhere."""
+        """The attribute of the module at a path. Errors: RuntimeError if there is none."""
         found = self.module
         steps = target.split(".")
         for place, name in enumerate(steps):

@@ -1,8 +1,8 @@
 """Node: one operation of a traced program, with the nodes that it uses and those that use it.
 
-What stands where the operation takes its arguments is a structure of lists, tuples, dictionaries and slices, whose
-leaves are nodes and constants. `map_arg` and `map_aggregate` go through it. Nodes of a graph are a doubly linked list,
-so that passes may insert and erase while they go through it.
+The arguments of the operation are a structure of lists, tuples, dictionaries and slices, whose leaves are nodes and
+constants. `map_arg` and `map_aggregate` map it. Nodes of a graph are a doubly linked list, so that passes may insert
+and erase while they go through it.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
-        """Where the user's program did this, if the tracer has noted it."""
+        """The user's lines that made this node, if the tracer has noted them."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -287,7 +287,7 @@ class Node:
         self.meta["stack_trace"] = trace
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether it is kept although nothing uses its result."""
+        """True if the node must be kept although nothing uses its result."""
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":

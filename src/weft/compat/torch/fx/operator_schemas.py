@@ -51,7 +51,7 @@ def create_type_hint(x: object) -> Any:
 
 
 def type_matches(signature_type: Any, argument_type: Any) -> bool:
-    """Whether an argument of a type can stand for a parameter of another."""
+    """True if an argument of one type can be passed for a parameter of the other."""
     if signature_type is Any or signature_type is argument_type:
         return True
     both_types = isinstance(signature_type, type) and isinstance(argument_type, type)

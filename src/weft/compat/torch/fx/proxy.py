@@ -1,8 +1,8 @@
 """Proxy: stands for a value while a program is traced, and records what the program does with it.
 
-Functions of Weft ask types with `__torch_function__` first (`weft.engine.dispatch.torch_function`): that is how a call
-with a proxy among its arguments becomes a node. Operators, attributes and methods of a proxy are recorded here. What
-has no value yet cannot be asked for one: `if`, `for`, `len` and `int` are refused with PyTorch's words.
+Functions of Weft ask types with `__torch_function__` first (`weft.engine.dispatch.torch_function`): so a call with a
+proxy among its arguments becomes a node. Operators, attributes and methods of a proxy are recorded here. A value that
+does not exist yet cannot be read: `if`, `for`, `len` and `int` are refused with PyTorch's words.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> Any:
-        """What `**proxy` asks for."""
+        """The keys for `**proxy`, as the tracer answers."""
         return self.tracer.keys(self)
 
     def __len__(self) -> NoReturn:
@@ -170,8 +170,8 @@ def _tracer_of(
 
 
 def _is_method(function: Callable[..., object], args: tuple[Argument, ...]) -> bool:
-    """Whether a call is one of a method of a tensor that is a constant: `self.buffer + x`. One function is both here,
-    so that `torch.add(self.buffer, x)` is recorded as `self.buffer.add(x)`."""
+    """True if a call is one of a method of a tensor that is a constant: `self.buffer + x`. Function and method are one
+    object here, so that `torch.add(self.buffer, x)` is recorded as `self.buffer.add(x)`."""
     name = getattr(function, "__name__", "")
     if not args or not isinstance(args[0], Tensor):
         return False
@@ -191,7 +191,7 @@ def _instruction_of(frame: FrameType | None) -> dis.Instruction | None:
 
 
 def _is_assert(frame: FrameType | None) -> bool:
-    """Whether the caller's next steps are those of a failing `assert`."""
+    """True if the caller's next instructions are those of a failing `assert`."""
     caller = frame.f_back if frame is not None else None
     if caller is None:
         return False

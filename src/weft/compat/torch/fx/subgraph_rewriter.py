@@ -1,7 +1,7 @@
-"""replace_pattern: every place of a graph that does what a pattern does is made to do something else.
+"""replace_pattern: replaces every occurrence of a pattern in a graph.
 
-Pattern and replacement are programs of the same arguments, traced like any other. Where the pattern occurs is found by
-`passes.utils.matcher_utils`.
+Pattern and replacement are programs of the same arguments, traced like any other. `passes.utils.matcher_utils` finds
+the occurrences.
 """
 
 from __future__ import annotations

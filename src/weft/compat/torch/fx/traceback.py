@@ -1,4 +1,4 @@
-"""What passes want noted on the nodes that are made meanwhile: `torch.fx.traceback`."""
+"""Metadata that passes want noted on the nodes made meanwhile: `torch.fx.traceback`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def preserve_node_meta(enable: bool = True) -> Iterator[None]:
 
 
 def has_preserved_node_meta() -> bool:
-    """Whether such a context is entered."""
+    """True if such a context is entered."""
     return _preserved.get()
 
 
@@ -56,7 +56,7 @@ def set_current_meta(node: Node, pass_name: str = "") -> Iterator[None]:
 
 
 def get_current_meta() -> dict[str, Any]:
-    """What is noted on new nodes."""
+    """The metadata noted on new nodes."""
     return _current.get()
 
 

@@ -1,6 +1,5 @@
-"""Batches in the reverse walk: cotangents of all members at once, and sums that are put together.
+"""Batched VJPs in backward: the cotangents of all members of a batch at once, and combined gradient accumulations.
 
-In come gradient records whose nodes run in one batch, with their cotangents; out goes one record of the rule for all
-of them. `merge_batches` joins batches of different rounds, `combine_accumulations` cotangents of many times of a
-loop. Start with `batched_vjp`.
+Gradient records whose nodes run in one batch get one record of the rule for all of them. `merge_batches` joins batches
+of different flushes, `combine_accumulations` the cotangents of many steps of a loop. Start with `batched_vjp`.
 """

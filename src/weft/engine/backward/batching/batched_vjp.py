@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The reached members of one batch in a reverse walk, and the cotangents that have come for them.
+"""Batched VJPs: the reached members of one batch in a backward, and the cotangents pending for them.
 
-In come cotangents: whole ones, with a row for each member, and rows of other batches for single members. Out goes
-their sum, stacked (`assemble`), or what came for each member (`contributions`) where members go by themselves.
-Rows are kept as plain integers, not as an object each: a walk over trees hands over tens of thousands.
+A `Group` takes cotangents: dense ones, with a row for each member, and rows of other batches for single members. It
+gives their sum, stacked (`assemble`), or the contributions of each member (`contributions`) if members are
+differentiated one by one. Rows are plain integers, not objects: a backward over trees delivers tens of thousands.
 """
 
 import cython
@@ -161,7 +161,7 @@ class Group:
 
     @cython.cfunc
     def contributions(self) -> list:
-        """What came for each member: None, or a list of (handle, row, output number)."""
+        """The contributions of each member: None, or a list of (handle, row, output number)."""
         result: list = self.bundled()
         member: cython.Py_ssize_t
         for whole in self.dense:
@@ -173,7 +173,7 @@ class Group:
 
     @cython.cfunc
     def bundled(self) -> list:
-        """What came for each member alone: a list of (handle, row, output number)."""
+        """The contributions that single members have received: for each a list of (handle, row, output number)."""
         result: list = [[] for _ in range(self.members.count)]
         contribution: RowContributions
         index: cython.Py_ssize_t
@@ -185,7 +185,7 @@ class Group:
 
     @cython.cfunc
     def slices(self, whole) -> list:
-        """What a value with the rows of all members of different heights has for each."""
+        """The slices of a value with the rows of all members of different heights, one for each member."""
         found: list = []
         nodes: list = self.nodes()
         heights: list = [cython.cast(Node, node).shape[self.axis] for node in nodes]
@@ -220,8 +220,8 @@ class Group:
 
     @cython.cfunc
     def stack_blocks(self, shape: tuple):
-        """Contributions to single members that are all blocks of the same columns in zeros, beside whole ones that are
-        blocks too: gathered without the zeros around them, as one block that can be joined. None where they are not."""
+        """The cotangent as one block in zeros, if all contributions are blocks of the same columns: those of single
+        members are gathered without the zeros around them. None if they are not such blocks."""
         part: Tensor
         contribution: RowContributions
         if not self.dense or not self.row_contributions or self.ragged:
@@ -364,7 +364,7 @@ def new_group(known: cython.pointer(Reached), quotient: Node, rows: cython.Py_ss
 @cython.cfunc
 @cython.exceptval(check=False)
 def _step_of(rows: Integers) -> cython.int:
-    """How far apart rows lie that are at equal distances, in order; 0 for others, and for whole values (-1)."""
+    """The step between rows that are equally far apart and ascend; 0 for other rows, and for whole values (-1)."""
     step: cython.int = 1 if rows.count < 2 else rows.items[1] - rows.items[0]
     index: cython.Py_ssize_t
     if rows.count > 0 and rows.items[0] < 0:
@@ -377,7 +377,7 @@ def _step_of(rows: Integers) -> cython.int:
 
 @cython.cfunc
 def _contribution(came: tuple, node: Node):
-    """What came for one node, in its shape: a value, or one row of it."""
+    """A contribution in the shape of one node: a whole value, or one row of it."""
     cotangent: Tensor = came[0]
     row: cython.longlong = came[1]
     if row >= 0:
@@ -428,7 +428,7 @@ def join_blocks(parts: list, shape: tuple) -> list:
 
 @cython.ccall
 def is_zero(node: Node) -> cython.bint:
-    """Whether a value is zeros, or a view of the number."""
+    """True if a value is the number 0, or a view of it."""
     while node.op.kind == VIEW and node.inputs:  # a view that is computed has let go of its operand
         node = node.inputs[0]
     return node.op is SCALAR_OP and node.params == 0
@@ -436,7 +436,7 @@ def is_zero(node: Node) -> cython.bint:
 
 @cython.cfunc
 def _is_block(node: Node, shape: tuple) -> cython.bint:
-    """Whether a value is a piece of the last dimension, in zeros."""
+    """True if a value is zeros but for a slice of the last dimension."""
     if node.op.form != UPDATE or node.state != PENDING or node.shape != shape:
         return False
     if node.quotient is not None:

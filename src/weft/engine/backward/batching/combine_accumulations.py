@@ -1,12 +1,13 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""Cotangents that come to one place from many times of a loop, brought together before they are added up.
+"""Combination of gradient accumulations: the contributions of many steps of a loop become one operation before they
+are added.
 
-In: the contributions to one cotangent, recorded and not yet run. Out: fewer of them, with the same sum. Cotangents of
-rows that were taken out one by one come as zeros with a block in them: the blocks are laid one behind the other. The
-gradients of a weight that was used at each time come as products over a few rows: one product over all rows takes their
-place, where bringing the rows together moves less than the products do. Sums over rows likewise. What is replaced is
-read by nobody and never runs.
+It takes the contributions to one cotangent, recorded and not yet run, and returns fewer of them with the same sum.
+Cotangents of rows that were taken out one by one are zeros with a block in them: the blocks are concatenated.
+Gradients of a weight that was used at each step are products over a few rows: they become one product over all rows (a
+GEMM with a longer K), if concatenating the rows moves less memory than the products do. Sums over rows likewise. The
+replaced contributions have no readers and never run.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
 
 
 def _rule_of(op: Any) -> str | None:
-    """Which rule may join contributions of an operation."""
+    """The name of the rule that may join contributions of an operation, or None."""
     if op.form == UPDATE:
         return "rows"
     if op.form == MATMUL:
@@ -58,8 +59,9 @@ def _rule_of(op: Any) -> str | None:
 
 @cython.cclass
 class _Operation:
-    """What a contribution has been recorded as: params and operands, and where an operand is a transpose, what of (or
-    None). By handles: what is pending may run while others are joined, and nodes forget their inputs then."""
+    """The recorded operation of a contribution: params, operands, and the matrix that an operand is the transpose of
+    (or None). It holds handles, because pending nodes may run while others are joined, and then forget their inputs.
+    """
 
     part = cython.declare(object, visibility="readonly")
     params = cython.declare(object, visibility="readonly")
@@ -76,7 +78,7 @@ class _Operation:
 
 
 def _is_rows(node: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a value is zeros but for whole neighbouring rows of the first dimension."""
+    """True if a value is zeros but for whole neighbouring rows of the first dimension."""
     base, block = node.inputs
     offset, strides = node.params
     row = _row_size(shape)
@@ -98,13 +100,13 @@ def _row_size(shape: tuple[int, ...]) -> int:
 
 
 def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether strides are those of memory order; along a dimension of one element any will do."""
+    """True if strides are row-major; those of dimensions with one element do not matter."""
     own = contiguous_strides(shape)
     return all(size == 1 or a == b for size, a, b in zip(shape, strides, own, strict=True))
 
 
 def _join_rows(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
-    """The blocks one behind the other, zeros where there are none; None where two overlap."""
+    """The blocks concatenated, with zeros in the gaps; None if two overlap."""
     row = _row_size(shape)
     blocks = []
     for number, operation in enumerate(operations):
@@ -132,17 +134,17 @@ def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _below_each_other(rows: Iterable[Any]) -> Any:
-    """All rows as one value, which no batch takes in: of equal ones there will be one, of others each part would have
-    to be gathered. A walk meets a loop's last time first; the first one lies first here, as in what a sequence's
-    cotangent is laid out as, so that there is one of both."""
+    """All rows as one value, marked so that batching leaves it alone, which would gather each part. Backward meets a
+    loop's last step first; the first step comes first here, as in the layout of a sequence's cotangent, so that CSE
+    makes one of both."""
     joined = concat(tuple(rows), 0)
     value_of(joined).batch_seen = True
     return joined
 
 
 def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
-    """Whether a value is a product over so few rows that bringing them together moves less than writing it, reading it
-    and writing the sum."""
+    """True if a value is a product over so few rows that concatenating them moves less memory than writing the
+    product, reading it and writing the sum."""
     left, right = node.inputs
     if len(left.shape) != 2 or len(right.shape) != 2:
         return False
@@ -163,7 +165,7 @@ def _join_products(operations: list[Any], shape: tuple[int, ...]) -> list[Any]:
 
 
 def _turned_from(node: Any) -> Any:
-    """What a pending matrix is the transpose of; None where it is not recorded as one."""
+    """The handle of the matrix that a pending node transposes; None if the node is no transpose."""
     transposed = node.op.form == PERMUTE and node.params == (1, 0)
     free = node.state == PENDING_STATE and node.quotient is None
     return wrap_node(node.inputs[0]) if transposed and free else None
@@ -183,8 +185,8 @@ def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _join_sums(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
-    """One sum over all rows. Where the rows come from products with a weight, the weight's gradient is a product of the
-    same rows below each other, which lie in memory once."""
+    """One sum over all rows. If the rows come from products with a weight, the weight's gradient is a product of the
+    same concatenated rows, which are then in memory once."""
     if (
         len(operations)
         < device_at(value_of(operations[0].part).device).tuning.batching.fewest_joined_sums

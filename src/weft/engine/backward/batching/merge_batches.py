@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Batches of different rounds in one reverse walk: groups that are ready together and equal are pulled as one.
+"""Merging batches of different flushes in one backward: equal groups that are ready together run one rule.
 
-Where values are read in between, equal operations ran in a batch for each round, as `weft.map` has it; the walk comes
-after all of them. In come groups of executed members; out go what makes two of them equal (`merge_key`), one group of
-all their members (`merge_batches`), and what a rule needs of it (`residuals_of_merged`). Saved values are copied
+When values are read in between, as in `weft.map`, equal operations run in a batch for each flush, and backward reaches
+all of these batches. It takes groups of executed members; `merge_key` says which two are equal, `merge_batches` makes
+one group of all their members, and `residuals_of_merged` gives the residuals for its rule. Residuals are copied
 together, so batches that are large already stay apart.
 """
 
@@ -97,7 +97,8 @@ def merge_batches(groups: list) -> Group:
 def _bring(
     group: Group, cotangent: Tensor, rows: Integers, places: Integers, start: cython.int
 ) -> cython.void:
-    """Add rows of a cotangent, beside those of the same one, for members that begin at a place."""
+    """Add rows of a cotangent for members from number `start` on, to the contribution of the same cotangent if there
+    is one."""
     contribution: RowContributions
     for contribution in group.row_contributions:
         if contribution.cotangent is cotangent:
@@ -110,7 +111,7 @@ def _bring(
 
 
 def residuals_of_merged(group: Group) -> BatchedResiduals:
-    """What the rule needs for all members, saved values copied together."""
+    """The residuals of all members for the rule, copied together."""
     first: Node = group.at(0)
     quotient: Node = group.quotient
     op: Primitive = first.op

@@ -1,5 +1,5 @@
-"""Known walks: what a reverse walk over a graph like one before records, without asking the rules again.
+"""Trace and replay of backward: a walk over a graph like an earlier one is recorded without calling derivative rules.
 
-In come roots; the `fingerprint` of the graph below them finds the `trace` of an earlier walk, which is recorded again;
-a graph that is new is walked and traced. Start with `known_walks`.
+The `fingerprint` of the graph below the roots finds the `trace` of an earlier walk, which is recorded again; a new
+graph is walked and traced. Start with `known_walks`.
 """

@@ -6,7 +6,7 @@ from weft.engine.replay.fingerprint cimport Fingerprint
 cdef class WalkFingerprint(Reachability):
     cdef Fingerprint key
     cdef list cotangents  # the values that come to the roots
-    cdef int outside  # how many values that are no records have a number
+    cdef int outside  # the number of values outside the records
     cdef long long newest  # the creation number of the first root
     cdef bint describe(self, list roots) except -1
     cdef bint has_members(self) noexcept

@@ -1,10 +1,9 @@
 # cython: language_level=3
-"""Outlines: what a reverse walk over a graph will record, as far as it depends on the graph.
+"""The fingerprint of a backward: everything in the graph that decides which nodes a backward records.
 
-In come the roots of a walk; out goes a fingerprint: the records below the roots, what they save and from where, where
-their edges lead, in which order they were made, and the leaves. Walks over graphs of equal
-outlines record the same operations. No outline is made of what does more than its structure says: hooks, Functions,
-members of batches, leaves of other layouts.
+It takes the roots and covers the records below them, their residuals and where these come from, the targets of their
+edges, their order, and the leaves. Backwards over graphs of equal fingerprints record the same operations. A graph
+that does more than its structure says has none: hooks, Functions, members of batches, leaves of other layouts.
 """
 
 import cython
@@ -32,7 +31,9 @@ require(__name__, cython.compiled)
 
 _composite = cython.declare(cython.int, COMPOSITE)
 _result_bit = cython.declare(cython.longlong, cython.cast(cython.longlong, 1) << RESULT_SHIFT)
-_ONE = cython.declare(cython.longlong, -(1 << 62))  # stands for the cotangent that `backward` makes
+_ONE = cython.declare(
+    cython.longlong, -(1 << 62)
+)  # stands for the cotangent of ones that `backward` makes
 
 
 @cython.cclass
@@ -76,7 +77,7 @@ class WalkFingerprint(Reachability):
     @cython.cfunc
     @cython.exceptval(check=False)
     def has_members(self) -> cython.bint:
-        """Whether a record that was described has become a member of a batch."""
+        """True if a record in the fingerprint has become a member of a batch."""
         number: cython.int
         for number in range(self.count):
             record = cython.cast(object, self.known[number].record)

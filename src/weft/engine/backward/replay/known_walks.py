@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""Known walks: a reverse walk over a graph like one before records what that one recorded, without asking the rules.
+"""Replay of backward: a walk over a graph like an earlier one records that walk's trace, without calling derivative
+rules.
 
-In come the roots of a walk that gives leaves their gradients; out go the nodes that it records, and the gradients. What
-is known is a trace, found by the graph's outline, from the third walk over such a graph on. What the result is says the
-walk itself (`walk`): here is only what nobody observes.
+It takes the roots of a walk that gives leaves their gradients, and records the nodes and gradients. The trace is found
+by the graph's fingerprint, from the third walk over such a graph on. Replays must equal `walk`; graphs with hooks,
+Functions or captures never take this path.
 """
 
 import cython
@@ -32,7 +33,7 @@ from weft.engine.pipeline.batching import batch
 
 require(__name__, cython.compiled)
 
-MOST_NODES = 20_000  # pending when a walk is looked up; of larger graphs most are never met again
+MOST_NODES = 20_000  # pending when a walk is looked up; most larger graphs never come again
 
 _walks = cython.declare(Cache, cache)
 counters = _walks.counters
@@ -79,7 +80,7 @@ def _form_batches(tape: Tape, outline: WalkFingerprint) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _may_replay(tape: Tape) -> cython.bint:
-    """Whether nothing but the graph has a say in what is recorded, and nobody wants to hear of batches."""
+    """True if the graph alone decides what is recorded, and nothing watches batching."""
     if not is_plain(tape) or tape.running is not None or tape.count > MOST_NODES:
         return False
     return config.batch and not config.explain and batch.watcher() is None
@@ -88,7 +89,8 @@ def _may_replay(tape: Tape) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _look(tape: Tape, roots: list) -> cython.longlong:
-    """What walks that may be equal have in common at first sight: a graph is described only where they have."""
+    """A number that is equal for equal walks and quick to compute: only if it has come before is the graph
+    fingerprinted."""
     edge = cython.cast(tuple, roots[0])[0]
     code: cython.longlong = cython.cast(Node, edge).op.code if isinstance(edge, Node) else -1
     look: cython.ulonglong = mix(len(roots), code)
@@ -122,8 +124,8 @@ class WalkReplay(WalkFingerprint):
 
     @cython.cfunc
     def begin(self, tape: Tape, trace: WalkTrace) -> Replay:
-        """What the trace is recorded on. Adding to a gradient may run what is pending, and later steps read what was
-        recorded before: it is held."""
+        """The replay that the trace is recorded with. It holds its nodes: adding to a gradient may run pending nodes
+        that later steps read."""
         run: Replay = Replay.__new__(Replay)
         place: cython.int = -1
         code: cython.pointer(PyObject) = caller(cython.address(place))
@@ -176,7 +178,7 @@ def let_go(made: list) -> cython.void:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def consider(tape: Tape) -> cython.int:
-    """What has been recorded since the last walk has been looked at for batches."""
+    """Mark the nodes recorded since the last walk as seen by batching."""
     position: cython.Py_ssize_t = tape.filled
     while position > 0:
         position -= 1

@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""Traces of reverse walks: what a walk over a graph of one outline records, and which leaf gets what in between.
+"""Traces of backward: the nodes that a walk over a graph of one fingerprint records, and the leaves that get
+gradients.
 
-In come the outline of a graph before the walk, what was recorded, and which leaf got what; out goes a trace, unless
-the walk did more than to apply rows to what the trace will find again: batches of its records, what it ran, values from
-elsewhere.
+It takes the graph's fingerprint before the walk, the recorded nodes, and which leaf got what, and makes a trace. It
+makes none if the walk did more than apply ops to values that the trace will find again: batches of its records,
+flushes in between, values from elsewhere.
 """
 
 import cython
@@ -40,7 +41,7 @@ cache = walks
 @cython.final
 @cython.cclass
 class WalkTrace(Trace):
-    """What a walk over a graph of one outline records."""
+    """The nodes and gradient deliveries that a walk over a graph of one fingerprint records."""
 
     def __cinit__(self):
         self.sources, self.deliveries = empty(), empty()
@@ -136,7 +137,8 @@ class WalkRecorder(Recorder):
 
     @cython.cfunc
     def entries_of(self, nodes: list) -> list:
-        """What the walk did, in order: (when, node, None) for a node, (when, node, sink) for the gradient of a leaf."""
+        """The actions of the walk, in order: (when, node, None) for a node, (when, node, sink) for the gradient of a
+        leaf."""
         entries: list = []
         within: list = [(before, after) for _, _, before, after in self.journal]
         node: Node
@@ -150,7 +152,7 @@ class WalkRecorder(Recorder):
 
     @cython.cfunc
     def verify(self, nodes: list) -> cython.void:
-        """Record what is known beside the walk that was made. Errors: AssertionError where they differ."""
+        """Replay the known trace after the real walk and compare both. Errors: AssertionError if they differ."""
         index: cython.Py_ssize_t
         run: Replay = self.run
         trace: WalkTrace = self.expected
@@ -238,7 +240,7 @@ def _first(entry):
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _is_inside(number: cython.longlong, ranges: list) -> cython.bint:
-    """Whether a node was recorded in adding a gradient to another: a replayed walk adds by itself."""
+    """True if a node was recorded while a gradient was added to another: a replay makes this addition itself."""
     for before, after in ranges:
         if before < number <= after:
             return True

@@ -1,4 +1,4 @@
-"""What writes kernels, as a number: a kernel on disk is one of these sources.
+"""A hash of the sources that write kernels, which is part of the key of each kernel on disk.
 
 Apart from `kernel_decoder`, so that a process whose kernels are all on disk imports nothing that writes them.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @cache
 def revision() -> str:
-    """What the text of a kernel depends on beside its key and the target: a hash of the sources that write it."""
+    """A hash of the sources that write kernels: with the key and the target, it determines a kernel's text."""
     cpu = Path(__file__).parent
     package = cpu.parents[2]
     written = [path for path in cpu.glob("*/**/*.py") if path.parent.name != "lowering"]

@@ -1,4 +1,4 @@
-"""The CPU as a device: the one that values are on where nobody says otherwise."""
+"""The CPU as a device, the default one."""
 
 from __future__ import annotations
 

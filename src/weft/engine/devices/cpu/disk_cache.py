@@ -1,10 +1,9 @@
-"""Compiled kernels on disk: object code under the hash of everything that shaped it.
+"""The disk cache of compiled kernels: object code under the hash of everything that shaped it.
 
-`load(key)` gives the object code that an earlier process stored with `store(key, code)`, or None.
-Code is run, so the directory must be the user's own with mode 0700, or there is no cache at all. An
-entry opens with a checksum; a truncated or altered one counts as absent and is written anew.
-Entries appear by rename, whole or not at all. The least recently used ones go when the total passes
-the cap. What goes into a key is left to the caller.
+`load(key)` gives the object code that an earlier process stored with `store(key, code)`, or None. Code is run, so the
+directory must be the user's own with mode 0700, or there is no cache at all. An entry opens with a checksum; a
+truncated or altered one counts as absent and is written anew. Entries appear by rename, whole or not at all. The least
+recently used ones go when the total passes the cap. The caller decides what goes into a key.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ import time
 MAGIC = b"weft-kernel-1\n"
 DIGEST_BYTES = 32
 CAP = 512 << 20
-TOUCH_AFTER = 3600.0  # seconds; the order of use need not be finer
-PRUNE_EVERY = 256  # entries written, at least, between two looks at the total
-PRUNE_SHARE = 16  # and this part of all there are: a look takes time for each of them
+TOUCH_AFTER = 3600.0  # seconds between two updates of an entry's time of use
+PRUNE_EVERY = 256  # entries written, at least, between two measurements of the total
+PRUNE_SHARE = 16  # and this fraction of all entries, because each is looked at
 
 
 def default_directory() -> str | None:
@@ -61,7 +60,7 @@ class DiskCache:
         self._temporary = itertools.count()
 
     def path(self, key: str) -> str | None:
-        """Where the entry of a key stands."""
+        """The path of a key's entry; None if there is no cache."""
         return None if self.directory is None else f"{self.directory}/{key}.o"
 
     def load(self, key: str) -> bytes | None:
@@ -84,7 +83,7 @@ class DiskCache:
         return code
 
     def store(self, key: str, code: bytes) -> None:
-        """Write an entry; a full or vanished disk only means that there is none."""
+        """Write an entry. If the disk is full or gone, there is simply no entry."""
         path = self.path(key)
         if path is None:
             return

@@ -1,12 +1,11 @@
 # cython: language_level=3
-"""Programs: instructions, and the loop that runs them.
+"""The executor: programs of instructions, and the loop that runs them.
 
-A program is built once (`instructions.py`) and run many times: `run(slots)` takes the base address
-of each slot, and arguments, units and offsets can be patched between runs, so that a cached program
-costs almost nothing to reuse. The loop holds no GIL, shares large instructions out to the worker
-threads, and every 10 ms lets Python handle signals; interrupted, it stops before a kernel or in the
-middle of a long one, and can be resumed by running that kernel again. What the slots hold, in which
-order kernels run, and what a status cell says afterwards is left to the caller.
+A program is built once (`instructions.py`) and run many times: `run(slots)` takes the base address of each slot, and
+arguments, units and offsets can be patched between runs, so that a cached program costs almost nothing to reuse. The
+loop holds no GIL, shares large instructions out to the worker threads, and every 10 ms lets Python handle signals;
+interrupted, it stops before a kernel or in the middle of a long one, and can be resumed by running that kernel again.
+The caller decides what the slots hold and in which order kernels run, and reads the status cells.
 """
 
 import cython
@@ -54,7 +53,7 @@ require(__name__, cython.compiled)
 @cython.exceptval(check=False)
 @cython.nogil
 def flushes_subnormals(salt: cython.Py_ssize_t) -> cython.bint:
-    """Whether this thread's floating-point unit flushes subnormals (another library's doing)."""
+    """True if this thread's floating-point unit flushes subnormals (another library may have set that)."""
     bits: uint32_t = 0x00010000 + cython.cast(uint32_t, salt & 1)  # unknown to the C compiler
     tiny: cython.float
     memcpy(cython.address(tiny), cython.address(bits), 4)
@@ -462,7 +461,7 @@ def _resolve(
 
 @cython.cfunc
 def _pointer_room(program: CpuExecutable) -> cython.pp_void:
-    """Where a run puts its pointers: the program's own place, or a new one when that is in use."""
+    """The memory for a run's pointers: the program's own, or new memory if that is in use."""
     wanted: cython.Py_ssize_t = program.pointer_count + 1
     if program.running == 0 and program.resolved_room >= wanted:
         return program.resolved

@@ -1,11 +1,10 @@
 # cython: language_level=3
-"""Memory that cannot be left unnoticed: `WEFT_GUARD`.
+"""Guarded memory (`WEFT_GUARD`): a read or write outside of a buffer ends the process at the instruction that did it.
 
-In comes a number of bytes; out goes memory between two pages that nobody may touch, its last byte (or its first one)
-against one of them, so that a read or a write outside ends the process at the instruction that did it. Fresh memory is
-filled with a pattern that is nan in every floating type and out of range as an index. What is freed cannot be touched
-either, until long after. What lies on the other side, up to the page's end, is compared with the pattern when the
-memory is freed. Who asks for guarded memory is left to the pool.
+It maps a number of bytes between two inaccessible pages, the last byte (or the first) against one of them. Fresh
+memory is filled with a pattern that is nan in every floating dtype and out of range as an index. Freed memory stays
+inaccessible for long. The gap on the other side, up to the page's end, is compared with the pattern when the memory is
+freed. The pool decides whose memory is guarded.
 """
 
 import cython
@@ -32,7 +31,7 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 _PAGE = cython.declare(cython.Py_ssize_t, 4096)
-_KEPT = cython.declare(cython.Py_ssize_t, 4096)  # mappings that stay after they have been freed
+_KEPT = cython.declare(cython.Py_ssize_t, 4096)  # freed mappings that stay inaccessible
 _freed = cython.declare(uintptr_t[4096])
 _freed_sizes = cython.declare(cython.Py_ssize_t[4096])
 _next = cython.declare(cython.Py_ssize_t, 0)
@@ -102,7 +101,7 @@ def _open(address: uintptr_t, size: cython.Py_ssize_t) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def map_guarded(nbytes: cython.Py_ssize_t, at_end: cython.bint) -> uintptr_t:
-    """Fresh memory, filled, its end (or its begin) against a page that cannot be touched; 0 where there is none."""
+    """Fresh memory, filled, its end (or its begin) against an inaccessible page; 0 if there is none."""
     global _open_count
     size: cython.Py_ssize_t = _pages(nbytes)
     start: uintptr_t = _reserve(size + 2 * _PAGE)
@@ -121,7 +120,8 @@ def map_guarded(nbytes: cython.Py_ssize_t, at_end: cython.bint) -> uintptr_t:
 @cython.cfunc
 @cython.exceptval(check=False)
 def map_cells(count: cython.Py_ssize_t) -> uintptr_t:
-    """Pages for so many numbers, each before a page that cannot be touched: the first one; 0 where there are none."""
+    """Pages for `count` numbers, each just before an inaccessible page: the first one's address; 0 if there is no
+    memory."""
     global _open_count
     start: uintptr_t = _reserve(count * CELL_STEP + 2 * _PAGE)
     if start == 0:

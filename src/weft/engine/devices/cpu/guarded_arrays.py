@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""NumPy's arrays in guarded memory, under `WEFT_GUARD`: what tensors share with NumPy cannot be left unnoticed either.
+"""NumPy's arrays in guarded memory, under `WEFT_GUARD`: memory that tensors share with NumPy is guarded, too.
 
-In comes nothing; from `install` on, NumPy takes the memory of new arrays here, by its interface for that (NEP 49), in
-the context of the caller.
+From `install` on, NumPy takes the memory of new arrays from here, by its allocator interface (NEP 49), in the context
+of the caller.
 """
 
 import cython
@@ -18,7 +18,9 @@ from weft.config import config
 
 require(__name__, cython.compiled)
 
-_SET_HANDLER = cython.declare(cython.Py_ssize_t, 304)  # in NumPy's table of functions
+_SET_HANDLER = cython.declare(
+    cython.Py_ssize_t, 304
+)  # the index of PyDataMem_SetHandler in NumPy's table of functions
 _HEAD = cython.declare(
     cython.size_t, 16
 )  # before an array: its bytes, and whether they are guarded

@@ -1,7 +1,6 @@
-"""What the machine offers this process: memory and cores, with the limits of its container.
+"""The hardware available to this process: memory and cores, within the limits of its container.
 
-Reads the kernel's own accounts once per question; deciding what to do with the answers is left to
-the pool and to the threads.
+Reads the kernel's own accounts once per question. The pool and the threads decide what to do with the answers.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def memory_limit() -> int:
 
 
 def any_too_large(sizes: Iterable[int]) -> bool:
-    """Whether one of these numbers of bytes alone is more than could ever be live here."""
+    """True if one of these numbers of bytes alone is more than could ever be live here."""
     limit = memory_limit()
     return any(size > limit for size in sizes)
 

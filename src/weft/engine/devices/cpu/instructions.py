@@ -1,10 +1,10 @@
 # cython: language_level=3
 """The instructions of a program: flat arrays of launches, pointers and arguments.
 
-A launch is a kernel's address, pointers as (slot, byte offset), arguments, and its units with their
-grain and an estimate of their work; or such a kernel over a table of members, each with pointers,
-arguments and units of its own, which run in any order. `Instructions` builds them, patches them between runs, copies
-and lists them. Running them is left to `executor.Program`.
+A launch is a kernel's address, pointers as (slot, byte offset), arguments, and its units with their grain and an
+estimate of their work; or such a kernel over a table of members (a grouped launch), each with pointers, arguments and
+units of its own, which run in any order. `Instructions` builds them, patches them between runs, copies and lists them.
+`executor` runs them.
 """
 
 import cython
@@ -388,7 +388,7 @@ class Instructions(Executable):
         return other
 
     def instructions(self) -> list:
-        """What will be launched: (address, [(slot, offset)], [arguments], units, grain, work)."""
+        """The launches in order: (address, [(slot, offset)], [arguments], units, grain size, work)."""
         return [_describe(self, index) for index in range(self.count)]
 
 

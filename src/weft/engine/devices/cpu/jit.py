@@ -1,13 +1,12 @@
-"""Kernels as machine code: LLVM IR comes in, addresses that can be called go out.
+"""The JIT compiler: LLVM IR becomes machine code, with addresses that can be called.
 
-`compile_kernel` and `compile_batch` take a key, a function that writes the IR, and the symbols
-wanted. What has been compiled is found again in memory by key, then on disk by the hash of the IR
-and of all that shapes its code, where a note under a key and the revision of what writes the IR
-saves writing it only to name it. A cold batch is linked as one library, which is unloaded when it is
-the least recently used and nobody holds it. Code may call nothing outside itself but a few C memory
-functions, so what is cached on disk cannot depend on this process. LLVM is loaded by the first
-kernel that has to be compiled: what is found on disk is linked without it where `linking` can. What was
-compiled with the package (`shipped_kernels`) is asked for first. What the IR computes is left to codegen.
+`compile_kernel` and `compile_batch` take a key, a function that writes the IR, and the symbols wanted. Compiled code
+is found again in memory by key, then on disk by the hash of the IR and of all that shapes its code, where a note under
+a key and the revision of what writes the IR saves writing it only to name it. A cold batch is linked as one library,
+which is unloaded when it is the least recently used and nobody holds it. Code may call nothing outside itself but a
+few C memory functions, so what is cached on disk cannot depend on this process. LLVM is loaded by the first kernel
+that has to be compiled: what is found on disk is linked without it where `linking` can. Kernels compiled with the
+package (`shipped_kernels`) are asked for first. Codegen decides what the IR computes.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Library(dict[str, int]):
 
 @dataclass
 class JitCounters:
-    """What compiling has cost since the start, or since `reset`."""
+    """Counts and seconds of compilation since the start, or since `reset`."""
 
     compilations: int = 0
     memory_hits: int = 0
@@ -86,7 +85,7 @@ class JitCounters:
 
 @dataclass
 class JitTarget:
-    """What code is generated for; empty cpu and features mean the machine we run on."""
+    """The processor that code is generated for; empty cpu and features mean the machine we run on."""
 
     cpu: str = ""
     features: str = ""
@@ -95,8 +94,8 @@ class JitTarget:
 
 
 def _own_features(llvm: Any, cpu: str) -> str:
-    """What this machine has. Reading lanes from anywhere takes AMD's processors longer by their one instruction for it
-    than lane by lane."""
+    """The features of this machine. Gathers are switched off for AMD's processors, whose gather instruction is slower
+    than loading lane by lane."""
     features: str = llvm.get_host_cpu_features().flatten()
     return f"{features},+prefer-no-gather" if cpu.startswith("znver") else features
 
@@ -195,8 +194,8 @@ class Compiler:
         return made
 
     def _object_code(self, request: Request) -> bytes:
-        """What was shipped, or from disk, or compiled and stored there. Which entry belongs to a key is noted there
-        too: then the IR need not be written."""
+        """The object code of a kernel: shipped, or from disk, or compiled and stored there. The entry that belongs to
+        a key is noted on disk, too: then the IR need not be written."""
         shipped = self._shipped_code(request)
         if shipped is not None:
             return shipped
@@ -219,8 +218,8 @@ class Compiler:
         return code
 
     def _shipped_code(self, request: Request) -> bytes | None:
-        """What was compiled for this kernel with the package: for the machine's own level alone, whose processor nobody
-        has to be asked for."""
+        """The code of this kernel that was compiled with the package, or None. It is for the machine's own level
+        alone, so the processor need not be identified."""
         if not request.revision or self._is_chosen:
             return None
         if request.revision not in self._archives:
@@ -296,7 +295,7 @@ class Compiler:
         return builder.link(self._lljit, f"batch{self._batches}")
 
     def _identify(self) -> None:
-        """Find out, once, what shapes code beside its IR: from disk, where an earlier process has noted it."""
+        """Find out once what shapes code in addition to its IR: from disk, if an earlier process has noted it."""
         if self.target.identity:
             return
         note = "" if self.target.cpu or self.target.features else _machine_note(self.target.level)

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Linking: object code of kernels becomes memory that can be executed.
+"""The linker: object code of kernels becomes executable memory, without loading LLVM.
 
-In comes what LLVM writes for kernels on x86-64: code and constants in which every address is written out, and which
-call nothing but a few C functions. Out goes an `Image`, from which addresses are read by name. Other objects, of
-other processors or with other kinds of relocations, are `None` here: LLVM's own linker takes them, which means its
+It takes what LLVM writes for kernels on x86-64: code and constants in which every address is written out, and which
+call nothing but a few C functions. It makes an `Image`, from which addresses are read by name. For other objects, of
+other processors or with other kinds of relocations, it returns None: LLVM's own linker takes them, which means its
 whole library in memory.
 """
 
@@ -28,8 +28,8 @@ from weft.errors import OutOfMemoryError
 require(__name__, cython.compiled)
 
 PAGE = 4096
-X86_64 = 62  # ELF's number of the processor family
-ABSOLUTE_64 = 1  # x86-64's only relocation here: a word that holds an address
+X86_64 = 62  # the processor family's number in ELF
+ABSOLUTE_64 = 1  # the only kind of relocation handled: a word that holds an address
 WRITABLE, LOADED, EXECUTABLE = 1, 2, 4  # flags of sections
 FROM_FILE, UNWINDING = 1, 0x70000001  # kinds of sections: bytes of the file, how to unwind
 
@@ -85,7 +85,7 @@ def link(codes: list[bytes], names: list[str]) -> Image | None:
 
 
 def _is_plain(file) -> bool:
-    """Whether an object is code and constants for this kind of processor, and wants nothing but addresses."""
+    """True if an object is code and constants for this kind of processor, and needs nothing but addresses."""
     if file.machine != X86_64:
         return False
     for section in file.sections:
@@ -95,12 +95,12 @@ def _is_plain(file) -> bool:
 
 
 def _is_loaded(section) -> bool:
-    """Whether a section belongs into memory; nothing is thrown through kernels, so tables for it do not."""
+    """True if a section belongs into memory; unwinding tables do not, because nothing is thrown through kernels."""
     return section.flags & LOADED and section.size > 0 and section.kind != UNWINDING
 
 
 def _can_relocate(file, relocation) -> bool:
-    """Whether a relocation wants an address that there is, or stands in a section that is left out."""
+    """True if a relocation needs a known address, or belongs to a section that is left out."""
     if not _is_loaded(file.sections[relocation.section]):
         return True
     symbol = file.symbols[relocation.symbol]
@@ -130,7 +130,7 @@ def _to_page(size: cython.Py_ssize_t) -> cython.Py_ssize_t:
 
 
 def _fill(content: bytearray, file, place: dict, base: uintptr_t, found: dict) -> None:
-    """Copy an object's sections, write addresses where they are wanted, note where its functions lie."""
+    """Copy an object's sections, write the addresses that they need, note the addresses of its functions."""
     for number, at in place.items():
         section = file.sections[number]
         content[at : at + section.size] = file.code[section.offset : section.offset + section.size]

@@ -1,7 +1,7 @@
-"""Object files as LLVM writes them for kernels: ELF64, little-endian; on macOS 64-bit Mach-O.
+"""The object file reader: ELF64, little-endian, and on macOS 64-bit Mach-O, as LLVM writes them for kernels.
 
-`read(code)` gives an ELF64 object's sections, symbols and relocations; `undefined_symbols` what code of either kind
-leaves to others. What may be linked is decided in `jit`, where it goes in `linking`.
+`read(code)` gives an ELF64 object's sections, symbols and relocations; `undefined_symbols` gives the names that code
+of either kind expects from elsewhere. `jit` decides what may be linked, `linking` where it goes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-UNDEFINED = 0  # the section of a symbol that others define
+UNDEFINED = 0  # the section number of a symbol that others define
 _SYMBOL_TABLE, _RELOCATIONS, _NO_BYTES = 2, 4, 8  # kinds of sections
 _SECTION = struct.Struct(
     "<IIQQQQIIQQ"
@@ -19,7 +19,7 @@ _SECTION = struct.Struct(
 _SYMBOL = struct.Struct("<IBBHQQ")  # name info other section value size
 _RELOCATION = struct.Struct("<QIIq")  # offset kind symbol addend
 _MACH_O, _MACH_O_SYMBOLS, _MACH_O_SECTION_BITS = b"\xcf\xfa\xed\xfe", 2, 0x0E
-_FAMILIES = {"x86_64": 62, "aarch64": 183}  # their numbers in ELF
+_FAMILIES = {"x86_64": 62, "aarch64": 183}  # processor family -> its number in ELF
 _MACH_O_FAMILIES = {"x86_64": 0x01000007, "arm64": 0x0100000C}
 _MACH_O_SYMBOL = struct.Struct("<IBBHQ")  # name type section other value
 
@@ -55,7 +55,7 @@ class Relocation(NamedTuple):
 
 
 class ObjectFile(NamedTuple):
-    """What an object file holds; `machine` is ELF's number of the processor family."""
+    """The content of an object file; `machine` is ELF's number of the processor family."""
 
     code: bytes
     machine: int
@@ -108,7 +108,7 @@ def _relocation(code: bytes, at: int, section: int) -> Relocation:
 
 
 def is_for_this_processor(code: bytes) -> bool:
-    """Whether an object says that it is for a processor of this machine's family."""
+    """True if an object says that it is for a processor of this machine's family."""
     family = os.uname().machine
     if code[:4] == _MACH_O:
         return struct.unpack_from("<I", code, 4) == (_MACH_O_FAMILIES.get(family),)

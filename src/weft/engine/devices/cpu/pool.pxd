@@ -6,13 +6,13 @@ from weft.engine.ir.memory cimport OwnedMemory
 
 cdef enum:
     CLASSES = 320
-    SMALL = 32768  # up to here blocks are carved from slabs and never returned
+    SLAB_BYTES = 32768  # bytes up to which blocks are carved from slabs and never returned
     SLAB = 1048576
     PAGE = 4096
     HUGE_PAGE = 2097152
     SECOND = 1000000000  # in ns, and the time between two looks for idle blocks
-    CELL = 16  # of the longest number
-    GUARDED = -1  # in place of a size class: a mapping of its own
+    CELL_BYTES = 16  # bytes of the longest number
+    GUARDED = -1  # in place of a size class: the buffer is a mapping of its own
 
 
 cdef struct SizeClass:
@@ -26,7 +26,7 @@ cdef struct SizeClass:
 
 cdef SizeClass[CLASSES] _classes
 cdef Py_ssize_t _live  # bytes of the blocks that are handed out
-cdef Py_ssize_t _budget  # how many of them there may be; 0: no bound
+cdef Py_ssize_t _budget  # bytes that there may be; 0: no bound
 
 
 @cython.final

@@ -1,13 +1,12 @@
 # cython: language_level=3
 """The memory pool: buffers of 64-byte aligned memory, in size classes, kept for the next taker.
 
-`allocate(nbytes)` hands out a `Buffer`; its memory returns to its size class when the last
-reference goes. `wrap` makes a `Buffer` of memory that another Python object owns. Sizes are rounded
-up by at most an eighth (above 512 bytes; multiples of 64 below). Blocks up to 32 KB are carved from
-slabs and stay; larger ones have mappings of their own, with huge pages advised from 2 MB, and go
-back to the system after idling, above a cap, or by `trim()`. Under `WEFT_GUARD` each buffer is a
-mapping of its own, of exactly nbytes, made and unmade by `guard`. Which buffer a value lives in, and
-for how long, is left to the planner. Everything here runs under the GIL.
+`allocate(nbytes)` hands out a `Buffer`; its memory returns to its size class when the last reference goes. `wrap`
+makes a `Buffer` of memory that another Python object owns. Sizes are rounded up by at most an eighth (above 512 bytes;
+multiples of 64 below). Blocks up to 32 KB are carved from slabs and stay; larger ones have mappings of their own, with
+huge pages advised from 2 MB, and go back to the system after idling, above a cap, or by `trim()`. Under `WEFT_GUARD`
+each buffer is a mapping of its own, of exactly nbytes, made and unmade by `guard`. The planner decides which buffer a
+value lives in, and for how long. Everything here runs under the GIL.
 """
 
 import cython
@@ -43,7 +42,7 @@ from cython.cimports.weft.engine.devices.cpu.guard import (
     map_guarded,
     unmap_guarded,
 )
-from cython.cimports.weft.engine.devices.cpu.pool import CELL, room_left
+from cython.cimports.weft.engine.devices.cpu.pool import CELL_BYTES, room_left
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
 
 from weft._build.compiled import require
@@ -181,7 +180,7 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
     if slot.free > 0:
         slot.free -= 1
         address = slot.blocks[slot.free]
-        if size > SMALL:
+        if size > SLAB_BYTES:
             _idle_bytes -= size
     else:
         address = _fresh(size)
@@ -194,7 +193,7 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
     buffer.address = address
     buffer.nbytes = nbytes
     buffer.size_class = chosen
-    if size > SMALL:
+    if size > SLAB_BYTES:
         _list(buffer)
     return buffer
 
@@ -206,15 +205,15 @@ def allocate_cells(count: cython.Py_ssize_t) -> Buffer:
         guarded: Buffer = _guarded(map_cells(count), count * CELL_STEP)
         if guarded is not None:
             return guarded
-    return allocate(CELL * count)
+    return allocate(CELL_BYTES * count)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def cell(cells: Buffer, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t) -> uintptr_t:
-    """Where a number of some bytes lies among others."""
+    """The address of a number of `itemsize` bytes in an array of cells."""
     if cells.size_class != GUARDED:
-        return cells.address + index * CELL
+        return cells.address + index * CELL_BYTES
     return cells.address + index * CELL_STEP + (PAGE - itemsize if _at_end else 0)
 
 
@@ -230,7 +229,7 @@ def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t) -> Buffer:
     buffer.address = address
     buffer.nbytes = nbytes
     buffer.size_class = GUARDED
-    if nbytes > SMALL:
+    if nbytes > SLAB_BYTES:
         _list(buffer)
     return buffer
 
@@ -260,7 +259,7 @@ def wrap(
 
 
 def address_of(array: object) -> object:
-    """Where the elements of an array begin, which lie in row-major order without gaps."""
+    """The address of the elements of a row-major array without gaps."""
     view: Py_buffer
     PyObject_GetBuffer(array, cython.address(view), PyBUF_SIMPLE)
     address: uintptr_t = cython.cast(uintptr_t, view.buf)
@@ -331,8 +330,8 @@ class HostMemory(Memory):
 
 @cython.ccall
 def take_over(buffer: Buffer) -> Buffer:
-    """A buffer of the memory that another one has had until now; that one, and whoever holds it, gets a copy. Views by
-    the buffer protocol stay where they are: their memory lives as long as they do."""
+    """A buffer that takes over the memory of another one, which keeps a copy of it, as does whoever holds that one.
+    Views by the buffer protocol stay where they are: their memory lives as long as they do."""
     taken: Buffer = allocate(buffer.nbytes)
     memmove(
         cython.cast(cython.p_void, taken.address),
@@ -398,7 +397,7 @@ def listed_buffers() -> list:
 @cython.ccall
 @cython.exceptval(-1, check=False)
 def capacity_of(nbytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """How many bytes of the budget a buffer of nbytes takes."""
+    """The bytes of the budget that a buffer of nbytes takes."""
     return nbytes if _guard else _size_of(_class_of(nbytes))
 
 
@@ -408,7 +407,7 @@ def capacity_of(nbytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
 def _choose(size_class: cython.int) -> cython.int:
     """The class to take from: for a big block a free one of the next two sizes will do."""
     step: cython.int
-    if _classes[size_class].free == 0 and _size_of(size_class) > SMALL:
+    if _classes[size_class].free == 0 and _size_of(size_class) > SLAB_BYTES:
         for step in range(1, 3):
             if size_class + step < CLASSES and _classes[size_class + step].free > 0:
                 return size_class + step
@@ -467,7 +466,7 @@ def _fresh(size: cython.Py_ssize_t) -> uintptr_t:
     """A block from the system, or a piece of the current slab."""
     global _slab_next, _slab_end
     address: uintptr_t
-    if size > SMALL:
+    if size > SLAB_BYTES:
         return _map(size)
     if _slab_end - _slab_next < cython.cast(uintptr_t, size):
         address = _map(SLAB)
@@ -538,7 +537,7 @@ def _release(address: uintptr_t, size_class: cython.int) -> cython.void:
     if slot.free == slot.room and not _grow(slot):
         return  # no room even to remember it: the block is lost, the process is about to be too
     slot.blocks[slot.free] = address
-    if size > SMALL:
+    if size > SLAB_BYTES:
         slot.freed_at[slot.free] = _now()
         slot.free += 1
         _idle_bytes += size
@@ -587,7 +586,7 @@ def _return_oldest(size_class: cython.int, before: int64_t) -> cython.bint:
     global _idle_bytes, _reserved
     slot: cython.pointer(SizeClass) = cython.address(_classes[size_class])
     size: cython.Py_ssize_t = _size_of(size_class)
-    if slot.free == 0 or size <= SMALL or slot.freed_at[0] > before:
+    if slot.free == 0 or size <= SLAB_BYTES or slot.freed_at[0] > before:
         return False
     munmap(cython.cast(cython.p_void, slot.blocks[0]), _mapped_size(size))
     slot.free -= 1
@@ -610,7 +609,7 @@ def trim() -> int:
 
 
 def budget() -> int | None:
-    """How many bytes may be live; None where nothing bounds them."""
+    """The number of bytes that may be live; None if there is no bound."""
     return _budget or None
 
 
@@ -664,5 +663,5 @@ def stats() -> dict[str, int]:
 
 
 def live_by_size() -> dict[int, int]:
-    """How many buffers are live in each size class: block size to count."""
+    """The number of live buffers by block size, for each size class that has some."""
     return {_size_of(c): _classes[c].live for c in range(CLASSES) if _classes[c].live > 0}

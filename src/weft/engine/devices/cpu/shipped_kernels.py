@@ -1,9 +1,9 @@
-"""Kernels that were compiled when the package was built: a read-only layer beside the user's disk cache.
+"""Shipped kernels, compiled when the package was built: a read-only layer over the user's disk cache.
 
 `open_for(target)` gives the archive of this processor's level, `Archive.load` the object code of a kernel by its key,
 or None. An archive belongs to one revision of the sources that write kernels: another one's is as if there were none.
-An entry that is damaged, or that is for another processor, counts as absent: then the kernel is compiled. `pack` writes
-an archive (`tools/ship_kernels.py`).
+An entry that is damaged, or that is for another processor, counts as absent: then the kernel is compiled. `pack`
+writes an archive (`tools/ship_kernels.py`).
 
 An archive is a head (magic, revision), a table of entries sorted by the hash of their key (hash, checksum, offset,
 size), and compressed object code.
@@ -22,13 +22,13 @@ from weft.engine.devices.cpu.object_files import is_for_this_processor
 
 MAGIC = b"weft-shipped-kernels-1\n"
 FOLDER = Path(__file__).parent / "shipped"
-MOST_BYTES = 8 << 20  # of an archive
+MOST_BYTES = 8 << 20  # of an archive, at most
 _HEAD = struct.Struct("<64sI")  # revision, count of entries
 _ENTRY = struct.Struct("<32s32sII")  # hash of the key, checksum of the code, offset, size
 
 
 def path_of(level: str) -> Path:
-    """Where the archive of a level (`Target.name`) stands in the package."""
+    """The path of a level's archive (`Target.name`) in the package."""
     return FOLDER / f"{level}.kernels"
 
 
@@ -62,7 +62,7 @@ class Archive:
         return self._table[number * _ENTRY.size : number * _ENTRY.size + 32]
 
     def load(self, key: str) -> bytes | None:
-        """The object code of a kernel; None where there is none, or where it is not whole or not for this processor."""
+        """The object code of a kernel; None if there is none, or if it is damaged or for another processor."""
         wanted = _key_hash(key)
         number = bisect.bisect_left(range(len(self)), wanted, key=self._hash)
         if number == len(self) or self._hash(number) != wanted:

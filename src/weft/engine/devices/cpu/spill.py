@@ -24,8 +24,8 @@ from weft.errors import AccessError, MissingFileError, PathError, SpillError
 
 require(__name__, cython.compiled)
 
-CHUNK = 1 << 22  # bytes of one unit of work
-NS_OF_CHUNK = 4_000_000  # about
+CHUNK = 1 << 22  # of one unit of work
+NS_OF_CHUNK = 4_000_000  # an estimate: about a gigabyte per second
 _chunk = cython.declare(int64_t, CHUNK)
 _interrupted = cython.declare(cython.int, codes.EINTR)
 _file = cython.declare(cython.int, -1)  # of the innermost run
@@ -55,7 +55,7 @@ _in_use = cython.declare(list, [])  # of runs, the innermost last
 
 
 def folder() -> str:
-    """Where values are spilled to; empty where they are not."""
+    """The folder of the spill file; empty if spilling is off."""
     return config.spill_dir if _folder is None else _folder
 
 
@@ -174,7 +174,7 @@ def take_failure() -> object:
 
 
 def transfer_address() -> int:
-    """Where the code of `transfer` lies."""
+    """The address of the code of `transfer`."""
     return cython.cast(uintptr_t, cython.cast(cython.p_void, transfer))
 
 

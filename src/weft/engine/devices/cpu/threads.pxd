@@ -6,8 +6,8 @@ ctypedef void (*Kernel)(void** pointers, int64_t* arguments, int64_t begin, int6
 cdef enum:
     MAX_THREADS = 128
     MAX_PIECES = 4096
-    SPIN = 30000  # ns that a thread waits before it lets others have its core
-    PATIENCE = 1000000  # ns that a worker looks for work before it parks: waking it costs some 50000
+    SPIN_NS = 30000  # ns that a thread spins before it yields its core
+    PATIENCE_NS = 1000000  # ns that a worker looks for work before it parks: waking it takes about 50000
 
 cdef struct Job:
     # The units [begin, end) of an instruction that are being shared out, cut at multiples of the grain into equal pieces.

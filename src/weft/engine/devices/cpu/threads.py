@@ -1,13 +1,12 @@
 # cython: language_level=3
-"""The worker threads: parked until a program shares out an instruction.
+"""The thread pool: worker threads, parked until a program shares out an instruction.
 
-The executor enters the team once per program, shares out the instructions that are worth it, and
-leaves. A job is cut into pieces; each seat owns a contiguous range of them, so that neighbouring
-instructions find their data in the same core's cache, and takes from the others' ranges when its
-own is done. The caller never waits for a worker that has not begun: a sleeping or preempted one
-costs nothing but its help. Idle workers look for work for a millisecond, most of which they leave to
-whoever wants the core, then park. After a fork the child starts a team of its own when it needs one.
-Where to cut is left to the executor; no cut changes a bit.
+The executor enters the team once per program, shares out the instructions that are worth it, and leaves. A job is cut
+into pieces; each seat owns a contiguous range of them, so that neighbouring instructions find their data in the same
+core's cache, and takes from the others' ranges when its own is done. The caller never waits for a worker that has not
+begun: a sleeping or preempted one costs nothing but its help. Idle workers look for work for a millisecond, most of
+which they leave to other threads that want the core, then park. After a fork the child starts a team of its own when
+it needs one. The executor decides where to cut; no cut changes a bit.
 """
 
 import os
@@ -109,7 +108,7 @@ def _take(seat: cython.pointer(Seat), steal: cython.bint) -> int64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def _piece_start(job: cython.pointer(Job), task: int64_t) -> int64_t:
-    """The first unit of a piece; the end of the last one may lie beyond the job's."""
+    """The first unit of a piece; for the piece after the last one it may be past the job's end."""
     return job.begin + job.grains * task // job.tasks * job.grain_size
 
 
@@ -150,8 +149,8 @@ def _await_ticket(seat: cython.pointer(Seat), seen: uint64_t) -> uint64_t:
     ticket: uint64_t = atomic_load(cython.address(seat.range), __ATOMIC_ACQUIRE) >> 32
     start: int64_t = now()
     spent: int64_t = 0
-    while ticket == seen and spent < PATIENCE:
-        if spent > SPIN:
+    while ticket == seen and spent < PATIENCE_NS:
+        if spent > SPIN_NS:
             sched_yield()
         ticket = atomic_load(cython.address(seat.range), __ATOMIC_ACQUIRE) >> 32
         spent = now() - start  # reading the clock paces the loop
@@ -238,7 +237,8 @@ def _hand_out(team: cython.pointer(Team), tasks: uint64_t) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 def is_awake(team: cython.pointer(Team)) -> cython.bint:
-    """Whether the first worker, and so most likely all of them, looks for work: a job costs it no system call."""
+    """True if the first worker, and so most likely all of them, looks for work: sharing a job out then needs no system
+    call."""
     return atomic_load(cython.address(team.seats[1].asleep), __ATOMIC_RELAXED) == 0
 
 
@@ -261,7 +261,7 @@ def share(team: cython.pointer(Team), job: cython.pointer(Job)) -> cython.void:
     atomic_store(cython.address(team.finished), 0, __ATOMIC_RELAXED)
     _hand_out(team, tasks)
     _help(team, 0)
-    until = now() + SPIN
+    until = now() + SPIN_NS
     while atomic_load(cython.address(team.finished), __ATOMIC_ACQUIRE) != tasks:
         if now() > until:  # the worker that has the last piece may be waiting for this very core
             sched_yield()

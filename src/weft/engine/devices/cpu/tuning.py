@@ -1,6 +1,7 @@
-"""The CPU's thresholds, measured on x86-64 with AVX-512: two to sixteen cores, 1 to 2 MB of second cache a core.
+"""The CPU's tuning: thresholds measured on x86-64 with AVX-512, two to sixteen cores, 1 to 2 MB of second cache a
+core.
 
-What each field means, and its unit, stands in `weft.engine.devices.tuning`.
+`weft.engine.devices.tuning` says what each field means, and its unit.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ TUNING = tuning.Tuning(
         fewest_rows=16,
         row_memory_bytes=1 << 19,
         most_siblings=4,
-        fewest_saved_values=2,  # for fewer, walking the sums beside each row takes as long
-        fewest_summed_rows=128,  # of fewer, sixteen partial sums are as much work
+        fewest_saved_values=2,  # with fewer, walking the sums with each row takes as long
+        fewest_summed_rows=128,  # with fewer, sixteen partial sums are as much work
         most_summed_rows=4096,
         column_sum_bytes=16,  # each call has four in local memory
     ),

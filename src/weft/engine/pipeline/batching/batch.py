@@ -1,10 +1,9 @@
 # cython: language_level=3
-"""Batch: equal operations of separate examples run as one.
+"""Dynamic batching: records one quotient node for each group of equal operations of separate examples.
 
-In come recorded nodes; out goes a quotient, as a side relation: members get `quotient` (a node over a leading batch
-dimension) and `qrow` (`membership`); the recorded graph keeps its inputs and edges. Which nodes are a group says the
-`scheduler`; its order keeps groups from waiting for each other. How operands come together says `operand_packing`, what
-the reverse walk needs of a quotient `batched_residuals`.
+Members of a group get `quotient` (a node over a leading batch dimension) and `qrow`, their row of it (`membership`);
+their inputs and edges stay as recorded. `scheduler` chooses the groups in an order without cycles, `operand_packing`
+packs their operands, and `batched_residuals` keeps what backward needs of a quotient.
 """
 
 import cython
@@ -68,7 +67,7 @@ _watcher = None
 
 
 def enabled():
-    """Whether batching is on (`weft.config.config.batch`)."""
+    """True if batching is on (`weft.config.config.batch`)."""
     return config.batch
 
 
@@ -111,8 +110,8 @@ def group(nodes: list):
 
 @cython.cfunc
 def _pays(groups: list, nodes: list) -> cython.bint:
-    """Whether groups spare enough of these nodes. Each leaves one, and brings its operands together; products by a
-    shared weight spare reading it, too."""
+    """True if the groups save enough of these nodes. A group costs one node and the packing of its operands; a group
+    of products by a shared weight also saves reading the weight again."""
     tuning: Batching = tuning_of(nodes[0])
     spared: cython.double = 0
     count: cython.longlong = 0
@@ -135,7 +134,7 @@ def _pays(groups: list, nodes: list) -> cython.bint:
 
 @cython.cfunc
 def _terms(members: list) -> cython.Py_ssize_t:
-    """How many nodes a group stands for: of sums that begin with other sums, all of these."""
+    """The number of nodes that a group stands for; a sum that extends other sums counts these, too."""
     count: cython.Py_ssize_t = len(members)
     node: Node
     if _goes_on(members):
@@ -155,7 +154,7 @@ def watch(watcher):
 
 
 def watcher():
-    """Who is told of searches for batches, or None."""
+    """The callback that is told of searches for batches, or None."""
     return _watcher
 
 
@@ -223,7 +222,7 @@ def _build(members: list, stacks: dict) -> cython.void:
 
 @cython.cfunc
 def _goes_on(members: list) -> cython.bint:
-    """Whether some members are sums that begin with another sum, which nothing else reads."""
+    """True if some members extend another sum that nothing else reads."""
     node: Node
     if not adds_rows(members[0]):
         return False
@@ -320,8 +319,8 @@ def _joined_blocks(members: list, stacks: dict) -> Node:
 
 @cython.cfunc
 def _bring_in_order(members: list, columns: list) -> cython.void:
-    """Sort members by where the rows of an operand lie, so that what reads them in turn finds them in order; where no
-    operand is in order as it is, and one is made of rows of one batch throughout."""
+    """Sort members by the rows that they read of one operand, so that readers of the batch find these rows in order.
+    Nothing moves if some operand is in order already, or if no operand is made of rows of one batch throughout."""
     chosen: Column = None
     column: Column
     for column in columns:
@@ -340,7 +339,7 @@ def _bring_in_order(members: list, columns: list) -> cython.void:
 
 @cython.cfunc
 def _shared(members: list, column: Column, index: cython.Py_ssize_t) -> cython.bint:
-    """Whether an operand is one value with one gradient edge for all members."""
+    """True if an operand is one value with one gradient edge for all members."""
     first: Node = members[0]
     node: Node
     if not column.same and not _one_value(column):
@@ -356,8 +355,9 @@ def _shared(members: list, column: Column, index: cython.Py_ssize_t) -> cython.b
 
 @cython.cfunc
 def _is_row_by_weight(node: Node) -> cython.bint:
-    """Whether a node multiplies a vector with a weight, for its gradient: where such nodes are all one value, as of the
-    zeros that recurrent cells start from, each is a row none the less, and the reverse walk comes to all at once."""
+    """True if a node multiplies a vector by a weight and records gradient edges. Even where all such vectors are one
+    value (the zeros that recurrent cells start from), each member has a row of its own, so that backward reaches all
+    at once."""
     return (
         node.op.kind == CONTRACT
         and node.edges is not None
@@ -368,7 +368,7 @@ def _is_row_by_weight(node: Node) -> cython.bint:
 
 @cython.cfunc
 def _one_value(column: Column) -> cython.bint:
-    """Whether different operands are one value: equal numbers, or the same view of what is there."""
+    """True if different operands are one value: equal numbers, or the same view of one computed value."""
     same = identity(column.at(0))
     position: cython.Py_ssize_t
     if same is None:

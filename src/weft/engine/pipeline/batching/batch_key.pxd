@@ -2,7 +2,7 @@ from weft.engine.devices.tuning cimport Batching
 from weft.engine.ir.node cimport Node
 
 cdef enum:
-    ADDED_UP = -2  # the `qrow` of a sum that only one other sum goes on from: it is added up in that one's row
+    ADDED_UP = -2  # the `qrow` of a sum that one other sum extends, and nothing else reads: it has no row
 
 cdef inline bint goes_on(Node node) noexcept:
     """Whether a sum is nothing but the beginning of its only reader."""

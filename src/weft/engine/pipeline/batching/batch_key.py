@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Likeness: what makes two recorded operations equal, so that they can run as one.
+"""The batching key: a hash of each operation, and an exact comparison of two, that decide whether they can run as one.
 
-In come nodes; out go hashes and comparisons of op, params, operand shapes and types, shared operands and gradient
-pattern, and of the place in the user's program. Nothing is computed for it, and nothing is changed.
+Both cover op, params, operand shapes and dtypes, shared operands, the gradient pattern and the call site. Nothing is
+computed for them, and no node is changed.
 """
 
 import cython
@@ -31,7 +31,8 @@ def tuning_of(node: Node) -> Batching:
 
 @cython.cfunc
 def identity(node: Node):
-    """What makes two operands the same value without computing them: a value, or a view of one."""
+    """A key that is equal for operands that are one value by construction: the same computed value, or the same view
+    of one. None for operands that have yet to be computed."""
     if node.state == DONE:
         if node.op is SCALAR_OP:
             return (node.dtype.code, repr(node.params))
@@ -47,7 +48,7 @@ def identity(node: Node):
 
 @cython.cfunc
 def edge_identity(edge):
-    """What makes two gradient edges lead to the same place through the same views."""
+    """A key that is equal for gradient edges that lead to the same record through the same views."""
     if edge is None:
         return None
     if isinstance(edge, Node):
@@ -59,8 +60,8 @@ def edge_identity(edge):
 
 @cython.cfunc
 def most_bytes(node: Node) -> cython.longlong:
-    """How large a node and its operands may be in a batch: where rows do not know each other, also those that would be
-    too large to be copied."""
+    """The size in bytes up to which a node and its operands may be batched. It is larger for row-independent
+    operations, whose rows need not be copied."""
     row_independent: cython.bint = node.op.is_row_independent is not None and len(node.shape) > 1
     tuning: Batching = tuning_of(node)
     return tuning.batched_row_bytes if row_independent else tuning.row_bytes
@@ -68,8 +69,8 @@ def most_bytes(node: Node) -> cython.longlong:
 
 @cython.cfunc
 def operand_role(node: Node, index: cython.Py_ssize_t) -> str:
-    """What an operand has to be in a group: "b" any rows, "s" one value, "w" one value or rows of a batch (a column is
-    an example's own vector, and no weight)."""
+    """The role of an operand in a group: "b" any rows, "s" one shared value, "w" one shared value or rows of a batch.
+    A column vector is "b": it belongs to an example, and is no weight."""
     roles: tuple = node.op.batch_operands
     role: str = roles[index if index < len(roles) else len(roles) - 1]
     if role == "w":
@@ -87,7 +88,7 @@ def call_site_hash(node: Node) -> cython.longlong:
 
 @cython.cfunc
 def library_path_of(node: Node) -> cython.int:
-    """A number for the library's frames between the user's line and a node (`engine.capi.call_site`); 0 where there are
+    """The hash of the library's frames between the user's line and a node (`engine.capi.call_site`); 0 if there are
     none."""
     return node.offset_in_code >> 18 if node.offset_in_code >= 0 else 0
 
@@ -132,7 +133,8 @@ def _width_of(node: Node) -> cython.longlong:
 
 @cython.cfunc
 def address_of(node: Node) -> cython.longlong:
-    """Where the value stands that an operand is, or is a view of; 0 for numbers, and where it has to be computed."""
+    """The address of the computed node that an operand is, or is a view of; 0 for numbers, and for operands yet to be
+    computed."""
     if node.state != DONE and node.op.kind == _VIEW and node.inputs is not None:
         node = node.inputs[0]
     if node is None or node.state != DONE or node.op is SCALAR_OP:
@@ -165,13 +167,13 @@ def is_batchable_with(one: Node, other: Node) -> cython.bint:
 
 @cython.cfunc
 def same_call_site(one: Node, other: Node) -> cython.bint:
-    """Whether two nodes were recorded by the same call in the user's program, at the same place in the library."""
+    """True if two nodes were recorded by the same call in the user's program, at the same point of the library."""
     return one.code is other.code and one.offset_in_code == other.offset_in_code
 
 
 @cython.cfunc
 def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bint:
-    """Whether an operand may be shared, or stacked, by two nodes."""
+    """True if two nodes can share or stack their operands at `index`."""
     a: Node = one.inputs[index]
     b: Node = other.inputs[index]
     if a.dtype is not b.dtype or not equal(a.shape, b.shape):
@@ -202,8 +204,8 @@ def operands_alike(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.b
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def edge_matters(node: Node, index: cython.Py_ssize_t) -> cython.bint:
-    """Whether equal operations agree in whether an operand has a gradient: it decides what they save, and which value
-    all of them share. Otherwise one rule serves those that have one and those that have none."""
+    """True if equal operations must agree on whether this operand has a gradient: where it decides the residuals, or
+    where the operand is shared. Elsewhere one rule serves operands with and without a gradient."""
     return node.edges is not None and (node.residual_mask != 0 or operand_role(node, index) != "b")
 
 
@@ -233,7 +235,7 @@ def operand_axis(
 
 @cython.cfunc
 def _ones_before(shape: tuple, axis: cython.Py_ssize_t) -> cython.bint:
-    """Whether all dimensions before one have one element."""
+    """True if all dimensions before `axis` have one element."""
     before: cython.Py_ssize_t
     for before in range(axis):
         if shape[before] != 1:
@@ -259,7 +261,7 @@ def axis_between(one: tuple, other: tuple) -> cython.Py_ssize_t:
 
 @cython.cfunc
 def _rows_alike(one: Node, other: Node) -> cython.bint:
-    """Whether two nodes of one row, type and params are equal but for their height, and so are their operands."""
+    """True if two nodes of one op, dtype and params differ in their height alone, and their operands do, too."""
     if one.op.is_row_independent is None:
         return False
     axis: cython.Py_ssize_t = axis_between(one.shape, other.shape)
@@ -282,7 +284,7 @@ def _rows_alike(one: Node, other: Node) -> cython.bint:
 def _rows_of_both(
     one: Node, other: Node, index: cython.Py_ssize_t, axis: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether an operand of a node may be laid behind that of another: it has equal rows."""
+    """True if an operand of one node may be laid behind that of the other: their rows have equal shapes."""
     if one.edges is not None and (one.edges[index] is None) != (other.edges[index] is None):
         return False
     own: cython.Py_ssize_t = operand_axis(one, index, axis)
@@ -295,7 +297,7 @@ def _rows_of_both(
 
 @cython.cfunc
 def same_for_all(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bint:
-    """Whether an operand of two nodes is one value, with one gradient edge."""
+    """True if an operand of two nodes is one value, with one gradient edge."""
     a: Node = one.inputs[index]
     b: Node = other.inputs[index]
     if a is not b:
@@ -309,7 +311,8 @@ def same_for_all(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bin
 
 @cython.cfunc
 def adds_rows(node: Node) -> cython.bint:
-    """Whether an operation is a sum of two whole rows, which a gather adds as it does: each sum rounded once."""
+    """True if an operation adds two values of its own shape and dtype, so that a segment gather can do it with the
+    same bits: each sum is rounded once."""
     if node.op.sums != OF_OPERANDS or node.dtype.name not in ("float32", "float64"):
         return False
     one: Node = node.inputs[0]
@@ -324,7 +327,8 @@ def adds_rows(node: Node) -> cython.bint:
 
 @cython.cfunc
 def is_one_gather(node: Node) -> cython.bint:
-    """Whether equal blocks are joined: then all blocks of all members are rows of one gather."""
+    """True if a node joins blocks of equal shape along dimension 0: the blocks of all members are then rows of one
+    gather."""
     source: Node
     first: Node = node.inputs[0]
     for source in node.inputs:

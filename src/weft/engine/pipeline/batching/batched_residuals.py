@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Forms: what the reverse walk asks of batches.
+"""Residuals of batches: what a batched derivative rule needs of its members.
 
-In come members of a batch that a walk has reached; out go the params, shapes and saved values that a derivative rule
-needs for all of them at once (`batched_residuals_of`), or for one by itself (`saved_input`, `saved_result`).
-Gradient-only records, which no flush computes, are put into groups when a walk meets them (`group_records`).
+`batched_residuals_of` gives the params, shapes and residuals of all reached members at once; `saved_input` and
+`saved_result` give those of one. Gradient-only records, which no flush computes, are grouped when backward reaches
+them (`group_records`).
 """
 
 import cython
@@ -39,7 +39,8 @@ require(__name__, cython.compiled)
 @cython.no_gc
 @cython.cclass
 class BatchedResiduals:
-    """What a derivative rule needs of a group: batched params, shapes, saved values, which operands are batched."""
+    """The arguments of a group's derivative rule: batched params and shapes, residuals, and which operands are
+    batched."""
 
     params = cython.declare(object, visibility="readonly")
     shapes = cython.declare(tuple, visibility="readonly")
@@ -83,8 +84,8 @@ def saved_result(node: Node):
 
 
 def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
-    """What the rule of a group needs, for all members (`first` is one) or for some `rows`, those of the members that
-    have been reached."""
+    """The residuals of a group for its derivative rule: of all members (`first` is one of them), or of the reached
+    `rows`."""
     flags: tuple = batch_of(quotient).flags
     ragged: cython.bint = len(quotient.shape) == len(first.shape)
     op: Primitive = first.op
@@ -163,8 +164,8 @@ def group_records(records: list):
 
 @cython.cfunc
 def _record_key(node: Node, numbers: dict):
-    """What equal records share: op, params, shapes (but for the height, where rows do not know each other), and where
-    their edges lead."""
+    """The key that equal records share: op, params, dtype, the targets of their edges, and shapes (for row-independent
+    records without the height)."""
     parts: list = [node.op.code, node.params, node.dtype.code]
     if _knows_no_height(node):
         axis: cython.Py_ssize_t = row_axis(node.shape)
@@ -189,7 +190,7 @@ def _record_key(node: Node, numbers: dict):
 
 @cython.cfunc
 def _knows_no_height(record: Node) -> cython.bint:
-    """Whether a record can be laid behind equal ones of other heights."""
+    """True if a record can be laid behind equal ones of other heights."""
     op: Primitive = record.op
     if op.is_row_independent is None or record.payload is None or len(record.shape) == 0:
         return False
@@ -258,7 +259,8 @@ def _height_axis(records: list) -> cython.Py_ssize_t:
 
 @cython.cfunc
 def _saved_together(members: list, axis: cython.Py_ssize_t, stacks: dict) -> tuple:
-    """What the records of a group have saved of their operands; the first one's operands where nothing was saved."""
+    """The residuals of a group's records, packed; operands that were not saved are those of the first record. None if
+    the first record has no inputs."""
     first: Node = members[0]
     if first.inputs is None:
         return None

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Members of batches: how nodes become rows of a quotient, and leave it.
+"""Membership in batches: nodes become rows of a quotient, and leave it.
 
-In come equal nodes and the node that stands for them; out go members, which keep their inputs and edges: only
-`quotient` and `qrow` are written, and what derivatives need moves to the quotient. A member is one row of a quotient
-that has a dimension more, or as many rows as it has itself of one that has not (`in_ragged`).
+Members keep their inputs and edges: only `quotient` and `qrow` are written, and their residuals move to the quotient.
+A member is one row of a quotient with a leading dimension, or as many rows as it is high of a ragged one
+(`in_ragged`).
 """
 
 import cython
@@ -42,7 +42,7 @@ def adopt(quotient: Node, members: list, flags: tuple) -> cython.void:
 
 @cython.cfunc
 def height_in(quotient: Node, member: Node) -> cython.longlong:
-    """How many rows of its quotient a member is."""
+    """The number of rows that a member has in its quotient."""
     if len(quotient.shape) != len(member.shape):
         return 1
     return member.shape[batch_of(quotient).axis]
@@ -92,7 +92,7 @@ def ungroup(nodes: list):
 
 @cython.cfunc
 def _sources(node: Node) -> tuple:
-    """What a node is computed of: as a member, of its quotient."""
+    """The nodes that a node is computed from: its quotient, if it is a member, or else its inputs."""
     if node.quotient is not None:
         return (node.quotient,)
     return () if node.inputs is None else node.inputs

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Columns: what the members of a group read at one place, in the members' order.
+"""Operand columns: the operands at one index of all members of a group, as an array in the members' order.
 
-In come the members of a group; out goes one array for each operand, with what decides how it becomes one value: whether
-all read the same, whether these are rows of one batch, and in which order. A large graph does not fit the caches, so
-the members are looked at once.
+Each column knows what decides how it is packed: whether all members read one value, whether they read rows of one
+batch, and in which order. All of it is found in one pass over the members, since a large graph does not fit the
+caches.
 """
 
 import cython
@@ -73,7 +73,7 @@ class Column:
 
     @cython.cfunc
     def order_of_rows(self) -> list:
-        """Where members have to go so that the rows that they read here are in order."""
+        """The order of the members in which the rows that they read here ascend."""
         keys: list = []
         position: cython.Py_ssize_t
         for position in range(self.count):
@@ -98,7 +98,7 @@ class Column:
 @cython.cfunc
 @cython.exceptval(check=False)
 def same_operands(one: Column, other: Column) -> cython.bint:
-    """Whether two columns are of the same operands in the same order."""
+    """True if two columns have the same operands in the same order."""
     nbytes: cython.size_t = one.count * cython.sizeof(cython.pointer(PyObject))
     return one.count == other.count and memcmp(one.items, other.items, nbytes) == 0
 
@@ -159,7 +159,7 @@ def column_of(sources: list) -> Column:
 @cython.cfunc
 @cython.inline
 def below_views(node: Node) -> Node:
-    """What a node views, through views that have no rows of their own."""
+    """The node below the pending views that have no rows of their own."""
     while node.op.kind == _VIEW and node.quotient is None and node.state == PENDING:
         node = node.inputs[0]
     return node

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Stacking: the operands of a group as one value with a leading dimension.
+"""Operand packing: the operands of a group become one value with a leading dimension.
 
-In come the operands of equal nodes, in order; out goes a node with a row for each. Rows of one batch in order are used
-in place, views of members become the same view of their batch, and only what is left is gathered.
+It returns a node with a row for each operand. Rows of one batch in order are used in place, views of members become
+the same view of their batch, and only the rest is gathered.
 """
 
 import cython
@@ -46,7 +46,7 @@ _expand_op = cython.declare(Primitive, OPS["expand"])
 # A view of less than such a part of a row, or of a row that is longer, is gathered by itself.
 _NARROWEST = cython.declare(cython.longlong, 4)
 _LONGEST = cython.declare(cython.longlong, 4096)
-FOLLOWED = "followed"  # the key in `stacks` of views that have become rows
+FOLLOWED = "followed"  # the key in `stacks` of views that became rows of a view of their batch
 
 
 @cython.final
@@ -79,14 +79,16 @@ class HoistedView:
 
 @cython.cfunc
 def stack(column: Column, stacks: dict) -> Node:
-    """The operands of a group as one value with a leading dimension: in place where they lie in order."""
+    """The operands of a group as one value with a leading dimension: in place if their memory is in order, or else
+    gathered."""
     found: Node = in_place(column, stacks)
     return gathered(column, stacks) if found is None else found
 
 
 @cython.cfunc
 def in_place(column: Column, stacks: dict) -> Node:
-    """The operands of a group where they lie in order, or have been gathered before; None where they have not."""
+    """The operands of a group without copying: where their memory is in order, or where an earlier gather has put
+    them. None if neither holds."""
     first: Node = column.at(0)
     if column.viewed:
         _follow(column, stacks)
@@ -112,7 +114,7 @@ def _gathered_before(column: Column, stacks: dict) -> Node:
 
 @cython.cfunc
 def gathered(column: Column, stacks: dict) -> Node:
-    """A gather of operands that do not lie in order, from wherever they are."""
+    """A gather of operands that are not in order, wherever they are."""
     known: Node = _gathered_before(column, stacks)
     if known is not None:
         return known
@@ -133,7 +135,7 @@ def gathered(column: Column, stacks: dict) -> Node:
 
 @cython.cfunc
 def _is_one_number(column: Column) -> cython.bint:
-    """Whether operands are all one number, expanded to some shape: zeros that something is written into, as a rule."""
+    """True if the operands are all one number, expanded to one shape: mostly zeros that something is written into."""
     first: Node = column.at(0)
     index: cython.Py_ssize_t
     if first.state != PENDING or first.op.form != EXPAND:
@@ -161,7 +163,8 @@ def _number_in_rows(like: Node, count: cython.Py_ssize_t) -> Node:
 
 @cython.cfunc
 def _views_one_batch(column: Column) -> cython.bint:
-    """Whether operands are the same view, not too narrow, of members of one batch."""
+    """True if the operands are members of one batch of views that are not too narrow, of values short enough to gather
+    whole."""
     first: Node = column.at(0)
     batch: Node = first.quotient
     index: cython.Py_ssize_t
@@ -246,7 +249,7 @@ def _follow(column: Column, stacks: dict) -> cython.void:
 
 @cython.cfunc
 def _views_alike(one: Node, other: Node) -> cython.bint:
-    """Whether two nodes are the same view of members of one batch."""
+    """True if two nodes are the same view of members of one batch."""
     below: Node = one.inputs[0]
     batch: Node = below.quotient
     return (
@@ -327,7 +330,7 @@ def _in_free_layer(layers: list, node: Node, below: Node, stacks: dict) -> Hoist
 
 @cython.cfunc
 def _view_of_batch(node: Node, below: Node):
-    """The view of one member, over all rows of the batch that it is of; None where there is no such view."""
+    """The view of one member, taken of all rows of the member's batch; None if the op has no such view."""
     op: Primitive = node.op
     count: cython.Py_ssize_t = below.quotient.shape[0]
     params = op.batch(node.params, (below.shape,), (True,), count)
@@ -379,7 +382,7 @@ def _consecutive(column: Column):
 
 @cython.cfunc
 def _adjacent(column: Column):
-    """Values that lie one behind the other in one buffer: that region."""
+    """The region of one buffer in which the operands stand one behind the other; None if they do not."""
     first: Node = column.at(0)
     step: cython.longlong = first.numel * first.dtype.itemsize
     index: cython.Py_ssize_t
@@ -396,7 +399,8 @@ def _adjacent(column: Column):
 
 
 def part_of(batched: Node, member: Node):
-    """What a value that is batched as its members are has for one of them, as a node."""
+    """The part of a batched value that belongs to one member, as a node: a row, or a slice of rows of a ragged
+    batch."""
     if in_ragged(member):
         height: cython.longlong = height_in(member.quotient, member)
         return piece(batched, row_axis(batched.shape), member.qrow, height)

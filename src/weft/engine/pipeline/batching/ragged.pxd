@@ -1,7 +1,7 @@
 from weft.engine.ir.node cimport Node
 
 cdef enum:
-    EQUAL = -1  # members are equally high, and so are their operands
+    EQUAL = -1  # members have equal heights, and operands of equal shapes
     MIXED = -2  # members cannot be laid along one dimension
 
 cdef Py_ssize_t height_axis(list members)

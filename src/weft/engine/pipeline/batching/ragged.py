@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Ragged batches: members of different heights, one behind the other along the dimension in which they differ.
+"""Ragged batching: members of different heights become one node, one behind the other along the dimension that
+differs.
 
-Operations whose rows do not know each other (a linear layer, an activation, an embedding) are the same operation on all
-rows of all members. In come members that differ in one dimension only, the first one of more than one element; out go
-their operands laid one behind the other, in place where they lie so already, so that the quotient is the recorded
-operation itself on more rows. A member has the rows from `qrow` on, as many as it is high. Derivatives are those of the
-operation: nothing has a dimension more.
+A row-independent operation (a linear layer, an activation, an embedding) is the same operation on all rows of all
+members. Members may differ in one dimension only, the first with more than one element. Their operands are laid one
+behind the other, in place where they are so in memory; the quotient is the recorded operation on more rows, and no
+shape gains a dimension. A member has the rows from `qrow` on, as many as it is high. Derivatives are the operation's.
 """
 
 import cython
@@ -80,7 +80,7 @@ def axis_of_operands(members: list) -> cython.Py_ssize_t:
 
 @cython.cfunc
 def of_one_height(members: list) -> list:
-    """Members of one signature, put beside those that are as high and have operands of equal shapes."""
+    """Divide members of one signature into groups of equal height and equal operand shapes."""
     heights: dict = {}
     node: Node
     for node in members:
@@ -129,7 +129,7 @@ def ragged_operands(members: list, columns: list, axis: cython.Py_ssize_t) -> tu
 
 @cython.cfunc
 def _axis_of(members: list, index: cython.Py_ssize_t, axis: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The dimension of an operand along which it has a row for each row of every member; -1 where there is none."""
+    """The dimension of an operand along which it has a row for each row of every member; -1 if there is none."""
     own: cython.Py_ssize_t = operand_axis(members[0], index, axis)
     node: Node
     for node in members:
@@ -140,8 +140,8 @@ def _axis_of(members: list, index: cython.Py_ssize_t, axis: cython.Py_ssize_t) -
 
 @cython.cfunc
 def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
-    """Values one behind the other along a dimension: where they lie so, in place; rows that are one row each, repeated,
-    by a gather; else joined."""
+    """Lay values one behind the other along a dimension: in place where they are so in memory, by a gather if they are
+    single rows that repeat, else by a copy that joins them."""
     first: Node = sources[0]
     repeated: Node = _repeated(sources, axis)
     if repeated is not None:
@@ -168,7 +168,7 @@ def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
 @cython.no_gc
 @cython.cclass
 class Consecutive:
-    """Values that lie one behind the other in a whole (a batch, a value that slices are of) or in a buffer."""
+    """Values one behind the other, in a whole (a batch, a value that slices are of) or in a buffer."""
 
     first = cython.declare(Node)
     axis = cython.declare(cython.Py_ssize_t)
@@ -197,7 +197,7 @@ class Consecutive:
 
     @cython.cfunc
     def _is_next(self, source: Node) -> cython.bint:
-        """Whether a computed value lies right behind the others in memory."""
+        """True if a computed value stands directly behind the others in memory."""
         first: Node = self.first
         if self.whole is not None or first.state != DONE or source.state != DONE:
             return False
@@ -211,7 +211,7 @@ class Consecutive:
 
     @cython.cfunc
     def node(self) -> Node:
-        """What the values are together."""
+        """One node for all the values: the whole, a slice of it, or a view of the buffer."""
         first: Node = self.first
         shape: tuple = with_height(first.shape, self.axis, self.height)
         if self.whole is not None:
@@ -245,7 +245,7 @@ def _whole_of(source: Node, axis: cython.Py_ssize_t) -> tuple:
 
 @cython.cfunc
 def _keeps_order(view: Node) -> cython.bint:
-    """Whether a node is a view of all elements of its operand in their order."""
+    """True if a node is a view of all elements of its operand in their order."""
     form: cython.int = view.op.form
     if form == RESHAPE:
         return True
@@ -335,7 +335,7 @@ def _row_of(source: Node, axis: cython.Py_ssize_t) -> Node:
 
 @cython.cfunc
 def _below_reshapes(node: Node) -> Node:
-    """What a value is the elements of, in their order."""
+    """The node below pending reshapes, which has the same elements in the same order."""
     while node.op.form == RESHAPE and node.state == PENDING and node.quotient is None:
         node = node.inputs[0]
     return node

@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""The agenda: which pending operations can run as one, and in which order.
+"""The batch scheduler: chooses which pending operations run as one, and in which order groups form (DyNet's agenda).
 
-In come recorded nodes, oldest first; out go groups of nodes of equal signature (op, params, operand shapes and types,
-shared operands, gradient pattern, the user's line and the way from there through the library), each after the groups
-that it reads from. First come signatures of which every node is ready, then those of which a whole level is
-(`topology`), then the others; among equals the one with the longest way still to go. So equal operations at different
-depths meet, the cells of one level of all trees are one group, and what many paths end in (a loss) waits until all have
-come. The line is part of the signature because the operations of one cell then stay row by row beside each other, and
-fuse. What runs by itself is in no group. The quotients are made in `batch`.
+It takes recorded nodes, oldest first, and returns groups of nodes of equal signature (op, params, operand shapes and
+dtypes, shared operands, gradient pattern, call site), each after the groups that it reads from. Signatures of which
+every node is ready come first, then those of which a whole level is (`topology`), then the others; among equals, the
+one with the longest path to a live value. So equal operations at different depths meet, the cells of one level of all
+trees are one group, and a value that many paths end in (a loss) waits for all of them. The call site is part of the
+signature so that the operations of one cell stay row by row, and fuse. A node that runs alone is in no group. `batch`
+makes the quotients.
 """
 
 import heapq
@@ -53,11 +53,15 @@ _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 _CONTRACT = cython.declare(cython.int, CONTRACT)
 _NEVER = cython.declare(cython.longlong, 1 << 60)
-_FIELD_BITS = cython.declare(cython.int, 30)  # of a height and of a signature's number in `turn_of`
+_FIELD_BITS = cython.declare(
+    cython.int, 30
+)  # of a height, and of a signature's number, within a priority (`turn_of`)
 _FIELD = cython.declare(cython.longlong, (1 << 30) - 1)
 _RECENT = cython.declare(cython.int, 256)
-_PAIR = cython.declare(cython.longlong, 2)  # of short rows that lie in batches already
-_LONG_SUM = cython.declare(cython.int, 4)  # additions that follow each other
+_PAIR = cython.declare(
+    cython.longlong, 2
+)  # short rows are enough for a group if they are rows of batches already
+_LONG_SUM = cython.declare(cython.int, 4)  # consecutive additions from which a sum is long
 # What comes first: all of a signature is ready, a whole level is, or only a part; then cheap operations before others.
 _ALL = cython.declare(cython.int, 0)
 _LEVEL = cython.declare(cython.int, 1)
@@ -89,7 +93,7 @@ class Signature:
     front = cython.declare(cython.int)
     reached = cython.declare(cython.int)
     others = cython.declare(list)  # signatures that differ in the line only, itself among them
-    facts = cython.declare(tuple)  # what `weft.explain` says of it, once it has been asked for
+    facts = cython.declare(tuple)  # the facts for `weft.explain`, once it has asked for them
 
     def __cinit__(self, first: Node, number: cython.Py_ssize_t, others: list):
         self.first = first
@@ -178,7 +182,8 @@ class Agenda:
 
     @cython.cfunc
     def position_of(self, source: Node) -> cython.longlong:
-        """Where an operand, or the batch that it is a row of, stands among the nodes; -1 where it is computed."""
+        """The position among the nodes of an operand, or of the batch that it is a row of; -1 if it is computed
+        already."""
         source_position: cython.longlong = source.index
         if source_position < len(self.nodes) and self.nodes[source_position] is source:
             return source_position
@@ -267,7 +272,7 @@ class Agenda:
 
     @cython.cfunc
     def look_up(self, node: Node) -> Signature:
-        """The signature of a node, by hash; a new one where there is none."""
+        """The signature of a node, found by hash; made if it is new."""
         base: cython.ulonglong = batch_hash(node)
         key = cython.cast(cython.longlong, mix(base, call_site_hash(node)) >> 1)
         candidates: list = self.table.get(key)
@@ -313,8 +318,8 @@ class Agenda:
 
     @cython.cfunc
     def is_wide(self) -> cython.bint:
-        """Whether groups may be large enough to pay: there are at least as many as the longest way has nodes, of which
-        the additions of a sum are one. Products by a weight may pay in pairs."""
+        """True if groups may be large enough to pay: the graph has as many nodes to group as its longest path has
+        levels, where the additions of a sum count once. Products by a weight may pay in pairs."""
         count: cython.Py_ssize_t = 0
         deepest: cython.int = 0
         sums: cython.int = 0
@@ -366,7 +371,8 @@ class Agenda:
 
     @cython.cfunc
     def find_levels(self) -> cython.void:
-        """Count how many nodes of each signature are on each level: of those with the most nodes, dear ones first."""
+        """Count the nodes of each signature on each level: of the signatures with the most nodes, the expensive ones
+        first."""
         position: cython.Py_ssize_t
         signature: Signature
         counted: list = []
@@ -409,7 +415,7 @@ class Agenda:
 
     @cython.cfunc
     def rank_of(self, signature: Signature, position: cython.Py_ssize_t) -> cython.int:
-        """When a signature is to be taken, now that one more node is ready."""
+        """The rank of a signature after one more of its nodes is ready: whole, a whole level, or a part."""
         level: cython.bint = signature.slot < 0 or signature.reach(self.order.level[position])
         if signature.ready.count == signature.remaining:
             return _ALL
@@ -430,8 +436,8 @@ class Agenda:
 
     @cython.cfunc
     def take(self, signature: Signature) -> Integers:
-        """Where the ready nodes of a signature stand, oldest first; where they are few, with those of other lines that
-        are few."""
+        """The positions of a signature's ready nodes, oldest first. If they are few, the few ready nodes of equal
+        signatures at other call sites join them."""
         positions: Integers = _ready_of(signature)
         other: Signature
         fewest: cython.longlong = self.tuning.fewest_rows
@@ -444,10 +450,10 @@ class Agenda:
 
     @cython.cfunc
     def least_rows(self, signature: Signature, node: Node) -> cython.longlong:
-        """How many such operations gain from running as one. Elementwise ones fuse with what they read where they are
-        alone, and copying rows costs: long ones need more company, and so do those that read nothing batched; of short
-        ones that do, two are enough. A sum of rows that grows by one at a time, for long, is one gather in the end,
-        also for one example."""
+        """The least number of these operations that pays as a group. Alone, elementwise operations fuse with what they
+        read, and packing copies rows: long rows need more members, and so do rows that read no batch; of short rows
+        that read one, two are enough. A sum that grows by one row at a time becomes one gather in the end, which pays
+        for a single example, too."""
         nbytes: cython.longlong = node.numel * node.dtype.itemsize
         fewest: cython.longlong = self.tuning.fewest_rows
         if not self.copies_little(node):
@@ -465,7 +471,7 @@ class Agenda:
 
     @cython.cfunc
     def reads_batch(self, node: Node) -> cython.bint:
-        """Whether some operand is a row of a batch."""
+        """True if some operand is a row of a batch."""
         for source in node.inputs:
             if self.is_in_batch(source):
                 return True
@@ -473,8 +479,8 @@ class Agenda:
 
     @cython.cfunc
     def copies_little(self, node: Node) -> cython.bint:
-        """Whether all large operands of a node are rows of batches, or the same for all; windows, which are the larger
-        for each place that repeats, are taken for examples' own."""
+        """True if every large operand of a node is a row of a batch, or one value for all members. Windows, which
+        repeat elements, count as the example's own."""
         source: Node
         index: cython.Py_ssize_t
         most: cython.longlong = self.tuning.row_bytes
@@ -494,7 +500,7 @@ class Agenda:
 
     @cython.cfunc
     def is_in_batch(self, source: Node) -> cython.bint:
-        """Whether an operand is a row of a batch, or a view of one."""
+        """True if an operand is a row of a batch, or a view of one."""
         while source.state == PENDING and source.op.kind == _VIEW and source.quotient is None:
             source = source.inputs[0]
         if source.state != PENDING:
@@ -557,8 +563,8 @@ class Agenda:
 @cython.cfunc
 @cython.exceptval(check=False)
 def turn_of(rank: cython.int, signature: Signature) -> cython.longlong:
-    """When a signature is taken, as a number that is less where that is sooner: by rank, by the longest way to go, by
-    age."""
+    """The priority of a signature, a number that is smaller for a signature that is taken sooner: by rank, then by the
+    longest path to a live value, then by age."""
     turn: cython.longlong = (cython.cast(cython.longlong, rank) << _FIELD_BITS) + _FIELD
     return ((turn - signature.height) << _FIELD_BITS) + signature.number
 
@@ -583,8 +589,9 @@ def _ready_of(signature: Signature) -> Integers:
 
 @cython.cfunc
 def facts_of(signature: Signature) -> tuple:
-    """What `weft.explain` says of a signature: number, place, op, params, result, operands (type, shape, the number of
-    a value that has to be shared or 0, whether it has a gradient). No nodes: they would live as long."""
+    """The facts of a signature that `weft.explain` prints: number, call site, op, params, result, operands (dtype,
+    shape, the address of a value that must be shared or 0, whether it has a gradient). They hold no nodes, which would
+    live as long."""
     if signature.facts is None:
         node: Node = signature.first
         operands: list = []
@@ -612,7 +619,7 @@ def facts_of(signature: Signature) -> tuple:
 
 @cython.cfunc
 def _repeats(node: Node) -> cython.bint:
-    """Whether a pending value is a view with more elements than what it views."""
+    """True if a pending value is a view with more elements than the value below it."""
     while node.state == PENDING and node.op.kind == _VIEW:
         below: Node = node.inputs[0]
         if node.numel > below.numel:
@@ -623,14 +630,14 @@ def _repeats(node: Node) -> cython.bint:
 
 @cython.cfunc
 def _multiplies_weight(node: Node) -> cython.bint:
-    """Whether a node is a product with a value that is there, as layers' weights are."""
+    """True if a node is a product with a computed value, as layers' weights are."""
     return node.op.kind == _CONTRACT and address_of(node.inputs[1]) != 0
 
 
 def form_groups(nodes: list, notes: list | None = None) -> list | None:
-    """Groups of pending nodes (oldest first) that have not been considered before; each node is considered once. None
-    where the graph is narrow, so that what is derived from it will be, too. In
-    `notes` comes, for each group and each lot that is none: its signature's facts, its size, the least for a group."""
+    """Groups of the pending nodes (oldest first) that no search has seen; each node is searched once. None if the
+    graph is narrow: then graphs derived from it are, too. `notes` receives, for each group and each lot too small for
+    one, its signature's facts, its size, and the least size of a group."""
     start: cython.Py_ssize_t = 0
     while start < len(nodes) and cython.cast(Node, nodes[start]).batch_seen:
         start += 1  # nothing older than the first fresh node reads from one
@@ -652,8 +659,8 @@ def form_groups(nodes: list, notes: list | None = None) -> list | None:
 
 @cython.cfunc
 def may_join(node: Node) -> cython.bint:
-    """Whether a node is of a kind and size that gains from company. A view is not: it follows what it views into its
-    batch where something reads it (`operand_packing.stack`)."""
+    """True if batching this op can pay: it has a batching rule, is below the size limit, and is no view. A view
+    follows the value below it into its batch when something reads it (`operand_packing.stack`)."""
     op: Primitive = node.op
     return (
         op.batchable

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Gathers: rows from here and there, each the sum of those that are listed, as one value.
+"""Segment gathers of batching: one value whose rows are each the sum of listed rows of other values.
 
-In come values and which of their rows; out goes a `gather_rows` node. What is gathered from a gather comes from where
-that has it: cotangents that many sums hand on, and sums that grow term by term, are never laid down in between.
+It takes values and the numbers of their rows and returns a `gather_rows` node. A gather of a gather reads from the
+original values: cotangents that pass through many sums, and sums that grow term by term, are never stored in between.
 """
 
 import cython
@@ -30,7 +30,7 @@ _gather_op = cython.declare(Primitive, OPS["gather_rows"])
 @cython.no_gc
 @cython.cclass
 class Sources:
-    """Where the rows of a gather come from, as they are listed: which values (by number), and which rows of those."""
+    """The sources of a segment gather as they are listed: values, by number, and rows of these."""
 
     def __cinit__(self):
         self.positions = {}

@@ -14,7 +14,7 @@ cdef class Order:
     cdef int* level  # per node with a slot: how many of its kind follow each other on the longest way to it, itself included
     cdef int* sorted  # nodes, operands first; once they are linked
     cdef Py_ssize_t sorted_count
-    cdef int* pairs  # where an operand stands, and where its reader does
+    cdef int* pairs  # positions of an operand and of its reader
     cdef Py_ssize_t filled
     cdef Py_ssize_t room
     cdef int note(self, long long source_position, long long reader) except -1

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The order of a graph: what waits for what, how far it is to the end, how many of a kind come before.
+"""Topological order of a pending graph: readers, heights and levels of its nodes.
 
-In come pairs of places (an operand, its reader); out go, for each node, its readers, its height (the longest way to a
-live value) and its level (how many nodes of its kind follow each other on the longest way to it). All of it is arrays
-of numbers by place: the nodes are not looked at.
+It takes pairs of positions (an operand, its reader) and finds, for each node, its readers, its height (the longest
+path to a live value) and its level (how many nodes of its kind are on the longest path to it). All of it is arrays of
+numbers by position; no node is read.
 """
 
 import cython
@@ -131,8 +131,8 @@ class Order:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def rank(self, width: cython.Py_ssize_t) -> cython.int:
-        """Give every node of the kinds 0 to `width` (`slot`) its level: each way to a node counts each kind. The
-        deepest level that there is."""
+        """Give every node of the kinds 0 to `width` (`slot`) its level, the largest number of nodes of its kind on one
+        path to it. Returns the deepest level."""
         deepest: cython.int = 0
         counts: cython.pointer(cython.short) = cython.cast(
             cython.pointer(cython.short),

@@ -1,7 +1,7 @@
 """A memory budget: which values of a lowered program are dropped and computed again, or spilled, so that it fits.
 
-In comes a Lowering whose values have a slot each; out goes the same with launches that run again, and a Layout that
-puts values into one arena. Start in `constrain`: steps and what they read (`step_graph`), what is dropped where
-(`choose`), the order that follows and what lives when (`schedule`), offsets in the arena (`arena`). No kernel is built
-anew: a step that runs again is the same code on other addresses, and so the same bits.
+It takes a Lowering in which each value has a slot, adds launches that run again, and makes a Layout that puts values
+into one arena. Start in `constrain`: `step_graph` has steps and their operands, `choose` decides what is dropped
+where, `schedule` gives the order that follows and the lifetimes in it, `arena` the offsets. No kernel is built anew: a
+step that runs again is the same code on other addresses, and so gives the same bits.
 """

@@ -1,6 +1,7 @@
-"""Accounts of programs under a budget: their peak by line, and what was computed again or spilled, for the report.
+"""Accounts of programs under a budget, for the report: their peak by source line, and what was computed again or
+spilled.
 
-A Layout's account is drawn up when it is made, as plain words and numbers, and added at each of its runs.
+The account of a Layout is made with it, as plain words and numbers, and added at each of its runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _peak = 0
 
 @dataclass
 class Account:
-    """What one run of a constrained program needs and does again."""
+    """The needs of one run of a constrained program: bytes at its peak, values computed again, values spilled."""
 
     need: int
     peak_lines: dict[str, int] = field(default_factory=dict)

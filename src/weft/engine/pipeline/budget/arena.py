@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""Offsets in one arena: values whose lifetimes do not meet share its bytes, whatever their sizes.
+"""Arena allocation: offsets in one block of memory, shared by values whose lifetimes do not meet.
 
-In come the instances of a schedule and their sizes; out go an offset for each and the bytes of all. One by one, each at
-the lowest offset at which it meets no other that lives at the same time (greedy offset calculation, Pisarchyk and Lee,
-2020). Several orders are tried, and the smallest arena is taken: as a rule it is as large as what is alive at the peak.
+It takes the instances of a schedule with their sizes, and returns an offset for each and the bytes of the arena. One
+by one, each gets the lowest offset at which it overlaps no instance that lives at the same time (greedy offset
+calculation, Pisarchyk and Lee, 2020). Several orders are tried, and the smallest arena is taken: mostly it is as large
+as the values live at the peak.
 """
 
 import cython
@@ -63,7 +64,7 @@ def _place_in(spans: list, order: list) -> tuple:
 def _lowest(
     placed: list, first: cython.longlong, last: cython.longlong, size: cython.longlong
 ) -> cython.longlong:
-    """The lowest offset with so much room beside all that lives meanwhile."""
+    """The lowest offset with `size` free bytes between the instances that live at the same time."""
     offset: cython.longlong = 0
     begin: cython.longlong
     end: cython.longlong

@@ -1,12 +1,13 @@
 # cython: language_level=3
-"""Choose what to drop: greedily, by bytes freed where memory is short for each nanosecond of computing again.
+"""Eviction under a budget: chooses greedily what to drop, by bytes saved where memory is short per nanosecond of
+recomputing.
 
-In come a StepGraph and how many bytes its values may take; out go the drops of a schedule that fits. In each round a
-value that is idle at the peak, or the idle values of one step together, is dropped between the two uses around it. Its
-step then runs again: either what that reads is kept until then, which takes memory, or what is not there then is
-computed again too, back to values that are. Both are weighed; so is spilling, where there is a folder for it. In the
-end drops that are no longer needed are taken back. (Evicting at run time by cost, size and staleness, as DTR does
-(Kirisame et al., 2021), costs three times as much on a transformer: it drops neighbours, whose chains grow.)
+It takes a StepGraph and a bound in bytes, and returns the drops of a schedule that fits. Each round drops a value that
+is idle at the peak, or the idle values of one step together, between the two uses around it. The step then runs again:
+either its operands are kept until then, which takes memory, or those that are gone are computed again, too, back to
+values that are there. Both are weighed, and so is spilling, if there is a folder for it. In the end, drops that are no
+longer needed are taken back. (Evicting at run time by cost, size and staleness, as DTR does (Kirisame et al., 2021),
+costs three times as much on a transformer: it drops neighbours, whose chains grow.)
 """
 
 import bisect
@@ -21,8 +22,8 @@ from weft.engine.pipeline.budget.schedule import spill_cost
 require(__name__, cython.compiled)
 
 MOST_ROUNDS = 1500
-ALMOST = 0.75  # of the best ratio of gain to cost
-MOST_STEPS_AGAIN = 48  # in front of one step, for one drop
+NEAR_BEST_SHARE = 0.75  # of the best gain per cost: offers below it wait for the next round
+MOST_RERUNS_OF_A_DROP = 48  # steps that may run again just before one step, for one drop
 
 
 @cython.final
@@ -34,7 +35,7 @@ class _Round:
     graph: object
     bound: cython.longlong
     over: cython.p_longlong
-    tight: list  # how many actions in front of each are over the bound
+    tight: list  # by action: the number of actions before it that are over the bound
     peak: cython.Py_ssize_t  # the action at which most is alive
     lives: dict  # slot -> instances
     holes: dict  # slot -> (action, action): the uses around the peak
@@ -100,7 +101,7 @@ class _Round:
     def area(
         self, slot: cython.Py_ssize_t, begin: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.double:
-        """How much of what is over the bound a slot makes up between two actions."""
+        """The bytes over the bound that a slot accounts for, summed over the actions between two."""
         total: cython.double = 0
         size: cython.longlong = self.graph.sizes[slot]
         action: cython.Py_ssize_t
@@ -110,7 +111,7 @@ class _Round:
 
     @cython.cfunc
     def is_there(self, slot: cython.Py_ssize_t, action: cython.Py_ssize_t) -> cython.bint:
-        """Whether a value is alive in front of an action."""
+        """True if a value is alive just before an action."""
         instance: Instance
         for instance in self.lives.get(slot, ()):
             if instance.uses[0] < action <= instance.uses[len(instance.uses) - 1]:
@@ -143,14 +144,14 @@ class _Round:
     @cython.cfunc
     def best(self) -> list:
         """The best offers that have no value in common, until what is over the bound at the peak is free. A worse one
-        than `ALMOST` the best waits for the next round, which knows what these change."""
+        than `NEAR_BEST_SHARE` the best waits for the next round, which knows what these change."""
         chosen: list = []
         taken: set = set()
         left: cython.longlong = self.over[self.peak]
         self.offers.sort()
         for ratio, _, drops in self.offers:
             slots: set = {slot for slot, _ in drops}
-            if chosen and (left <= 0 or ratio > ALMOST * self.offers[0][0]):
+            if chosen and (left <= 0 or ratio > NEAR_BEST_SHARE * self.offers[0][0]):
                 break
             if slots & taken:
                 continue
@@ -200,7 +201,7 @@ def _with(graph, drops: dict, found: list, refused: set) -> dict:
 def _next_drops(
     schedule: Schedule, bound: cython.longlong, drops: dict, refused: set, spills: cython.bint
 ) -> list:
-    """What to drop next; empty where nothing that is idle at the peak can be."""
+    """The drops of the next round; empty if no value that is idle at the peak can be dropped."""
     state: _Round = _Round(schedule, bound)
     graph = schedule.graph
     looked_at: set = set()
@@ -291,7 +292,7 @@ def _offer_chain(
                     stack.append(graph.makers[slot])
             else:
                 kept_longer += state.weight(slot, state.last_use(slot, end), end)
-        if len(steps) > MOST_STEPS_AGAIN:
+        if len(steps) > MOST_RERUNS_OF_A_DROP:
             return
     state.offer(gain * (1 - kept_longer / freed), cost, chain, drops, refused)
 

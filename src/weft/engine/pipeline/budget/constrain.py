@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Constrain: make a lowered program fit into the memory budget.
+"""Constrain: makes a lowered program fit into the memory budget.
 
-In comes a Lowering whose values have slots of their own, as the plan makes them where they would not fit otherwise; out
-goes the same with launches that run again, a Layout, and what that costs. Where nothing fits: OutOfMemoryError with the
-values that are needed at once, and the least budget that would do. `needs_it` is what the plan asks before.
+It takes a Lowering whose values have slots of their own, as the plan makes them when it would not fit otherwise
+(`needs_it`), and adds launches that run again, a Layout, and its cost. If nothing fits, it raises OutOfMemoryError
+with the values that are needed at once, and the least budget that would do.
 """
 
 import cython
@@ -25,45 +25,47 @@ from weft.errors import OutOfMemoryError, VerificationError
 
 require(__name__, cython.compiled)
 
-SPARE = 1 << 14  # bytes for status cells and numbers from outside
-TIGHT = 0.85  # of what is left under the budget: a plan that needs more is laid out in an arena
-NEXT_TARGET = 0.94  # of the one for which no schedule was found
-MOST_LAYOUTS = 6  # that are tried, each for a schedule with less memory than the one before
-STEPS_OF_LEAST = 5  # halvings in looking for the least budget
+SPARE_BYTES = 1 << 14  # for status cells and numbers from outside
+TIGHT_SHARE = (
+    0.85  # of the room left under the budget: a plan that needs more is laid out in an arena
+)
+NEXT_TARGET_SHARE = 0.94  # of the target for which no schedule was found
+MOST_LAYOUTS = 6  # layouts tried, each of a schedule with less memory than the one before
+LEAST_BUDGET_STEPS = 5  # bisection steps in the search for the least budget
 
 
 def bytes_taken(nbytes: int) -> int:
-    """How many bytes of the budget a buffer of nbytes takes."""
+    """The bytes of the budget that a buffer of nbytes takes."""
     return capacity_of(nbytes)
 
 
 def needs_it(plan: Plan) -> bool:
-    """Whether what a plan stores may not fit under the budget."""
+    """True if the values that a plan stores may not fit under the budget."""
     if pool.budget() is None:
         return False
     total: cython.longlong = 0
     for size in plan.sizes:
         total += capacity_of(size)
-    return total > TIGHT * room_left()
+    return total > TIGHT_SHARE * room_left()
 
 
 def is_tight(program) -> bool:
-    """Whether the values of a program, each stored, might not fit under the budget: then new kernels are compiled at
-    once, for operations alone would store them."""
+    """True if the values of a program, all stored, might not fit under the budget. New kernels are then compiled at
+    once, because single operations would store them."""
     if pool.budget() is None:
         return False
     total: cython.longlong = 0
     node: Node
     for node in program.order:
         total += node.numel * node.dtype.itemsize
-    return total > TIGHT * room_left()
+    return total > TIGHT_SHARE * room_left()
 
 
 def constrain(lowering: Lowering) -> None:
     """Let a lowered program fit under the budget. Errors: OutOfMemoryError."""
     graph = StepGraph(lowering)
     kept: cython.longlong = sum([capacity_of(graph.sizes[slot]) for slot in _own_buffers(graph)])
-    room: cython.longlong = room_left() - kept - SPARE
+    room: cython.longlong = room_left() - kept - SPARE_BYTES
     layout = _fitted(graph, room, False)
     if layout is None and spill_file.is_wanted():
         layout = _fitted(graph, room, True)
@@ -74,7 +76,7 @@ def constrain(lowering: Lowering) -> None:
     layout.free = sum(
         [capacity_of(graph.sizes[slot]) for slot in range(graph.outside, len(graph.sizes))]
     )
-    layout.need = kept + capacity_of(layout.arena) + SPARE
+    layout.need = kept + capacity_of(layout.arena) + SPARE_BYTES
     layout.account = account_of(layout, *_lines(lowering))
     lowering.launches = layout.launches
     lowering.scratch = layout.sizes[graph.outside + len(lowering.plan.sizes) :]
@@ -107,7 +109,7 @@ def _fitted(graph, room, spills):
             return None
         schedule, found = choose(graph, target - _tables(graph), spills, drops)
         if schedule is None:
-            target = int(target * NEXT_TARGET)
+            target = int(target * NEXT_TARGET_SHARE)
             continue
         drops = found
         layout = Layout(graph, schedule)
@@ -130,23 +132,23 @@ def _largest_arena(room):
 
 
 def _tables(graph):
-    """What is filled before the program runs, and not measured by its schedule."""
+    """The bytes of tables that are filled before the program runs, and that its schedule does not measure."""
     return sum([(graph.sizes[slot] + 63) // 64 * 64 for slot in graph.tables])
 
 
 def _too_little(lowering: Lowering, graph, kept):
     """The error of a program that fits in no order."""
     unbounded = Schedule(graph, {}).peak
-    low, high = graph.least + _tables(graph), 2 * unbounded + SPARE
+    low, high = graph.least + _tables(graph), 2 * unbounded + SPARE_BYTES
     spills = spill_file.is_wanted()
-    for _ in range(STEPS_OF_LEAST):
+    for _ in range(LEAST_BUDGET_STEPS):
         middle = (low + high) // 2
         if _fitted(graph, middle, spills) is None:
             low = middle
         else:
             high = middle
     live = pool.stats()["allocated"]
-    least = live + kept + high + SPARE
+    least = live + kept + high + SPARE_BYTES
     fix = f"raise the budget to {least:,} bytes at least"
     if not spills:
         fix += ", or give a folder to spill to (weft.set_memory_budget(..., spill=folder))"
@@ -176,7 +178,7 @@ def _largest_of(lowering: Lowering, graph, most=4):
 
 
 def verify(lowering: Lowering):
-    """What each action reads has been made, and nothing has taken its place in the arena."""
+    """Check that each action's operands have been made, and that nothing overlaps them in the arena."""
     layout = lowering.layout
     if layout is None:
         return
@@ -197,7 +199,8 @@ def verify(lowering: Lowering):
 
 
 def text(lowering: Lowering) -> str:
-    """What runs again, what is spilled, and what that costs; nothing where the program fits as it is."""
+    """The steps that run again, the values that are spilled, and what both cost; empty if the program fits as it
+    is."""
     layout = lowering.layout
     if layout is None:
         return ""

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Layout: a scheduled program as launches on an arena.
 
-In comes a StepGraph with its Schedule; out go launches in the new order, on slots of their own for each instance of a
-value, and where those slots lie. What stays to the end has a buffer of its own. A run that is interrupted hands
-nothing over, and is begun again.
+It takes a StepGraph with its Schedule and makes launches in the new order, with a slot for each instance of a value,
+and the offsets of these slots. A value that stays to the end has a buffer of its own. A run that is interrupted
+commits nothing, and starts again.
 """
 
 import cython
@@ -25,8 +25,8 @@ require(__name__, cython.compiled)
 
 
 class Layout:
-    """`offsets`: of each slot behind those from outside where it lies in the arena, -1 for a buffer of its own; `arena`
-    the bytes of it, `spilled` those of the file."""
+    """`offsets`: for each slot after those from outside its offset in the arena, -1 for a buffer of its own; `arena`:
+    the bytes of the arena; `spilled`: those of the file."""
 
     def __init__(self, graph, schedule: Schedule):
         self.graph, self.schedule = graph, schedule

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""A schedule: steps in order with those that run again, and what lives when.
+"""A schedule of steps under a budget: their order, with steps that run again, and the lifetimes of values in it.
 
-In comes a StepGraph and drops: after which step which slot's value is given up, and whether it is spilled to a file
-before. Out go actions (run a step, spill a slot, fetch it back), the instances of values with the actions that use
-them, and how many bytes live at each action. A value that was dropped and is needed is fetched, or its step runs again
-in front of the step that needs it, behind all steps that it needs itself and whose values are not there.
+It takes a StepGraph and drops: after which step the value of which slot is dropped, and whether it is spilled to a
+file before. It gives actions (run a step, spill a slot, fetch it back), the instances of values with the actions that
+use them, and the bytes live at each action. A dropped value that is needed is fetched, or its step runs again just
+before the step that needs it, after all steps that it needs itself and whose values are gone.
 """
 
 import cython
@@ -14,7 +14,7 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 RUN, SPILL, FETCH = range(3)
-SPILL_BYTES_PER_NS = 0.5  # that a file takes or gives, about
+SPILL_BYTES_PER_NS = 0.5  # an estimate of the file's throughput in both directions
 SPILL_NS = 20_000.0
 
 

@@ -1,4 +1,4 @@
-"""Spilling as launches: what lowering needs to know of the spill file of `engine.devices.cpu.spill`."""
+"""Spilling as launches: lowering's view of the spill file of `engine.devices.cpu.spill`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _said = False
 
 
 def is_wanted() -> bool:
-    """Whether there is a folder to spill to."""
+    """True if a folder to spill to is set."""
     return spill.folder() != ""
 
 

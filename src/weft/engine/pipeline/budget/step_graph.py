@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Steps: a lowered program as a graph of launches over slots, for those who put them in another order.
+"""The step graph: a lowered program as a graph of launches over slots, for passes that reorder them.
 
-In comes a Lowering in which each value that is computed has a slot of its own; out go its steps (the launches of one
-position of the program, which run together), what each reads, writes and costs, and how long it may run again: a step
-that writes to a value from outside never, and one that reads what is overwritten later only before that.
+It takes a Lowering in which each computed value has a slot of its own and makes steps (the launches of one position of
+the program, which run together), with what each reads, writes and costs, and until when it may run again: a step that
+writes to a value from outside never, and one whose operand is overwritten later only before that.
 """
 
 import cython
@@ -16,8 +16,8 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 NEVER = 1 << 30
-LAUNCH_NS = 500.0  # of a step beside its kernels
-BYTES_PER_NS = 12.0  # that a kernel moves at best
+LAUNCH_NS = 500.0  # of a step, in addition to its kernels
+BYTES_PER_NS = 12.0  # memory traffic of a kernel at best
 
 
 class StepGraph:
@@ -51,7 +51,8 @@ class StepGraph:
         self._find_neighbours()
 
     def _read_pointers(self, plan: Plan):
-        """What steps mention and do not store they read; of temporaries the first that mentions one makes it."""
+        """Fill `reads` and `writes` from the launches' pointers: a step reads the slots that it names and does not
+        store; the first step that names a temporary makes it."""
         planned = self.outside + len(plan.sizes)
         made: set = set()
         for step, launches in enumerate(self.launches):
@@ -96,7 +97,9 @@ class StepGraph:
                     overwritten.setdefault(slot, []).append(step)
         self.last = [-1] * len(self.sizes)
         self.until = []
-        known: list = [-1] * len(self.sizes)  # until when a slot's value can be made again
+        known: list = [-1] * len(
+            self.sizes
+        )  # by slot: the last action at which its value can be made again
         for step, read in enumerate(self.reads):
             written: set = self.writes[step]
             end = NEVER

@@ -1,10 +1,11 @@
 # cython: language_level=3
-"""Twins: what is quickly computed from one array is computed again where it is read, instead of being stored.
+"""Rematerialization into readers: a value that is cheap to compute from one array is computed where it is read, not
+stored.
 
-In comes a fused Program. A kernel stores a value that a few simple operations make of one array, which is in memory
-anyway, and of much smaller values, for less than storing it costs (`costs`); later kernels read it element by element.
-Each of them gets *twins* of these operations, and reads the array: as much is read, and less is written. Batch norm
-stores neither its differences from the mean nor the normalised values. Bits are the same.
+It takes a fused Program. The values concerned are made by a few simple operations from one array, which is in memory
+anyway, and from much smaller values, for less than storing them costs (`costs`); later kernels read them element by
+element. Each reader gets *clones* of these operations and reads the array instead: as much is read, and less is
+written. Batch norm stores neither its differences from the mean nor the normalised values. Bits are the same.
 """
 
 import cython
@@ -148,7 +149,8 @@ def _chain(program: Program, kernel: Kernel, node: Node) -> list | None:
 
 @cython.cfunc
 def _is_array(memref: MemRef, node: Node) -> cython.bint:
-    """Whether a place is all of a value in memory, in the order of a node that is no smaller."""
+    """True if a memory reference is all of a value in row-major order, with a node's shape and elements no larger than
+    the node's."""
     root: Node = memref.root
     if memref.offset != 0 or root.numel != node.numel or root.dtype.itemsize > node.dtype.itemsize:
         return False
@@ -159,7 +161,7 @@ def _is_array(memref: MemRef, node: Node) -> cython.bint:
 def _have_room(
     program: Program, reads: list, count: cython.Py_ssize_t, most: cython.int
 ) -> cython.bint:
-    """Whether few kernels read a value, which may have so many nodes more."""
+    """True if few kernels read a value, and each has room for `count` nodes more."""
     kernel: Kernel
     use: Use
     kernels: set = set()

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Sums over rows join the row kernel that has each row in its hands.
+"""Column sums: sums over rows join the row kernel that computes what they add up.
 
-In comes a fused Program; what moves are kernels of nothing but elementwise operations and sums over all dimensions but
-the last, where the row kernel stores what they read for them alone: the gradients of a norm's weights, beside that
-of its input. Bits are the same (`weft.engine.devices.cpu.codegen.reduce_columns_fused`).
+It takes a fused Program and moves kernels that consist of elementwise operations and sums over all dimensions but the
+last, where a row kernel stores their operands for them alone: the gradients of a norm's weights join the gradient of
+its input. Bits are the same (`weft.engine.devices.cpu.codegen.reduce_columns_fused`).
 """
 
 import cython
@@ -58,7 +58,7 @@ def take_sums(program: Program) -> cython.void:
 
 @cython.cfunc
 def _is_of_sums(program: Program, kernel: Kernel) -> cython.bint:
-    """Whether a kernel has nothing but sums over rows, of floats, and elementwise operations before them."""
+    """True if a kernel consists of sums over rows, of floats, and elementwise operations before them."""
     rank: cython.Py_ssize_t = len(kernel.shape)
     node: Node
     number: cython.Py_ssize_t
@@ -132,7 +132,7 @@ def _bytes_of_sums(kernel: Kernel) -> cython.longlong:
 
 @cython.cfunc
 def _may_join(program: Program, kernel: Kernel, host: Kernel) -> cython.bint:
-    """Whether all that a kernel reads is there for its host, which comes before it, or made by that row by row."""
+    """True if all operands of a kernel exist before its host, or are made by the host row by row."""
     node: Node
     number: cython.Py_ssize_t
     below: Kernel

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""The cost model of recomputation: what it costs to compute a value again, and what storing it would cost.
+"""The cost model of rematerialization: computing a value again against storing it.
 
-Both are counted in additions, for each element. A value costs what its operations do, and each operand that they read;
-one that is read within the chain costs nothing more. The prices are the device's (`Tuning.costs`). They decide between
-equal bits, and never between values.
+Both are counted in additions per element. A value costs its operations and each operand that they read; an operand
+that is computed within the chain costs nothing more. The prices are the device's (`Tuning.costs`). They decide between
+programs of equal bits, and never change values.
 """
 
 import cython
@@ -18,13 +18,13 @@ require(__name__, cython.compiled)
 
 @cython.ccall
 def cost_of(costs: Costs, node: Node) -> cython.double:
-    """What a node costs whose operands are all read."""
+    """The cost of a node whose operands are all read from memory."""
     return _own_cost(costs, node.op.name) + costs.read * len(node.inputs)
 
 
 @cython.cfunc
 def _own_cost(costs: Costs, name: str) -> cython.double:
-    """What the operation of a name costs; the row of a derivative rule as much as the operations of the rule."""
+    """The cost of an operation by name; a derivative rule costs as much as the operations of which it is made."""
     own = costs.operations.get(name)
     parts: tuple = OPERATIONS.get(name) if own is None else None
     if parts is None:

@@ -1,10 +1,9 @@
 # cython: language_level=3
-"""Def-use: who reads the values that kernels compute.
+"""Def-use: the readers of the values that kernels compute, for the passes of this folder.
 
-In comes a Program with kernels; the passes of this folder ask here, and change the program by what they hear. Each
-value is told in one walk over all operands whether it has to be stored, and which other kernel alone reads it, element
-by element (`mark_uses`; it holds until nodes move). Few passes need to know every use of a value, and of few values:
-those are listed for them (`uses_of`).
+`mark_uses` finds in one walk over all operands, for each value, whether it must be stored and which single other
+kernel reads it element by element; the marks hold until nodes move. `uses_of` lists every use of the few values for
+which a pass needs that.
 """
 
 import cython
@@ -78,7 +77,7 @@ def _mark(kernel: Kernel, memref: MemRef) -> cython.void:
 
 @cython.cfunc
 def reads_elements(kernel: Kernel, memref: MemRef) -> cython.bint:
-    """Whether a kernel reads all of a value, element by element of its own space."""
+    """True if a kernel reads all of a value, element by element of its own iteration space."""
     return kernel.kind == _elementwise and memref.whole and equal(memref.shape, kernel.shape)
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Elementwise fusion: the kernel that an elementwise node joins, or its own."""
+"""Elementwise fusion: chooses the kernel that an elementwise node joins, or makes a new one."""
 
 import cython
 from cython.cimports.weft.engine.ir.node import Node
@@ -65,7 +65,7 @@ def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
 
 @cython.cfunc
 def _is_first_clone(program: Program, node: Node, root: Node) -> cython.bint:
-    """Whether a twin reads a value that is none: the kernel of that is the one that it is not to be computed in."""
+    """True if a clone reads a value that is no clone: the kernel that made this value must not take the clone."""
     return node in program.clones and root not in program.clones
 
 

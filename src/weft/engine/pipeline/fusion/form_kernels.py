@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Form kernels: from nodes in order to kernels in order.
+"""Kernel formation: joins ordered nodes into ordered kernels.
 
-In comes a collected Program; out go its kernels: chains of elementwise nodes over one iteration space, with the
-reductions of that space and the elementwise nodes of the reduced space behind them, and over rows also what goes on
-from those (a row kernel: softmax is one); everything else is a kernel of its own. A kernel comes after the kernels
-that it reads. Fusion never changes bits: every value rounds to its own dtype inside a kernel as it does in memory.
+A kernel is a chain of elementwise nodes over one iteration space, with the reductions of that space and the
+elementwise nodes of the reduced space after them; a row kernel also has the nodes that read these reductions row by
+row (softmax is one). Every other node is a kernel of its own. A kernel comes after the kernels that it reads. Fusion
+never changes bits: inside a kernel, too, every value is rounded to its own dtype.
 """
 
 import cython
@@ -76,7 +76,7 @@ def _numbers_first(program: Program) -> list:
 
 @cython.cfunc
 def _is_constant(program: Program, node: Node, known: set) -> cython.bint:
-    """Whether a node reads single elements that exist, or that are known to be computed from such."""
+    """True if a node reads only single elements that exist, or that are in `known` as computed from such."""
     number: cython.Py_ssize_t
     for number in range(len(node.inputs)):
         root: Node = operand(program, node, number).root
@@ -141,7 +141,7 @@ def _verify_own(kernel: Kernel, node: Node, memref: MemRef, earlier: cython.bint
 
 @cython.cfunc
 def _is_finished(kernel: Kernel, node: Node, memref: MemRef) -> cython.bint:
-    """Whether a value of the same kernel is there where a node is computed: in its body, behind its reductions, or in
+    """True if a value of the same kernel is complete when a node is computed: in its body, after its reductions, or in
     a later phase of its rows."""
     behind: cython.bint = in_epilogue(kernel, node)
     if not is_row_value(kernel, memref.root):

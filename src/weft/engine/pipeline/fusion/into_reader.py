@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Sinking into the reader: values that are stored for one later kernel only are computed there.
+"""Fusion into the reader: a value that is stored for one later kernel only is computed there.
 
-In comes a fused Program; what moves is elementwise, and computed from what lies in memory anyway: one operation, or
-several that end in such values. Bits are the same; what is stored, and read again, becomes less. What is fused with
-what is decided in `form_kernels`.
+It takes a fused Program and moves elementwise nodes whose operands are in memory anyway: one operation, or several
+that end in such values. Bits are the same, and less is stored and read. `form_kernels` decides what is fused in the
+first place.
 """
 
 import cython
@@ -50,7 +50,7 @@ def fuse_into_reader(program: Program) -> cython.void:
 
 @cython.cfunc
 def _may_give(program: Program, kernel: Kernel) -> cython.bint:
-    """Whether one other kernel alone reads something that a kernel stores, and could compute."""
+    """True if a kernel stores a value that only one other kernel reads and could compute."""
     node: Node
     for node in kernel.stores:
         if memref_of(program, node).value.reader is not None and _may_move(program, kernel, node):
@@ -95,7 +95,7 @@ def _needed_by(program: Program, kernel: Kernel, node: Node, users: dict) -> Ker
 
 @cython.cfunc
 def _may_move(program: Program, kernel: Kernel, node: Node) -> cython.bint:
-    """Whether a node is computed element by element, and nobody outside holds it."""
+    """True if a node is computed element by element, and nothing outside refers to it."""
     if (
         node.external_refs > 0
         or node.op.kind != _elementwise
@@ -128,7 +128,7 @@ def _give_up(program: Program, kernel: Kernel, into: dict) -> cython.bint:
 
 @cython.cfunc
 def _needs_what_stays(program: Program, kernel: Kernel, node: Node, into: dict) -> cython.bint:
-    """Whether a node reads a value of its kernel that stays, and is in no memory."""
+    """True if a node reads a value of its kernel that is not stored and does not move with it."""
     number: cython.Py_ssize_t
     for number in range(len(node.inputs)):
         memref: MemRef = operand(program, node, number)
@@ -143,7 +143,7 @@ def _needs_what_stays(program: Program, kernel: Kernel, node: Node, into: dict) 
 def _pays(
     program: Program, kernel: Kernel, reader: Kernel, nodes: list, most: cython.int
 ) -> cython.bint:
-    """Whether there is room for the nodes, something stays, and no more is moved in memory than before."""
+    """True if the reader has room for the nodes, some nodes stay, and memory traffic does not grow."""
     if len(nodes) == len(kernel.nodes) or len(reader.nodes) + len(nodes) > most:
         return False
     node: Node

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Which kernel makes a reduction, while a program is fused.
+"""Fusion of reductions: chooses the kernel that computes a reduction.
 
-In come a reduction and the kernels so far; out goes the kernel that computes its operand, or one beside it that reduces
-other values of the same space in the same way: what both read is read once. The rest is `form_kernels`.
+It is the kernel that computes the reduction's operand, or one that reduces other values of the same space in the same
+way, so that values that both need are read once. `form_kernels` does the rest.
 """
 
 import cython
@@ -60,7 +60,7 @@ def join_reduce(program: Program, kernels: list, node: Node) -> Kernel:
 
 @cython.cfunc
 def _is_empty_beside(shape: tuple, axes: tuple) -> cython.bint:
-    """Whether a dimension that is not reduced has no elements."""
+    """True if a dimension that is not reduced has no elements."""
     axis: cython.Py_ssize_t
     for axis in range(len(shape)):
         if shape[axis] == 0 and axis not in axes:
@@ -118,7 +118,7 @@ def _beside(program: Program, kernels: list, node: Node, kernel: Kernel) -> Kern
 
 @cython.cfunc
 def _shares(program: Program, one: Kernel, other: Kernel) -> cython.bint:
-    """Whether two kernels read one value that is about as large as what they go through."""
+    """True if two kernels read a common value of at least half the size of their iteration space."""
     size: cython.longlong = 1
     for extent in one.shape:
         size *= cython.cast(cython.longlong, extent)

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Regions of fusion: which nodes a kernel may take in, and how two kernels become one.
+"""Fusion regions: which nodes a kernel may take in, and how two kernels become one.
 
-A kernel computes one iteration space; over rows also their reductions, and what goes on from those. Here are the
-predicates by which the passes of this folder decide, and the moves that keep a kernel's readers right (`merge`,
-`raise_kernel`, `note_consumers`). What becomes of a node is decided by the passes.
+A kernel has one iteration space; over rows it also has their reductions and the nodes that read these. This module has
+the predicates by which the passes of this folder decide, and the moves that keep a kernel's readers right (`merge`,
+`raise_kernel`, `note_consumers`). The passes decide where a node goes.
 """
 
 import cython
@@ -31,7 +31,7 @@ _reduce = cython.declare(cython.int, REDUCE)
 
 @cython.cfunc
 def room(program: Program, kernel: Kernel) -> cython.int:
-    """How many nodes a kernel may have yet."""
+    """The number of nodes that a kernel may still take in."""
     tuning: Fusion = program.device.tuning.fusion
     most: cython.int = tuning.most_nodes
     if kernel.is_row_kernel and most > 1:
@@ -47,13 +47,13 @@ def append_kernel(kernels: list, kernel: Kernel) -> cython.void:
 
 @cython.cfunc
 def most_nodes(program: Program) -> cython.int:
-    """How many nodes a kernel may have; 1 where nothing is fused."""
+    """The most nodes that a kernel may have; 1 if fusion is off."""
     return program.device.tuning.fusion.most_nodes
 
 
 @cython.cfunc
 def most_row_nodes(program: Program) -> cython.int:
-    """How many nodes a row kernel may have."""
+    """The most nodes that a row kernel may have."""
     return program.device.tuning.fusion.most_row_nodes
 
 
@@ -65,7 +65,7 @@ def find(program: Program, node: Node) -> Kernel:
 
 @cython.cfunc
 def is_row_value(kernel: Kernel, root: Node) -> cython.bint:
-    """Whether a kernel computes one of these for each of its rows: a reduction, or what goes on from one."""
+    """True if a kernel computes this value once for each of its rows: a reduction, or a value computed from one."""
     if kernel.axes is None or is_over_rows(kernel, root):
         return False
     return root.op.kind == _reduce or in_epilogue(kernel, root)
@@ -73,7 +73,7 @@ def is_row_value(kernel: Kernel, root: Node) -> cython.bint:
 
 @cython.cfunc
 def is_over_rows(kernel: Kernel, node: Node) -> cython.bint:
-    """Whether a kernel makes a sum that is not along its rows."""
+    """True if a kernel computes this node as a sum over rows, across and not along them."""
     return (
         node.op.kind == _reduce
         and kernel.axes is not None
@@ -93,7 +93,7 @@ def in_epilogue(kernel: Kernel, node: Node) -> cython.bint:
 
 @cython.cfunc
 def by_row(kernel: Kernel, memref: MemRef) -> cython.bint:
-    """Whether a region of a value of the reduced space is that value for each element of its row."""
+    """True if a region of a value of the reduced space has, for each element of a row, the value of that row."""
     shape: tuple = memref.shape
     rank: cython.Py_ssize_t = len(kernel.shape)
     if memref.offset != 0 or len(shape) != rank or memref.root.shape != kernel.reduced_shape:
@@ -114,7 +114,7 @@ def by_row(kernel: Kernel, memref: MemRef) -> cython.bint:
 
 @cython.cfunc
 def reads_inside(program: Program, kernel: Kernel, node: Node, memref: MemRef) -> cython.bint:
-    """Whether an elementwise node may read an input within the kernel that computes it."""
+    """True if an elementwise node may read an input within the kernel that computes it."""
     if memref.whole and equal(memref.shape, node.shape):
         return accepts(program, kernel, node, memref.root)
     return (
@@ -129,7 +129,7 @@ def reads_inside(program: Program, kernel: Kernel, node: Node, memref: MemRef) -
 
 @cython.cfunc
 def goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
-    """Whether an elementwise node of the whole space reads reductions of its kernel."""
+    """True if an elementwise node of the whole space reads reductions of its kernel."""
     number: cython.Py_ssize_t
     if not equal(node.shape, kernel.shape):
         return False
@@ -142,7 +142,7 @@ def goes_on(program: Program, kernel: Kernel, node: Node) -> cython.bint:
 
 @cython.cfunc
 def may_be_row_kernel(program: Program, kernel: Kernel) -> cython.bint:
-    """Whether a kernel reduces rows that local memory can hold, enough of them, and reads along them."""
+    """True if a kernel reduces enough rows that local memory can hold, and reads along them."""
     rank: cython.Py_ssize_t = len(kernel.shape)
     if kernel.axes is None or rank < 2 or kernel.axes != (rank - 1,):
         return False
@@ -171,7 +171,7 @@ def may_be_row_kernel(program: Program, kernel: Kernel) -> cython.bint:
 
 @cython.cfunc
 def accepts(program: Program, kernel: Kernel, node: Node, root: Node) -> cython.bint:
-    """Whether an elementwise node may join the kernel that computes its input `root`."""
+    """True if an elementwise node may join the kernel that computes its input `root`."""
     if not kernel.open or room(program, kernel) <= 0:
         return False
     if kernel.axes is None:
@@ -256,7 +256,7 @@ def note_consumers(program: Program, kernel: Kernel, node: Node) -> cython.void:
 
 @cython.cfunc
 def lies_within(kernel: Kernel, memref: MemRef) -> cython.bint:
-    """Whether a kernel's own value is read element by element, or row by row."""
+    """True if a kernel reads this value of its own element by element, or row by row."""
     if memref.whole:
         return True
     return kernel.is_row_kernel and is_row_value(kernel, memref.root) and by_row(kernel, memref)

@@ -1,11 +1,11 @@
 # cython: language_level=3
-"""Recompute: values that lie idle where a program needs most memory are computed again, where that is cheap.
+"""Rematerialization: values that are idle when a program needs most memory are computed again, if that is cheap.
 
-In comes a fused Program; out goes another order of its nodes, fused anew. What a kernel stores is idle at the
-peak if it is read before and behind it, or behind it only. It is computed again in front of the first that reads it
-behind, by chains of elementwise nodes of its kernel, from values that are in memory anyway or are smaller together
-than what becomes free: gelu and its slope from what gelu was given. Each of these nodes gets a *twin*, which computes
-the same; readers behind the peak read the twins. Bits are the same.
+It takes a fused Program, reorders its nodes and fuses them anew. A stored value is idle at the peak if it is read
+before and after the peak, or only after it. It is computed again just before its first reader after the peak, by
+chains of elementwise nodes of its kernel, from values that are in memory anyway or are together smaller than the bytes
+saved: gelu and its derivative from gelu's input. Each of these nodes gets a *clone*, which computes the same; readers
+after the peak read the clones. Bits are the same.
 """
 
 import cython
@@ -80,7 +80,7 @@ def _stored_bytes(program: Program) -> cython.longlong:
 @cython.final
 @cython.cclass
 class Liveness:
-    """Who reads what, in which order; at which kernel most bytes are alive, and how many."""
+    """Liveness: the readers of each value, in order; the kernel at which most bytes are live, and how many."""
 
     program: Program
     readers: dict  # value -> its uses
@@ -130,7 +130,7 @@ class Liveness:
 
     @cython.cfunc
     def is_idle(self, root: Node) -> cython.bint:
-        """Whether a value is read behind the peak, and not at it, by what may be given a twin of it."""
+        """True if a value is read after the peak and not at it, by nodes that can read a clone of it."""
         late: list = self.late(root)
         if not late or any([use.kernel.position == self.peak for use in self.of(root)]):
             return False
@@ -140,8 +140,8 @@ class Liveness:
 @cython.final
 @cython.cclass
 class RematCandidate:
-    """Which values of a kernel are computed again (`again`), by twins of which nodes, from which roots; behind which
-    place in the order, and how many bytes become free."""
+    """A candidate of rematerialization: the values of one kernel to compute again (`again`), the nodes to clone, the
+    roots that they read, the position in the order that they go to, and the bytes saved."""
 
     again: set
     nodes: list
@@ -179,7 +179,7 @@ def _best(program: Program, uses: Liveness, kernel: Kernel, pinned: set, gone: s
 
 @cython.cfunc
 def _is_cheap(kernel: Kernel, node: Node) -> cython.bint:
-    """Whether a node of a kernel is computed element by element."""
+    """True if a node of a kernel is computed element by element."""
     if node.op.kind not in CHEAP or node.shape != kernel.shape:
         return False
     return not is_row_value(kernel, node)
@@ -187,7 +187,7 @@ def _is_cheap(kernel: Kernel, node: Node) -> cython.bint:
 
 @cython.cfunc
 def _choice(program: Program, uses: Liveness, kernel: Kernel, again: set, gone: set):
-    """What it takes to compute these values again; None where that cannot be done."""
+    """The candidate that computes these values again; None if that is impossible."""
     root: Node
     choice: RematCandidate = RematCandidate()
     choice.again, choice.roots = again, set()

@@ -1,7 +1,7 @@
-"""Lowering: from planned kernels to descriptions of their code; launches are made by the program's device.
+"""Lowering: planned kernels become descriptions of their code; the program's device makes launches.
 
-In comes a fused kernel; out goes its spec. A loop kernel is described in words of plain memory by `kernel_encoder`,
-which are its key in the table of specs (`spec_table`); `loop_kernel` and `row_kernel` find specs, and `kernel_decoder`
-reads a key back into loop IR when the kernel is compiled. `lower` asks the device for the launches of a program. Start
-with `loop_kernel`.
+A fused kernel gets its spec. `kernel_encoder` describes a loop kernel in words of plain memory, which are its key in
+the table of specs (`spec_table`); `loop_kernel` and `row_kernel` find specs, and `kernel_decoder` reads a key back
+into loop IR when the kernel is compiled. `lower` asks the device for the launches of a program. Start with
+`loop_kernel`.
 """

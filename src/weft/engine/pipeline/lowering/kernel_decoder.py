@@ -1,4 +1,4 @@
-"""From the key of a kernel to its loop IR: runs once per kernel, when it is compiled."""
+"""The kernel decoder: from the key of a kernel to its loop IR, once per kernel, when it is compiled."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ from weft.engine.pipeline.launch_ir cimport KernelSpec
 from weft.engine.pipeline.program_ir cimport Kernel, MemRef, Program
 
 cdef enum:
-    LOAD = -1  # what an instruction does that is not a row's: an operand's value, an operand's offset
+    LOAD = -1  # instructions that are no op's: LOAD an operand's value, OFFSET an operand's offset
     OFFSET = -2
-    BODY = 0  # where a value is: the upper half of its number, its index there is the lower one
+    BODY = 0  # upper half of a value's number: the part that makes it (the lower half is its index there)
     REDUCED = 1
     EPILOGUE = 2
     PART = 32
-    REGION = 5  # words of a region: its dtype, its kind, its first step, of a store the value, whether in the epilogue
+    REGION = 5  # words of a region: dtype, kind, first step, and of a store its value and whether it is in the epilogue
 
 cdef class KernelEncoder:
     cdef Device device

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""The description of a loop kernel in words: its operands, instructions and stores, and the steps of every region.
+"""The kernel encoder: a loop kernel in words, its operands, instructions and stores, and the steps of every region.
 
-In come the nodes of a fused kernel, or the regions of a copy; out goes a KernelEncoder whose axes are ordered, and
-collapsed where that is asked for. Which spec its words have, and its launches, are the business of `loop_kernel`.
+It takes the nodes of a fused kernel, or the regions of a copy, and orders their axes, and collapses them on demand.
+`loop_kernel` finds the spec of these words.
 """
 
 import cython
@@ -171,7 +171,7 @@ class KernelEncoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def load(self, memref: MemRef, in_epilogue: cython.bint) -> cython.longlong:
-        """The value of an operand that lies in memory."""
+        """The value of an operand that is loaded from memory."""
         index: cython.Py_ssize_t
         for index in range(len(self.sources)):
             if self.loaded.words[2 * index] == in_epilogue and same_memref(
@@ -308,7 +308,7 @@ def _value_in(values: cython.pointer(Array), node: Node) -> cython.longlong:
 @cython.cfunc
 @cython.inline
 def same_memref(one: MemRef, other: MemRef) -> cython.bint:
-    """Whether two places are one region of one value."""
+    """True if two memory references are one region of one value."""
     return one is other or (
         one.root is other.root
         and one.offset == other.offset
@@ -360,7 +360,7 @@ def collapse(encoders: list) -> cython.int:
 def _is_one(
     encoders: list, outer: cython.Py_ssize_t, inner: cython.Py_ssize_t, size: cython.longlong
 ) -> cython.bint:
-    """Whether two axes are one stride in every region."""
+    """True if two axes are one stride in every region."""
     encoder: KernelEncoder
     place: cython.Py_ssize_t
     for encoder in encoders:

@@ -1,10 +1,9 @@
 # cython: language_level=3
-"""Loop kernels as their device is asked for them: axes ordered and collapsed, stride classes, instructions.
+"""Specs of loop kernels: orders and collapses their axes, classifies strides, encodes instructions.
 
-In comes a fused kernel; out goes its spec. What is specialised on (structure, dtypes, ranks, stride classes) makes
-the key; sizes and strides become arguments. A kernel is described in words, by which its spec is found; only where
-there is none yet, the words become the key that is named, printed and compiled (`spec_table`). How a kernel is
-scheduled, launched and written is the device's.
+A kernel is specialised on structure, dtypes, ranks and stride classes, which are its key; sizes and strides become
+arguments. It is described in words, by which its spec is found; only words without a spec become the key that is
+named, printed and compiled (`spec_table`). The device schedules, launches and writes the kernel.
 """
 
 import cython
@@ -45,7 +44,7 @@ _PARTS = {BODY: "b", REDUCED: "r", EPILOGUE: "e"}
 _block = cython.declare(cython.longlong, BLOCK)
 _real = cython.declare(cython.int, REAL)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
-_IN_WORD = cython.declare(cython.Py_ssize_t, 40)  # classes of axes in a word of a key
+_IN_WORD = cython.declare(cython.Py_ssize_t, 40)  # classes of axes that one word of a key holds
 
 
 # -- specs ---------------------------------------------------------------------------------------------------------
@@ -184,7 +183,8 @@ def _class_of(stride: cython.longlong) -> cython.Py_ssize_t:
 def region_key(
     encoder: KernelEncoder, regions: cython.pointer(Array), number: cython.Py_ssize_t
 ) -> tuple:
-    """What of an operand is part of a named key: its dtype's name, the stride class of each axis, its kind."""
+    """The part of an operand that belongs to a named key: the name of its dtype, the stride class of each axis, its
+    kind."""
     region: cython.p_longlong = regions.words + REGION * number
     steps: cython.p_longlong = encoder.steps.words + region[2]
     text = "".join(["01s"[_class_of(steps[axis])] for axis in range(encoder.rank)])
@@ -251,7 +251,7 @@ def _value_of(value: cython.longlong):
 def put_pointers(
     lowering: Lowering, encoder: KernelEncoder, pointers: cython.pointer(Array)
 ) -> cython.int:
-    """Append where a kernel's operands and stores lie."""
+    """Append the slots and byte offsets of a kernel's operands and stores."""
     memref: MemRef
     node: Node
     reserve(pointers, 2 * (len(encoder.sources) + len(encoder.targets)) + 2)

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Lower: from planned kernels to launches, which the program's device makes (`Lowerer.lower`).
+"""Lowering: planned kernels become launches, which the program's device makes (`Lowerer.lower`).
 
-In comes a planned Program; out go Launch records: which kernel (a KernelSpec), its pointers as (slot, byte offset), its
-integer arguments, its units of work. Compiling a spec and running a launch are the runtime's.
+It takes a planned Program and returns Launch records: a kernel (a KernelSpec), its pointers as (slot, byte offset),
+its integer arguments, its units of work. The runtime compiles specs and runs launches.
 """
 
 import cython

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Row kernels as their device is asked for them: several reductions of the same rows, and what follows, in one kernel.
+"""Specs of row kernels: several reductions of the same rows, and what is computed from them, in one kernel.
 
-In comes a fused kernel whose nodes read reductions that it makes itself; out goes its spec. Each node has a phase:
-the first in which all that it reads is there. What a later phase reads is computed again there where that costs no
-more than reading it, otherwise it is left in local memory, one element or a row. Kernels with one phase are left to
-`loop_kernel`.
+It takes a fused kernel whose nodes read reductions that the kernel makes itself, and finds its spec. The phase of a
+node is the first in which all its operands are complete. A value that a later phase reads is computed again there if
+that costs no more than reading it; otherwise it is spilled to local memory, one element or a row. `loop_kernel` takes
+kernels with one phase.
 """
 
 import cython
@@ -71,7 +71,7 @@ class RowKernelEncoder:
 
     @cython.cfunc
     def is_per_row(self, node: Node) -> cython.bint:
-        """Whether a node has one value for each row."""
+        """True if a node has one value for each row."""
         extra = self.kernel.extra
         return node.op.kind == _reduce or (extra is not None and node in extra)
 
@@ -109,7 +109,7 @@ class RowKernelEncoder:
 
     @cython.cfunc
     def add_column(self, node: Node) -> cython.void:
-        """A sum over rows: what is there so far, and the value of this row, in a row of local memory."""
+        """Add the value of this row to a sum over rows, which is kept in a row of local memory."""
         memref: MemRef = operand(self.program, node, 0)
         number: cython.Py_ssize_t = self.phase_of.get(memref.root, 0)
         builder: KernelEncoder = self.phase(number)
@@ -165,7 +165,7 @@ class RowKernelEncoder:
 
     @cython.cfunc
     def is_cheap(self, node: Node) -> cython.bint:
-        """Whether a value is computed again rather than held; also where local memory is used up."""
+        """True if a value is computed again rather than spilled; also if local memory is used up."""
         cost: cython.double = self.costs[node]
         tuning: Tuning = self.program.device.tuning
         nbytes: cython.longlong = self.bytes + node.dtype.itemsize * self.row

@@ -1,10 +1,11 @@
 # cython: language_level=3
-"""The specs of kernels that are written from a key, by the words that describe them and by the names of their keys.
+"""The table of kernel specs, by the words that describe them and by the names of their keys.
 
 Words are quick to write and to look up: a kernel that has come before is found by them. The key, which is named,
-printed and compiled, is made where they are new; a spec keeps it as text. Which words have come is bounded, as programs
-that change at every step would describe new kernels for ever; a spec lives while its words are remembered, or a program
-that is known or runs holds it, and its machine code lives as long as the spec. So one name is always one spec.
+printed and compiled, is made only for new words; a spec keeps it as text. The number of remembered words is bounded,
+because programs that change at every step would describe new kernels for ever; a spec lives while its words are
+remembered, or while a cached or running program holds it, and its machine code lives as long as the spec. So one name
+is always one spec.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
-"""Simplification: the nodes that have to run, in an order in which they can.
+"""Simplification passes: the nodes that have to run, in a topological order.
 
-Passes in this order: `extract` orders what live values need, dead code goes; `decompose` lets primitives stand for
-macros, `gather_matmul` products of tables for products of gathered rows; `fold_views` says where each value lies;
-`cse` merges what is computed twice; `implicit_gemm` lets matrix products read through reshapes. Start with `extract`.
+Passes in this order: `extract` removes dead code and orders what live values need; `decompose` replaces macros by
+primitives, and `gather_matmul` products of gathered rows by gathers of products; `fold_views` gives each value its
+memory reference; `cse` merges common subexpressions; `implicit_gemm` lets matrix products read through reshapes. Start
+with `extract`.
 """

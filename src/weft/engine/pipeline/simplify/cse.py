@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Common subexpressions: what is computed twice from the same regions is computed once.
+"""Common subexpression elimination (CSE): a value that two nodes compute from the same regions is computed once.
 
-In comes a Program whose nodes have places; out goes the same without nodes that compute what one before them does. What
-they are, and views of them, lies where the first one's value does. Parts below each other, or sums over the leading
-dimensions, of the same memory are one value also where shapes alone differ.
+It takes a Program whose nodes have memory references and removes each node that computes what an earlier one does: the
+node and its views then refer to the earlier node's value. Concatenations along dimension 0, and sums over the leading
+dimensions, of the same memory are also merged where their shapes alone differ.
 """
 
 import cython
@@ -52,7 +52,7 @@ def merge_equal(program: Program) -> cython.void:
 
 @cython.cfunc
 def _merge(program: Program, node: Node, other: Node) -> cython.void:
-    """Let a node lie where an equal one does."""
+    """Let a node, and all that refers to its value, refer to the value of an equal node."""
     value: ProgramValue = memref_of(program, node).value
     instead: ProgramValue = memref_of(program, other).value
     value.same = instead
@@ -121,7 +121,7 @@ def _digest(program: Program, node: Node):
 
 @cython.cfunc
 def _is_same(program: Program, node: Node, other: Node) -> cython.bint:
-    """Whether a node computes the same as one that has a place: one row, of the same regions."""
+    """True if a node computes the same as an earlier one: one op, params, dtype and shape, of the same regions."""
     if node.op.code != other.op.code or node.dtype is not other.dtype:
         return False
     if len(node.inputs) != len(other.inputs) or not equal(node.shape, other.shape):
@@ -143,9 +143,9 @@ def _is_same(program: Program, node: Node, other: Node) -> cython.bint:
 
 @cython.cfunc
 def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
-    """Whether a node computes the elements of one that has a place, in their order, and shapes alone differ: parts
-    below each other, or sums over the leading dimensions, of the same memory. So the rows of all times of a loop, which
-    a weight's gradient and the sequence's cotangent both want, are laid out once."""
+    """True if a node computes the elements of an earlier one in the same order and only shapes differ: concatenations
+    along dimension 0, or sums over the leading dimensions, of the same memory. So the rows of all steps of a recurrent
+    loop, which a weight's gradient and the sequence's cotangent both need, are laid out once."""
     if node.op.code != other.op.code or node.dtype is not other.dtype or node.numel != other.numel:
         return False
     if not (_is_of_rows(node) and _is_of_rows(other)) or len(node.inputs) != len(other.inputs):
@@ -167,7 +167,7 @@ def _is_reshaped(program: Program, node: Node, other: Node) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_of_rows(node: Node) -> cython.bint:
-    """Whether a node lays its parts below each other, or sums over leading dimensions."""
+    """True if a node concatenates along dimension 0, or sums over leading dimensions."""
     if node.op.form == CONCAT:
         return node.params[0] == 0
     if node.op.sums != OF_ELEMENTS or node.params[1]:

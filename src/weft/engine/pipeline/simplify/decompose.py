@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Decompose: a macro becomes the primitives that it stands for.
+"""Decomposition: a macro is replaced by the primitives that it stands for.
 
-In comes a Program in order; out goes one without macros. The value of each is recorded by its row's `lower` from the
-macro's inputs, and stands for it (`program.expanded`). A macro is one node for the recorder, the batches and the
-reverse walk, which cost by the node; the kernels are those of its primitives. What else stands for a node is recorded
-in the same way (`gather_matmul`).
+It takes an ordered Program and removes the macros: the `lower` rule of each macro's op records primitives on the
+macro's inputs, and their result replaces the macro (`program.expanded`). The recorder, batching and backward cost by
+the node, so they see a macro as one; kernels are made of its primitives. `gather_matmul` records its replacements in
+the same way.
 """
 
 import cython
@@ -47,7 +47,7 @@ def decompose(program: Program) -> cython.void:
 @cython.inline
 @cython.exceptval(check=False)
 def _is_macro(node: Node) -> cython.bint:
-    """Whether a node stands for others: a macro, or a stack whose parts no gather has brought together."""
+    """True if a node is replaced by primitives: a macro, or a stack whose parts no gather has packed."""
     return node.op.kind == _macro or (node.op.form == STACK and len(node.inputs) > 1)
 
 

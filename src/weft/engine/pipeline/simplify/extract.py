@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Extract: what live values need, in an order in which it can run.
+"""Extraction: dead code elimination and topological order of the live nodes.
 
-In come the pending nodes of a tape; the Program has, afterwards, its `roots` (those that are live) and its `order`: all
-that they are computed from, each after its value inputs, views and macros among it. Dead code is what no live value
-reaches: it stays on the tape, untouched. A batch is in the order where its members are wanted. Where something stands
-for a node (`program.expanded`), that is in the order in its place: a pass that finds such calls `reach` again.
+It takes the pending nodes of a tape and sets the Program's `roots` (those that are live) and `order` (all that they
+are computed from, each after its value inputs, views and macros included). Dead code is what no live value needs: it
+stays on the tape, untouched. A batch is in the order where its members are needed. A replacement (`program.expanded`)
+takes the position of its node; the pass that makes one calls `reach` again.
 """
 
 import cython
@@ -100,7 +100,7 @@ def verify(program: Program):
 
 @cython.cfunc
 def _computed(program: Program, node: Node) -> Node:
-    """What is computed for a node: the batch that it is a row of, what stands for it, or itself."""
+    """The node that is computed for a node: the batch that it is a row of, its replacement, or itself."""
     other: Node
     while node.state == PENDING:
         other = node.quotient if node.quotient is not None else program.expanded.get(node)

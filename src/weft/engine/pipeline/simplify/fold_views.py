@@ -1,9 +1,10 @@
 # cython: language_level=3
-"""Fold views: where each value lies, and what is left to be computed.
+"""View folding: each value gets a memory reference, and views leave the order.
 
-In comes a Program in order; out go the places of its nodes. A view lies in what it views, a row of a batch in the
-batch, a node that something stands for where that does; each has a region of another's value, and goes from the order.
-A view that strides cannot express stays, as a copy. What is left has memory of its own. Equal numbers are one value.
+It takes an ordered Program and gives its nodes their memory references. A view is a region of the value below it, a
+row of a batch a region of the batch, a replaced node the region of its replacement; none of these is computed. A view
+that strides cannot express stays in the order, as a copy. Every other node has memory of its own. Equal numbers are
+one value.
 """
 
 import cython
@@ -35,7 +36,7 @@ _view = cython.declare(cython.int, VIEW)
 
 @cython.ccall
 def fold_views(program: Program) -> cython.void:
-    """Say where each node of a program lies."""
+    """Give each node of a program its memory reference."""
     numbers: dict = {}
     node: Node
     index: cython.Py_ssize_t
@@ -91,7 +92,7 @@ def _set_value(program: Program, node: Node, numbers: dict) -> cython.void:
 
 @cython.cfunc
 def _key_of_number(node: Node) -> tuple:
-    """What equal numbers have in common; zeros differ by their sign, and a NaN is equal to itself."""
+    """A key that equal numbers share; zeros differ by their sign, and a NaN equals itself."""
     number = node.params
     if type(number) is int or (type(number) is float and (number > 0.0 or number < 0.0)):
         return node.dtype.code, type(number), number
@@ -100,7 +101,7 @@ def _key_of_number(node: Node) -> tuple:
 
 @cython.cfunc
 def _set_member(program: Program, node: Node) -> cython.void:
-    """Where a member of a batch lies that has a place: in its rows."""
+    """Give a member of a computed batch its memory reference: its rows of the batch."""
     below: MemRef = memref_of(program, node.quotient)
     strides: tuple
     if below.whole and not in_ragged(node):
@@ -113,7 +114,7 @@ def _set_member(program: Program, node: Node) -> cython.void:
 
 @cython.cfunc
 def _set_computed(program: Program, node: Node) -> cython.void:
-    """Where a node lies that nobody has computed yet: in its operand, or in memory of its own."""
+    """Give a node that is yet to be computed its memory reference: a region of its operand, or memory of its own."""
     memref: MemRef = None
     if node.op.kind == _view:
         memref = _view_memref(program, node)
@@ -131,8 +132,8 @@ def _set_computed(program: Program, node: Node) -> cython.void:
 
 @cython.cfunc
 def _sum_memref(program: Program, node: Node) -> MemRef:
-    """Where a sum lies over a dimension that a view has put in, as in the gradient that a bias gets from one vector, or
-    None. (Other sums of one element are computed: they make 0 of -0.)"""
+    """The memory reference of a sum over dimensions that a reshape has inserted (the gradient of a bias from one
+    vector), or None. Other sums of one element are computed: they turn -0 into 0."""
     source: Node = node.inputs[0]
     if source.op.form != RESHAPE or source.state == DONE or source.numel == 0:
         return None
@@ -150,7 +151,7 @@ def _sum_memref(program: Program, node: Node) -> MemRef:
 
 @cython.cfunc
 def _view_memref(program: Program, node: Node) -> MemRef:
-    """Where a view lies without moving anything, or None where it has to be copied."""
+    """The memory reference of a view that moves nothing; None if the view must be copied."""
     source: Node = node.inputs[0]
     below: MemRef = memref_of(program, source)
     dense: cython.bint = equal(below.strides, row_major(source.shape))

@@ -1,15 +1,15 @@
 # cython: language_level=3
-"""Products of rows that are gathered from a table: each row of the table is multiplied once.
+"""Commuting gathers with matrix products: each row of a table is multiplied once, however often it is gathered.
 
-Where a product's operand has rows of a smaller table, some of them many times, as behind an embedding of characters,
-three exchanges save work. With x = table[index]:
+If an operand of a product consists of rows of a smaller table, some of them many times (as behind an embedding of
+characters), three exchanges save work. With x = table[index]:
 
     x w            is  (table w)[index]        the same chains of additions, so the same bits
     gᵀ x, xᵀ g     is  sᵀ table, tableᵀ s      where s adds up the rows of g that belong to one row of the table
     scatter(g w)   is  s w                     the cotangent of the table
 
-In comes a Program in order; out goes one where such products stand for others, recorded off the tape as a macro's
-primitives are. Rows of the table that nobody takes count as zeros, whatever they hold: an infinite one makes no nan.
+It takes an ordered Program and records replacements of such products off the tape, as `decompose` does. Rows of the
+table that no index names count as zeros, whatever they hold: an infinite one makes no nan.
 """
 
 import cython
@@ -82,7 +82,7 @@ def commute_gathers(program: Program) -> cython.void:
 @cython.inline
 @cython.exceptval(check=False)
 def _may_commute(node: Node) -> cython.bint:
-    """Whether a node is a product, or a scatter that adds rows."""
+    """True if a node is a product, or a scatter that adds rows."""
     form: cython.int = node.op.form
     return form in (MATMUL, LINEAR) or _adds_rows(node)
 
@@ -91,7 +91,7 @@ def _may_commute(node: Node) -> cython.bint:
 @cython.inline
 @cython.exceptval(check=False)
 def _adds_rows(node: Node) -> cython.bint:
-    """Whether a node adds slices to those of its base that an index names."""
+    """True if a node adds slices to the slices of its base that an index names."""
     return node.op.form == SLICES and node.op.sums == INTO_BASE
 
 
@@ -99,13 +99,13 @@ def _adds_rows(node: Node) -> cython.bint:
 @cython.inline
 @cython.exceptval(check=False)
 def _takes_rows(node: Node) -> cython.bint:
-    """Whether a node takes the slices of its operand that an index names."""
+    """True if a node takes the slices of its operand that an index names."""
     return node.op.form == SLICES and node.op.kind == _index
 
 
 @cython.ccall
 def commuted(node: Node):
-    """What a product, or a scatter of one, stands for; None where nothing is won by it."""
+    """The replacement of a product, or of a scatter of one; None if an exchange saves nothing."""
     if node.dtype not in DTYPES:
         return None
     if _adds_rows(node):
@@ -204,7 +204,8 @@ def _scattered_product(node: Node):
 @cython.cfunc
 @cython.exceptval(check=False)
 def _pays(table: Node, index: Node, depth: cython.longlong) -> cython.bint:
-    """Whether the rows of a table are so many fewer than those that are taken, for chains of `depth` multiply-adds."""
+    """True if the index repeats rows often enough: multiplying the table's rows instead saves enough of the chains of
+    `depth` multiply-adds."""
     rows: cython.longlong = table.shape[0]
     least: cython.longlong = device_at(table.device).tuning.products.fewest_saved_multiplications
     return (index.numel - rows) * depth >= least * index.numel and index.numel > rows > 0
@@ -212,7 +213,7 @@ def _pays(table: Node, index: Node, depth: cython.longlong) -> cython.bint:
 
 @cython.cfunc
 def _below_views(source: Node) -> Node:
-    """The pending value, of no batch, below views that keep its last dimension in rows; None where there is none."""
+    """The pending node, of no batch, below views that keep rows of its last dimension whole; None if there is none."""
     while source.state == PENDING and source.quotient is None:
         if source.op.kind != _view:
             return source
@@ -225,7 +226,7 @@ def _below_views(source: Node) -> Node:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _keeps_rows(view: Node) -> cython.bint:
-    """Whether a view moves rows of the last dimension as they are."""
+    """True if a view moves rows of the last dimension as they are."""
     below: Node = view.inputs[0]
     last: cython.Py_ssize_t = len(view.shape) - 1
     depth: cython.Py_ssize_t = len(below.shape) - 1
@@ -248,7 +249,7 @@ def _gather_below(source: Node) -> Node:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _lies_in_rows(node: Node) -> cython.bint:
-    """Whether rows are added up as they lie, and not element by element."""
+    """True if the rows to be added up are in memory as they are, and not a view that is read element by element."""
     while node.op.form == RESHAPE and node.state == PENDING and node.quotient is None:
         node = node.inputs[0]
     return node.op.kind != _view
@@ -257,7 +258,7 @@ def _lies_in_rows(node: Node) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_zero(node: Node) -> cython.bint:
-    """Whether a node is the number 0, expanded."""
+    """True if a node is the number 0, expanded."""
     if node.op.form != EXPAND or node.state != PENDING:
         return False
     number: Node = node.inputs[0]
@@ -304,7 +305,7 @@ def _sums(g: Tensor, index: Tensor, count: cython.longlong):
 
 @cython.cfunc
 def _taken(index: Tensor, count: cython.longlong):
-    """Which rows of a table are taken: (count, 1) of bool."""
+    """A mask of the rows of a table that an index names: (count, 1) of bool."""
     rows: cython.longlong = value(index).numel
     boolean: DType = dtypes.bool_
     yes = full((rows, 1), True, boolean)

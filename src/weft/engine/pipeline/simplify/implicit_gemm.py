@@ -1,11 +1,12 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""Matrix products that read their operands through a reshape: windows of an image are never copied to memory.
+"""Implicit GEMM: matrix products read their operands through a reshape, so windows of an image are never copied to
+memory.
 
-A reshape that strides cannot express is a copy. Where all that reads it are matrix products, it is left out instead:
-the products walk its source, in several strided dimensions on an axis. `fold_reshapes` decides this for a collected
-program: such operands get memrefs whose strides are tuples of (size, stride) for each dimension of the reshaped value.
-`lowering.implicit_gemm` makes the launches. What is packed, and so every bit, is the same with the copy.
+A reshape that strides cannot express is a copy. If matrix products alone read it, `fold_reshapes` leaves it out of the
+collected program: the products walk its source, in several strided dimensions per axis. Such operands get memory
+references whose strides are tuples of (size, stride) for each dimension of the reshaped value, which
+`lowering.implicit_gemm` turns into launches. Packed panels, and so all bits, are the same as with the copy.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ require(__name__, cython.compiled)
 
 Dims = tuple[tuple[int, ...], ...]  # (size, stride, stride ...), the outermost dimension first
 DTYPES = ("float32", "float64")
-DIMENSIONS = 4  # of an axis, as in `weft.engine.devices.cpu.gemm.pack_runs`
+DIMENSIONS = (
+    4  # strided dimensions of an axis at most, as in `weft.engine.devices.cpu.gemm.pack_runs`
+)
 _view = cython.declare(cython.int, VIEW)
 
 
@@ -46,7 +49,7 @@ class GemmAxes(NamedTuple):
         return GemmAxes(batch, self.n, self.m, tuple([(size, b, a) for size, a, b in self.k]))
 
     def sorted(self) -> GemmAxes:
-        """The columns in the order in which they lie in B."""
+        """The same axes with the columns in the order of their memory in B."""
         return self._replace(n=tuple(sorted(self.n, key=lambda dim: -abs(dim[1]))))
 
 
@@ -114,7 +117,8 @@ def _left_out(program: Any, found: set[Any], readers: dict[Any, list[Any]]) -> s
 
 
 def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
-    """Whether a reader is a product that can read its operands through the reshapes."""
+    """True if a reader is a product that can read its operands through the reshapes, at least one of which repeats
+    elements."""
     if node.op.form != MATMUL or node.numel == 0:
         return False
     overlaps = False
@@ -131,7 +135,7 @@ def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
 
 
 def _overlaps(program: Any, reshape: Any) -> bool:
-    """Whether the source holds elements more than once."""
+    """True if the reshape repeats elements of its source."""
     below = program.memref(reshape.inputs[0])
     return bool(reshape.numel > below.root.numel)
 
@@ -155,7 +159,8 @@ def nested(program: Any, node: Any, found: set[Any]) -> Any:
 
 
 def split(size: int, stride: int, shape: Any, strides: Any) -> Dims | None:
-    """An axis of the row-major value of `shape` as dimensions (size, stride) of where that lies."""
+    """The dimensions (size, stride) in memory of an axis that has this size and stride in the row-major value of
+    `shape`; None if strides cannot express them."""
     if size == 1 or stride == 0:
         return ((size, 0),)
     dims: list[tuple[int, int]] = []
@@ -185,8 +190,8 @@ def split(size: int, stride: int, shape: Any, strides: Any) -> Dims | None:
 
 
 def choose(tuning: Products, shape: Any, left: Any, right: Any) -> GemmForm | None:
-    """How to walk a product of the given shape; `left` and `right` are the operands' shapes and strides. None where
-    that cannot be done in `DIMENSIONS`."""
+    """The GEMM form of a product of the given shape; `left` and `right` are the operands' shapes and strides. None if
+    an axis needs more than `DIMENSIONS`."""
     return _choose(tuning, shape, *left, *right)
 
 
@@ -236,8 +241,8 @@ def _lead(shape: Any, strides: Any, axis: int) -> Any:
 
 
 def _joined(parts: tuple[Any, ...]) -> list[tuple[int, ...]] | None:
-    """An axis of the given size that lies in several operands: dimensions (size, stride in each), so fine that all
-    have them; None where they cut it at different places."""
+    """The common refinement of an axis that several operands divide into dimensions: (size, stride in each operand).
+    None if they divide it at different points."""
     size, *given = parts
     operands = [list(x) if isinstance(x, tuple) else [(size, x)] for x in given]
     found: list[tuple[int, ...]] = []
@@ -273,7 +278,8 @@ def _size(dims: Dims) -> int:
 
 
 def _form(tuning: Products, axes: GemmAxes, transposed: bool) -> GemmForm | None:
-    """How operands are packed in one orientation. Rows of C have to be equally far apart."""
+    """The packing of both operands in one orientation; None if rows of C are not equally far apart, or an axis has too
+    many dimensions."""
     if max(map(len, axes[1:])) > DIMENSIONS:
         return None
     rows = _collapsed([(size, z) for size, _, z in axes.m])
@@ -293,13 +299,13 @@ def _form(tuning: Products, axes: GemmAxes, transposed: bool) -> GemmForm | None
 
 
 def _run(dims: Dims, operand: int, step: int) -> int:
-    """How many neighbours on an axis are `step` apart in memory."""
+    """The number of consecutive elements of an axis that are `step` apart in memory."""
     return dims[-1][0] if dims and dims[-1][operand] == step else 1
 
 
 def _packing(tuning: Products, run: int, step: int, transposing: bool) -> float:
-    """About how many cycles it takes to pack a vector that consists of runs; to turn it, where it lies along the other
-    axis. Vectors begin at multiples of their length."""
+    """An estimate of the cycles for packing one vector from runs, and for transposing it if it is stored along the
+    other axis. Vectors begin at multiples of their length."""
     lanes = tuning.vector_elements
     runs = max(lanes // run, 1) if lanes % run == 0 or run % lanes == 0 else lanes / run + 1
     runs = min(runs, lanes)

@@ -43,7 +43,7 @@ def check_target_kind(input: Tensor, target: Tensor) -> None:
 
 
 def _fits(input: Tensor, target: Tensor) -> bool:
-    """Whether the batches of both are of one size."""
+    """True if both batches have one size."""
     return len(input._shape) < 2 or tuple(input._shape[:1]) == tuple(target._shape[:1])
 
 
@@ -105,8 +105,8 @@ def check_classes(input: Tensor, target: Tensor) -> None:
 
 
 def _targets_known(target: Tensor, count: int, ignore_index: int) -> tuple[bool, bool]:
-    """Whether all classes are known to be in range, and none of them to be ignored. Errors: IndexRangeError where one
-    is seen that is not in range, but for those to be ignored."""
+    """(True if all classes are known to be in range, True if none of them is to be ignored). Errors: IndexRangeError
+    for a visible class that is out of range and not to be ignored."""
     try:
         known = bool(check_index("nll_loss", target, count, 0, False))
         return known, known and not 0 <= ignore_index < count
@@ -126,7 +126,7 @@ def _targets_known(target: Tensor, count: int, ignore_index: int) -> tuple[bool,
 
 
 def target_classes(input: Tensor, target: Tensor, ignore_index: int) -> tuple[Any, Any, bool]:
-    """The classes to look up, the mask of ignored targets (None where it is known that there are none), and whether all
+    """The classes to look up, the mask of ignored targets (None if there are known to be none), and True if all
     classes are known to be in range. Errors: IndexRangeError."""
     count = input._shape[1 if len(input._shape) > 1 else 0]
     known, all_count = _targets_known(target, count, ignore_index)
@@ -141,7 +141,7 @@ def target_classes(input: Tensor, target: Tensor, ignore_index: int) -> tuple[An
 
 
 def pick_classes(input: Tensor, classes: Tensor, pick: Callable[..., Tensor] = gather) -> Any:
-    """What `pick` takes from the input at one class per example."""
+    """The elements that `pick` takes from the input at one class per example."""
     axis = 1 if len(input._shape) > 1 else 0
     shape = classes._shape
     index = reshape(classes, (*shape[:axis], 1, *shape[axis:]))

@@ -43,7 +43,7 @@ from weft.tensor.arguments import describe, need_tensor, untracked, widen
 require(__name__, cython.compiled)
 
 _int64 = cython.declare(DType, dtypes.int64)
-_LAST = cython.declare(tuple, (-1,))  # the dimension of the classes, from the end
+_LAST = cython.declare(tuple, (-1,))  # the dimension of the classes, counted from the end
 _LOSS = cython.declare(Primitive, named(OPS["cross_entropy"], "NllLossBackward0"))
 _PICKED, _CROSS_ENTROPY = OPS["picked_log_softmax"], OPS["cross_entropy"]
 

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Connectionist temporal classification: sums over alignments, as logarithms in float64, one example after the other.
+"""Connectionist temporal classification (CTC): sums over alignments, as logarithms in float64, example by example.
 
-In: log probabilities (T, N, C), targets (N, S) padded, and how many steps and targets each example has. Out: losses
-(N), and what they become by the log probabilities (T, N, C). An alignment passes through the states of its example, a
-blank before, between and behind its targets: state 2 i + 1 is target i. Each step keeps a state, goes on by one, or
-leaves out the blank between different targets. Source: Graves et al. (2006), sections 4.1 and 4.2.
+They take log probabilities (T, N, C), padded targets (N, S), and the numbers of steps and targets of each example, and
+return losses (N) and their derivatives by the log probabilities (T, N, C). An alignment passes through the states of
+its example, a blank before, between and after its targets: state 2 i + 1 is target i. Each step keeps a state, moves
+on by one, or leaves out the blank between different targets. Source: Graves et al. (2006), sections 4.1 and 4.2.
 """
 
 import math
@@ -17,7 +17,7 @@ from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
-NEVER = cython.declare(cython.double, -math.inf)  # the log of nothing
+NEVER = cython.declare(cython.double, -math.inf)  # the log of a probability of 0
 LOG_2 = cython.declare(cython.double, math.log(2))
 UNKNOWN = cython.declare(cython.double, math.nan)
 
@@ -39,7 +39,7 @@ def either(x: cython.double, y: cython.double) -> cython.double:
 def stranger(
     targets: cython.longlong[:, :], labels: cython.longlong[::1], classes: cython.Py_ssize_t
 ):
-    """The first target of an example that is none of the classes 0 .. classes - 1; None if there is none."""
+    """The first target of an example that is outside the classes 0 .. classes - 1; None if all are inside."""
     n: cython.Py_ssize_t
     i: cython.Py_ssize_t
     for n in range(labels.shape[0]):
@@ -92,7 +92,7 @@ class Alignments:
     @cython.nogil
     @cython.exceptval(check=False)
     def _skips_to(self, n: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.bint:
-        """Whether the blank before a state may be left out."""
+        """True if the blank before a state may be left out."""
         if not state & 1 or state < 3:
             return False
         return self.targets[n, state >> 1] != self.targets[n, (state >> 1) - 1]
@@ -101,7 +101,7 @@ class Alignments:
     @cython.nogil
     @cython.exceptval(check=False)
     def _loss(self, n: cython.Py_ssize_t) -> cython.double:
-        """The loss of one example; fills its part of `begun`, or the two rows that are used in turn."""
+        """The loss of one example; fills its part of `begun`, or alternates between two rows."""
         last: cython.Py_ssize_t = 2 * self.labels[n]
         steps: cython.Py_ssize_t = self.lengths[n]
         part: cython.Py_ssize_t = n % self.begun.shape[0]

@@ -163,7 +163,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
-    """`triplet_margin_loss` with a distance of one's own."""
+    """`triplet_margin_loss` with a distance function of the user."""
     reduction = reduction_of(reduction, None, None)
     _check_margin(margin)
     _check_triplet(anchor, positive, negative)

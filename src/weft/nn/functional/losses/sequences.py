@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from weft.autograd.custom.context import FunctionCtx
 
 
-NEVER = -1e30  # the log of nothing, whose derivatives are numbers
+NEVER = -1e30  # stands for the log of a probability of 0, but has derivatives that are numbers
 
 
 class _Batch(NamedTuple):
-    """What the losses of a batch are computed from, as arrays, beside its log probabilities."""
+    """The arrays from which the losses of a batch are computed, in addition to its log probabilities."""
 
     targets: Any  # (N, S), anything behind an example's own
     lengths: Any  # (N), steps

@@ -1,5 +1,5 @@
 """Pooling: maxima and means over windows, and back.
 
-In comes a tensor with channels; out goes one with fewer places. Windows are views of the input (`windows`). Start with
+The result has the input's channels and fewer positions. Windows are views of the input (`windows`). Start with
 `windowed`.
 """

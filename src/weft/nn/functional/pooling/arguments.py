@@ -1,5 +1,5 @@
 # ruff: noqa: A002 - PyTorch's names
-"""What a pooling takes, checked, in the words that PyTorch has for it: they differ by function and rank."""
+"""Checks of pooling's arguments, in PyTorch's words, which differ by function and rank."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from weft.errors import ArgumentError, DimensionError, ShapeError, WeftError
 from weft.nn.functional import conv_arguments
 from weft.tensor.arguments import Shape, describe, need_integer
 
-_AXES = ("W", "HW", "THW")  # what the windows' dimensions are called, by their number
-_ONE_BY_ONE = "max_pool1d"  # has words of its own
+_AXES = ("W", "HW", "THW")  # the names of the windows' dimensions, by their number
+_ONE_BY_ONE = "max_pool1d"  # a function whose errors have words of their own
 _COUNTS = ("one int", "a tuple of two ints", "a tuple of three ints")
 
 
@@ -69,7 +69,7 @@ def _over_half(function: str, width: int, size: int, gap: int) -> str:
 
 
 def check_padding(function: str, padding: Shape, kernel: Shape, dilation: Shape) -> None:
-    """Errors: ShapeError where windows could lie in the padding alone."""
+    """Errors: ShapeError if windows could be in the padding alone."""
     for width, size, gap in zip(padding, kernel, dilation, strict=True):
         if width > size // 2:
             raise ShapeError(

@@ -261,7 +261,7 @@ def _samples_for(x: Any, samples: Any, spatial: int) -> Any:
 
 
 def _misfit(samples: Any, x: Any, spatial: int) -> str:
-    """What is wrong with given random numbers, in PyTorch's words; nothing where they fit."""
+    """PyTorch's error text for random numbers that do not fit; empty if they fit."""
     shape = samples._shape
     if samples._dtype is not x._dtype:
         return "Expect _random_samples to have the same dtype as input"

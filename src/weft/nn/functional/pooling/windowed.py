@@ -37,8 +37,10 @@ from weft.tensor.arguments import (
     untracked,
 )
 
-FEW = 16  # elements of a window that are walked in operations of their own
-LITTLE = 4096  # elements of all windows in which one operation finds places sooner than several do
+FEW = 16  # elements of a window that are reduced one operation per element
+LITTLE = (
+    4096  # elements of all windows up to which one operation finds positions sooner than several
+)
 
 
 def lowest_of(dtype: DType) -> Any:
@@ -134,7 +136,7 @@ def _place_of_largest(views: Tensor, axes: Shape) -> Any:
 
 
 def _is_little(views: Tensor) -> bool:
-    """Whether one operation costs less than several that are quicker by the element."""
+    """True if one operation costs less than several that are quicker per element."""
     return elements_of(views._shape) <= LITTLE
 
 

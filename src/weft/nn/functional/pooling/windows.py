@@ -1,5 +1,5 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""The windows of a pooling call: where they lie, as views of the input or as tiles of it."""
+"""The windows of a pooling call, as views of the input or as tiles of it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Windows:
         return _cut(found, self.places)
 
     def _tiles(self) -> bool:
-        """Whether the windows lie side by side and cover the input exactly."""
+        """True if the windows are disjoint and cover the input exactly."""
         rest = [size % step for size, step in zip(self.sizes, self.kernel, strict=True)]
         return (
             self.stride == self.kernel
@@ -94,7 +94,7 @@ class Windows:
 
     @property
     def geometry(self) -> tuple[Shape, Shape, Shape, Shape, Shape]:
-        """What the windows are like, but for their dilation."""
+        """The geometry of the windows without their dilation: kernel, stride, padding, input and output sizes."""
         return self.kernel, self.stride, self.padding, self.sizes, self.places
 
     @property

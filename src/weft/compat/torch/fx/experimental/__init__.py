@@ -1,1 +1,1 @@
-"""What programs import of PyTorch's experiments with graphs: modules made for use, sizes that stand for many."""
+"""PyTorch's experiments with graphs, as far as programs import them: modules made for inference, symbolic sizes."""

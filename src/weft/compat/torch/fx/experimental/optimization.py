@@ -1,7 +1,7 @@
 """Passes that make a traced model for use faster: `torch.fx.experimental.optimization`.
 
-A convolution and the batch norm behind it become one convolution; dropout goes. Both hold for a model that only
-answers, not for one that is trained.
+A convolution and the batch norm behind it become one convolution; dropout goes. Both are valid for inference, not for
+training.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _parent_name(target: str) -> tuple[str, str]:
 
 
 def matches_module_pattern(pattern: Iterable[type], node: Node, modules: dict[str, Any]) -> bool:
-    """Whether a node calls a module of the second type on what one of the first type gives."""
+    """True if a node calls a module of the second type on the result of a module of the first type."""
     if not node.args or not isinstance(node.args[0], Node):
         return False
     pairs = zip(pattern, (node.args[0], node), strict=False)

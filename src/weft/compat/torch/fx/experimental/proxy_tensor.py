@@ -1,4 +1,6 @@
-"""Traces of what operators do to tensors: there are none, each call records its graph. The names that programs ask."""
+"""Traces of operators on tensors: there are none, each call records its graph. The module has the names that programs
+ask for.
+"""
 
 from __future__ import annotations
 

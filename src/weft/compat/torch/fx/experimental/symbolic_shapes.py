@@ -1,4 +1,4 @@
-"""Sizes that stand for many: there are none, a size is a number. What programs ask of them is answered for numbers."""
+"""Symbolic sizes: there are none, a size is a number. Questions about them are answered for numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _itself(a: object) -> Any:
 
 
 def _truth(a: object) -> bool:
-    """Whether it is true: it is known."""
+    """True if the number is true: it is known."""
     return bool(a)
 
 
@@ -30,12 +30,12 @@ expect_true = definitely_true = statically_known_true = _truth
 
 
 def definitely_false(a: object) -> bool:
-    """Whether it is false: it is known."""
+    """True if the number is false: it is known."""
     return not a
 
 
 def sym_eq(x: object, y: object) -> Any:
-    """Whether two sizes, or sequences of them, are equal."""
+    """True if two sizes, or sequences of them, are equal."""
     if isinstance(x, list | tuple) and isinstance(y, list | tuple):
         return list(x) == list(y)
     return x == y

@@ -1,4 +1,4 @@
 """Passes over graphs, under the names of PyTorch's files.
 
-In comes a graph module; out goes what is known of its nodes, or another graph. Start with `shape_prop`.
+A pass finds facts of a graph module's nodes, or makes another graph. Start with `shape_prop`.
 """

@@ -70,7 +70,7 @@ class PassManager:
         self._validated = False
 
     def validate(self) -> None:
-        """Put the passes in order. Errors: RuntimeError where there is none."""
+        """Put the passes in order. Errors: RuntimeError if there is none."""
         if not self._validated:
             self.passes = _topological(self.passes, self.constraints)
             self._validated = True

@@ -1,4 +1,4 @@
-"""ShapeProp: runs a graph and notes on each node what its value is like."""
+"""ShapeProp: runs a graph and notes on each node the shape, dtype and layout of its value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """What a tensor is like."""
+    """The shape, dtype and layout of a tensor."""
 
     shape: Any
     dtype: Any
@@ -35,7 +35,7 @@ def _is_in(tensor: weft.Tensor, memory_format: Any) -> bool:
 def _extract_tensor_metadata(
     result: weft.Tensor, include_contiguity: bool = True
 ) -> TensorMetadata:
-    """What a tensor is like."""
+    """The shape, dtype and layout of a tensor."""
     found: list[Any] = [each for each in _FORMATS if include_contiguity and _is_in(result, each)]
     return TensorMetadata(
         result.shape,

@@ -1,4 +1,4 @@
-"""What passes ask of nodes: `torch.fx.passes.tools_common`."""
+"""Questions of passes about nodes: `torch.fx.passes.tools_common`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def get_acc_ops_name(k: Any) -> str:
 
 
 def get_node_target(submodules: Any, node: Node) -> str:
-    """What a node calls, as text: the type of a module, the name of a function or method."""
+    """The target of a node as text: the type of a module, the name of a function or method."""
     if node.op not in CALLABLE_NODE_OPS:
         raise AssertionError(
             f"Expect op types of {', '.join(CALLABLE_NODE_OPS)}, but found {node.op}"
@@ -47,7 +47,7 @@ def get_node_target(submodules: Any, node: Node) -> str:
 
 
 def is_node_output_tensor(node: Node) -> bool:
-    """Whether a node's value is a tensor, as `ShapeProp` has noted it."""
+    """True if a node's value is a tensor, as `ShapeProp` has noted it."""
     kind = node.meta.get("type")
     return kind is not None and issubclass(kind, weft.Tensor)
 

@@ -1,4 +1,4 @@
-"""In how many units attention is cut, and the tiles of its kernels."""
+"""The grid of attention: the number of units of a shape, and the tiles of its kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from weft.engine.devices.cpu.gemm.choose import grain_size
 from weft.engine.devices.cpu.gemm.spec import DEPTH, Spec, full_tile, parse
 from weft.engine.devices.cpu.llvm.target import Target, host
 
-LARGEST = DEPTH  # depth and width of one head
+LARGEST = DEPTH  # of depth and width of one head
 PANELS = 10  # of rows, which the forward kernel walks together
 
 

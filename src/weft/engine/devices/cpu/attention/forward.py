@@ -92,7 +92,7 @@ class Weigh(AttentionRows):
 
 
 class Finish(AttentionRows):
-    """What the rows carry becomes results, in place, and what the gradient needs."""
+    """Turn the running sums of the rows into results, in place, and store the statistics that the gradient needs."""
 
     def __init__(self, frame: AttentionFrame) -> None:
         carried = [(key, POINTER) for key in ("peaks", "totals", "sums", "stats")]

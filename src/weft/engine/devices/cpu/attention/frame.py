@@ -1,8 +1,9 @@
-"""What the kernels of attention share: their arguments, the products of panels, and walks over one row's scores.
+"""The frame that the kernels of attention share: their arguments, the products of panels, and walks over one row's
+scores.
 
-Pointers and arguments are 64-bit numbers in the order of `POINTERS` and `arguments`; strides count
-elements, the scale is the bits of a double.  Leading dimensions are two, `outer` and `inner`, then
-come heads; `group` query heads share one head of keys and values.
+Pointers and arguments are 64-bit numbers in the order of `POINTERS` and `arguments`; strides count elements, the scale
+is the bits of a double. Leading dimensions are two, `outer` and `inner`, then come heads; `group` query heads share
+one head of keys and values.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ POINTERS = {
 
 
 class Across(Spec):
-    """Panels of A whose rows lie beside each other: the transpose of what a tile has written."""
+    """Panels of A with neighbouring rows contiguous: the transpose of the scores that a tile has written."""
 
     @property
     def a_stride(self) -> int:
@@ -181,7 +182,7 @@ class AttentionFrame:
     # -- causal masks ----------------------------------------------------------------------------
 
     def stop(self, last_row: Index) -> Index:
-        """How many keys the rows before `last_row` see at most."""
+        """The number of keys that the rows before `last_row` see at most."""
         seen = minimum(self.sizes["keys"], last_row)
         return self.causal.where(seen, self.sizes["keys"])
 
@@ -198,7 +199,7 @@ class AttentionFrame:
     def walk(
         self, matrix: tuple[Index, ...], first: Index, count: Index, key: Index, keys: Index
     ) -> list[Any]:  # fmt: skip
-        """What a walk over the scores of some rows from `first` on, and of keys from `key` on, begins with."""
+        """The first arguments of a walk over the scores of rows from `first` on and keys from `key` on."""
         f, none = self.f, number(self.f, 0)
         if self.masked:
             mask, stride = self.at("mask", *matrix, first), self.strides["mask"][3]
@@ -236,7 +237,7 @@ class AttentionRows:
         return address(self.f, self.f.arguments[name], row * stride + column, self.element)
 
     def limit(self, row: Index) -> Index:
-        """How many keys of the tile a row sees."""
+        """The number of keys of the tile that a row sees."""
         return minimum(self.f.index("keys"), self.f.index("limit") + row * self.f.index("step"))
 
     def scores(self, row: Index, place: Value) -> list[SimdExpr]:

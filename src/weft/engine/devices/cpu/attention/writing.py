@@ -1,4 +1,4 @@
-"""The text of a kernel of attention: from a variant's name to LLVM IR."""
+"""The writer of attention kernels: from a variant's name to LLVM IR."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ class Stage:
         return scope
 
     def _direct(self, number: int, instr: loop_ir.Instr) -> bool:
-        """Whether this is a load along the lanes from an address known before the window."""
+        """True if this is a load along the lanes from an address known before the window."""
         if self.levels[number] != self.top or instr.operand < 0 or instr.op == "offset":
             return False
         return all(self.levels[arg] < self.top for arg in instr.args)

@@ -1,9 +1,8 @@
-"""Lowering of loop kernels to the text of an LLVM module, and the shape of their launches.
+"""Code generation for loop kernels: the text of an LLVM module, and the grid of their launches.
 
-In comes a verified `LoopKernel` and the lowering of each op; out goes a module with one function
-(two where blocks of a reduction are units of work) of the common signature.  Elementwise kernels are
-written here; rows and columns of reductions have modules of their own.  The module does not depend on
-sizes.
+It takes a verified `LoopKernel` and the lowering of each op, and writes a module with one function (two where blocks
+of a reduction are units of work) of the common signature. Elementwise kernels are written here; rows and columns of
+reductions have modules of their own. The module does not depend on sizes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a kernel's launch hands over: extents, strides and addresses, and the scopes of its loops.
+"""The frame of a loop kernel: the extents, strides and addresses of a launch, and the scopes of its loops.
 
 A `LoopFrame` reads the pointers and arguments in the entry block, laid out as `schedule.pointers` and
-`schedule.arguments` say.  A `Scope` is a place in the loop nest: the addresses and values that hold
-there.  `nest` writes loops; what runs inside them is the stages'.
+`schedule.arguments` say. A `Scope` is a position in the loop nest: the addresses and values that are valid there.
+`nest` writes loops; the stages write what runs inside them.
 """
 
 from __future__ import annotations

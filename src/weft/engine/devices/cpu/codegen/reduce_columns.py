@@ -1,10 +1,9 @@
-"""Reductions with the lanes across the innermost parallel axis, as a sum over a matrix's rows.
+"""Reductions vectorized across the innermost parallel axis, as a sum over a matrix's rows.
 
-Every column keeps the sixteen partial results of its block, so the element that meets another is
-the same as in `reduce_rows`; they lie in memory that stays in the cache, for a strip of columns at
-a time, wide enough for rows to be read in long pieces.  Several elements of one lane are added to its
-partial result at once, in order; a kernel for few columns has those of all lanes in registers.
-Blocks then fold by the same tree, strip by strip.
+Every column keeps the sixteen partial results of its block, so the element that meets another is the same as in
+`reduce_rows`; they are in memory that stays in the cache, for a strip of columns at a time, wide enough for rows to be
+read in long pieces. Several elements of one lane are added to its partial result at once, in order; a kernel for few
+columns has those of all lanes in registers. Blocks then fold by the same tree, strip by strip.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from weft.engine.devices.cpu.codegen.reduce_ops import (
     load_state,
     store_state,
 )
-from weft.engine.devices.cpu.codegen.reduce_rows import SHIFT, SHORT
+from weft.engine.devices.cpu.codegen.reduce_rows import MOST_BODY_INSTRUCTIONS, SHIFT
 from weft.engine.devices.cpu.llvm.builder import (
     FIRST_CACHE,
     I1,
@@ -41,11 +40,17 @@ from weft.engine.kernels import loop_ir, reduction_order
 STRIP = 2048  # columns of one sum of four bytes: their partial results stay in the second cache
 PAD = 64  # columns between rows of partial results, which would else crowd the same cache sets
 LEVELS = 32  # blocks of blocks: enough for 2**44 elements
-LONG = 4  # whole vectors of a row, from which on rows apart come from memory as quickly as one after the other
-LONGER = 8  # whole vectors beside which a partial one, which is read by itself, is little
-FLIGHT = 4  # elements of one lane at once, for which its partial result is read and written once
-AHEAD = 128  # elements that are asked for before they are read
-CHUNK = 1024  # elements of few columns, for which all partial results of a window are read and written once
+WIDE_ROW_VECTORS = (
+    4  # whole vectors of a row from which rows far apart are read as quickly as consecutive ones
+)
+PARTIAL_ROW_VECTORS = (
+    8  # whole vectors of a row from which a partial one, which is read by itself, costs little
+)
+ELEMENTS_AT_ONCE = (
+    4  # elements of one lane added at once, for which its partial result is read and written once
+)
+PREFETCH_ELEMENTS = 128  # elements by which reads are prefetched
+CHUNK_ELEMENTS = 1024  # elements of few columns for which all partial results of a window are read and written once
 
 
 class _Strip:
@@ -60,7 +65,7 @@ class _Strip:
         ]
 
     def places(self, row: Value, column: Value) -> list[Value]:
-        """Where the states of a row from a column on lie."""
+        """The addresses of the states of a row from a column on."""
         b = self.builder
         index = b.add(b.mul(row, integer(self.pitch)), column)
         return [
@@ -115,7 +120,7 @@ class Columns:
         """The body on one register for few columns: the partial results of all lanes fit the registers. None for bodies
         that are long, and where a partial window would be read element by element."""
         kernel, lanes = self.frame.kernel, self.lanes // 2
-        if not kernel.narrow or len(kernel.body) > SHORT or lanes < 2:
+        if not kernel.narrow or len(kernel.body) > MOST_BODY_INSTRUCTIONS or lanes < 2:
             return None
         for operand in kernel.operands:
             if operand.virtual or operand.index or operand.strides[self.axis] == "s":
@@ -202,7 +207,7 @@ class Columns:
         done = first
         if self.narrow is not None:
             done = self._chunks(self.narrow, scope, first, last, start, stop)
-        elif len(self.frame.kernel.body) <= SHORT:
+        elif len(self.frame.kernel.body) <= MOST_BODY_INSTRUCTIONS:
             done = self._layers(scope, first, last, start, stop)
 
         def element(flat: Value, carry: list[Value]) -> list[Value]:
@@ -213,12 +218,16 @@ class Columns:
         self._fold(used, size)
 
     def _layers(self, scope: Scope, first: Value, last: Value, start: Value, stop: Value) -> Value:
-        """Elements `FLIGHT` at once for each lane, as far as there are so many for all lanes; where the rest begins.
-        Columns beyond whole vectors follow by themselves; where whole ones are few, nothing is done."""
-        b, deep = self.builder, FLIGHT * reduction_order.LANES
+        """Elements `ELEMENTS_AT_ONCE` at once for each lane, as far as there are so many for all lanes; where the rest
+        begins. Columns beyond whole vectors follow by themselves; where whole ones are few, nothing is done."""
+        b, deep = self.builder, ELEMENTS_AT_ONCE * reduction_order.LANES
         whole = b.add(start, b.and_(b.sub(stop, start), integer(-self.lanes)))
         partial = b.icmp_signed("<", whole, stop)
-        least = b.select(partial, integer(LONGER * self.lanes), integer(LONG * self.lanes))
+        least = b.select(
+            partial,
+            integer(PARTIAL_ROW_VECTORS * self.lanes),
+            integer(WIDE_ROW_VECTORS * self.lanes),
+        )
         useful = b.icmp_signed(">=", b.sub(whole, start), least)
         length = b.and_(b.sub(last, first), integer(-deep))
         end = b.select(useful, b.add(first, length), first)
@@ -227,7 +236,7 @@ class Columns:
             def lane(number: Value, carry: list[Value]) -> list[Value]:
                 flats = [
                     b.add(b.add(base, number), integer(i * reduction_order.LANES))
-                    for i in range(FLIGHT)
+                    for i in range(ELEMENTS_AT_ONCE)
                 ]
                 self._elements(scope, flats, start, whole)
                 return carry
@@ -269,7 +278,7 @@ class Columns:
         scope = stage.narrowed(scope)
 
         def chunk(base: Value, carry: list[Value]) -> list[Value]:
-            until = minimum(b, end, b.add(base, integer(CHUNK)))
+            until = minimum(b, end, b.add(base, integer(CHUNK_ELEMENTS)))
 
             def window(index: Value, carry: list[Value]) -> list[Value]:
                 self._accumulate(stage, scope, base, until, start, stop, index)
@@ -277,7 +286,7 @@ class Columns:
 
             return counted(b, start, stop, stage.e.lanes, carry, window)
 
-        counted(b, first, end, CHUNK, [], chunk)
+        counted(b, first, end, CHUNK_ELEMENTS, [], chunk)
         return end
 
     def _accumulate(
@@ -321,7 +330,7 @@ class Columns:
         b, strides, inner = self.builder, self.frame.strides, self.axes[-1]
         for key, pointer in scope.pointers.items():
             if key[0] == "operand" and (key, inner) in strides and (key, self.axis) in strides:
-                away = b.mul(strides[key, inner], integer(AHEAD))
+                away = b.mul(strides[key, inner], integer(PREFETCH_ELEMENTS))
                 place = b.gep(pointer, [b.mul(index, strides[key, self.axis])])
                 ask_for(b, b.gep(place, [away]), FIRST_CACHE)
 
@@ -382,7 +391,8 @@ class Columns:
         self.each_vector(size, column)
 
     def _taking(self, flat: Value, stage: Stage | None = None) -> Finish:
-        """What adds the values of a window, of the body or of `stage`, to a state; they stand at `flat`."""
+        """The function that adds the values of a window, of the body or of `stage`, to a state; they begin at index
+        `flat`."""
         b, e = self.builder, (stage or self.body).e
 
         def finish(window: Window, values: dict[int, SimdValue], state: State) -> State:

@@ -1,10 +1,10 @@
-"""Sums over rows that a row kernel makes while it has each row in its hands.
+"""Fused column sums: a row kernel adds up its rows while it computes them.
 
-Element i of a reduction belongs to lane i mod 16 of its block, and lanes are folded by halves
-(`reduce_ops`): so the rows of one lane may be added up by one unit of work, whoever does the others.
-A call takes the rows unit, unit + 16, ... and adds them up in a row of local memory, which starts
-at zero and goes to scratch; a second function folds the sixteen rows there.  The order of every sum
-is that of `reduce_columns`, which reads the rows from memory.  Rows of one block only.
+Element i of a reduction belongs to lane i mod 16 of its block, and lanes are folded by halves (`reduce_ops`): so one
+unit of work may add up the rows of one lane, and others those of other lanes. A call takes the rows unit, unit + 16,
+... and adds them up in a row of local memory, which starts at zero and goes to scratch; a second function folds the
+sixteen rows there. The order of every sum is that of `reduce_columns`, which reads the rows from memory. Rows of one
+block only.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class ColumnSums:
             counted(self.builder, integer(0), lanes, 1, [], body)
 
     def _scratch(self, number: int, lane: Value) -> Value:
-        """Where the row of a lane of a sum begins in scratch."""
+        """The address in scratch of the row of one lane of a sum."""
         b = self.builder
         before = sum(loop_ir.SIZES[dtype] for dtype in self.dtypes[:number]) * reduction_order.LANES
         row = b.mul(lane, integer(loop_ir.SIZES[self.dtypes[number]]))

@@ -1,7 +1,7 @@
-"""Reductions of few columns over many rows: blocks of rows are the units of work, not columns.
+"""Split reductions of few columns over many rows: blocks of rows are the units of work, not columns.
 
-The first function writes the folded results of each block to scratch, the second one folds the blocks of
-each column.  Elements meet in the order of `reduce_columns`, so the results have the same bits.
+The first function writes the folded results of each block to scratch, the second one folds the blocks of each column.
+Elements are combined in the order of `reduce_columns`, so the results have the same bits.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The algebra of reductions: what is accumulated, from what start, and how two results combine.
 
-A *state* is a list of vectors, one list per reduction: the value (two vectors if complex), and for
-argmax and argmin the index beside it.  `Reduction` makes and combines states on any number of
-lanes; which element meets which, and in what order, is the lowering's: elements of lane i mod 16
-in order, lanes by halves, blocks by `Tree`.  float16 and bfloat16 accumulate in float32, integers
-in int64; the result is rounded once.
+A *state* is a list of vectors, one list per reduction: the value (two vectors if complex), and for argmax and argmin
+also the index. `Reduction` makes and combines states on any number of lanes; the lowering decides which elements are
+combined when: elements of lane i mod 16 in order, lanes by halves, blocks by `Tree`. float16 and bfloat16 accumulate
+in float32, integers in int64; the result is rounded once.
 """
 
 from __future__ import annotations
@@ -214,7 +213,7 @@ class Tree:
         self.stack = self.builder.alloca(f"[{LEVELS * self.bytes} x i8]")
 
     def places(self, base: Value, index: Value) -> list[Value]:
-        """Where the state number `index` of an array of states lies."""
+        """The addresses of the state number `index` in an array of states."""
         b = self.builder
         start = b.gep(base, [b.mul(index, integer(self.bytes))])
         return [b.gep(start, [integer(SLOT * i)]) for i in range(len(self.elements))]

@@ -1,9 +1,8 @@
-"""Reductions with the lanes along the reduced axes: row by row, or everything to one element.
+"""Reductions vectorized along the reduced axes: row by row, or everything to one element.
 
-The reduced axes are walked as one flat row-major index: element i belongs to lane i mod 16 of its
-block of 4096.  A row of the innermost axis may therefore start in any lane; its first and last
-vector are partial.  A full reduction writes one state per block to scratch, which a second
-function folds; any other keeps its blocks' states on the stack.
+The reduced axes are walked as one flat row-major index: element i belongs to lane i mod 16 of its block of 4096. A row
+of the innermost axis may therefore start in any lane; its first and last vector are partial. A full reduction writes
+one state per block to scratch, which a second function folds; any other keeps its blocks' states on the stack.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels import reduction_order
 
 SHIFT = reduction_order.BLOCK.bit_length() - 1
-FLIGHT = 4  # blocks or rows at once: each is one chain of additions, which take longer than to load what is added
-SHORT = 4  # instructions of a body that is worth it
+CHAINS_AT_ONCE = 4  # blocks or rows reduced together: each is one chain of additions, which take longer than the loads
+MOST_BODY_INSTRUCTIONS = 4  # instructions of a body up to which several chains pay
 
 
 def partial_bytes(kernel: Scheduled) -> int:
@@ -91,17 +90,17 @@ class RowReduction:
             return carry
 
         def several(number: Value, carry: list[Value]) -> list[Value]:
-            numbers = [b.add(number, integer(i)) for i in range(FLIGHT)]
+            numbers = [b.add(number, integer(i)) for i in range(CHAINS_AT_ONCE)]
             for each, state in zip(numbers, self._whole_blocks(scope, numbers), strict=True):
                 take(each, state)
             return carry
 
         if self.flies:
             whole = minimum(b, end, b.lshr(total, integer(SHIFT)))
-            rounds = b.sdiv(b.sub(whole, begin), integer(FLIGHT))
+            rounds = b.sdiv(b.sub(whole, begin), integer(CHAINS_AT_ONCE))
             rounds = b.select(b.icmp_signed("<", rounds, integer(0)), integer(0), rounds)
-            first = b.add(begin, b.mul(rounds, integer(FLIGHT)))
-            counted(b, begin, first, FLIGHT, [], several)
+            first = b.add(begin, b.mul(rounds, integer(CHAINS_AT_ONCE)))
+            counted(b, begin, first, CHAINS_AT_ONCE, [], several)
         counted(b, first, end, 1, [], one)
 
     def _whole_blocks(self, scope: Scope, numbers: list[Value]) -> list[State]:
@@ -131,8 +130,8 @@ class RowReduction:
 
     @property
     def flies(self) -> bool:
-        """Whether several chains at once are worth it, and their elements stand on one axis."""
-        return len(self.axes) == 1 and len(self.frame.kernel.body) <= SHORT
+        """True if several chains at once pay, and the reduced elements are on one axis."""
+        return len(self.axes) == 1 and len(self.frame.kernel.body) <= MOST_BODY_INSTRUCTIONS
 
     def _wide_windows(
         self, scope: Scope, start: Value, stop: Value, state: State
@@ -243,7 +242,7 @@ class RowReduction:
 
 
 def block_count(b: Builder, total: Value) -> Value:
-    """How many blocks some elements are; 1 for none, which leaves the identity."""
+    """The number of blocks of `total` elements; 1 for none, which leaves the identity."""
     blocks = _blocks(b, total)
     return b.select(b.icmp_signed("==", blocks, integer(0)), integer(1), blocks)
 
@@ -282,16 +281,17 @@ def _line(
     row: Callable[[Scope], None],
     done: Callable[[Scope, State], None],
 ) -> Callable[[Scope], None]:
-    """What runs all rows along the innermost of the parallel axes: short ones several at a time, handed to `done`."""
+    """The function that runs all rows along the innermost parallel axis, several short ones at a time, and hands them
+    to `done`."""
     frame, b, axis = rows.frame, rows.builder, rows.frame.kernel.parallel - 1
 
     def line(scope: Scope) -> None:
         start, stop = (frame.begin, frame.end) if axis == 0 else (integer(0), frame.dims[axis])
-        rounds = b.sdiv(b.sub(stop, start), integer(FLIGHT))
+        rounds = b.sdiv(b.sub(stop, start), integer(CHAINS_AT_ONCE))
         rounds = b.select(
             b.icmp_signed("<=", total, integer(reduction_order.BLOCK)), rounds, integer(0)
         )
-        first = b.add(start, b.mul(rounds, integer(FLIGHT)))
+        first = b.add(start, b.mul(rounds, integer(CHAINS_AT_ONCE)))
 
         def entered(index: Value) -> Scope:
             here = frame.enter(scope, axis, index)
@@ -299,7 +299,7 @@ def _line(
             return here
 
         def several(index: Value, carry: list[Value]) -> list[Value]:
-            scopes = [entered(b.add(index, integer(i))) for i in range(FLIGHT)]
+            scopes = [entered(b.add(index, integer(i))) for i in range(CHAINS_AT_ONCE)]
             for here, state in zip(scopes, rows.short_rows(scopes, total), strict=True):
                 done(here, state)
             return carry
@@ -308,7 +308,7 @@ def _line(
             row(entered(index))
             return carry
 
-        counted(b, start, first, FLIGHT, [], several)
+        counted(b, start, first, CHAINS_AT_ONCE, [], several)
         counted(b, first, stop, 1, [], one)
 
     return line

@@ -1,10 +1,9 @@
-"""Row kernels: several loop kernels over the same rows, run row by row.
+"""Row kernels: several loop kernels over the same rows, run row by row (persistent reductions).
 
-A softmax is a maximum over a row, then a sum over the same row, then a value for each element: three
-phases.  In comes a `RowKernel` kernel (`weft.engine.kernels.row_ir`); what a phase hands on to later ones, one
-element or the whole row, lies on the stack, so that a row is read from memory once and stays in the
-nearest cache.  Out goes a module with
-one function.  Each phase is the kernel that it would be alone, and gives the same bits.
+A softmax is a maximum over a row, then a sum over the same row, then a value for each element: three phases. It takes
+a `RowKernel` (`weft.engine.kernels.row_ir`); values that a phase spills for later ones, one element or the whole row,
+are on the stack, so that a row is read from memory once and stays in the nearest cache. It writes a module with one
+function. Each phase is the kernel that it would be alone, and gives the same bits.
 """
 
 from __future__ import annotations
@@ -37,28 +36,28 @@ from weft.engine.kernels import loop_ir, reduction_order
 from weft.engine.kernels.row_ir import Local, RowKernel, verify
 
 ELEMENTS_PER_GRAIN = 1024
-GAP = 128  # bytes between rows in local memory
-ABREAST = 4  # units whose rows are taken in turns
+ROW_GAP_BYTES = 128  # bytes between rows in local memory
+UNITS_IN_TURN = 4  # units whose rows are taken in turns
 
 
 def bytes_of(local: Local) -> int:
-    """How much local memory is reserved: for whole rows, of at most LONGEST_ROW elements."""
-    row = loop_ir.SIZES[local.dtype] * limits.LONGEST_ROW + GAP
+    """The bytes of local memory reserved: for whole rows, of at most LONGEST_ROW elements."""
+    row = loop_ir.SIZES[local.dtype] * limits.LONGEST_ROW + ROW_GAP_BYTES
     return rows_of(local) * row if local.whole else loop_ir.SIZES[local.dtype]
 
 
 def rows_of(local: Local) -> int:
-    """How many rows, or elements, it holds."""
-    return ABREAST if local.added else 1
+    """The number of rows, or elements, that it holds."""
+    return UNITS_IN_TURN if local.added else 1
 
 
 def pointer_counts(kernel: RowKernel) -> list[int]:
-    """How many pointers each phase takes."""
+    """The number of pointers of each phase."""
     return [len(schedule.pointers(scheduled(phase))) for phase in kernel.phases]
 
 
 def argument_counts(kernel: RowKernel) -> list[int]:
-    """How many arguments each phase takes behind the extents, which stand in front of all."""
+    """The number of arguments of each phase after the extents, which come before all."""
     return [len(schedule.arguments(scheduled(phase))) - kernel.rank for phase in kernel.phases]
 
 
@@ -83,7 +82,7 @@ def lower(kernel: RowKernel, lookup: Lookup, name: str, target: Target | None = 
         b.ret_void()
         return module_text(module, [b], target.register_bits)
     dtypes = [kernel.locals[number].dtype for number in kernel.sums]
-    sums = ColumnSums(b, target, dtypes, pointers, kernel.rank - 1, GAP)
+    sums = ColumnSums(b, target, dtypes, pointers, kernel.rank - 1, ROW_GAP_BYTES)
     ahead = RowPrefetch([phase.frame for phase in phases], scopes)
     _lanes(phases, scopes, ahead, sums, {number: memory[number] for number in kernel.sums})
     b.ret_void()
@@ -109,7 +108,7 @@ def _reserve(b: Builder, kernel: RowKernel) -> list[Value]:
             found.append(b.alloca(f"[{bytes_of(item)} x i8]"))
             continue
         found.append(rows)
-        size = b.add(b.mul(elements, integer(loop_ir.SIZES[item.dtype])), integer(GAP))
+        size = b.add(b.mul(elements, integer(loop_ir.SIZES[item.dtype])), integer(ROW_GAP_BYTES))
         rows = b.gep(rows, [b.mul(size, integer(rows_of(item)))])
     return found
 
@@ -184,14 +183,14 @@ def _lanes(
     sums: ColumnSums,
     memory: dict[int, Value],
 ) -> None:
-    """The rows of the launch's units around the phases, those of some neighbouring ones in turns, as they lie in
-    memory; then their sums."""
+    """The loop over the rows of the launch's units around the phases; the rows of a few neighbouring units are taken
+    in turns, in the order of memory. Then come their sums."""
     frame = phases[0].frame
     b, axes = frame.builder, range(phases[0].row_axis)
     count = frame.extent(axes)
 
     def some(first: Value, carry: list[Value]) -> list[Value]:
-        lanes = minimum(b, integer(ABREAST), b.sub(frame.end, first))
+        lanes = minimum(b, integer(UNITS_IN_TURN), b.sub(frame.end, first))
         sums.clear(memory.values(), lanes)
 
         def block(number: Value, carry: list[Value]) -> list[Value]:
@@ -217,11 +216,11 @@ def _lanes(
         sums.keep(memory.values(), first, lanes)
         return carry
 
-    counted(b, frame.begin, frame.end, ABREAST, [], some)
+    counted(b, frame.begin, frame.end, UNITS_IN_TURN, [], some)
 
 
 def _moved(phase: _Phase, scope: Scope, at: dict[int, Value]) -> Scope:
-    """A scope in which some local memory lies elsewhere."""
+    """A scope in which some local memory has other addresses."""
     kernel, inner = phase.frame.kernel, scope.inner()
     locals_of: dict[str, list[int]] = {
         "operand": [operand.local for operand in kernel.operands],

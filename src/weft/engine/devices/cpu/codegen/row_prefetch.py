@@ -15,12 +15,12 @@ from weft.engine.devices.cpu.codegen.loop_nest import Key, LoopFrame, Scope
 from weft.engine.devices.cpu.llvm.builder import SECOND_CACHE, Value, ask_for, counted, integer
 from weft.engine.kernels import loop_ir
 
-LINE = 6  # bits of the place within a line of the cache
+LINE = 6  # log2 of the bytes of a cache line
 
 
 class RowPrefetch:
-    """What the phases of a kernel read of each row in memory: (frame, key, pointer, lines of the cache). What several
-    of them read counts once."""
+    """The operands that the phases of a kernel read of each row in memory: (frame, key, pointer, cache lines). An
+    operand that several of them read counts once."""
 
     def __init__(self, frames: Sequence[LoopFrame], scopes: Sequence[Scope]) -> None:
         self.streams: list[tuple[LoopFrame, Key, Value, Value]] = []
@@ -61,7 +61,7 @@ class RowPrefetch:
 
 
 def _is_row(operand: loop_ir.Operand) -> bool:
-    """Whether an operand lies in memory, with another row without gaps for each index."""
+    """True if an operand is in memory, with another row without gaps for each index."""
     strides = operand.strides
     plain = not operand.virtual and operand.local < 0 and operand.index == 0
     return plain and strides[-1] == "1" and any(stride != "0" for stride in strides[:-1])

@@ -1,7 +1,7 @@
-"""How the CPU runs a loop kernel: which axis lies along the lanes, whether blocks of rows are units of work; and what a
-launch of it hands over.
+"""The CPU's schedule of a loop kernel: which axis is vectorized, and whether blocks of rows are units of work; and the
+pointers and arguments of a launch.
 
-The kernel says what is computed, its `LoopSchedule` how. `Scheduled` is both together, which code is generated from.
+The kernel defines what is computed, its `LoopSchedule` how. Code is generated from both together, a `Scheduled`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LoopSchedule:
 
 @dataclass(frozen=True)
 class Scheduled(loop_ir.LoopKernel):
-    """A kernel beside its schedule."""
+    """A kernel with its schedule."""
 
     schedule: LoopSchedule = LoopSchedule()
 
@@ -40,22 +40,22 @@ class Scheduled(loop_ir.LoopKernel):
 
     @property
     def narrow(self) -> bool:
-        """Whether it has few columns, of many rows."""
+        """True if it has few columns, of many rows."""
         return self.schedule.narrow
 
     @property
     def across(self) -> bool:
-        """Whether the lanes run across rows of a reduction instead of along them."""
+        """True if a reduction is vectorized across rows instead of along them."""
         return self.reduced > 0 and self.axis == self.parallel - 1
 
     @property
     def apart(self) -> bool:
-        """Whether blocks of rows are the units of work: there are few columns and nothing else."""
+        """True if blocks of rows are the units of work: there are few columns and nothing else."""
         return self.narrow and self.parallel == 1
 
 
 def scheduled(kernel: loop_ir.LoopKernel, schedule: LoopSchedule | None = None) -> Scheduled:
-    """A kernel beside a schedule, by default its own or the plainest. Errors: KernelError."""
+    """A kernel with a schedule, by default its own or the plainest. Errors: KernelError."""
     if schedule is None:
         schedule = kernel.schedule if isinstance(kernel, Scheduled) else LoopSchedule()
     own = {item.name: getattr(kernel, item.name) for item in fields(loop_ir.LoopKernel)}
@@ -80,7 +80,7 @@ def text(kernel: Scheduled) -> str:
 
 
 def pointers(kernel: Scheduled) -> tuple[str, ...]:
-    """What each pointer of the launch is: operands with memory, stores, scratch, status."""
+    """The names of the launch's pointers, in order: operands in memory, stores, scratch, status."""
     operands = [
         f"operand {i}"
         for i, item in enumerate(kernel.operands)
@@ -93,7 +93,7 @@ def pointers(kernel: Scheduled) -> tuple[str, ...]:
 
 
 def arguments(kernel: Scheduled) -> tuple[str, ...]:
-    """What each i64 argument of the launch is, in order; strides count elements."""
+    """The names of the launch's i64 arguments, in order; strides count elements."""
     names = [f"dim {axis}" for axis in range(kernel.rank)]
     for number, operand in enumerate(kernel.operands):
         names += [f"operand {number} stride {axis}" for axis in range(kernel.rank)]

@@ -1,11 +1,10 @@
-"""Elementwise kernels that read some operand across its rows: tiles transposed in registers.
+"""Elementwise kernels that read some operand across its rows: tiles are transposed in registers.
 
-An operand that is contiguous along the last axis but one and strided along the last would be read
-one element per cache line.  Instead a tile of 16 x 16 elements is read along its contiguous axis,
-transposed by exchanging blocks of 8, 4, 2 and 1, and kept on the stack, where windows of the last
-axis find it contiguous.  While a tile is read, the one at the next index of the axis before is asked
-for: it begins on as many pages, where the processor guesses nothing.  Everything else is as in an
-elementwise kernel.
+An operand that is contiguous along the last axis but one and strided along the last would be read one element per
+cache line. Instead a tile of 16 x 16 elements is read along its contiguous axis, transposed by exchanging blocks of 8,
+4, 2 and 1, and kept on the stack, where windows of the last axis find it contiguous. While a tile is read, the one at
+the next index of the axis before is prefetched: its rows are on as many pages, which the hardware does not predict.
+Everything else is as in an elementwise kernel.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Vectors in memory: whole, partial, strided; and their form there.
 
-A *raw* vector is what lies in memory: a bool is a byte 0 or 1, a half its 16 bits, a complex
-vector has twice the lanes, real and imaginary interleaved.  `decode` and `encode` lead to and from
-`SimdValue`.  A partial access touches the lanes [low, high) only: under a mask where the target has
-one for the element size, else lane by lane through a buffer on the stack.
+A *raw* vector is the form in memory: a bool is a byte 0 or 1, a half its 16 bits, a complex vector has twice the
+lanes, real and imaginary interleaved. `decode` and `encode` lead to and from `SimdValue`. A partial access touches the
+lanes [low, high) only: under a mask where the target has one for the element size, else lane by lane through a buffer
+on the stack.
 """
 
 from __future__ import annotations
@@ -186,7 +186,8 @@ class VectorMemory:
         return self.gather(b.gep(pointer, [steps]), dtype)
 
     def load_spread(self, pointer: Value, stride: Value, dtype: str) -> Value:
-        """All lanes, `stride` bytes apart; neighbours that lie back to front are read as they lie and turned."""
+        """All lanes, `stride` bytes apart; contiguous elements in backward order are read as one vector and
+        reversed."""
         b, last = self.builder, self.e.lanes - 1
 
         def backward() -> list[Value]:
@@ -264,7 +265,7 @@ class VectorMemory:
         return [(half * size, b.and_(mask, even)) for half, mask in enumerate(spread)]
 
     def _is(self, stride: Value, step: int, dtype: str) -> Value:
-        """Whether elements are `step` apart."""
+        """True (in the kernel) if elements are `step` apart."""
         return self.builder.icmp_signed("==", stride, integer(step * SIZES[dtype]))
 
     def _store_masked(self, raw: Value, pointer: Value, mask: Value) -> None:

@@ -14,7 +14,7 @@ from weft.engine.devices.cpu.elementary.logarithm import log
 
 CENTRE = 3.75
 NEAR, FAR = 3.0, 4.25  # centres of the polynomials of the inverse
-ERFC_HIGH = 27.3  # above this, erfc is 0
+ERFC_HIGH = 27.3  # erfc is 0 above this
 
 
 def erf_32(x: SimdExpr) -> SimdExpr:

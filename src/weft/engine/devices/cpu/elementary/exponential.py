@@ -13,12 +13,14 @@ from weft.engine.devices.cpu.elementary import coefficients as table
 from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma, horner
 
 LOG2E = float.fromhex("0x1.71547652b82fep+0")
-BELOW_QUARTER_LN2 = 0.17328  # by so much that what is rounded for x = 0 is no tie
+BELOW_QUARTER_LN2 = (
+    0.17328  # slightly below ln2 / 4, so that the number rounded for x = 0 is no tie
+)
 
 
 @dataclass(frozen=True)
 class Width:
-    """What differs between float32 and float64."""
+    """The constants that differ between float32 and float64."""
 
     mantissa: int  # stored bits
     bias: int

@@ -17,8 +17,8 @@ _LANCZOS = (
     12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7,
 )  # fmt: skip
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
-TINY = 2.0**-60  # below this, gamma(x) is 1 / x
-_MOST = 1e30  # from here on the series is its first term, and powers of x would overflow
+TINY = 2.0**-60  # gamma(x) is 1 / x below this
+_MOST = 1e30  # the series is its first term from here on, where powers of x would overflow
 
 
 def _product(roots: list[int]) -> list[Fraction]:

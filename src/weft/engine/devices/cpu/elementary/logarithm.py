@@ -23,14 +23,13 @@ INF, NAN = float("inf"), float("nan")
 PER_LN2 = (float.fromhex("0x1.71547652b82fep+0"), float.fromhex("0x1.777d0ffda0d24p-56"))
 PER_LN10 = (float.fromhex("0x1.bcb7b1526e50ep-2"), float.fromhex("0x1.95355baaafad3p-57"))
 LOG10_2 = (float.fromhex("0x1.34413509f7800p-2"), float.fromhex("0x1.fef311f12b358p-46"))
-HUGE = 2.0**28  # from here on x*x + 1 is x*x
+HUGE = 2.0**28  # x*x + 1 is x*x from here on
 
 
 def split(x: SimdExpr, normal: bool = False) -> tuple[SimdExpr, SimdExpr]:
     """(k, f), k an integer and f a float, of a positive x; anything for other x.
 
-    Subnormal numbers are right unless the caller says that there are none.
-    """
+    Subnormal numbers are right unless the caller promises that there are none."""
     width = width_of(x)
     start, shift = SQRT_HALF_BITS[x.single], width.mantissa + 1
     subnormal = x < 2.0 ** (1 - width.bias)

@@ -97,7 +97,7 @@ def ratio_32(a: Pair, b: Pair) -> SimdExpr:
 
 @dataclass(frozen=True)
 class Kind:
-    """How one precision reduces and evaluates."""
+    """The reduction and evaluation of one precision."""
 
     moderate: float
     reduce: Callable[[SimdExpr], Angle]

@@ -152,7 +152,7 @@ def pow(e: Emitter, a: SimdValue, b: SimdValue) -> SimdValue:  # noqa: A001
 
 
 def sinh(e: Emitter, v: SimdValue) -> SimdValue:
-    """sinh(re) cos(im) + i cosh(re) sin(im); a part that is 0 stays so beside infinities and nan."""
+    """sinh(re) cos(im) + i cosh(re) sin(im); a part that is 0 stays 0 if the other is infinite or nan."""
     real, imag = parts(v)
     zero, sinh_ = e.constant(0, real.dtype), e.elementary("sinh", real)
     main = e.mul(sinh_, e.elementary("cos", imag))
@@ -164,7 +164,7 @@ def sinh(e: Emitter, v: SimdValue) -> SimdValue:
 
 
 def cosh(e: Emitter, v: SimdValue) -> SimdValue:
-    """cosh(re) cos(im) + i sinh(re) sin(im); a part that is 0 stays so beside infinities and nan."""
+    """cosh(re) cos(im) + i sinh(re) sin(im); a part that is 0 stays 0 if the other is infinite or nan."""
     real, imag = parts(v)
     zero, one = e.constant(0, real.dtype), e.constant(1, real.dtype)
     cosh_ = e.elementary("cosh", real)

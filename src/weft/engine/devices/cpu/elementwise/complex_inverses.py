@@ -1,7 +1,7 @@
 """Inverse trigonometric and hyperbolic functions of complex numbers, by Kahan's formulas.
 
-Pairs of real vectors come in and go out. Square roots of 1 + v and 1 - v keep what a logarithm of v + sqrt(v v + 1)
-loses near 0 and far from it; signs of zeros choose the side of a cut; infinities and nan give what annex G of C99 has.
+They work on pairs of real vectors. Square roots of 1 + v and 1 - v keep what a logarithm of v + sqrt(v v + 1) loses
+near 0 and far from it; signs of zeros choose the side of a cut; infinities and nan give what annex G of C99 has.
 Source: W. Kahan, Branch cuts for complex elementary functions (1987).
 """
 

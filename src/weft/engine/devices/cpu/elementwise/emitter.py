@@ -1,11 +1,10 @@
-"""Elementwise meaning in LLVM IR: each method of `Emitter` is one primitive over vectors of lanes.
+"""The emitter of elementwise primitives in LLVM IR: each method of `Emitter` is one over vectors of lanes.
 
-In come `SimdValue` (a dtype and the vectors that hold it), out goes a new one; instructions are
-appended to the builder.  Every primitive rounds to its dtype, without fast-math flags.  In
-registers a bool is a vector of i1, float16 and bfloat16 are float32 vectors whose values are
-already rounded, a complex number is two vectors.  Conversions, halves, complex numbers, integer
-division and float remainders live in modules of their own; exp, log, sin and their like come from
-`elementary`.  Memory belongs to `vector_memory`.
+A method takes `SimdValue`s (a dtype and the vectors that hold it) and returns a new one; instructions are appended to
+the builder. Every primitive rounds to its dtype, without fast-math flags. In registers a bool is a vector of i1,
+float16 and bfloat16 are float32 vectors whose values are already rounded, a complex number is two vectors.
+Conversions, halves, complex numbers, integer division and float remainders live in modules of their own; exp, log, sin
+and their like come from `elementary`. Memory belongs to `vector_memory`.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Emitter:
     def __init__(self, builder: Builder, lanes: int) -> None:
         self.builder = builder
         self.lanes = lanes
-        self.known: dict[Any, Any] = {}  # what `once` has found in this scope
+        self.known: dict[Any, Any] = {}  # the values that `once` has made in this scope
         self._types: dict[str, Any] = {}
 
     # Values and types

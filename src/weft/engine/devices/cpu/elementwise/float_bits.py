@@ -1,6 +1,6 @@
-"""What lies in the bits of floats: the next one, and mantissa and exponent apart.
+"""The bits of floats: the neighbouring float (nextafter), and mantissa and exponent apart (frexp).
 
-Halves come in as float32 whose values are rounded; their neighbours are as many float32 steps away as they have
+Halves are given as float32 whose values are rounded; their neighbours are as many float32 steps away as they have
 fewer bits, and below their normal numbers at a fixed distance.
 """
 
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from weft.engine.devices.cpu.elementwise.emitter import Emitter
 
 _TINY = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 2.0**-1074}
-_STEP = {"float16": 1 << 13, "bfloat16": 1 << 16, "float32": 1, "float64": 1}  # of the bits
+_STEP = {
+    "float16": 1 << 13,
+    "bfloat16": 1 << 16,
+    "float32": 1,
+    "float64": 1,
+}  # to the next float, in bits
 _LEAST_NORMAL, _LARGEST = (
     2.0**-14,
     65504.0,

@@ -1,7 +1,7 @@
-"""Products with a sigmoid, and what their derivatives are made of, on lanes of floats.
+"""Gated products (a value times a sigmoid), and the parts of their derivatives, on lanes of floats.
 
-In come the `SimdValue` of a gate, before its sigmoid, and of what goes through it; out goes a product. Every step
-rounds as the primitive of its name. A sigmoid or tanh of one value stands once in a kernel (`Emitter.once`).
+A function takes the `SimdValue` of a gate, before its sigmoid, and of the gated value, and returns a product. Every
+step rounds as the primitive of its name. A sigmoid or tanh of one value is computed once in a kernel (`Emitter.once`).
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _squarings(e: Emitter, base: Value, exponent: Value, one: Value) -> Value:
 
 
 def any_lane(e: Emitter, mask: Value) -> Value:
-    """Whether one lane of a mask is set, as i1."""
+    """True (as i1, in the kernel) if one lane of a mask is set."""
     return e.builder.intrinsic(f"llvm.vector.reduce.or.v{e.lanes}i1", I1, [mask])
 
 

@@ -1,7 +1,7 @@
-"""The steps of optimizers on lanes of floats.
+"""Optimizer updates on lanes of floats.
 
-In come the `SimdValue` of a running mean or a parameter and of what moves it; out goes its new value. Every step
-rounds as the primitive of its name.
+A function takes the `SimdValue` of a running mean or a parameter and of its update, and returns its new value. Every
+step rounds as the primitive of its name.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ cdef class Tile:
     cdef Variant integers  # the only one of a dtype without fused products
     cdef long long rows, vectors, columns
     cdef bint native, real
-    cdef list broad  # vectors beside each other, by rows
+    cdef list broad  # for each number of rows: vectors of columns in one panel
 
     cdef Variant variant(self, int kind, long long few, bint swapped)
     cdef Variant pick(self, long long m, long long n, bint a_along, bint b_along)

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Which variant of the kernel a shape takes, and into how many units it is cut.
+"""The choice of GEMM variants: the variant of the kernel for a shape, and its number of units.
 
-What depends on a variant alone is worked out once; what depends on sizes is a few divisions, for sizes may be new at
-every call. What writes kernels, and knows LLVM's types, is imported when a variant is met for the first time.
+Facts of a variant are worked out once; what depends on sizes is a few divisions, because sizes may be new at every
+call. Modules that write kernels, and know LLVM's types, are imported when a variant is met for the first time.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from weft.engine.devices.cpu.llvm.target import AVX2, Target, host
 
 require(__name__, cython.compiled)
 
-PIECE_FLOPS = 1e6  # with less work than this a second thread does not pay
-READING = 4  # rows whose products take as long as reading the other operand from afar
-WIDE = 128  # columns from which one row is worth a kernel of its own
-FEW = 7  # as many rows have one, where columns fill its registers
-TURNED = 8  # as many rows read the other operand where it lies also when it lies along k
-REGISTERS = {AVX2.name: 16}  # of vectors; 32 elsewhere
-_reading = cython.declare(cython.longlong, READING)
-_wide = cython.declare(cython.longlong, WIDE)
-_few = cython.declare(cython.longlong, FEW)
-_turned = cython.declare(cython.longlong, TURNED)
+PIECE_FLOPS = (
+    1e6  # floating-point operations of a piece: with less work a second thread does not pay
+)
+B_READ_ROWS = 4  # rows whose multiplications take as long as reading the other operand from memory
+ONE_ROW_COLUMNS = 128  # columns from which one row is worth a kernel of its own
+MAX_EXACT_ROWS = 7  # rows up to which there is a kernel of their own, if columns fill its registers
+MAX_ROWS_UNPACKED_BT = 8  # rows up to which a k-contiguous B is read in place instead of packed
+VECTOR_REGISTERS = {AVX2.name: 16}  # vector registers by target; 32 elsewhere
+_reading = cython.declare(cython.longlong, B_READ_ROWS)
+_wide = cython.declare(cython.longlong, ONE_ROW_COLUMNS)
+_few = cython.declare(cython.longlong, MAX_EXACT_ROWS)
+_turned = cython.declare(cython.longlong, MAX_ROWS_UNPACKED_BT)
 TILE, EXACT, EXACT_ROW, TURNED_ROWS = range(4)  # kinds of variants
 _tiles = cython.declare(dict, {})  # by target and dtype
 
 
 class GemmLaunch(NamedTuple):
-    """How to run one product: the kernel's variant, its range, and the least piece of it.
+    """The launch of one product: the kernel's variant, its range, and the least piece of it.
 
-    Threads take pieces of [0, units) cut at multiples of `grain_size`.  Kernels hold what they pack on
-    the stack, about a MiB at most; none asks for scratch memory.
-    """
+    Threads take pieces of [0, units) divided at multiples of `grain_size`. Kernels pack into the stack, about a MiB at
+    most; none asks for scratch memory."""
 
     variant: str
     units: int
@@ -66,7 +67,7 @@ class Variant:
         self.flat_rows = spec.flat_rows
         self.unit_rows = spec.unit_rows
         self.width = spec.width
-        self.reading = READING
+        self.reading = B_READ_ROWS
 
 
 @cython.final
@@ -89,7 +90,11 @@ class Tile:
         name = f"tile{self.rows}x{self.vectors}"
         self.columns = parse(dtype, name, target).columns
         self.native, self.real = number.native, number.planes == 1
-        self.broad = [0, 0, *(_broad(few, self.vectors, target) for few in range(2, FEW + 1))]
+        self.broad = [
+            0,
+            0,
+            *(_broad(few, self.vectors, target) for few in range(2, MAX_EXACT_ROWS + 1)),
+        ]
 
     @cython.cfunc
     def variant(self, kind: cython.int, few: cython.longlong, swapped: cython.bint) -> Variant:
@@ -111,7 +116,7 @@ class Tile:
     def pick(
         self, m: cython.longlong, n: cython.longlong, a_along: cython.bint, b_along: cython.bint
     ) -> Variant:
-        """Vectors lie along the columns of C, or along its rows where columns are few."""
+        """The variant for a shape: vectors go along the columns of C, or along its rows if columns are few."""
         if self.integers is not None:
             return self.integers
         swapped: cython.bint = n < m and n <= self.columns
@@ -148,7 +153,7 @@ def choose(
     n: cython.longlong,
     k: cython.longlong,
 ) -> GemmChoice:
-    """How many units a product has, how many are worth a piece, and the rows and columns of one."""
+    """The number of units of a product, the units that are worth a piece, and the rows and columns of one."""
     choice: GemmChoice
     few: cython.longlong = n if variant.swapped else m
     many: cython.longlong = m if variant.swapped else n
@@ -184,20 +189,20 @@ def launch_gemm(
 def units_of(
     dtype: str, variant: str, target: Target, batch: int, m: int, n: int
 ) -> tuple[int, int, int]:
-    """How many units a product of this variant has, and their rows and columns."""
+    """The number of units of a product of this variant, and their rows and columns."""
     choice: GemmChoice = choose(Variant(dtype, variant, target), batch, m, n, 1)
     return choice.units, choice.rows, choice.columns
 
 
 def grain_size(flops: float) -> int:
-    """How many units of so many operations are worth a piece."""
+    """The number of units of `flops` operations each that are worth a piece."""
     return max(1, round(PIECE_FLOPS / max(flops, 1.0)))
 
 
 def _broad(rows: int, vectors: int, target: Target) -> int:
-    """Vectors of columns beside each other that leave room for one of B each and one of A: a power of two, so that
-    panels fill most widths. Few rows that are walked in narrow panels wait for memory at every k."""
-    room = (REGISTERS.get(target.name, 32) - 1) // (rows + 1)
+    """The most vectors of columns in one panel that leave registers for one of B each and one of A: a power of two, so
+    that panels fill most widths. Few rows that are walked in narrow panels wait for memory at every k."""
+    room = (VECTOR_REGISTERS.get(target.name, 32) - 1) // (rows + 1)
     return 1 << (min(room, 4 * vectors).bit_length() - 1)
 
 
@@ -205,14 +210,14 @@ def _broad(rows: int, vectors: int, target: Target) -> int:
 def launch_axes(
     dtype: str, batch: int, m: int, n: int, k: int, target: Target | None = None
 ) -> GemmLaunch:
-    """The launch of a product whose axes lie in several dimensions (`lower_axes`): vectors lie along n."""
+    """The launch of a product whose axes have several dimensions in memory (`lower_axes`): vectors go along n."""
     from weft.engine.devices.cpu.gemm.spec import full_tile, parse
 
     chosen = target or host()
     rows, vectors = full_tile(dtype, chosen)
     columns = parse(dtype, f"tile{rows}x{vectors}", chosen).columns
     variant = f"tile{rows}x{vectors}"
-    if m < min(rows, FEW + 1):
+    if m < min(rows, MAX_EXACT_ROWS + 1):
         broad = 4 * vectors if m <= 1 else _broad(m, vectors, chosen)
         if broad > 1 and n >= broad * columns // vectors:
             variant = f"exact{max(m, 1)}x{broad}"

@@ -1,12 +1,11 @@
-"""The kernel itself: units, cache blocks, and which panels are packed or stored through a buffer.
+"""The GEMM driver, the kernel around the register tiles: units, cache blocks, and which panels are packed or buffered.
 
-A unit is `unit_rows` x `width` elements of C of one matrix of the batch, or all rows x `narrow` of one
-product of no more rows than columns; units with the same columns follow each other, over all matrices where they share
-B, so that a piece of the range packs each block of B once.  For a run of such units the kernel walks
-K in blocks; each block of B is packed on first use, each panel of A once per block; few rows are
-packed together, and each panel of B meets them all, packed just before or where it lies.  The tiles
-carry their chains on in C.  Where C cannot hold them (K is longer than a chunk, columns are not
-contiguous, a tile is partial, the dtype is narrow or complex) a group of rows keeps them in a buffer.
+A unit is `unit_rows` x `width` elements of C of one matrix of the batch, or all rows x `narrow` of one product of no
+more rows than columns; units with the same columns follow each other, over all matrices where they share B, so that a
+piece of the range packs each block of B once. For a run of such units the kernel walks K in blocks; each block of B is
+packed on first use, each panel of A once per block; few rows are packed together, and each panel of B meets them all,
+packed just before or in place. The tiles carry their chains on in C. If C cannot hold them (K is longer than a chunk,
+columns are not contiguous, a tile is partial, the dtype is narrow or complex) a group of rows keeps them in a buffer.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from weft.engine.devices.cpu.gemm.code import (
 )
 from weft.engine.devices.cpu.gemm.microkernel import height_of_tiles, row_panel
 from weft.engine.devices.cpu.gemm.output import Put, Shift, fold
-from weft.engine.devices.cpu.gemm.panels import STRETCH, Gather, PanelPrefetch, Sheet
+from weft.engine.devices.cpu.gemm.panels import PREFETCH_COLUMNS, Gather, PanelPrefetch, Sheet
 from weft.engine.devices.cpu.gemm.spec import DEPTH, Spec
 from weft.engine.devices.cpu.gemm.tile_streaming import Stream
 from weft.engine.devices.cpu.gemm.tile_transposed import TransposedTile
@@ -86,7 +85,7 @@ class Driver:
         )
         self.chain = buffer(self.f, self.element, spec.chain_rows * spec.width * planes)
         self.total = buffer(self.f, self.element, spec.chain_rows * spec.width * planes)
-        self.known = buffer(self.f, I64, 1)  # which block of B is packed
+        self.known = buffer(self.f, I64, 1)  # the number of the packed block of B
 
     def build(self) -> list[Builder]:
         self.read_arguments()
@@ -188,7 +187,8 @@ class Driver:
                 self.add_bias(row, rows)
 
     def add_bias(self, row: Index, rows: Index, columns: Index | None = None) -> None:
-        """The bias lies along the columns of the product, which are the rows here where the kernel is swapped."""
+        """Add the bias, which goes along the columns of the product; these are the rows here if the kernel is
+        swapped."""
         f = self.f
         columns = self.columns if columns is None else columns
         with loop(f, rows) as i:
@@ -250,7 +250,7 @@ class Driver:
                     self.add_bias_behind(row, first + count, rows)
 
     def stream(self, row: Index, rows: Index, start: Index, depth: Index, ends: SimdExpr) -> Index:
-        """A few rows by what can be read where it lies: how many panels that are."""
+        """Multiply a few rows by all whole panels that can be read in place; returns the number of panels."""
         f, spec = self.f, self.spec
         if self.parts.stream is None:
             return number(f, 0)
@@ -318,7 +318,8 @@ class Driver:
         return panel_of_b
 
     def is_missing(self, start: Index, kept: SimdExpr) -> SimdExpr:
-        """Whether the block of B that begins at `start` has to be packed; from now on it is there if it is kept."""
+        """True (in the kernel) if the block of B that begins at `start` must be packed; it counts as packed from now
+        on if it is kept."""
         f = self.f
         block = (self.operand * self.n + self.column) * maximum(self.k, 1) + start
         known = SimdExpr(f, f.load(self.known, typ=I64))
@@ -331,15 +332,15 @@ class Driver:
         f = self.f
         if self.parts.ahead is not None:
             source = self.element_address(self.a, self.a_strides, self.batch, row + step, start)
-            with when(f, (panel < DEPTH // STRETCH) & (self.few ^ 1)):
+            with when(f, (panel < DEPTH // PREFETCH_COLUMNS) & (self.few ^ 1)):
                 self.parts.ahead.invoke(
-                    f, source, self.a_strides[1], self.a_strides[2], panel * STRETCH
+                    f, source, self.a_strides[1], self.a_strides[2], panel * PREFETCH_COLUMNS
                 )
 
     def sheets_of_b(
         self, start: Index, depth: Index, unpacked: SimdExpr, missing: SimdExpr
     ) -> Index:
-        """Pack the whole panels of the unit at once, where columns lie beside each other; how many those are."""
+        """Pack the whole panels of the unit at once, if columns are contiguous; returns their number."""
         f, spec = self.f, self.spec
         if self.parts.sheet is None:
             return number(f, 0)
@@ -357,7 +358,7 @@ class Driver:
         self, transposed: Function, panel: Index, start: Index, depth: Index, whole: SimdExpr,
         out: Value, out_stride: Index, carry: SimdExpr,
     ) -> None:  # fmt: skip
-        """A panel whose B lies along k: whole vectors of k where it lies, the rest packed."""
+        """A panel whose B is contiguous along k: whole vectors of k are read in place, the rest is packed."""
         f, spec = self.f, self.spec
         column = self.column + panel * spec.columns
         fits = whole & self.b_strides[1].equals(1)

@@ -1,14 +1,15 @@
-"""Products whose operands lie in several dimensions on an axis: convolution without its patches in memory.
+"""Implicit GEMM: products whose operands have several strided dimensions per axis, as in convolution without its
+patches in memory.
 
-C[m, n] = sum over k of A[m, k] * B[k, n], where m, n and k each walk up to four strided dimensions of the operands: the
-channels and the window of an image on k, its examples and positions on n. Panels are packed from where the elements lie
-(`pack_runs`); the register tile, the chains and so every bit are those of the other kernels. Units with the same
+C[m, n] = sum over k of A[m, k] * B[k, n], where m, n and k each walk up to four strided dimensions of the operands:
+the channels and the window of an image on k, its examples and positions on n. Panels are packed from the elements in
+place (`pack_runs`); the register tile, the chains and so every bit are those of the other kernels. Units with the same
 columns follow each other over all matrices of the batch, so that what describes columns is made once for them.
 
-Arguments: M, N, K; the matrices of a batch and their strides in A, B and C; the stride of C along m; the axes
-m (size, A, -), n (size, B, C), k (size, A, B), each outermost dimension first; how A is read along k (0 where all of it
-lies in a line, else the step of its runs, 1, or -1 backwards), whether B is packed along k (else along n), and the step
-of that.
+Arguments: M, N, K; the matrices of a batch and their strides in A, B and C; the stride of C along m; the axes m (size,
+A, -), n (size, B, C), k (size, A, B), each outermost dimension first; how A is read along k (0 where all of it is
+contiguous, else the step of its runs, 1, or -1 backwards), whether B is packed along k (else along n), and the step of
+that.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from weft.engine.kernels.reduction_order import PRODUCT_CHUNK
 
 HEAD = 8  # arguments before the axes
 AXIS = 3 * DIMENSIONS
-ROWS = 294  # of C, whose panels of A are packed together: a quarter of the second cache
+ROWS = 294  # of C that share packed panels of A: a quarter of the second cache
 DEPTH = 192  # elements of K in one block: a panel of B and one of A fit into the first cache
 
 
@@ -164,7 +165,7 @@ class AxesDriver:
         return [*self.parts.all, self.f]
 
     def fill_places(self) -> None:
-        """Where each k and each column of a packed panel are."""
+        """Fill the tables of offsets of each k and each column of a packed panel."""
         f, spec = self.f, self.spec
         lengths, steps = (spec.depth, spec.columns), (spec.columns, 1)
         for table, length, step in zip(self.places, lengths, steps, strict=True):
@@ -215,7 +216,7 @@ class AxesDriver:
         walk(f, end - begin, [], run)
 
     def enter_matrix(self, matrix: Index) -> None:
-        """Where A, B and C of one matrix of the batch begin."""
+        """Set the addresses of A, B and C for one matrix of the batch."""
         self.a, self.b, self.c = (
             address(self.f, base, matrix * stride, self.element)
             for base, stride in zip(self.bases, self.batch_strides, strict=True)
@@ -237,7 +238,7 @@ class AxesDriver:
                 self.mark_plain(panel)
 
     def mark_dense(self, panel: Index) -> None:
-        """Whether a panel is whole, and its columns beside each other in C."""
+        """Note in a table whether a panel is whole, and its columns contiguous in C."""
         f, columns = self.f, self.spec.columns
         place, start = address(f, self.dense, panel, I64), panel * columns
         whole = start + columns <= self.columns
@@ -250,7 +251,7 @@ class AxesDriver:
                 f.store(integer(0), place)
 
     def mark_plain(self, panel: Index) -> None:
-        """Whether a panel consists of whole vectors that lie in B as they are."""
+        """Note in a table whether a panel consists of whole vectors that are contiguous in B."""
         f, spec = self.f, self.spec
         place, start = address(f, self.plain, panel, I64), panel * spec.columns
         whole = (start + spec.columns <= self.columns) & self.b_along.equals(0)
@@ -273,7 +274,7 @@ class AxesDriver:
             self.group(row, minimum(high - row, step))
 
     def direct(self, panel: Index) -> SimdExpr:
-        """Whether the tiles of a panel keep their sums in C itself."""
+        """True (in the kernel) if the tiles of a panel keep their sums in C itself."""
         return self.short & (self.word(self.dense, panel) > 0)
 
     def group(self, row: Index, rows: Index) -> None:
@@ -295,7 +296,7 @@ class AxesDriver:
             self.finish(panel, row, rows)
 
     def finish(self, panel: Index, row: Index, rows: Index) -> None:
-        """What a buffer holds goes to C."""
+        """Write the sums in a buffer to C."""
         f, spec = self.f, self.spec
         source = either(f, self.short, self.chain, self.total)
         start = panel * spec.columns

@@ -1,8 +1,8 @@
 """Matrix products of integers, which wrap, so that any order of their sums gives the same bits.
 
 Vectors lie along the columns of C. A unit is `UNIT_ROWS` rows of one matrix of the batch; it walks the columns of C a
-panel of two vectors at a time, and along K in blocks. A panel of B is read where it lies, or packed where its columns
-are no neighbours or do not fill the vectors; every `TILE_ROWS` rows of A pass along it with their sums in registers.
+panel of two vectors at a time, and along K in blocks. A panel of B is read in place, or packed if its columns are not
+contiguous or do not fill the vectors; every `TILE_ROWS` rows of A pass along it with their sums in registers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class IntegerDriver:
         return address(self.f, self.pointers[operand], offset, self.element)
 
     def fills(self, operand: int, count: Index) -> SimdExpr:
-        """Whether `count` columns of an operand are whole vectors of neighbours."""
+        """True (in the kernel) if `count` columns of an operand are whole contiguous vectors."""
         f = self.f
         near = f.icmp_signed("==", self.strides[operand][2].value, integer(1))
         return SimdExpr(f, f.and_(near, f.icmp_signed("==", count.value, integer(self.width))))

@@ -1,12 +1,11 @@
-"""The register tile: rows x columns of C accumulated over a packed block of K.
+"""The register tile (microkernel): rows x columns of C accumulated over a packed block of K.
 
-In come a packed panel of A (one row after another, or one plane after another for complex), a panel
-of B (the columns of one k beside each other, `b_stride` elements from k to k), and the tile's place
-in C or in a buffer.  The accumulators start from zero or carry on from the tile; where a bias is
-added by the tiles, it comes last, if it is asked for.  A tile of several heights is told its rows;
-those beyond read what lies there, and their places are the first row's, which is written last.  One step of k
-is one fused multiply-add per element; for complex numbers the real part takes ar*br, then -ai*bi,
-the imaginary part ar*bi, then ai*br.
+It takes a packed panel of A (one row after another, or one plane after another for complex), a panel of B (the columns
+of one k contiguous, `b_stride` elements from k to k), and the tile's address in C or in a buffer. The accumulators
+start from zero or carry on from the tile; a bias that the tiles add comes last, if it is asked for. A tile of several
+heights is told its rows; those beyond compute with whatever memory holds, and write to the first row's address, which
+is written last. One step of k is one fused multiply-add per element; for complex numbers the real part takes ar*br,
+then -ai*bi, the imaginary part ar*bi, then ai*br.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ PARAMETERS = (
     ("out_stride", I64),
     ("carry", I1),
 )
-SHIFT = (("bias", POINTER), ("shift", I1))  # behind them where `spec.shifts`
-ROWS = ("rows", I64)  # before them where there are several heights
+SHIFT = (("bias", POINTER), ("shift", I1))  # parameters after the others if `spec.shifts`
+ROWS = ("rows", I64)  # a parameter before the others if there are several heights
 
 
 class Micro:
@@ -153,7 +152,7 @@ class Micro:
         return result
 
     def places_of_b(self, k: SimdExpr, b: Value) -> list[Value]:
-        """Where the vectors of one k are."""
+        """The addresses of the vectors of B at one k."""
         count, lanes = self.spec.vectors * self.planes, self.spec.lanes
         return [address(self.function, b, v * lanes, self.element) for v in range(count)]
 
@@ -186,7 +185,7 @@ class Micro:
 
 
 class Straight(Micro):
-    """The same with B where it lies: the places of each k and of each vector of columns are in tables."""
+    """The same with B in place: the offsets of each k and of each vector of columns come from tables."""
 
     parameters = (*PARAMETERS, ("places", POINTER), ("columns", POINTER))
 

@@ -1,4 +1,4 @@
-"""From buffers of accumulators to C: adding the sums of chunks, rounding, any strides."""
+"""Output of a product: from buffers of accumulators to C, with the sums of chunks added, rounded, in any strides."""
 
 from __future__ import annotations
 

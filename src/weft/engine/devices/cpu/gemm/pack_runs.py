@@ -1,10 +1,10 @@
-"""Packing what lies in several dimensions: offsets of an axis in tables, and vectors of it read by their runs.
+"""Packing of axes that have several dimensions in memory: their offsets in tables, and vectors read by their runs.
 
-An axis of a product may be walked in up to `DIMENSIONS` strided dimensions, as channels and the places of a window are.
-`Offsets` writes the place of each of its elements into a table. A vector of neighbours on such an axis consists of runs
-of elements that are `step` apart in memory; `Runs` finds them once, `Copy` and `Turn` read them wherever the other axis
-stands: one masked load for each run, which reads nothing beside it. Where there are more runs than `MOST`, elements are
-read one by one.
+An axis of a product may be walked in up to `DIMENSIONS` strided dimensions, as channels and the positions of a window
+are. `Offsets` writes the offset of each of its elements into a table. A vector of neighbours on such an axis consists
+of runs of elements that are `step` apart in memory; `Runs` finds them once, and `Copy` and `Turn` read them at any
+position of the other axis: one masked load for each run, which reads nothing outside it. If there are more runs than
+`MOST_RUNS`, elements are read one by one.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from weft.engine.devices.cpu.gemm.panels import transpose
 from weft.engine.devices.cpu.gemm.spec import Spec
 from weft.engine.devices.cpu.llvm.builder import I1, I32, I64, POINTER, Builder, Value, integer
 
-DIMENSIONS = 4  # of an axis
-MOST = 8  # runs of a vector
-COUNTS = (1, 2, 4, 6, MOST)  # for which there are loops
-STEPS = (1, -1, 2)  # between the elements of a run
+DIMENSIONS = 4  # of an axis, at most
+MOST_RUNS = 8  # runs of a vector that are read as runs
+RUN_COUNTS = (1, 2, 4, 6, MOST_RUNS)  # numbers of runs for which there are loops
+RUN_STEPS = (1, -1, 2)  # between the elements of a run
 
 
 def record_size(lanes: int) -> int:
     """Words that describe the runs of one vector: how many, then (offset, mask) of each."""
-    return 2 + 2 * max(lanes, MOST)
+    return 2 + 2 * max(lanes, MOST_RUNS)
 
 
 GROUP = 8  # offsets written at once
@@ -125,7 +125,7 @@ class Offsets:
             f.store(values.value, address(f, place, i, I64))
 
     def coordinates(self, sizes: list[Index]) -> list[Index]:
-        """Where `start` stands in each dimension."""
+        """The coordinates of `start` in each dimension."""
         rest, found = self.f.index("start"), []
         for size in reversed(sizes[1:]):
             found.append(remainder(rest, size))
@@ -133,7 +133,7 @@ class Offsets:
         return [rest, *reversed(found)]
 
     def moves(self, sizes: list[Index], strides: list[Index]) -> list[Index]:
-        """How far it is to the next element where the innermost 0, 1, 2 ... dimensions start again."""
+        """The distances to the next element where the innermost 0, 1, 2 ... dimensions start again."""
         found, back = [strides[-1]], SimdExpr(self.f, integer(0))
         for d in range(len(sizes) - 1, 0, -1):
             back = back + (sizes[d] - 1) * strides[d]
@@ -184,7 +184,7 @@ class Runs:
         return f
 
     def is_one_run(self) -> SimdExpr:
-        """Whether a whole vector of offsets is one run forwards."""
+        """True (in the kernel) if a whole vector of offsets is one forward run."""
         f, lanes = self.f, self.lanes
         wide = ir.VectorType(I64, lanes)
         offsets = SimdExpr(f, f.load(f.arguments["offsets"], typ=wide))
@@ -227,7 +227,7 @@ class Runs:
 
 
 class Reader(Function):
-    """What `Copy` and `Turn` have in common: choosing a loop by the number of runs, and reading a vector by them."""
+    """The common part of `Copy` and `Turn`: choosing a loop by the number of runs, and reading a vector by them."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec, parameters: Any) -> None:
         super().__init__(module, name, parameters)
@@ -315,7 +315,7 @@ class Copy(Reader):
         super().__init__(module, name, spec, PARAMETERS)
 
     def build(self) -> Copy:
-        self.choose(STEPS, COUNTS, self.by_runs, self.one_by_one)
+        self.choose(RUN_STEPS, RUN_COUNTS, self.by_runs, self.one_by_one)
         return self
 
     def target(self, i: Index) -> Value:
@@ -347,7 +347,7 @@ class Turn(Reader):
         super().__init__(module, name, spec, PARAMETERS)
 
     def build(self) -> Turn:
-        self.choose((1, 2), COUNTS[:3], self.by_runs, self.one_by_one)
+        self.choose((1, 2), RUN_COUNTS[:3], self.by_runs, self.one_by_one)
         return self
 
     def target(self, lane: Index | int) -> Value:
@@ -371,7 +371,7 @@ class Turn(Reader):
 
 
 class Spread(Function):
-    """Writes a vector of C to where its columns lie, run by run."""
+    """Writes a vector of C to its columns' addresses, run by run."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         super().__init__(
@@ -399,7 +399,7 @@ class Spread(Function):
 
 
 class Line(Function):
-    """Copies `count` elements that lie beside each other."""
+    """Copies `count` contiguous elements."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         super().__init__(module, name, (("source", POINTER), ("count", I64), ("target", POINTER)))

@@ -1,9 +1,9 @@
 """Packing: rectangles of A or B, of any strides, into contiguous panels of the compute type.
 
-`target[i * target_stride + j] = source[i * i_stride + j * j_stride]`, widened; the imaginary parts
-of complex numbers go `plane` elements further.  Unit strides along j are copied by vectors, unit
-strides along i transposed in registers; anything else goes one by one.  Up to a vector of elements
-beyond the rectangle may be written, in panels large enough for it, and is never read as a result.
+`target[i * target_stride + j] = source[i * i_stride + j * j_stride]`, widened; the imaginary parts of complex numbers
+go `plane` elements further. Unit strides along j are copied by vectors, unit strides along i transposed in registers;
+other strides are copied element by element. Up to a vector of elements beyond the rectangle may be written, in panels
+large enough for it, and is never read as a result.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from weft.engine.devices.cpu.llvm.builder import (
     ask_for,
 )
 
-STRETCH = 32  # columns of A that are asked for at once
-LINES_AHEAD = 16  # what is copied of B is asked for so many k ahead
+PREFETCH_COLUMNS = 32  # columns of A that are prefetched at once
+LINES_AHEAD = 16  # steps of k by which the copy of B is prefetched
 
 PARAMETERS = (
     ("source", POINTER),
@@ -153,8 +153,8 @@ class Gather:
 
 
 class Sheet:
-    """Writes the function that packs neighbouring panels of B at once, where columns lie beside each other: each k is
-    read in one long piece, as memory likes it. `target_stride` is from k to k, `plane` from panel to panel."""
+    """Writes the function that packs neighbouring panels of B at once, if columns are contiguous: each k is read in
+    one long piece of memory. `target_stride` is from k to k, `plane` from panel to panel."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.spec = spec
@@ -190,16 +190,16 @@ class PanelPrefetch:
         self.f = Function(module, name, parameters)
 
     def build(self) -> Function:
-        """Rows i of the panel, or columns j that lie beside each other: `STRETCH` columns from `j`."""
+        """Prefetch the panel's rows i, or contiguous columns j: `PREFETCH_COLUMNS` columns from `j`."""
         f, rows = self.f, self.spec.rows
         line = 64 // self.spec.size
         with alternatives(f, f.index("j_stride").equals(1)) as bodies:
             next(bodies)
             for row in range(rows):
-                for column in range(0, STRETCH, line):
+                for column in range(0, PREFETCH_COLUMNS, line):
                     self.touch(row, f.index("j") + column)
             next(bodies)
-            for column in range(STRETCH):
+            for column in range(PREFETCH_COLUMNS):
                 self.touch(rows - 1, f.index("j") + column)
             next(bodies, None)
         f.ret_void()

@@ -1,7 +1,7 @@
-"""What a GEMM kernel is specialised on: the element types, the register tile, the cache blocks.
+"""The specialisation of a GEMM kernel: element types, register tile, cache blocks.
 
-None of it changes a result: every element of C is the same chain of fused multiply-adds whatever
-the tile (see the package).
+None of it changes a result: every element of C is the same chain of fused multiply-adds whatever the tile (see the
+package).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, Target
 from weft.engine.kernels.reduction_order import PRODUCT_CHUNK
 
 DEPTH = 256  # elements of K in one packed block; divides PRODUCT_CHUNK
-SHALLOW = 64  # the same where B is streamed, whose blocks are wide
-STREAMED = 4  # rows up to which a B whose columns lie beside each other is read in long pieces
+STREAMED_DEPTH = 64  # elements of K in a block where B is streamed in wide blocks
+MOST_STREAMED_ROWS = 4  # rows up to which a B with contiguous columns is read in long pieces
 PACKED_BYTES = 1 << 18  # of a packed block of B
 NEAR_BYTES = 1 << 20  # of B in the second cache
 INTEGERS = "loop"  # the variant that multiplies integers
@@ -29,7 +29,7 @@ FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 
 @dataclass(frozen=True)
 class Number:
-    """How a dtype lies in memory and what it is computed in; `planes` is 2 for complex."""
+    """The form of a dtype in memory and in computation; `planes` is 2 for complex."""
 
     memory: Any
     compute: Any
@@ -80,13 +80,19 @@ class Spec:
 
     @property
     def shifts(self) -> bool:
-        """The tiles add the bias to what they store last: it lies along their columns."""
+        """True if the tiles add the bias to the sums that they store last: it goes along their columns."""
         return self.biased and not self.swapped and not self.transposed
 
     @property
     def streams(self) -> bool:
-        """A B whose columns lie beside each other is read a few k at a time (see `tile_streaming`)."""
-        return self.exact and not self.transposed and self.number.native and self.rows <= STREAMED
+        """True if B is read a few k at a time (see `tile_streaming`): a B with contiguous columns and few rows of
+        A."""
+        return (
+            self.exact
+            and not self.transposed
+            and self.number.native
+            and self.rows <= MOST_STREAMED_ROWS
+        )
 
     @property
     def vector(self) -> Any:
@@ -102,12 +108,12 @@ class Spec:
         """Elements of K in one block. What is not packed is walked as far as a chain goes."""
         if self.transposed:
             return PRODUCT_CHUNK
-        return SHALLOW if self.streams else DEPTH
+        return STREAMED_DEPTH if self.streams else DEPTH
 
     @property
     def width(self) -> int:
         """Columns of C in one unit: as many as a packed block of B holds."""
-        return self.packed_columns(SHALLOW if self.streams else DEPTH)
+        return self.packed_columns(STREAMED_DEPTH if self.streams else DEPTH)
 
     def packed_columns(self, depth: int) -> int:
         most = PACKED_BYTES // (depth * self.size * self.number.planes)
@@ -151,7 +157,7 @@ class Spec:
 
     @property
     def near(self) -> int:
-        """Up to as many elements of B, packing them for few rows costs more than reading them where they lie."""
+        """The number of elements of B up to which, for few rows, reading it in place is quicker than packing it."""
         return NEAR_BYTES // self.size
 
     @property
@@ -176,8 +182,8 @@ class Spec:
         return self.rows, *(() if self.exact else (r for r in (12, 8, 4) if r < self.rows))
 
     def units_of_axes(self, batch: int, m: int, n: int) -> tuple[int, int, int]:
-        """How many units a product has whose axes lie in several dimensions, and their rows and columns: the
-        columns of a single matrix are cut finer."""
+        """The number of units of a product whose axes have several dimensions in memory, and their rows and columns:
+        the columns of a single matrix are divided finer."""
         columns = self.narrow if batch == 1 else self.packed_columns(DEPTH)
         count = batch * -(-m // self.unit_rows) * -(-n // columns)
         return count, min(m, self.unit_rows), min(n, columns)

@@ -1,7 +1,7 @@
-"""A few rows by a matrix whose columns lie beside each other: the matrix is read in long pieces of memory.
+"""The streaming tile: a few rows by a matrix with contiguous columns, which is read in long pieces of memory.
 
-A register tile that walks all k of its columns reads a short piece of each line of B, and processors ask memory ahead
-badly for those. Here a few k at a time meet all columns: as many lines of B are read from one end to the other, the
+A register tile that walks all k of its columns reads a short piece of each line of B, which hardware prefetchers
+predict badly. Here a few k at a time meet all columns: as many lines of B are read from one end to the other, the
 chains are carried on in C, which a near cache holds, and the factors of the rows stay in registers.
 """
 
@@ -25,7 +25,7 @@ PARAMETERS = (
     ("out_stride", I64),
     ("carry", I1),
 )
-LINES = 4  # of B, read side by side
+LINES = 4  # of B that are read together
 VECTORS = 2  # of columns at once
 
 

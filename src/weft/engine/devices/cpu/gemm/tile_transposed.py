@@ -1,12 +1,12 @@
-"""The register tile for a few rows where B lies along k, as a layer's weight does: nothing is packed.
+"""The transposed tile: a few rows by a k-contiguous B, such as a layer's weight, without packing.
 
-In come packed rows of A, and B where it is: column after column, `b_stride` elements apart, k beside k. As many columns
-as a vector has lanes are read for as many k, turned in registers, and multiplied; each element's chain is that of the
-other tiles. `depth` is a multiple of the lanes, and the columns are whole: what is left over is packed.
+It takes packed rows of A, and B in place: column after column, `b_stride` elements apart, with contiguous k. As many
+columns as a vector has lanes are read for as many k, transposed in registers, and multiplied; each element's chain is
+that of the other tiles. `depth` is a multiple of the lanes, and the columns are whole: the rest is packed.
 
-One row is one chain for each vector of columns, which waits for its last addition. Two vectors go side by side, the
-second one `SKEW` steps behind where columns are a power of two apart, so that all that is read at one k lies in one set
-of the first cache. The first steps and the last ones, which the other vector has not, are one chain again.
+One row is one chain for each vector of columns, which waits for its last addition. Two vectors go together, the second
+one `SKEW_VECTORS` steps behind if columns are a power of two apart; otherwise all elements read at one k would be in
+one set of the first cache. The first steps and the last ones, which the other vector lacks, are one chain again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from weft.engine.devices.cpu.gemm.panels import transpose
 from weft.engine.devices.cpu.llvm.builder import Value
 
 GROUP = 4  # columns that are addressed from one pointer
-SKEW = 6  # vectors of k
-CROWDING = 2048  # bytes between columns, or a multiple: two vectors of columns then crowd few sets of the first cache
+SKEW_VECTORS = 6  # vectors of k
+CROWDING_BYTES = 2048  # bytes (or a multiple) between columns, at which two vectors of columns share few cache sets
 
 
 class TransposedTile(Micro):
@@ -36,8 +36,8 @@ class TransposedTile(Micro):
         if self.spec.vectors == 1:
             sums = self.stretch(number(f, 0), depth, starts, [depth.like(0)])
         else:
-            crowded = (f.index("b_stride") & (CROWDING // self.spec.size - 1)).equals(0)
-            behind = crowded.where(minimum(depth.like(SKEW * self.spec.lanes), depth), 0)
+            crowded = (f.index("b_stride") & (CROWDING_BYTES // self.spec.size - 1)).equals(0)
+            behind = crowded.where(minimum(depth.like(SKEW_VECTORS * self.spec.lanes), depth), 0)
             ahead = depth - behind
             sums = self.stretch(number(f, 0), behind, starts, [depth.like(0), None])
             sums = self.stretch(behind, ahead, sums, [depth.like(0), depth.like(0) - behind])

@@ -1,4 +1,4 @@
-"""The text of a product's kernel: from a variant's name to LLVM IR."""
+"""The writer of GEMM kernels: from a variant's name to LLVM IR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that are no loop over independent elements: scans, sorts, scatters, gathers of rows, copies past the caches.
+"""Kernels other than loops over independent elements: scans, sorts, scatters, segment gathers, streaming copies.
 
-`kernel_base` is what they share.
+`kernel_base` has what they share.
 """

@@ -1,8 +1,7 @@
-"""Where running extrema of rows stand: for each element the last place up to it of the extremum so far.
+"""Cumulative extrema (argmax, argmin) of rows: for each element the last position up to it of the extremum so far.
 
-Pointers: the elements, the places (int64, rows of as many).  Arguments: rows, length, the (row,
-element) strides of the elements, all ones for minima or else 0.  nan is the extremum from where it
-occurs.
+Pointers: the elements, the positions (int64, rows of as many). Arguments: rows, length, the (row, element) strides of
+the elements, all ones for minima or else 0. nan is the extremum from where it occurs.
 """
 
 from __future__ import annotations

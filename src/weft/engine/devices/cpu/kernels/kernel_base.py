@@ -1,7 +1,7 @@
-"""What the kernel families beside the loops share: reading arguments, pieces of contiguous rows.
+"""The base of the kernel families other than loops: reading arguments, and pieces of contiguous rows.
 
-A family's function takes the common signature; `Family` reads its pointers and arguments and cuts
-a row into full vectors and one partial one.
+A family's function takes the common signature; `Family` reads its pointers and arguments and divides a row into full
+vectors and one partial one.
 """
 
 from __future__ import annotations

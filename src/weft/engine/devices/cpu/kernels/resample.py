@@ -1,10 +1,11 @@
-"""Sums of a few weighted elements along an axis, and their transpose: the product of a sparse matrix with lines.
+"""Resampling: sums of a few weighted elements along an axis, and their transpose (the product of a sparse matrix with
+lines).
 
 Over (outer, axis, inner), all without gaps, with as many *taps* for each place of the result:
   gathered  out[outer, place, inner]      = sum over taps of weights[tap, place] source[outer, index[tap, place], inner]
   spread    out[outer, index[..], inner] += weights[tap, place] source[outer, place, inner], from zeros
 Pointers: the source, the index (int64), the weights, the output.  Arguments: outer, taps, places, the extent that the
-index points into, inner.  A tap that points outside, as a negative one does, counts nothing, whatever its weight.  Taps
+index points into, inner.  A tap that points outside, as a negative one does, adds nothing, whatever its weight.  Taps
 are added in order, spread ones place by place.  A unit is a line of the result (of a single inner element: all lines of
 one outer row), or the columns of an outer row that are spread.
 """
@@ -19,7 +20,7 @@ from weft.engine.devices.cpu.llvm.builder import I64, Value, choose, counted, in
 from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 from weft.engine.devices.cpu.llvm.target import Target
 
-COLUMNS = 128  # inner elements of one unit that is spread
+COLUMNS = 128  # inner elements of one unit of a spread
 ELEMENTS_PER_GRAIN = 4096
 
 
@@ -45,7 +46,7 @@ def launch_resample(
 
 
 class _Resampling:
-    """What both directions read."""
+    """The pointers and arguments of both directions."""
 
     def __init__(self, family: Family) -> None:
         self.family, self.builder, self.e = family, family.builder, family.e
@@ -54,11 +55,11 @@ class _Resampling:
         _, self.taps, self.places, self.extent, self.inner = family.arguments(5)
 
     def lines(self, pointer: Value, number: Value, width: Value) -> Value:
-        """Where lines of so many elements begin that stand at `number`."""
+        """The addresses of lines of `width` elements by `number`."""
         return self.family.at(pointer, (number, width))
 
     def entry(self, tap: Value, place: Value) -> Value:
-        """Where index and weights have a tap, in elements."""
+        """The offset of a tap in index and weights, in elements."""
         return self.builder.add(self.builder.mul(tap, self.places), place)
 
     def weight(self, family: Family, entry: Value) -> SimdValue:
@@ -148,7 +149,7 @@ class _Gathered(_Resampling):
         return []
 
     def _taken(self, source: Value, entry: Value, count: Value | None) -> tuple[Value, SimdValue]:
-        """Which lanes of a tap point inside, and what they point at."""
+        """The mask of lanes of a tap that point inside, and the values that they point at."""
         b, memory, lanes = self.builder, self.family.memory, self.e.lanes
         pointer = b.gep(self.index, [b.mul(entry, integer(8))])
         several = integer(lanes) if count is None else count

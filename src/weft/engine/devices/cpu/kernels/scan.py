@@ -1,13 +1,12 @@
 """Cumulative sums and products (maxima, minima) along rows: a blocked scan with one definition.
 
-Pointers: the operand, the output, the totals.  Arguments: rows, length, then (row, element) strides
-of both, then whether rows go on from their total of an earlier launch, and the bytes between
-totals, 0 where none are kept (a long row is scanned by several launches, so that signals can be
-answered between them).  A row is cut into sixteens.  Within one, element i takes element i - 1,
-then both take those two before, then four, then eight; the total of all earlier sixteens is added
-last.  That total is the earlier one plus the last element of the sixteen, so it costs one step for
-sixteen elements.  Sums and products of float32 run in float64, float16 and bfloat16 in float32, and
-each result is rounded once.
+Pointers: the operand, the output, the totals. Arguments: rows, length, then (row, element) strides of both, then
+whether rows continue from their total of an earlier launch, and the bytes between totals, 0 if none are kept (a long
+row is scanned by several launches, so that signals can be answered between them). A row is cut into sixteens. Within
+one, element i takes element i - 1, then both take those two before, then four, then eight; the total of all earlier
+sixteens is added last. That total is the earlier one plus the last element of the sixteen, so it costs one step for
+sixteen elements. Sums and products of float32 run in float64, float16 and bfloat16 in float32, and each result is
+rounded once.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def lower_scan(kind: str, dtype: str, name: str, target: Target | None = None) -
 
 
 def work_type(kind: str, dtype: str) -> str:
-    """What a scan is computed in: sums and products in the double of their type, as PyTorch computes them, so that
-    partial results do not overflow where the elements after them bring them back."""
+    """The dtype that a scan is computed in: sums and products in the next wider one, as PyTorch computes them, so that
+    partial results do not overflow if later elements bring them back."""
     if dtype in HALVES:
         return "float32"
     return WIDER.get(dtype, dtype) if kind in ("sum", "prod") else dtype
@@ -89,7 +88,7 @@ class _Scan:
         self._keep(totals, place)
 
     def _parts(self, place: Value) -> list[Value]:
-        """Where the one or two numbers of a total lie."""
+        """The addresses of the one or two numbers of a total."""
         count = 2 if self.dtype in COMPLEX else 1
         return [self.builder.gep(place, [integer(TOTAL // 2 * part)]) for part in range(count)]
 
@@ -126,7 +125,8 @@ class _Scan:
         return v
 
     def _partial(self, index: Value, step: Value) -> tuple[Value, Value]:
-        """How many elements are left for this sixteen; whether it is whole and contiguous."""
+        """The number of elements left for this block of sixteen, and a mask that is true if it is whole and
+        contiguous."""
         b = self.builder
         rest = b.sub(self.length, index)
         whole = b.icmp_signed(">=", rest, integer(LANES))

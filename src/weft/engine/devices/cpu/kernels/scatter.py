@@ -1,11 +1,10 @@
-"""Scatter: elements stored, added or compared where an index names, in the order of the index.
+"""Scatter: elements are stored, added or compared at the positions that an index names, in the order of the index.
 
 Over (outer, positions, inner): out[outer, index[...], inner] = combine(that, source[outer, position, inner]).
-Pointers: the index (int64), the source, the output, the status cell.  Arguments: outer, positions,
-inner, the extent of the indexed axis, then (outer, position, inner) strides of index, source and
-output.  Positions run in order, so that the last write wins and sums have one order; a unit is a
-block of inner columns of one outer row, which nobody else touches.  An index out of range, as every
-negative one is, sets the status cell to 1 and writes nothing.
+Pointers: the index (int64), the source, the output, the status cell. Arguments: outer, positions, inner, the extent of
+the indexed axis, then (outer, position, inner) strides of index, source and output. Positions run in order, so that
+the last write wins and sums have one order; a unit is a block of inner columns of one outer row, which nobody else
+touches. An index out of range, as every negative one is, sets the status cell to 1 and writes nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ ELEMENTS_PER_GRAIN = 4096
 
 
 def lower_scatter(dtype: str, combine: str | None, name: str, target: Target | None = None) -> str:
-    """The LLVM module that combines elements of one dtype by a function of the emitter (add, maximum, minimum) with
-    what is there, or stores them."""
+    """The LLVM module that combines elements of one dtype with the output's by a function of the emitter (add,
+    maximum, minimum), or stores them."""
     family = Family(name, dtype, target)
     scatter = _Scatter(family, combine)
     each(family.builder, family.begin, family.end, scatter.unit)

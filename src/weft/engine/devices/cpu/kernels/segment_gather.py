@@ -1,8 +1,8 @@
-"""Rows gathered and added: each output row is the sum, in order, of the rows that a table lists.
+"""Segment gathers: each output row is the sum, in order, of the rows that a table lists.
 
-Pointers: the table of row addresses, the offsets into it (rows + 1 of them, int64), the output.
-Arguments: rows, row_size in elements; rows are contiguous.  A row listed once is copied, a row
-without sources is zeros.  Batches and cotangents are put together this way.
+Pointers: the table of row addresses, the offsets into it (rows + 1 of them, int64), the output. Arguments: rows,
+row_size in elements; rows are contiguous. A row listed once is copied, a row without sources is zeros. Batches and
+cotangents are packed this way.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Where the elements of rows stand in an order: the first `kept` places of a stable sort.
+"""Stable sorts of rows (argsort, top-k): the first `kept` positions of the elements in order.
 
-Pointers: the elements, the places (int64, rows of `kept`), scratch.  Arguments: rows, length, kept,
-the (row, element) strides of the elements, all ones for a descending order or else 0, the passes
-[first, end) of this launch, and the bytes of a row's scratch.
+Pointers: the elements, the positions (int64, rows of `kept`), scratch. Arguments: rows, length, kept, the (row,
+element) strides of the elements, all ones for a descending order or else 0, the passes [first, end) of this launch,
+and the bytes of a row's scratch.
 
-A short row is counted: an element's place in the order is the number of elements before it.  Few
-places of a longer row come from a list of the best so far.  Otherwise pairs of a key and its place
-are put in the order of one digit of their keys after the other, the least one first, as on
-punched cards; digits that all keys share are passed over.  Rows that fit are on the stack; those
-beyond are in scratch: the digits that vary, which half the pairs are in, then two halves.
+A short row is counted: an element's position is the number of elements before it. Few positions of a longer row come
+from a list of the best so far. Otherwise pairs of a key and its position are sorted by one digit of their keys after
+the other, the least one first (radix sort); digits that all keys share are skipped. Rows that fit are on the stack;
+longer ones are in scratch: the digits that vary, which half the pairs are in, then two halves.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ from weft.engine.devices.cpu.llvm.simd_value import I16
 from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels.loop_ir import SIZES
 
-SHORT = 64  # elements of a row that is counted
+COUNTED_LENGTH = 64  # elements of a row that is sorted by counting
 FEW = (
     64  # places that are looked for in a list of the best, where rows are longer than their square
 )
-DIGIT = 8  # bits
-NUMBERS = 1 << DIGIT
-STACK = 1 << 17  # bytes of pairs that a row may have on the stack
-HEADER = 64  # bytes of a row's scratch before its pairs
+DIGIT_BITS = 8
+NUMBERS = 1 << DIGIT_BITS
+STACK_BYTES = 1 << 17  # bytes of pairs that a row may have on the stack
+HEADER_BYTES = 64  # bytes of a row's scratch before its pairs
 SEGMENT = 1 << 20  # elements of a row whose passes are launches of their own
 ELEMENTS_PER_GRAIN = 4096
 
 
 def is_wide(dtype: str, length: int) -> bool:
-    """Whether keys and places have 64 bits."""
+    """True if keys and positions have 64 bits."""
     return SIZES[dtype] == 8 or length >= 1 << 32
 
 
@@ -57,8 +56,8 @@ def launch_order(
     wide = is_wide(dtype, length)
     passes = 8 if wide else 4
     pairs = length * (16 if wide else 8)
-    counted_or_listed = length <= SHORT or (kept <= FEW and kept * kept <= length)
-    scratch = 0 if counted_or_listed or 2 * pairs <= STACK else HEADER + 2 * pairs
+    counted_or_listed = length <= COUNTED_LENGTH or (kept <= FEW and kept * kept <= length)
+    scratch = 0 if counted_or_listed or 2 * pairs <= STACK_BYTES else HEADER_BYTES + 2 * pairs
     apart = scratch > 0 and length > SEGMENT
     launches = [(i, i + 1) for i in range(passes)] if apart else [(0, passes)]
     return rows, max(1, ELEMENTS_PER_GRAIN // max(1, length)), scratch, launches
@@ -78,10 +77,10 @@ class _Order:
         self.passes = 8 if wide else 4
         self.pair = ir.VectorType(self.keys.element, 2)
         self.pair_size = 2 * self.keys.size
-        room = ir.ArrayType(I64, STACK // 8)
+        room = ir.ArrayType(I64, STACK_BYTES // 8)
         self.stack = b.alloca(room)
         self.counters = b.alloca(ir.ArrayType(I64, NUMBERS))
-        self.header = b.alloca(ir.ArrayType(I64, HEADER // 8))
+        self.header = b.alloca(ir.ArrayType(I64, HEADER_BYTES // 8))
 
     def row(self, number: Value) -> None:
         """One row, in the way that suits it."""
@@ -94,7 +93,7 @@ class _Order:
         def longer() -> list[Value]:
             return choose(b, b.and_(few, long), self._listed, lambda: self._sorted(number))
 
-        short = b.icmp_signed("<=", self.length, integer(SHORT))
+        short = b.icmp_signed("<=", self.length, integer(COUNTED_LENGTH))
         choose(b, short, self._counted, longer)
 
     def _at(self, pointer: Value, index: Value, size: int) -> Value:
@@ -272,7 +271,7 @@ class _Order:
         inside = b.icmp_signed("==", self.scratch_row, integer(0))
         mine = b.gep(self.scratch, [b.mul(number, self.scratch_row)])
         header = b.select(inside, self.header, mine)
-        self.halves = [b.select(inside, self.stack, b.gep(mine, [integer(HEADER)]))]
+        self.halves = [b.select(inside, self.stack, b.gep(mine, [integer(HEADER_BYTES)]))]
         self.halves.append(b.gep(self.halves[0], [size]))
         fresh = b.icmp_signed("==", self.first, integer(0))
         varied = b.gep(header, [integer(8)])
@@ -285,7 +284,7 @@ class _Order:
         digits = b.load(varied, typ=I64)
 
         def step(turn: Value, state: list[Value]) -> list[Value]:
-            shift = b.mul(turn, integer(DIGIT))
+            shift = b.mul(turn, integer(DIGIT_BITS))
             digit = b.and_(b.lshr(digits, shift), integer(NUMBERS - 1))
 
             def go() -> list[Value]:

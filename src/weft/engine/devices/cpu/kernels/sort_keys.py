@@ -1,8 +1,8 @@
-"""Keys of elements: unsigned integers that stand in the order of the elements.
+"""Sort keys: unsigned integers in the order of the elements.
 
-nan is the largest element, -0.0 is 0.0.  Floats give their bits, those of negative ones flipped;
-signed integers give their bits with the sign flipped.  What has up to four bytes has a key of 32
-bits, half types by way of float32; a wide key has 64.
+nan is the largest element, -0.0 is 0.0. Floats give their bits, those of negative ones flipped; signed integers give
+their bits with the sign flipped. Elements of up to four bytes have a key of 32 bits, half types by way of float32; a
+wide key has 64.
 """
 
 from __future__ import annotations

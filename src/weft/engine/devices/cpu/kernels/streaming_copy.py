@@ -1,10 +1,9 @@
-"""Copies of more than the caches hold: lines of bytes, written past the caches.
+"""Streaming copies: lines of bytes, more than the caches hold, written past the caches.
 
-Pointers: source, target.  Arguments: lines, bytes of one, bytes from line to line in the source and in
-the target.  A store into memory reads the line of the cache first, and drives another one out; what is
-written whole and not soon read again need not be brought there.  The processor's stores for that want
-whole lines of the cache: a target that lies otherwise, and the end of a line of the copy, are written
-as elsewhere.
+Pointers: source, target. Arguments: lines, bytes of one, bytes from line to line in the source and in the target. An
+ordinary store first reads the cache line from memory, and evicts another one; data that is written whole and not read
+again soon need not be in the cache. The processor's streaming stores need whole cache lines: an unaligned target, and
+the end of a line of the copy, are written by ordinary stores.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from weft.engine.devices.cpu.llvm.builder import I64, Value, counted, integer
 from weft.engine.devices.cpu.llvm.target import NEON, Target
 
 CACHE_LINE = 64
-SHORTEST = 512  # bytes of a line of the copy that is worth it
+SHORTEST = 512  # bytes of a line of a copy from which streaming pays
 BYTES_PER_GRAIN = 1 << 17
 
 

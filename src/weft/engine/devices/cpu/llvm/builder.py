@@ -429,7 +429,7 @@ def choose(
     yes: Callable[[], Sequence[Any]],
     no: Callable[[], Sequence[Any]],
 ) -> list[Value]:
-    """What `yes` gives if the condition holds, else what `no` gives, each in blocks of its own."""
+    """The values of `yes` if the condition holds, else those of `no`, each in blocks of its own."""
     first, second, after = (builder.append_basic_block(name) for name in ("yes", "no", "join"))
     builder.cbranch(condition, first, second)
     edges = []

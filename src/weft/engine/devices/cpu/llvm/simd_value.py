@@ -1,7 +1,7 @@
-"""What the emitter works on: a dtype's form in registers, and a value of it in every lane.
+"""SIMD values, the operands of the emitter: a dtype's form in registers, and a value of it in every lane.
 
-In registers a bool is i1, float16 and bfloat16 are float32 whose values are already rounded, a
-complex number is two vectors.
+In registers a bool is i1, float16 and bfloat16 are float32 whose values are already rounded, a complex number is two
+vectors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the lowering has to know of a processor: which masked memory accesses it has, how much its caches hold.
+"""The target of code generation: the processor's masked memory accesses, and the sizes of its caches.
 
-Values never depend on it: every kernel is written for the same lanes, and a target only chooses
-how a partial vector is read and written and how wide the registers may be.
+Values never depend on it: every kernel is written for the same lanes, and a target only chooses how a partial vector
+is read and written and how wide the registers may be.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NEON = Target("neon", 128, ())
 
 
 CACHES = "/sys/devices/system/cpu/cpu0/cache"
-USUAL_CACHE = 32 << 20  # bytes of the last cache where nobody says
+USUAL_CACHE = 32 << 20  # of the last cache if the system does not tell
 
 
 @cache
@@ -46,7 +46,7 @@ def last_cache() -> int:
 
 
 def processor() -> str:
-    """What Linux says of the first processor, without what changes from one moment to the next; empty elsewhere."""
+    """The lines on the first processor in Linux's /proc/cpuinfo that do not change over time; empty elsewhere."""
     try:
         with open("/proc/cpuinfo") as file:
             lines = file.read().partition("\n\n")[0].splitlines()

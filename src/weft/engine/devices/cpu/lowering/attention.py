@@ -1,9 +1,9 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""Lowering of attention: one launch of its kernel for a node, operands read where they lie.
+"""Lowering of attention: one launch of its kernel per node, with operands read in place.
 
-In come a node of one of the four rows of `weft.ops.contractions.attention` and the Lowering in hand. A batch of nodes
-is one launch; where there are batches of batches, all but the last dimension are walked here.
+It takes a node of one of the four ops of `weft.ops.contractions.attention` and the Lowering in progress. A batch of
+nodes is one launch; of nested batches, all but the last dimension are walked here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ Shape = tuple[int, ...]
 Region = tuple[
     int, int, Shape
 ]  # slot, byte offset, strides of every dimension that the kernel walks
-DENSE = {"out": 1, "stats": 2}  # operands whose last dimensions the kernel takes to be row-major
+DENSE = {
+    "out": 1,
+    "stats": 2,
+}  # the number of last dimensions of an operand that the kernel takes to be row-major
 
 
 @cache
@@ -66,7 +69,8 @@ def lower_attention(lowering: Any, node: Any) -> None:
 
 
 def _read(lowering: Any, source: Any, lead: Shape, dense: int) -> Region:
-    """Where an operand lies: strides of the batch, its own first three dimensions, and columns where they have any."""
+    """The region of an operand: strides of the batch, its own first three dimensions, and columns if it has any.
+    Copied if its last `dense` dimensions are not row-major."""
     slot, offset, strides = lowering.region_of(source)
     shape = source.shape
     if strides[len(shape) - dense :] != contiguous_strides(shape)[len(shape) - dense :]:

@@ -1,4 +1,4 @@
-"""Compile the kernels that a program needs and does not have yet, together, before it runs."""
+"""Compilation of the kernels that a program needs and that have no code yet, all together, before it runs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Lowering of copies, region writes and indexed reads: loops whose text is the same for every program.
 
-In come regions (slot, byte offset, strides), or a `put`, `cat`, `gather` or `take`; out go launches. What is copied
-line by line, and is more than the caches hold, is written past them.
+It takes regions (slot, byte offset, strides), or a `put`, `cat`, `gather` or `take`. A copy that goes line by line and
+is larger than the caches is written past them (streaming stores).
 """
 
 import cython
@@ -36,7 +36,9 @@ from weft.engine.pipeline.lowering.spec_table import spec_of
 require(__name__, cython.compiled)
 
 _real = cython.declare(cython.int, REAL)
-_INDEXED = cython.declare(cython.longlong, 1 << 32)  # in place of the rank of a loop kernel
+_INDEXED = cython.declare(
+    cython.longlong, 1 << 32
+)  # begins the key of an indexed read, not of a loop kernel
 
 
 @cython.cfunc
@@ -84,7 +86,7 @@ def _copy(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_in_lines(encoder: KernelEncoder) -> cython.bint:
-    """Whether a copy is one of lines without gaps, on both sides."""
+    """True if a copy moves lines without gaps, on both sides."""
     rank: cython.Py_ssize_t = encoder.rank
     steps: cython.p_longlong = encoder.steps.words
     return 0 < rank <= 2 and steps[rank - 1] == 1 and steps[encoder.wide + rank - 1] == 1

@@ -1,4 +1,6 @@
-"""The LLVM IR of a kernel by its key: its loop IR (`kernel_decoder`), its schedule, the lowering of its operations."""
+"""Kernel emission: the LLVM IR of a kernel by its key, from its loop IR (`kernel_decoder`), its schedule, and the
+lowering of its operations.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Lowering of matrix products whose operands lie in several dimensions on an axis (implicit GEMM).
+"""Lowering of implicit GEMM: matrix products whose operands have several strided dimensions per axis.
 
-Which products these are, and how their axes are walked, is decided by `weft.engine.pipeline.simplify.implicit_gemm`.
+`weft.engine.pipeline.simplify.implicit_gemm` decides which products these are, and how their axes are walked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""From planned kernels to launches on the CPU: one module for each kind of kernel.
+"""Launches on the CPU: planned kernels become launches, by one module for each kind of kernel.
 
-In comes a planned Program; out go Launch records: which kernel (a KernelSpec: a key and a way to build its LLVM IR),
-its pointers as (slot, byte offset), its integer arguments, its work units. Kernels are specialised on structure,
+It takes a planned Program and appends Launch records: a kernel (a KernelSpec: a key and a way to build its LLVM IR),
+its pointers as (slot, byte offset), its integer arguments, its units of work. Kernels are specialised on structure,
 dtypes, collapsed axes and stride classes, never on sizes.
 """
 

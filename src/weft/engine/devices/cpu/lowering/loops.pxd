@@ -4,8 +4,8 @@ from weft.engine.pipeline.lowering.kernel_encoder cimport KernelEncoder
 from weft.engine.pipeline.program_ir cimport Kernel
 
 cdef enum:
-    AXIS = 255  # bits of a schedule: one more than the axis along the lanes
-    NARROW = 256  # for few columns of many rows
+    AXIS = 255  # bits of a schedule that hold the vectorized axis plus one
+    NARROW = 256  # the bit of a schedule for few columns of many rows
 
 cdef long long schedule_of(KernelEncoder encoder) noexcept
 cdef bint ends(KernelEncoder encoder) noexcept

@@ -1,8 +1,8 @@
 # cython: language_level=3
-"""Loop kernels on the CPU: which axis runs along the lanes, and how the work is cut.
+"""Loop kernels on the CPU: which axis is vectorized, and how the work is divided.
 
 It takes a `KernelEncoder` whose axes have been collapsed and gives its schedule, as a word that `codegen.schedule`
-reads, and its launches: one, or where blocks of a reduction are units of work another one for the sums of blocks.
+reads, and its launches: one, or if blocks of a reduction are units of work, also one for the sums of blocks.
 """
 
 import cython
@@ -30,7 +30,7 @@ _WHOLE = cython.declare(
 @cython.cfunc
 @cython.exceptval(check=False)
 def schedule_of(encoder: KernelEncoder) -> cython.longlong:
-    """How a kernel is run, as `codegen.schedule.LoopSchedule.of` reads it."""
+    """The schedule of a kernel, as `codegen.schedule.LoopSchedule.of` reads it."""
     axis: cython.Py_ssize_t = vector_axis_of(encoder)
     return (axis + 1) | (NARROW if is_narrow(encoder, axis) else 0)
 
@@ -38,7 +38,7 @@ def schedule_of(encoder: KernelEncoder) -> cython.longlong:
 @cython.cfunc
 @cython.exceptval(check=False)
 def ends(encoder: KernelEncoder) -> cython.bint:
-    """Whether blocks of a reduction are units of work, and another function folds what they leave."""
+    """True if blocks of a reduction are units of work, and another function folds their results."""
     if encoder.reduced == encoder.rank:
         return encoder.rank > 0
     return encoder.rank - encoder.reduced == 1 and encoder.schedule & NARROW != 0
@@ -69,7 +69,7 @@ def vector_axis_of(encoder: KernelEncoder) -> cython.Py_ssize_t:
 @cython.cfunc
 @cython.exceptval(check=False)
 def is_narrow(encoder: KernelEncoder, axis: cython.Py_ssize_t) -> cython.bint:
-    """Whether a reduction with its lanes across rows has few columns, of many rows."""
+    """True if a reduction that is vectorized across rows has few columns, of many rows."""
     outer: cython.Py_ssize_t = encoder.rank - encoder.reduced
     rows: cython.longlong = 1
     number: cython.Py_ssize_t

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The CPU's lowerer: `loops` says how a loop kernel is scheduled, `launches` makes launches, `emit` writes LLVM IR."""
+"""The CPU's lowerer: `loops` schedules loop kernels, `launches` makes launches, `emit` writes LLVM IR."""
 
 import cython
 from cython.cimports.weft.engine.devices.api import Lowerer

@@ -2,11 +2,11 @@ from weft.engine.ir.node cimport Node
 from weft.engine.pipeline.launch_ir cimport Lowering
 
 cdef struct Product:
-    # What the kernels are told of one product beside its batch: sizes, then steps of rows and columns.
+    # The arguments of a kernel for one product, without its batch: sizes, then steps of rows and columns.
     long long m, n, k
     long long a_row, a_column
     long long b_row, b_column
     long long c_row
-    long long b_slot, b_offset  # where the right operand lies
+    long long b_slot, b_offset  # region of the right operand
 
 cdef void lower_matmul(Lowering lowering, Node node)

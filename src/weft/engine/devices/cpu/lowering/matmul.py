@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Lowering of matrix products: one launch for each product that does not collapse into a larger one.
 
-In comes a `matmul` or a `linear`; out go launches. Rows of a shared right operand become one product, the innermost
-batch dimension is the kernel's, the others are walked here. Attention, and operands that are read through a reshape,
-have lowerings of their own.
+It takes a `matmul` or a `linear`. Rows of a shared right operand become one product, the innermost batch dimension is
+the kernel's, and the others are walked here. Attention, and operands that are read through a reshape, have lowerings
+of their own.
 """
 
 from functools import partial
@@ -60,7 +60,7 @@ def lower_matmul(lowering: Lowering, node: Node) -> cython.void:
 
 @cython.cfunc
 def _is_nested(strides: tuple) -> cython.bint:
-    """Whether an axis has several dimensions, as `implicit_gemm` leaves them."""
+    """True if an axis has several dimensions, as `implicit_gemm` leaves them."""
     for stride in strides:
         if type(stride) is tuple:
             return True
@@ -105,7 +105,8 @@ def _lower_linear(
 def _set_right(
     lowering: Lowering, node: Node, right: MemRef, product: cython.pointer(Product)
 ) -> cython.int:
-    """Where the right operand lies; a weight that many products read across may have been turned for all of them."""
+    """Set the region of the right operand; a weight that many products read across may be prepacked for all of
+    them."""
     product.b_slot = right.value.slot
     product.b_offset = right.offset * node.dtype.itemsize
     if len(right.strides) == 2 and product.b_row == 1 and product.b_column != 1:
@@ -179,7 +180,7 @@ def _lead(shape: tuple, strides: tuple, axis: cython.Py_ssize_t) -> cython.longl
 @cython.cfunc
 @cython.exceptval(check=False)
 def _take_rows(product: cython.pointer(Product), dims: cython.pointer(Array)) -> cython.void:
-    """Where the right operand is shared, and rows lie equally far apart, a batch is more rows of one product."""
+    """Merge a batch into the rows of one product, where the right operand is shared and rows are equally far apart."""
     last: cython.p_longlong
     if product.m == 1:
         product.a_row = product.k if dims.count == 0 else dims.words[dims.count - _WORDS + 1]

@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Weights that many products read across: turned once for a program.
+"""Prepacking: a weight that many products of a program read across is transposed once for all of them.
 
-A recurrent layer multiplies few rows by the same weight at each time, and its weight lies along k, where columns of
-the product would be read beside each other. Turning it for a product is a sixth of its time. So a matrix that many
-products of a program read in this way is copied into the other order before the first of them. Each element of a
-product is the same chain; no bit depends on it.
+A recurrent layer multiplies few rows by the same weight at each step, and the weight is stored along k, while a
+product reads neighbouring columns. Transposing it takes a sixth of a product's time. So a matrix that many products of
+a program read in this way is copied into the other order before the first of them. Each element of a product is the
+same chain of additions; no bit depends on it.
 """
 
 import cython
@@ -56,8 +56,8 @@ class Prepacked:
         return copies
 
     def prepacked_region(self, lowering, node: Node, right: tuple):
-        """Where the right operand (k, n) of a product lies, as (slot, byte offset, strides): in its copy along n, if
-        it has one, which is made for the first that reads it."""
+        """The region (slot, byte offset, strides) of the right operand (k, n) of a product: in its copy along n, if it
+        has one, which is made for the first product that reads it."""
         key = _key(lowering.program, node) if self.regions else None
         if key is None or key not in self.regions:
             return right
@@ -82,7 +82,8 @@ def _depth(node: Node):
 
 @cython.cfunc
 def _key(program: Program, node: Node):
-    """What a product of few rows reads across as its right operand: (root, offset, strides); else None."""
+    """The matrix that a product of few rows reads across as its right operand, as (root, offset, strides); None if it
+    does not."""
     if node.op.form != MATMUL and node.op.form != LINEAR:
         return None
     if node.dtype.name not in DTYPES:

@@ -1,6 +1,6 @@
 # cython: language_level=3
-"""Row kernels on the CPU: a unit of work is a row of the outermost axis; with sums over rows, a lane that rows are
-added up in (`reduction_order`).
+"""Row kernels on the CPU: a unit of work is a row of the outermost axis; in kernels with sums over rows, a lane in
+which rows are added up (`reduction_order`).
 """
 
 import cython

@@ -1,8 +1,8 @@
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False
-"""Lowering of scans, orders, resampling and scatters.
+"""Lowering of scans, sorts, resampling and scatters.
 
-Each function takes the Lowering in hand and one node, and appends launches. Places arrive as (slot, byte offset,
+Each function takes the Lowering in progress and one node, and appends launches. Regions are (slot, byte offset,
 element strides); operands that a family cannot read in place are copied to temporaries first.
 """
 
@@ -64,7 +64,7 @@ def lower_scan(lowering: Any, node: Any) -> None:
 
 
 def _rows_of(lowering: Any, source: Any, axis: int) -> tuple[int, int]:
-    """(slot, byte offset) of a value with an axis last, row by row; copied where it lies otherwise."""
+    """(slot, byte offset) of a value whose `axis` is last, row by row; copied if its memory is in another order."""
     slot, offset, strides = lowering.region_of(source)
     order = _last(len(source.shape), axis)
     moved = tuple(source.shape[a] for a in order)
@@ -303,8 +303,8 @@ def _product(sizes: tuple[int, ...]) -> int:
 def _scatter_geometry(
     node: Any, index: Any, source_strides: Any, strides: Any, axis: int
 ) -> Iterator[tuple[Any, Any, Any]]:
-    """(outer, positions, inner) views of an elementwise scatter: inner lies behind the axis where anything does, as
-    memory does. Dimensions beyond three are walked here."""
+    """(outer, positions, inner) views of an elementwise scatter; inner is the dimension behind the axis, if there is
+    one, as in memory. Dimensions beyond three are walked here."""
     rank = len(node.shape)
     steps = list(zip(contiguous_strides(index.shape), source_strides, strides, strict=True))
     dims: list[_Dim] = list(zip(index.shape, steps, strict=True))
@@ -338,7 +338,7 @@ def _merged(dims: list[_Dim]) -> list[_Dim]:
 
 
 def _starts(dims: list[_Dim]) -> list[tuple[int, ...]]:
-    """Where index, source and output begin, for each place in some dimensions."""
+    """The offsets (index, source, output) of each position in the given dimensions."""
     starts: list[tuple[int, ...]] = [(0, 0, 0)]
     for size, steps in dims:
         starts = [

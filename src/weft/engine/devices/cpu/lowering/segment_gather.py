@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Lowering of gathered rows: each output row is the sum of listed source rows, through a table of addresses.
+"""Lowering of segment gathers: each output row is the sum of listed source rows, through a table of addresses.
 
-In comes a `gather_rows` node, whose payload lists source numbers, rows and offsets, or a `cat` of many small parts; out
-goes one launch with a Table: the slots and byte offsets that become addresses when the runtime knows where the slots
-lie.
+It takes a `gather_rows` node, whose payload lists source numbers, rows and offsets, or a `cat` of many small parts,
+and makes one launch with a Table: slots and byte offsets that become addresses when the runtime knows those of the
+slots.
 """
 
 import cython
@@ -46,7 +46,7 @@ def _spec(dtype: str) -> KernelSpec:
 
 @cython.cfunc
 def _table_of(lowering: Lowering, node: Node, size: cython.longlong) -> SegmentTable:
-    """Where the rows of a node come from, each of so many elements."""
+    """The table of a node's source rows, each of `size` elements."""
     terms: SegmentIndex = node.payload
     found = bytearray(24 * len(node.inputs))  # of each source: slot, offset, bytes from row to row
     sources: cython.p_longlong = _words(found)
@@ -114,8 +114,8 @@ def _launch(
 
 @cython.cfunc
 def lower_joined(lowering: Lowering, node: Node) -> cython.bint:
-    """Append a `cat` as one gather, where its parts lie one behind the other in it and a copy of each would cost more;
-    whether it is so."""
+    """Append a `cat` as one gather, if its parts stand one behind the other in it and a copy of each would cost more;
+    True if that was done."""
     size: cython.longlong = _common_piece(lowering, node)
     if size == 0:
         return False

@@ -1,5 +1,6 @@
-"""Large copies: whether one is written past the caches, and its launch
-(`weft.engine.devices.cpu.kernels.streaming_copy`)."""
+"""Lowering of large copies: decides whether one is written past the caches, and makes its launch
+(`weft.engine.devices.cpu.kernels.streaming_copy`).
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What passes are made of: one with checks before and after it, and a manager that runs several in order."""
+"""The infrastructure of passes: one with checks before and after it, and a manager that runs several in order."""

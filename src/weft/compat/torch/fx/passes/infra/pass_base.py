@@ -11,7 +11,7 @@ __all__ = ["PassBase", "PassResult"]
 
 
 class PassResult(NamedTuple):
-    """What a pass has made of a module, and whether it has changed it."""
+    """The module after a pass, and whether the pass has changed it."""
 
     graph_module: GraphModule
     modified: bool
@@ -31,7 +31,7 @@ class PassBase(abc.ABC):
         """Change a module."""
 
     def requires(self, graph_module: GraphModule) -> None:  # noqa: B027 - may be left as it is
-        """What has to hold before."""
+        """Check the conditions of the pass on its input."""
 
     def ensures(self, graph_module: GraphModule) -> None:  # noqa: B027 - may be left as it is
-        """What has to hold after."""
+        """Check the conditions of the pass on its result."""

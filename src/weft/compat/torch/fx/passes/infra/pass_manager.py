@@ -60,7 +60,7 @@ def this_before_that_pass_constraint(this: _Pass, that: _Pass) -> _Constraint:
 
 
 def _topological(passes: list[_Pass], constraints: list[_Constraint]) -> list[_Pass]:
-    """The passes in an order that the constraints allow. Errors: RuntimeError where there is none."""
+    """The passes in an order that the constraints allow. Errors: RuntimeError if there is none."""
     waiting = list(passes)
     order: list[_Pass] = []
     while waiting:
@@ -111,7 +111,7 @@ class PassManager:
         self._validated = False
 
     def add_checks(self, check: _Pass) -> None:
-        """What is called with the module behind each pass. Errors: TypeError on another signature."""
+        """Set a check that is called with the module after each pass. Errors: TypeError on another signature."""
         if list(inspect.signature(check).parameters) != ["module"]:
             raise TypeError("PassManager check function should only take in one variable, a module")
         self.check = check  # type: ignore[method-assign, assignment]
@@ -132,7 +132,7 @@ class PassManager:
         self._validated = True
 
     def solve_constraints(self) -> None:
-        """Put the passes in an order that the rules allow. Errors: RuntimeError where there is none."""
+        """Put the passes in an order that the rules allow. Errors: RuntimeError if there is none."""
         self.passes = _topological(self.passes, self.constraints)
         self._validated = True
 

@@ -1,1 +1,1 @@
-"""What passes share: where a graph does what another one does."""
+"""The common part of passes: the occurrences of one graph in another."""

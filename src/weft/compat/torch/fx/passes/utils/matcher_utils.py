@@ -1,7 +1,7 @@
-"""SubgraphMatcher: where a graph does what another one does.
+"""SubgraphMatcher: finds the occurrences of one graph (the pattern) in another.
 
-The pattern is followed from what it returns back to its placeholders, which stand for anything. An occurrence is only
-one if nothing outside of it uses what the pattern computes in between: such a node could not be replaced.
+The pattern is followed from its results back to its placeholders, which stand for anything. An occurrence counts only
+if nothing outside of it uses what the pattern computes in between: such a node could not be replaced.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SubgraphMatcher:
 
     @staticmethod
     def _ends(output: Node) -> list[Node]:
-        """What the pattern returns and uses nowhere else."""
+        """The nodes that the pattern returns and uses nowhere else."""
         return [node for node in output.all_input_nodes if len(node.users) == 1]
 
     # -- one node ---------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class SubgraphMatcher:
     # -- the search: an explicit stack of pairs that are to be equal --------------------------------
 
     def _follow(self, match: InternalMatch, pn: Node, gn: Node, node_name_match: str) -> bool:
-        """Whether the graph does at `gn` what the pattern does at `pn`; the match learns the nodes."""
+        """True if the graph computes at `gn` what the pattern does at `pn`; the match notes the nodes."""
         waiting: list[tuple[Any, Any]] = [(pn, gn)]
         taken = set(match.nodes_map.values())
         while waiting:
@@ -134,7 +134,7 @@ class SubgraphMatcher:
         return True
 
     def _constants_are_equal(self, pattern: object, given: object) -> bool:
-        """Whether a constant of the graph can stand for what the pattern has there; one of the two is no node."""
+        """True if a constant of the graph can stand for the pattern's argument; one of the two is no node."""
         if isinstance(pattern, Node):
             return self.ignore_literals and pattern.op == "placeholder"
         return not isinstance(given, Node) and self._literals_are_equal(pattern, given)
@@ -157,7 +157,7 @@ class SubgraphMatcher:
         yield from (match for match in matches if match.nodes_map)
 
     def _is_contained(self, nodes_map: dict[Node, Node]) -> bool:
-        """Whether nothing outside uses what the pattern computes in between."""
+        """True if nothing outside uses what the pattern computes in between."""
         inside = set(nodes_map.values())
         kept = {nodes_map[node] for node in self.pattern_returning_nodes if node in nodes_map}
         return all(
@@ -191,7 +191,7 @@ class SubgraphMatcher:
 
 
 def _is_one_step(nodes: set[Node]) -> bool:
-    """Whether nodes can be computed at once: nothing else lies on a way from one of them to another."""
+    """True if nodes can be computed at once: no other node is on a path from one of them to another."""
     waiting = [user for node in nodes for user in node.users if user not in nodes]
     seen: set[Node] = set()
     while waiting:
@@ -212,7 +212,7 @@ def _attribute(node: Node) -> Any:
 
 
 def _pairs(pattern: Node, given: Node) -> list[tuple[Any, Any]] | None:
-    """The arguments of two calls beside each other, flat; None where they are of another form."""
+    """Pairs of corresponding arguments of two calls, flat; None if the calls are of different forms."""
     ours, theirs = _arguments(pattern), _arguments(given)
     if len(pattern.args) == len(given.args) and pattern.kwargs.keys() == given.kwargs.keys():
         ours = [*pattern.args, *pattern.kwargs.values()]
