@@ -17,7 +17,7 @@ from weft.engine.devices.cpu import pool, spill
 from weft.engine.pipeline.budget import accounts
 from weft.errors import OutOfMemoryError
 
-MOST_LINES = 10  # of each part of a report as text
+MOST_LINES = 10  # lines of each part of a report as text
 
 
 def set_memory_budget(

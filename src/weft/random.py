@@ -576,7 +576,7 @@ def _first_of_races(weights: Tensor, count: int, source: Generator) -> Any:
     return order(call("where", runs, times, math.inf), len(weights._shape) - 1, count)
 
 
-MOST_CATEGORIES = 2**24  # of a row of weights, as in PyTorch
+MOST_CATEGORIES = 2**24  # categories in a row of weights, as in PyTorch
 
 
 def _not_weights(weights: Array, one_by_one: bool) -> str:

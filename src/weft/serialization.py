@@ -38,7 +38,7 @@ __all__ = [
 MAP_LOCATION: TypeAlias = Any  # the type of `map_location` of `load`, in annotations
 FILE_LIKE: TypeAlias = Any  # the type of files of `load` and `save`
 STORAGE_KEY_SEPARATOR = ","
-DEFAULT_PROTOCOL = 2  # of pickles in files
+DEFAULT_PROTOCOL = 2  # the protocol of pickles in files
 MAGIC_NUMBER, PROTOCOL_VERSION = (
     0x1950A86A20F9469CFC6C,
     1001,

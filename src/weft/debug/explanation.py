@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from weft.engine.ir.node import Node
 
 
-MOST_RUNS = 4096  # of one step; older ones are forgotten
-MOST_LINES = 12  # of one kind of reason in the text of a run
+MOST_RUNS = 4096  # runs of one step; older ones are forgotten
+MOST_LINES = 12  # lines for one kind of reason in the text of a run
 SHARED, IN_PLACE, GATHERED, AGAIN = "shared", "in place", "gathered", "gathered before"
 
 

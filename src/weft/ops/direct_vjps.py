@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weft.engine.ir.dtype import DType
 
 
-MOST_OPERATIONS = 12  # of a rule that becomes one op
+MOST_OPERATIONS = 12  # operations of a rule that becomes one op
 MOST_SOURCES = 4  # operands of such an op
 _AT = -2  # the code of `at` among the arguments of a rule
 _DIFFERENTIATED_ELSEWHERE = not_differentiable(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 OPS: dict[str, Any] = {}
 CATEGORIES = ("bool", "integer", "float", "complex")
 EVERY_TYPE = " ".join(CATEGORIES)
-MOST_ARGUMENTS = 16  # of a derivative rule, as in `weft.engine.backward.apply_vjp`
+MOST_ARGUMENTS = 16  # arguments of a derivative rule, as in `weft.engine.backward.apply_vjp`
 JVP_KINDS = ("diagonal", "linear", "multilinear", "rule")
 _OTHER_SAVES = {
     "result": -1,
@@ -122,7 +122,7 @@ SUMMING = {  # kinds of ops with the sums that they may be, of which they must s
     "scatter": ("", "into_base"),
 }
 
-COMBINERS = {  # of scans and scatters; "" of a scatter: the last one stays
+COMBINERS = {  # combiners of scans and scatters; "" of a scatter: the last one stays
     "cumulative": ("sum", "prod"),
     "scatter": ("", "add", "maximum", "minimum"),
 }

@@ -40,7 +40,7 @@ Shape = tuple[int, ...]
 Dims = int | Sequence[int] | None
 Number = int | float | complex | bool
 
-_RANKS = 8  # up to which tuples of axes exist already
+_RANKS = 8  # ranks up to which tuples of axes exist already
 _ALL = [tuple(range(rank)) for rank in range(_RANKS)]
 _SINGLE = [(axis,) for axis in range(_RANKS)]
 

@@ -48,9 +48,9 @@ from weft.engine.replay.cache import named
 
 require(__name__, cython.compiled)
 
-MOST_DEPTH = cython.declare(cython.int, 3)  # of nested lists in an argument
-MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 64)  # of one list
-MOST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 16)  # of a constant in a trace
+MOST_DEPTH = cython.declare(cython.int, 3)  # depth of nested lists in an argument
+MOST_ENTRIES = cython.declare(cython.Py_ssize_t, 64)  # entries of one list
+MOST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 16)  # size of a constant in a trace
 
 _calls = cython.declare(Cache, named("calls"))
 counters = _calls.counters

@@ -20,9 +20,9 @@ require(__name__, cython.compiled)
 MOST_BYTES = 64 << 20  # the bound of a cache's entries together, by estimate
 MOST_LOOKS = 100_000
 MOST_MISSES = 10
-FREE_MISSES = 3  # before a look is put off
+FREE_MISSES = 3  # misses before a look is put off
 
-CACHES: dict = {}  # by name, in the order of the pipeline
+CACHES: dict = {}  # name -> cache, in the order of the pipeline
 tally: dict = {}  # the counters of each
 _all: WeakSet = WeakSet()  # a name may have several: calls have one for each function
 

@@ -32,7 +32,7 @@ from weft.errors import ExecutionError
 
 require(__name__, cython.compiled)
 
-MOST_NODES = 25_000  # of a flush that is cached
+MOST_NODES = 25_000  # nodes of a flush that is cached
 NODE_BYTES = cython.declare(
     cython.Py_ssize_t, 256
 )  # about what a template takes for each of its nodes

@@ -47,7 +47,7 @@ _block = cython.declare(cython.longlong, BLOCK)
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 _calls = cython.declare(list, [None] * 1024)  # the last one met, by the hash of its key
 _known = cython.declare(dict, {})  # all of them, by the bytes of their keys
-MOST_CALLS = 1 << 14  # in the table at a time
+MOST_CALLS = 1 << 14  # calls in the table at a time
 
 
 @cython.final

@@ -50,7 +50,7 @@ from weft.tensor.arguments import (
 require(__name__, cython.compiled)
 
 singular_values = later("weft.functional.linalg.singular_values")
-FEW_POINTS = 25  # up to which distances are no matrix products, as in PyTorch
+FEW_POINTS = 25  # points up to which distances are no matrix products, as in PyTorch
 _SUM, _NORM, _SQUARE, _SQRT = OPS["sum"], OPS["norm"], OPS["square"], OPS["sqrt"]
 _POWER_NORM = OPS["power_norm"]
 

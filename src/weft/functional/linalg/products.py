@@ -31,7 +31,7 @@ from weft.tensor.arguments import Shape, describe, need_tensor
 require(__name__, cython.compiled)
 
 LONG = 256  # elements of an inner product from which it is a sum: a product adds up one after the other
-PACKED_ROWS = 8  # of integers from which packing a matrix pays
+PACKED_ROWS = 8  # rows of integers from which packing a matrix pays
 SMALL = 4096  # elements of a matrix of integers that is packed for any rows
 _MATMUL = OPS["matmul"]
 _LINEAR = OPS["linear"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 require(__name__, cython.compiled)
 
-MOST_RATE = 64.0  # up to which probabilities are added up from 0
+MOST_RATE = 64.0  # the rate up to which probabilities are added up from 0
 
 
 def walked(rates: Array, uniform: Array) -> Any:

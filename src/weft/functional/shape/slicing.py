@@ -39,7 +39,7 @@ from weft.tensor.arguments import describe, need_rank, need_tensor, wrap_dim
 
 require(__name__, cython.compiled)
 
-MOST_SECTIONS = 1 << 20  # of tensor_split: each is a tensor
+MOST_SECTIONS = 1 << 20  # results of tensor_split: each is a tensor
 _SLICE, _SELECT = OPS["slice"], OPS["select"]
 _UNFOLD, _DIAGONAL = OPS["unfold"], OPS["diagonal"]
 _UNBIND, _SPLIT = named(_SELECT, "UnbindBackward0"), named(_SLICE, "SplitBackward0")

@@ -16,7 +16,7 @@ from weft.functional.shape.rearrange import repeated
 from weft.functional.support import host
 from weft.ops.primitives import concat, expand, flip, slice_axis, take
 
-MOST_RUNS = 5  # of an index; more cost more than indices
+MOST_RUNS = 5  # runs of an index; more cost more than indices
 
 
 class Run(NamedTuple):

@@ -52,7 +52,7 @@ Params = tuple[
     float, bool, Shape
 ]  # scale; whether a row sees no later keys; order of dimensions in memory
 PLAIN: Shape = (0, 1, 2, 3)
-LARGEST = 256  # of depth and width of a head, as in `weft.engine.devices.cpu.attention`
+LARGEST = 256  # depth and width of a head at most, as in `weft.engine.devices.cpu.attention`
 
 
 def _size(*shapes: Shape) -> int:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 Shape = tuple[int, ...]
-ROW_BYTES = 32768  # of an input that may become a row of a batch
+ROW_BYTES = 32768  # bytes of an input that may become a row of a batch
 VECTOR = 16  # channels that fill a vector
 TURNS = 4  # elements packed in the time that it takes to write one by itself
 

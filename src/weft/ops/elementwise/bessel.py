@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weft.engine.frontend.tensor import Tensor
 
 
-_TERMS = 20  # of Hurwitz' series before the asymptotic one
+_TERMS = 20  # terms of Hurwitz' series before the asymptotic one
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
 

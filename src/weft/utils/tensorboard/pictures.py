@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-COLUMNS = 8  # of a grid of pictures
+COLUMNS = 8  # columns of a grid of pictures
 
 
 def as_bytes(values: Any) -> Any:

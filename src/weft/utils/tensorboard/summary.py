@@ -30,7 +30,7 @@ from weft.engine.ir.dtype import by_name
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.utils.tensorboard import pictures
 
-MOST_THRESHOLDS = 127  # as many as TensorBoard's message holds
+MOST_THRESHOLDS = 127  # thresholds that TensorBoard's message holds
 LEAST_COUNT = 1e-7  # the divisor of a rate if nothing was counted
 # dtype -> its name in the message, the field that holds the values
 _FIELDS = {

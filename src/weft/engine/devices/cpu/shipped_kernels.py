@@ -22,7 +22,7 @@ from weft.engine.devices.cpu.object_files import is_for_this_processor
 
 MAGIC = b"weft-shipped-kernels-1\n"
 FOLDER = Path(__file__).parent / "shipped"
-MOST_BYTES = 8 << 20  # of an archive, at most
+MOST_BYTES = 8 << 20  # bytes of an archive
 _HEAD = struct.Struct("<64sI")  # revision, count of entries
 _ENTRY = struct.Struct("<32s32sII")  # hash of the key, checksum of the code, offset, size
 

@@ -24,7 +24,7 @@ from weft.errors import AccessError, MissingFileError, PathError, SpillError
 
 require(__name__, cython.compiled)
 
-CHUNK = 1 << 22  # of one unit of work
+CHUNK = 1 << 22  # bytes of one unit of work
 NS_OF_CHUNK = 4_000_000  # an estimate: about a gigabyte per second
 _chunk = cython.declare(int64_t, CHUNK)
 _interrupted = cython.declare(cython.int, codes.EINTR)

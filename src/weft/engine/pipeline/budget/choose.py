@@ -22,7 +22,7 @@ from weft.engine.pipeline.budget.schedule import spill_cost
 require(__name__, cython.compiled)
 
 MOST_ROUNDS = 1500
-NEAR_BEST_SHARE = 0.75  # of the best gain per cost: offers below it wait for the next round
+NEAR_BEST_SHARE = 0.75  # offers with less of the best gain per cost wait for the next round
 MOST_RERUNS_OF_A_DROP = 48  # steps that may run again just before one step, for one drop
 
 

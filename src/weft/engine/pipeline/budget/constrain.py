@@ -25,11 +25,11 @@ from weft.errors import OutOfMemoryError, VerificationError
 
 require(__name__, cython.compiled)
 
-SPARE_BYTES = 1 << 14  # for status cells and numbers from outside
+SPARE_BYTES = 1 << 14  # memory for status cells and numbers from outside
 TIGHT_SHARE = (
     0.85  # of the room left under the budget: a plan that needs more is laid out in an arena
 )
-NEXT_TARGET_SHARE = 0.94  # of the target for which no schedule was found
+NEXT_TARGET_SHARE = 0.94  # the next target as a share of one for which no schedule was found
 MOST_LAYOUTS = 6  # layouts tried, each of a schedule with less memory than the one before
 LEAST_BUDGET_STEPS = 5  # bisection steps in the search for the least budget
 

@@ -16,7 +16,7 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 NEVER = 1 << 30
-LAUNCH_NS = 500.0  # of a step, in addition to its kernels
+LAUNCH_NS = 500.0  # cost of a step, in addition to its kernels
 BYTES_PER_NS = 12.0  # memory traffic of a kernel at best
 
 
