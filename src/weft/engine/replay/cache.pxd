@@ -1,4 +1,5 @@
 from weft.engine.replay.fingerprint cimport Fingerprint
+from weft.engine.replay.look_table cimport LookTable
 
 cdef enum:
     RECENT_ENTRIES = 64  # entries that are found without a dictionary
@@ -10,7 +11,7 @@ cdef class CacheCounters:
     cdef public long long evicted
 
 cdef class Admission:
-    cdef object states
+    cdef LookTable states
     cdef public int unseen
     cdef bint admits(self, long long look) except -1
     cdef bint knows(self, long long look) except -1

@@ -6,19 +6,19 @@ The least recently used entries are evicted when the bound is reached. `clear` e
 people.
 """
 
-from collections import OrderedDict
 from weakref import WeakSet
 
 import cython
 from cython.cimports.weft.engine.replay.cache import RECENT_ENTRIES
 from cython.cimports.weft.engine.replay.fingerprint import Fingerprint
+from cython.cimports.weft.engine.replay.look_table import LookTable
 
 from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
 MOST_BYTES = 64 << 20  # the bound of a cache's entries together, by estimate
-MOST_LOOKS = 100_000
+MOST_LOOKS = 1 << 16
 MOST_MISSES = 10
 FREE_MISSES = 3  # misses before a look is put off
 
@@ -49,49 +49,50 @@ class Admission:
     longer."""
 
     def __cinit__(self, unseen: cython.int = 1):
-        self.states = OrderedDict()  # look -> how many more are put off, with the misses above
+        self.states = LookTable(MOST_LOOKS)  # how many more are put off, with the misses above
         self.unseen = unseen
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def admits(self, look: cython.longlong) -> cython.bint:
         """True if this look is admitted; notes that it has come."""
-        state = self.states.get(look)
-        if state is None:
+        state: cython.longlong = self.states.get(look)
+        if state < 0:
             if self.unseen == 0:
                 return True
-            if len(self.states) >= MOST_LOOKS:
-                self.states.popitem(last=False)
-            self.states[look] = self.unseen - 1
+            self.states.put(look, self.unseen - 1)
             return False
-        if cython.cast(cython.longlong, state) & 0xFFFF == 0:
+        if state & 0xFFFF == 0:
             return True
-        self.states[look] = state - 1
+        self.states.put(look, state - 1)
         return False
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def knows(self, look: cython.longlong) -> cython.bint:
         """True if this look has come before; notes nothing."""
-        return look in self.states
+        return self.states.get(look) >= 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def miss(self, look: cython.longlong) -> cython.int:
         """Note that an admitted look was new, or cannot be kept: after several misses it is put off for longer and
         longer."""
-        state: cython.longlong = self.states.get(look, 0)
+        state: cython.longlong = max(0, self.states.get(look))
         misses: cython.longlong = min(MOST_MISSES, (state >> 16) + 1)
-        self.states[look] = misses << 16 | (0 if misses <= FREE_MISSES else 1 << misses)
-        return 0
+        put_off: cython.longlong = 0 if misses <= FREE_MISSES else 1 << misses
+        return self.states.put(look, misses << 16 | put_off)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def succeed(self, look: cython.longlong) -> cython.int:
         """Note that an admitted look was found."""
-        if self.states.get(look, 0) != 0:
-            self.states[look] = 0
+        if self.states.get(look) > 0:
+            self.states.put(look, 0)
         return 0
+
+    def __len__(self) -> int:
+        return len(self.states)
 
 
 @cython.cclass

@@ -19,6 +19,7 @@ from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
 from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.prefetch import FAR, prefetch
 from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.replay.cache import Cache
 from cython.cimports.weft.engine.replay.conditions import is_plain, verifying
@@ -89,12 +90,19 @@ def _may_replay(tape: Tape) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _look(tape: Tape, roots: list) -> cython.longlong:
-    """A number that is equal for equal walks and quick to compute: only if it has come before is the graph
-    fingerprinted."""
+    """A number that is equal for equal walks and quick to compute, of the operations that are pending and their sizes:
+    only if it has come before is the graph fingerprinted, and what is recorded of it kept."""
     edge = cython.cast(tuple, roots[0])[0]
     code: cython.longlong = cython.cast(Node, edge).op.code if isinstance(edge, Node) else -1
-    look: cython.ulonglong = mix(len(roots), code)
-    look = mix(mix(look, tape.count), tape.pending_bytes)
+    look: cython.ulonglong = mix(mix(len(roots), code), tape.count)
+    position: cython.Py_ssize_t
+    for position in range(tape.filled):
+        if position + FAR < tape.filled:
+            prefetch(tape.nodes[position + FAR])
+        pointer: cython.p_void = tape.nodes[position]
+        if pointer != cython.NULL:
+            look = mix(look, cython.cast(Node, pointer).op.code)
+            look = mix(look, cython.cast(Node, pointer).numel)
     return cython.cast(cython.longlong, look >> 1)
 
 
