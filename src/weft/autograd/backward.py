@@ -247,6 +247,8 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, uni
             if formed and lesson is not None:
                 lesson = lesson.after_batches()
         made = _made_walk(units)
+        if formed is None:
+            made.stay_narrow()
         if lesson is not None:
             lesson.watch(made)
         results = made.run(roots, captured, keep, create, leaves)

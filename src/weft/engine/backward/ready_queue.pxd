@@ -14,6 +14,7 @@ cdef class ReadyQueue(Reachability):
     cdef list groups
     cdef dict ready_groups
     cdef list fresh  # nodes that have not been considered for a batch
+    cdef bint narrow  # the graph has no batches, and these nodes are not brought together either
     cdef void start(self, list roots)
     cdef int join_group(self, Node node) except? -1
     cdef void close_groups(self)

@@ -67,7 +67,7 @@ class ReadyQueue(Reachability):
         """Put a reached member of a batch into its group; an observed or captured member stays by itself."""
         if (
             not self.batched
-            or (node.quotient is None and node.batch_seen)
+            or (node.quotient is None and (node.batch_seen or self.narrow))
             or node.observers is not None
             or (self.joined is not None and node in self.joined)
             or (self.captured and node in self.captured)

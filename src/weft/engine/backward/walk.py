@@ -181,6 +181,10 @@ class Walk(ReadyQueue):
         self.units = units
         self.merges = False
 
+    def stay_narrow(self):
+        """The graph is too narrow for batches: its records do not look for company either."""
+        self.narrow = True
+
     def keep_journal(self, journal: list):
         """Write into a list which leaf got which gradient: (sink, node or None for a sparse one, the newest
         node's number before and after)."""

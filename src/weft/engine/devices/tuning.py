@@ -65,9 +65,8 @@ class Batching(Record):
         )  # bytes read in the time that running one node takes
         # nodes of a large graph for each one that batching has to save
         self.nodes_of_a_spared_one = take("nodes_of_a_spared_one")
-        self.narrow_nodes = take(
-            "narrow_nodes"
-        )  # nodes of a graph below which it may have any batch
+        # nodes of a graph below which any batch will do that saves a node, and half of the width
+        self.narrow_nodes = take("narrow_nodes")
         # nodes per level of the longest path: narrower graphs copy more than they save
         self.fewest_nodes_of_a_step = take("fewest_nodes_of_a_step")
         # terms of a sum of rows that a longer sum adds up again

@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""What structures look like, with a small number for each: a table with a bound, for what may come new without end.
+"""Table of looks with a bound: a small number for each look (hash of a structure) that has come.
 
-In come looks (hashes of structures); out comes the number that each was given last. There are two generations: where
-the young one is full, it becomes the old one, and what was old is forgotten unless it has been asked for meanwhile. A
-look takes 16 bytes at its place and no object: a program that makes a new graph at every step leaves one with each.
+There are two generations: the young one becomes the old one when it is full, and old looks are forgotten then unless
+they have been asked for meanwhile. A look takes 16 bytes at its place and no object, since a program whose graphs are
+new at every step adds one with each.
 """
 
 import cython
@@ -106,7 +106,7 @@ class LookTable:
         return self.young.count + self.old.count
 
     def nbytes(self) -> int:
-        """What the places take."""
+        """Size of all places in bytes."""
         return (self.young.room + self.old.room) * cython.sizeof(Look)
 
 

@@ -16,16 +16,15 @@ import cython
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.capi.int_array import Integers, extend, integers, push
-from cython.cimports.weft.engine.devices.api import several
 from cython.cimports.weft.engine.devices.tuning import Batching
-from cython.cimports.weft.engine.ir.node import PENDING, Node, crosses
+from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import (
     FAR,
     PyList_GET_ITEM,
     prefetch_node,
     prefetch_operands,
 )
-from cython.cimports.weft.engine.ir.primitive import STACK, Primitive
+from cython.cimports.weft.engine.ir.primitive import STACK
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     ADDED_UP,
     address_of,
@@ -42,13 +41,13 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     tuning_of,
 )
 from cython.cimports.weft.engine.pipeline.batching.topology import MOST_SLOTS, Order
+from cython.cimports.weft.engine.pipeline.batching.width import is_wide, may_join
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, SOURCE, VIEW
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, VIEW
 
 require(__name__, cython.compiled)
 
-_SOURCE = cython.declare(cython.int, SOURCE)
 _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 _CONTRACT = cython.declare(cython.int, CONTRACT)
@@ -315,28 +314,6 @@ class Agenda:
             self.await_operand(position, source, False)
         self.order.link()
         self.order.measure(self.needed)
-
-    @cython.cfunc
-    def is_wide(self) -> cython.bint:
-        """True if groups may be large enough to pay: the graph has as many nodes to group as its longest path has
-        levels, where the additions of a sum count once. Products by a weight may pay in pairs."""
-        count: cython.Py_ssize_t = 0
-        deepest: cython.int = 0
-        sums: cython.int = 0
-        position: cython.Py_ssize_t
-        signature: Signature
-        for signature in self.known:
-            if signature.first.op.kind == _CONTRACT and signature.remaining > 1:
-                return True
-            count += signature.remaining
-            if signature.links > 0 and adds_rows(signature.first):
-                sums = max(sums, signature.longest)
-        for position in range(len(self.nodes)):
-            deepest = max(deepest, self.order.height[position])
-        if count < self.tuning.narrow_nodes or self.begun.count > count // 4:
-            return True
-        steps: cython.longlong = deepest - sums
-        return count >= self.tuning.fewest_nodes_of_a_step * steps
 
     @cython.cfunc
     def arrange(self) -> cython.void:
@@ -643,14 +620,16 @@ def form_groups(nodes: list, notes: list | None = None) -> list | None:
         start += 1  # nothing older than the first fresh node reads from one
     if start == len(nodes):
         return []
-    agenda: Agenda = Agenda(nodes[start:] if start else nodes, notes)
+    fresh: list = nodes[start:] if start else nodes
+    if not is_wide(fresh):
+        consider(fresh)
+        return None
+    agenda: Agenda = Agenda(fresh, notes)
     try:
         agenda.read()
         if not agenda.crowded:
             return []
         agenda.measure()
-        if not agenda.is_wide():
-            return None
         agenda.arrange()
         return agenda.run()
     finally:
@@ -658,16 +637,8 @@ def form_groups(nodes: list, notes: list | None = None) -> list | None:
 
 
 @cython.cfunc
-def may_join(node: Node) -> cython.bint:
-    """True if batching this op can pay: it has a batching rule, is below the size limit, and is no view. A view
-    follows the value below it into its batch when something reads it (`operand_packing.stack`)."""
-    op: Primitive = node.op
-    return (
-        op.batchable
-        and op.kind != _SOURCE
-        and op.kind != _VIEW
-        and node.numel * node.dtype.itemsize <= most_bytes(node)
-        and node.inputs is not None
-        and len(node.inputs) > 0
-        and not (several and crosses(node))
-    )
+def consider(nodes: list) -> cython.void:
+    """Mark nodes as considered: each runs by itself."""
+    node: Node
+    for node in nodes:
+        node.batch_seen = True
