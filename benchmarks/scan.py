@@ -1,7 +1,8 @@
 """Every function alone, on few and on many elements, without and with gradients, beside PyTorch: time and peak memory;
 and loops over elements, with a thousand and with ten thousand turns.
 
-Out: the lines whose ratio is below `LEAST`, the worst first, how many there were, and what could not be compared.
+Times are processor times, the least of several turns: other work on the machine counts little. Out: the lines whose
+ratio is below `LEAST`, the worst first, how many there were, and what could not be compared.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import ctypes
 import gc
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +18,14 @@ from benchmarks.call_inputs import FEW, MANY, Call
 from benchmarks.calls import GROUPS
 from benchmarks.libraries import array, normal, realize
 from benchmarks.loops import FORMS, loop_of
-from benchmarks.measure import Context, Job, Line, WrongWork, compare
+from benchmarks.measure import Context, Job, Line, WrongWork, check, settle
 from benchmarks.processes import forget_peak, resident
 
 LEAST = 0.5  # of PyTorch's figure over Weft's
 GRAIN = 1 << 20  # bytes that do not count beside a peak
 TURNS = (1_000, 10_000)
+FEWEST_TURNS, MOST_TURNS = 3, 9
+TURN_SECONDS, SETTLE_SECONDS = 0.002, 0.1
 
 
 def one_way(lib: Any, call: Call, n: int) -> Job:
@@ -64,19 +66,9 @@ def scan(context: Context) -> None:
     """Every call in every form, and every loop; reported are those that fall short."""
     lines: list[Line] = []
     failed: list[str] = []
-    brief = replace(
-        context,
-        repeats=5,
-        turn_seconds=0.004,
-        budget_seconds=0.2,
-        pause=0.0,
-        settle_seconds=0.1,
-        least_turns=1,
-        report=lines.append,
-    )
     for title, make in _jobs(context):
         try:
-            compare(brief, title, make, target=1.0)
+            lines.append(_quickest(context, title, make))
             if "many" in title:
                 lines.append(_peaks(context, title, make))
         except (WrongWork, RuntimeError, TypeError, NotImplementedError, ValueError) as error:
@@ -102,6 +94,28 @@ def _jobs(context: Context) -> Iterator[tuple[str, Callable[[Any], Job]]]:
                 if call.gradients:
                     title = f"{call.name}, {size}, with gradient"
                     yield title, partial(both_ways, call=call, n=n)
+
+
+def _quickest(context: Context, title: str, make: Callable[[Any], Job]) -> Line:
+    """The processor time of one run, the least of the turns; a line that does not fall short needs few of them."""
+    jobs = {name: make(lib) for name, lib in context.libraries.items()}
+    check(title, jobs)
+    slowest = max(settle(job, SETTLE_SECONDS) for job in jobs.values())
+    runs = max(1, int(TURN_SECONDS / max(slowest, 1e-9)))
+    line = Line(title, dict.fromkeys(jobs, float("inf")), "s", target=1.0)
+    for turn in range(MOST_TURNS):
+        for name, job in jobs.items():
+            line.figures[name] = min(line.figures[name], _processor_seconds(job, runs))
+        if turn + 1 >= FEWEST_TURNS and ratio(line) >= LEAST:
+            break
+    return line
+
+
+def _processor_seconds(job: Job, runs: int) -> float:
+    start = time.process_time()
+    for _ in range(runs):
+        job.run()
+    return (time.process_time() - start) / runs
 
 
 def _peaks(context: Context, title: str, make: Callable[[Any], Job]) -> Line:
@@ -143,9 +157,9 @@ def _loops(context: Context) -> None:
 
 def _seconds(lib: Any, form: str, turns: int) -> float:
     gc.collect()
-    start = time.perf_counter()
+    start = time.process_time()
     loop_of(form)(lib, turns).item()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def ratio(line: Line) -> float:

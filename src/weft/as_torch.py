@@ -22,6 +22,9 @@ import weft
 from weft.errors import ArgumentError
 from weft.torch_version import __version__ as VERSION
 
+# Modules of other packages that load what is compiled against PyTorch: Weft's in their place.
+_STAND_INS = {"torchaudio._extension": "weft.compat.torchaudio_extension"}
+
 
 class _Torch(ModuleType):
     """The module `torch`: what `weft` has, found when it is first asked for."""
@@ -65,7 +68,10 @@ class _Finder(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
-        """A spec for `torch` and what is below it, and for `functorch`; none for what Weft does not have."""
+        """A spec for `torch` and what is below it, for `functorch` and stand-ins; none for what Weft does not have."""
+        if fullname in _STAND_INS:
+            module = importlib.import_module(_STAND_INS[fullname])
+            return ModuleSpec(fullname, self, loader_state=module, is_package=True)
         if fullname.partition(".")[0] != "torch" and fullname != "functorch":
             return None
         module = _Torch("torch") if fullname == "torch" else _module_of(fullname)

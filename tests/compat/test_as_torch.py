@@ -96,3 +96,24 @@ def test_after_pytorch_it_is_refused() -> None:
 
     with pytest.raises(RuntimeError, match="PyTorch is already imported"):
         as_torch.install()
+
+
+def test_torchaudio_is_imported_without_its_compiled_part(tmp_path: Path) -> None:
+    """A package laid out as torchaudio is: what it loads was compiled against PyTorch."""
+    package = tmp_path / "torchaudio"
+    (package / "_extension").mkdir(parents=True)
+    (package / "_extension" / "__init__.py").write_text("raise OSError('loads a library')")
+    (package / "__init__.py").write_text(
+        "from . import _extension\n"
+        "from torchaudio._extension import fail_if_no_align, _IS_ALIGN_AVAILABLE\n"
+        "@fail_if_no_align\ndef forced_align(x): return x\n"
+    )
+    program = tmp_path / "listen.py"
+    program.write_text(
+        "import torchaudio\nprint(torchaudio._IS_ALIGN_AVAILABLE)\n"
+        "try: torchaudio.forced_align(1)\nexcept OSError as error: print(error)\n"
+        "print(hasattr(torchaudio._extension, 'unheard'))\n"
+    )
+    done = run("-m", "weft", "run", str(program), folder=tmp_path)
+    refusal = "forced_align: operations compiled for PyTorch do not run here"
+    assert done.stdout.splitlines() == ["False", refusal, "False"], done.stderr

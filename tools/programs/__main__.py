@@ -44,6 +44,12 @@ deep network far, also in float64. Where a package answers questions with what i
 |---|---|---|
 """
 
+ABSENT = """
+Not in the table, because PyTorch itself does not run them where the table is made (Python 3.11): learn2learn 0.2.0,
+which does not build; dgl 2.1.0, which imports `torchdata.datapipes`, gone since torchdata 0.10, and whose
+compiled libraries are those of PyTorch 2.0 to 2.2.
+"""
+
 
 class Source:
     """What programs draw numbers from: NumPy, the same in both libraries."""
@@ -240,7 +246,7 @@ def main() -> None:
             if line is not None:
                 rows[name] = line
     PAGE.write_text(
-        INTRODUCTION + "\n".join(rows[name] for name in PACKAGES if name in rows) + "\n"
+        INTRODUCTION + "\n".join(rows[name] for name in PACKAGES if name in rows) + "\n" + ABSENT
     )
 
 

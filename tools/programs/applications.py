@@ -328,6 +328,49 @@ def _neural(source: Any) -> Any:
     return model, fit
 
 
+@trainer("darts: NBEATS, TCN and an LSTM fitted, then asked", "darts")
+def _darts(source: Any) -> Any:
+    import pandas
+    import pytorch_lightning
+    import torch
+    from darts import TimeSeries
+    from darts.models import NBEATSModel, RNNModel, TCNModel
+
+    class Kept(pytorch_lightning.Callback):  # type: ignore[misc]
+        """Keeps the loss of each epoch."""
+
+        losses: list[float] = []
+
+        def on_train_epoch_end(self, trainer: Any, module: Any) -> None:
+            """The end of an epoch."""
+            self.losses.append(float(trainer.callback_metrics["train_loss"]))
+
+    quiet = {"enable_progress_bar": False, "logger": False, "enable_checkpointing": False}
+    kept = Kept()
+    options = {"batch_size": 16, "random_state": 0, "input_chunk_length": 8}
+    options["pl_trainer_kwargs"] = {"callbacks": [kept], "accelerator": "cpu", **quiet}
+    made = [
+        NBEATSModel(output_chunk_length=4, num_stacks=2, num_blocks=1, layer_widths=16, **options),
+        TCNModel(output_chunk_length=4, dropout=0.0, **options),
+        RNNModel(model="LSTM", training_length=10, hidden_dim=8, **options),
+    ]
+    dates = pandas.date_range("2020-01-01", periods=60, freq="D")
+    values = source.numbers.standard_normal(60).cumsum()
+    series = TimeSeries.from_times_and_values(dates, values.astype("float32"))
+    for model in made:
+        model.fit(series, epochs=1)  # makes the network
+
+    def fit() -> list[float]:
+        kept.losses.clear()
+        told = []
+        for model in made:
+            model.fit(series, epochs=6)
+            told.append(float(abs(model.predict(4, verbose=False).values()).sum()))
+        return [*kept.losses, *told]
+
+    return torch.nn.ModuleList([model.model for model in made]), fit
+
+
 @trainer("torch_geometric: many layers, loaders, pooling", "torch-geometric")
 def _further_graphs(source: Any) -> Any:
     import torch
