@@ -31,8 +31,7 @@ cdef Py_ssize_t _budget  # bytes that there may be; 0: no bound
 
 @cython.final
 cdef class Buffer(OwnedMemory):
-    cdef int views  # by the buffer protocol
-    cdef bint is_lent  # views of a buffer that had this memory before look at it
+    pass
 
 
 @cython.final

@@ -67,6 +67,10 @@ _idle_after = cython.declare(int64_t, 10 * 1_000_000_000)  # ns a free block is 
 _budget = config.memory_budget or 0
 _first_listed = cython.declare(cython.p_void, cython.NULL)
 _fill = cython.declare(cython.int, -1)
+# By id, so that buffers stay as large as what they derive from, whose free list has them: how many views there are by
+# the buffer protocol, and which have memory that views of a former buffer look at.
+_views = cython.declare(dict, {})
+_lent = cython.declare(set, set())
 _guard = cython.declare(cython.bint, config.guard != "")
 _at_end = cython.declare(cython.bint, config.guard == "end")
 if config.guard:
@@ -122,6 +126,8 @@ class Buffer(OwnedMemory):
     def __dealloc__(self):
         if self.listed:
             _unlist(self)
+        if _lent:
+            _lent.discard(id(self))
         if self.address == 0 or self.foreign:
             return
         if self.size_class == GUARDED:
@@ -133,11 +139,16 @@ class Buffer(OwnedMemory):
         memory = cython.cast(cython.p_void, self.address)
         PyBuffer_FillInfo(view, self, memory, self.nbytes, self.readonly, flags)
         self.owners += 1
-        self.views += 1
+        if flags != PyBUF_SIMPLE:  # compiled code, which asks so, lets go at once
+            _views[id(self)] = _views.get(id(self), 0) + 1
+            view.internal = memory
 
     def __releasebuffer__(self, view: cython.pointer(Py_buffer)):
         self.owners -= 1
-        self.views -= 1
+        if view.internal != cython.NULL:
+            left = _views.pop(id(self)) - 1
+            if left > 0:
+                _views[id(self)] = left
 
     def __len__(self):
         return self.nbytes
@@ -343,8 +354,9 @@ def take_over(buffer: Buffer) -> Buffer:
     taken.foreign, buffer.foreign = buffer.foreign, taken.foreign
     taken.readonly, buffer.readonly = buffer.readonly, taken.readonly
     taken.owner, buffer.owner = buffer.owner, taken.owner
-    if buffer.views > 0 or buffer.is_lent:
-        buffer.owner, taken.is_lent = taken, True
+    if id(buffer) in _views or id(buffer) in _lent:
+        buffer.owner = taken
+        _lent.add(id(taken))
     if taken.listed:  # the memory that is counted has changed hands
         _unlist(taken)
         _list(buffer)
