@@ -40,7 +40,7 @@ KNOWN = {
     "RemovableHandle": "weft.engine.backward.hooks", "Iterable": "collections.abc",
     "Shape": "weft._typing", "Dims": "weft._typing", "Scalar": "weft._typing", "TensorLike": "weft._typing",
     "DeviceLike": "weft._typing", "DTypeLike": "weft._typing", "Array": "weft._typing", "Index": "weft._typing",
-    "IndexItem": "weft._typing", "EllipsisType": "types",
+    "IndexItem": "weft._typing", "EllipsisType": "types", "SupportsIndex": "typing",
 }  # fmt: skip
 # Names that only compiled modules have for a type.
 SAME = {"TensorArgument": "Tensor"}

@@ -6,7 +6,7 @@ They are for annotations only, which are strings: nothing is imported here that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from types import EllipsisType
@@ -32,3 +32,10 @@ DTypeLike: TypeAlias = "DType | type[bool] | type[int] | type[float] | type[comp
 DeviceLike: TypeAlias = "device | str | int"
 # What optimizers are given: parameters, with names or without, or groups of them with options.
 Parameters: TypeAlias = "Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]"
+
+
+class FactoryOptions(TypedDict, total=False):
+    """What layers pass on to what makes their parameters."""
+
+    device: DeviceLike | None
+    dtype: DType | None

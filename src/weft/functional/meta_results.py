@@ -171,7 +171,7 @@ def _sign_and_size(A: Tensor) -> Any:
 def _singular(
     A: Any = None,
     full_matrices: bool = True,
-    input: object = None,
+    input: Any = None,
     some: bool = True,
     **ignored: object,
 ) -> Any:
@@ -187,7 +187,7 @@ def _singular(
 
 
 @_known("svdvals", "singular_values")
-def _singular_values(A: Any = None, matrix: object = None, **ignored: object) -> Any:
+def _singular_values(A: Any = None, matrix: Any = None, **ignored: object) -> Any:
     A = matrix if A is None else A
     return _from(A, (*A._shape[:-2], min(A._shape[-2:])), A._dtype.to_real())
 
@@ -267,6 +267,6 @@ def _condition(A: Tensor, p: float | None = None) -> Any:
 
 
 @_known("ctc_loss")
-def _alignments(log_probs: Any, reduction: str = "mean", **ignored: object) -> Any:
+def _alignments(log_probs: Tensor, reduction: str = "mean", **ignored: object) -> Any:
     """Shapes: (T, N, C) or (T, C) -> (N,) or () without reduction, () with one."""
     return _from(log_probs, log_probs._shape[1:-1] if reduction == "none" else ())

@@ -282,7 +282,7 @@ def narrow(
     Shapes: (B, longest, *); start and length are numbers or vectors (B) -> (B, j, *).
     """
     if isinstance(tensor, NestedTensor):
-        return weft.narrow(tensor, dim, start, length)
+        return tensor.narrow(dim, start, length)
     place = dim % tensor.ndim
     count, size = tensor.shape[0], tensor.shape[place]
     if place == 0:

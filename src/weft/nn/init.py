@@ -57,16 +57,20 @@ def _no_grad_zero_(tensor: Tensor) -> Tensor:
     return _no_grad_fill_(tensor, 0.0)
 
 
-def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+def _no_grad_uniform_(
+    tensor: Tensor, a: float, b: float, generator: Generator | None = None
+) -> Tensor:
     return uniform_(tensor, a, b, generator=generator)
 
 
-def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+def _no_grad_normal_(
+    tensor: Tensor, mean: float, std: float, generator: Generator | None = None
+) -> Tensor:
     return normal_(tensor, mean, std, generator=generator)
 
 
 def _no_grad_trunc_normal_(
-    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None = None
 ) -> Tensor:
     return trunc_normal_(tensor, mean, std, a, b, generator=generator)
 

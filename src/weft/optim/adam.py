@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import weft
 from weft import Tensor
@@ -17,6 +17,9 @@ from weft.optim.checks import (
 from weft.optim.optimizer import Group, Optimizer
 from weft.optim.updating import add_quotient_, blend_, blend_square_, decayed, number, updates
 
+if TYPE_CHECKING:
+    from weft._typing import Parameters
+
 
 class Adam(Optimizer):
     """Steps by the running mean of the gradient over the root of the running mean of its square."""
@@ -25,7 +28,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -83,7 +86,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

@@ -30,6 +30,7 @@ from weft.optim.updating import (
 )
 
 if TYPE_CHECKING:
+    from weft._typing import Parameters
     from weft.sparse.tensor import SparseTensor
 
 
@@ -40,7 +41,7 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
@@ -113,7 +114,7 @@ class Adadelta(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
@@ -153,7 +154,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
@@ -205,7 +206,7 @@ class Adamax(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -244,7 +245,7 @@ class Rprop(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50),

@@ -7,7 +7,7 @@ the lists, so that there is one algorithm.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
 from weft import Tensor
@@ -16,6 +16,9 @@ from weft.optim.adaptive import Adadelta, Adagrad, Adamax, RMSprop, Rprop
 from weft.optim.moments import ASGD, NAdam, RAdam
 from weft.optim.optimizer import Optimizer
 from weft.optim.sgd import SGD
+
+if TYPE_CHECKING:
+    pass
 
 
 class _Form(NamedTuple):
@@ -68,7 +71,7 @@ def _options(form: _Form, given: dict[str, object]) -> dict[str, Any]:
     return options
 
 
-def _number(name: str, entry: Tensor, counts: tuple[str, ...]) -> Any:
+def _number(name: str, entry: Any, counts: tuple[str, ...]) -> Any:
     """A state's entry as the class keeps it."""
     return entry.item() if name in counts and isinstance(entry, Tensor) else entry
 
@@ -82,7 +85,7 @@ def _store(rows: list[Tensor], place: int, entry: Any) -> None:
 
 
 def _step(
-    form: _Form, params: list[Any], grads: list[Tensor], lists: dict[str, Any], given: Any
+    form: _Form, params: list[Any], grads: list[Any], lists: dict[str, Any], given: Any
 ) -> None:
     """One step of the algorithm on the lists."""
     optimizer = form.kind([weft.zeros(1)], **_options(form, given))
@@ -111,7 +114,7 @@ def _step(
 def _function(name: str) -> Callable[..., None]:
     form = _FORMS[name]
 
-    def function(params: list[Tensor], grads: list[Any], *lists: Any, **options: Any) -> None:
+    def function(params: list[Any], grads: list[Any], *lists: Any, **options: Any) -> None:
         words = [*form.lists, *_AFTER.get(name, ())]
         given = {**dict(zip(words, lists, strict=False)), **options}
         taken = {word: given.pop(word, None) for word in form.lists}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
+
+if TYPE_CHECKING:
+    from weft.engine.frontend.tensor import Tensor
 
 
 def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +37,7 @@ def _stack_if_compiling(x: Any) -> Any:
 
 
 def _default_to_fused_or_foreach(
-    params: Any, differentiable: bool, use_fused: bool = False
+    params: list[Tensor], differentiable: bool, use_fused: bool = False
 ) -> tuple[bool, bool]:
     """(fused, foreach): true if a step is to be one of PyTorch's kernels over lists, which it never is."""
     return False, False
@@ -50,7 +53,7 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> Any:
     return weft.float64 if weft.get_default_dtype() == weft.float64 else weft.float32
 
 
-def _view_as_real(params: list[Any], *state_and_grads: list[Any]) -> None:
+def _view_as_real(params: list[Tensor], *state_and_grads: list[Any]) -> None:
     """Show complex tensors of lists as pairs of real numbers, in place."""
     for place, parameter in enumerate(params):
         if parameter.is_complex():

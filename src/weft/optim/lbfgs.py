@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
@@ -17,6 +17,10 @@ from weft.errors import ArgumentError
 from weft.optim.checks import check_rate, options
 from weft.optim.optimizer import Group, Optimizer
 from weft.optim.updating import number
+
+if TYPE_CHECKING:
+    from weft._typing import Parameters
+
 
 _ARMIJO, _CURVATURE = 1e-4, 0.9
 _LEAST_CURVATURE = 1e-10
@@ -31,7 +35,7 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
@@ -53,7 +57,7 @@ class LBFGS(Optimizer):
             )
         self._params = self.param_groups[0]["params"]
 
-    def step(self, closure: Callable[[], object]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Tensor | float]) -> Any:  # type: ignore[override]
         """Up to `max_iter` iterations; the loss before them. Errors: RuntimeError for an unknown line search."""
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):
@@ -90,14 +94,16 @@ def _flat(parameter: Tensor, gradient: Tensor) -> Any:
     return gradient.reshape(-1)
 
 
-def _number(loss: Any) -> float:
+def _number(loss: Tensor | float) -> float:
     return float(loss.detach()) if isinstance(loss, Tensor) else float(loss)
 
 
 class _Minimisation:
     """One call of `step`: its state between iterations lives in the optimizer's state of the first parameter."""
 
-    def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], group: Group) -> None:
+    def __init__(
+        self, optimizer: LBFGS, closure: Callable[[], Tensor | float], group: Group
+    ) -> None:
         self.optimizer, self.closure, self.group = optimizer, closure, group
         self.state = optimizer.state[optimizer._params[0]]
         for name in ("func_evals", "n_iter"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
@@ -11,6 +11,10 @@ from weft.errors import ArgumentError
 from weft.optim.checks import check_number, check_rate, check_real, need_pair, options
 from weft.optim.optimizer import Group, Optimizer
 from weft.optim.updating import number, updates
+
+if TYPE_CHECKING:
+    from weft._typing import Parameters
+
 
 _AT_LEAST = "{} should be >= {} but is: {}"
 
@@ -27,7 +31,7 @@ class Adafactor(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-2,
         beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3),
@@ -95,7 +99,7 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-3,
         weight_decay: float = 0.1,
         momentum: float = 0.95,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import weft
 from weft import Tensor
@@ -27,6 +27,9 @@ from weft.optim.updating import (
     updates,
 )
 
+if TYPE_CHECKING:
+    from weft._typing import Parameters
+
 
 def _rounded(value: float) -> float:
     """A number as a state_dict keeps it."""
@@ -44,7 +47,7 @@ class RAdam(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -100,7 +103,7 @@ class NAdam(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -155,7 +158,7 @@ class ASGD(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-2,
         lambd: float = 1e-4,
         alpha: float = 0.75,
@@ -197,7 +200,7 @@ class SparseAdam(Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

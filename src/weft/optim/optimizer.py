@@ -11,7 +11,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
@@ -39,6 +39,10 @@ from weft.optim.stepping import (
 from weft.optim.stepping import (
     register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
 )
+
+if TYPE_CHECKING:
+    from weft._typing import Parameters
+
 
 Group = dict[str, Any]
 
@@ -70,7 +74,7 @@ class Optimizer:
     _counts: tuple[str, ...] = ()
     _before: Before | None = None  # while a step is made
 
-    def __init__(self, params: Any, defaults: Group) -> None:
+    def __init__(self, params: Parameters, defaults: Group) -> None:
         if isinstance(params, Tensor):
             raise ArgumentTypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from weft import Tensor
 from weft.errors import ArgumentError
@@ -11,13 +11,16 @@ from weft.optim.checks import check_fused, check_not_negative, check_rate, optio
 from weft.optim.optimizer import Group, Optimizer
 from weft.optim.updating import Candidate, add_scaled_, decayed, number, once_for_all
 
+if TYPE_CHECKING:
+    from weft._typing import Parameters
+
 
 class SGD(Optimizer):
     """`p -= lr * g`, with momentum `p -= lr * (b = momentum * b + (1 - dampening) * g)`."""
 
     def __init__(
         self,
-        params: Any,
+        params: Parameters,
         lr: float = 1e-3,
         momentum: float = 0,
         dampening: float = 0,

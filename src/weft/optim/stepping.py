@@ -32,12 +32,12 @@ _before_every_step: dict[int, Any] = {}
 _after_every_step: dict[int, Any] = {}
 
 
-def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_optimizer_step_pre_hook(hook: Callable[..., object]) -> RemovableHandle:
     """`hook(optimizer, args, kwargs)` before each step of every optimizer."""
     return add_hook(_before_every_step, hook)
 
 
-def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_optimizer_step_post_hook(hook: Callable[..., object]) -> RemovableHandle:
     """`hook(optimizer, args, kwargs)` after each step of every optimizer."""
     return add_hook(_after_every_step, hook)
 

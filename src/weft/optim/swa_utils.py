@@ -90,7 +90,7 @@ class AveragedModel(Module):
     def __init__(
         self,
         model: Module,
-        device: Any = None,
+        device: DeviceLike | None = None,
         avg_fn: Average | None = None,
         multi_avg_fn: Averages | None = None,
         use_buffers: bool = False,

@@ -9,7 +9,7 @@ if a step is to be differentiated with respect to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.frontend.inplace import in_place
@@ -23,6 +23,10 @@ from weft.errors import GradientError
 from weft.ops.primitives import elementwise as call
 from weft.optim.optimizer import Group, Optimizer
 from weft.optim.update_trace import Updates
+
+if TYPE_CHECKING:
+    from weft._typing import TensorLike
+
 
 require(__name__, cython.compiled)
 
@@ -105,7 +109,7 @@ def refuse_sparse(name: str) -> GradientError:
     )
 
 
-def _as_real(entry: Any) -> Any:
+def _as_real(entry: object) -> Any:
     complex_tensor = isinstance(entry, Tensor) and entry.is_complex()
     return weft.view_as_real(entry) if complex_tensor else entry
 
@@ -120,7 +124,7 @@ def number(group: Group, name: str) -> Any:
     return value
 
 
-def decayed(gradient: Tensor, parameter: Tensor, decay: Any) -> Tensor:
+def decayed(gradient: Tensor, parameter: Tensor, decay: TensorLike) -> Tensor:
     """A gradient with that of half the squared norm of the parameter, times `decay`."""
     plain = not isinstance(decay, Tensor) and decay == 0
     return gradient if plain else gradient + parameter * decay
@@ -139,13 +143,13 @@ def add_quotient_(target: Tensor, above: Tensor, below: Tensor, factor: Any) -> 
     in_place(target, call("add_quotient", target, above, below, factor))
 
 
-def blend_(mean: Tensor, value: Tensor, share: Any) -> Tensor:
+def blend_(mean: Tensor, value: Tensor, share: TensorLike) -> Tensor:
     """mean += share * (value - mean), from the nearer end."""
     if isinstance(share, Tensor) or abs(share) >= 0.5:
         return mean.lerp_(value, share)
     return in_place(mean, call("blend", mean, value, share))
 
 
-def blend_square_(mean: Tensor, value: Tensor, keep: Any) -> Tensor:
+def blend_square_(mean: Tensor, value: Tensor, keep: TensorLike) -> Tensor:
     """mean = keep * mean + (1 - keep) * value^2."""
     return in_place(mean, call("add_product", mean * keep, value, value, 1 - keep))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from weft.functional.signal.stft import _kaiser, _window, cosines
 from weft.tensor.layout import strided
 
 if TYPE_CHECKING:
+    from weft._typing import Array
     from weft.tensor.layout import Layout
 
 
 def _made(
-    name: str, M: int, sym: bool, dtype: DType | None, layout: object, requires_grad: bool, values: object  # noqa: N803
+    name: str, M: int, sym: bool, dtype: DType | None, layout: object, requires_grad: bool, values: Callable[[], Array]  # noqa: N803
 ) -> Any:  # fmt: skip
     if M < 0:
         raise ArgumentError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import cython
 import numpy as np
@@ -148,7 +148,7 @@ def need_rank(function: str, tensor: Tensor, least: int, argument: str = "input"
         )
 
 
-def wrap_dim(dim: int | Sequence[int] | None, rank: int) -> int:
+def wrap_dim(dim: SupportsIndex | Sequence[int] | None, rank: int) -> int:
     """A dimension counted from the front. A tensor without dimensions takes 0 and -1. Errors: DimensionError."""
     limit = rank or 1
     if not isinstance(dim, int):

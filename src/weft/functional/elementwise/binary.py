@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import cython
@@ -291,7 +292,7 @@ def _float_power(x: Tensor, exponent: TensorLike) -> Any:
     return record_elementwise(_POW, (x, exponent), None)
 
 
-def with_arrays(a: Any, b: Any) -> Any:
+def with_arrays(a: object, b: object) -> Any:
     """The operands of an operator, of which one is a tensor and the other an array of NumPy, as tensors; None where it
     is something else."""
     arrays = [isinstance(x, np.ndarray) and x.dtype.kind in "biufc" for x in (a, b)]
@@ -422,7 +423,7 @@ def clamp_max(input: Tensor, max: TensorLike, *, out: Tensor | None = None) -> A
     return result if out is None else write_out(out, result)
 
 
-def _extremum(name: str, precedes: Any, which: str) -> Any:
+def _extremum(name: str, precedes: Callable[..., Any], which: str) -> Any:
     def function(input: object, other: TensorLike, *, out: Tensor | None = None) -> Any:
         need_tensor(name, input)
         need_tensor(name, other, "other", 2)

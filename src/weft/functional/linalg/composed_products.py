@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -26,7 +26,7 @@ from weft.tensor.arguments import describe, need_tensor, sizes, widen, wrap_dim,
 require(__name__, cython.compiled)
 
 
-def _added(name: str, input: Any, result: Any, beta: Any, alpha: Any) -> Any:
+def _added(name: str, input: Tensor, result: Tensor, beta: Any, alpha: Any) -> Any:
     if input._dtype is not result._dtype:
         raise DTypeError(
             f"{name}: self and mat2 must have the same dtype, but got {input._dtype.name} and {result._dtype.name}",
@@ -43,7 +43,15 @@ def _added(name: str, input: Any, result: Any, beta: Any, alpha: Any) -> Any:
     return (input if beta == 1 else input * beta) + result
 
 
-def _scaled_sum(name: str, multiply: Any, input: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+def _scaled_sum(
+    name: str,
+    multiply: Callable[..., Tensor],
+    input: Tensor,
+    a: Tensor,
+    b: Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Any:
     """beta * input + alpha * multiply(a, b); halves are rounded once, at the end."""
     half = isinstance(a, Tensor) and a._dtype.itemsize == 2 and a._dtype.category == 2
     if not half or input._dtype is not a._dtype or b._dtype is not a._dtype:
@@ -90,7 +98,7 @@ def baddbmm(
     return result if out is None else write_out(out, result)
 
 
-def _summed_beside_ones(a: Any, over_a: Any, b: Any, over_b: Any) -> tuple[Any, Any]:
+def _summed_beside_ones(a: Tensor, over_a: Any, b: Tensor, over_b: Any) -> tuple[Any, Any]:
     """Sum the dimensions that are contracted with one of size 1."""
     pairs = list(zip(over_a, over_b, strict=False))
     wide_a = tuple(sorted(i for i, j in pairs if b._shape[j] == 1 != a._shape[i]))
@@ -119,7 +127,10 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
 
 
 def tensordot(
-    a: Any, b: Any, dims: int | Sequence[int] | Sequence[Sequence[int]] = 2, out: Any = None
+    a: Tensor,
+    b: Tensor,
+    dims: int | Sequence[int] | Sequence[Sequence[int]] = 2,
+    out: Tensor | None = None,
 ) -> Any:
     """Sums of products over the last dimensions of a and the first of b, or over named pairs of dimensions."""
     need_tensor("tensordot", a, "a", 1)
@@ -171,7 +182,7 @@ def tensordot(
     return result if out is None else write_out(out, result)
 
 
-def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Any:
     """The product of matrices, from the left."""
     if not matrices:
         raise ArgumentError(

@@ -8,7 +8,7 @@ they exist.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,10 @@ from weft.functional.support.variants import given
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 from weft.tensor.arguments import describe, need_tensor
+
+if TYPE_CHECKING:
+    from weft._typing import Array, TensorLike
+
 
 Eigh = result_type("linalg_eigh")
 Eig = result_type("linalg_eig")
@@ -221,7 +225,7 @@ def legacy_qr(input: Tensor, some: bool = True, *, out: Tensor | None = None) ->
 # -- made of these -----------------------------------------------------------------------------------------------------
 
 
-def _limit(A: Tensor, largest: object, atol: Any, rtol: Tensor | float | None) -> Any:
+def _limit(A: Tensor, largest: Array, atol: TensorLike | None, rtol: TensorLike | None) -> Any:
     """Below what a singular value counts as 0. Shapes: as `largest`, an array."""
     values = [None if t is None else _array(t) for t in (atol, rtol)]
     absolute, relative = values
@@ -232,7 +236,7 @@ def _limit(A: Tensor, largest: object, atol: Any, rtol: Tensor | float | None) -
     return np.maximum(absolute, relative * largest)
 
 
-def _array(tolerance: Tensor | float) -> Any:
+def _array(tolerance: TensorLike) -> Any:
     return host.to_numpy(tolerance) if isinstance(tolerance, Tensor) else np.asarray(tolerance)
 
 
@@ -246,11 +250,11 @@ def _sizes_of_values(name: str, A: Tensor, hermitian: bool) -> Any:
 
 def matrix_rank(
     A: Tensor,
-    tol: object = None,
+    tol: TensorLike | None = None,
     hermitian: bool = False,
     *,
-    atol: object = None,
-    rtol: Any = None,
+    atol: TensorLike | None = None,
+    rtol: TensorLike | None = None,
     out: Tensor | None = None,
 ) -> Any:
     """The number of singular values above max(atol, rtol * the largest)."""
@@ -270,8 +274,8 @@ def pinv(
     rcond: Tensor | float | None = None,
     hermitian: bool = False,
     *,
-    atol: object = None,
-    rtol: Tensor | float | None = None,
+    atol: TensorLike | None = None,
+    rtol: TensorLike | None = None,
     out: Tensor | None = None,
 ) -> Any:
     """The pseudoinverse: singular values up to max(atol, rtol * the largest) count as 0."""

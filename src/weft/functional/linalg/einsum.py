@@ -106,7 +106,7 @@ def _sum_out(x: Tensor, names: list[int | str], needed: set[object]) -> tuple[An
     return reduce("sum", x, axes), [name for name in names if name in needed]
 
 
-def _sizes(operands: list[Any], names: list[list[object]], equation: str) -> dict[Any, int]:
+def _sizes(operands: list[Tensor], names: list[list[object]], equation: str) -> dict[Any, int]:
     sizes: dict[Any, int] = {}
     for x, term in zip(operands, names, strict=True):
         for name, size in zip(term, x._shape, strict=True):

@@ -29,13 +29,14 @@ from weft.ops.primitives import full, transpose, where
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 
 if TYPE_CHECKING:
+    from weft._typing import Array
     from weft.autograd.custom.context import FunctionCtx
 
 
 # -- arguments -----------------------------------------------------------------------------------------------------
 
 
-def need_matrices(name: str, x: Any, argument: str = "A", square: bool = True) -> Any:
+def need_matrices(name: str, x: Tensor, argument: str = "A", square: bool = True) -> Any:
     """Errors: ShapeError, DTypeError on what is no batch of (square) matrices of numbers that LAPACK takes."""
     need_tensor(name, x, argument)
     if len(x._shape) < 2:
@@ -206,9 +207,7 @@ def _transposed(seeds: list[Tensor], pairs: list[tuple[Any, Any]]) -> Any:
     return pushed if len(pushed) > 1 else pushed[0]
 
 
-def lapack(
-    name: str, function: Callable[..., object], *arrays: np.ndarray, **options: object
-) -> Any:
+def lapack(name: str, function: Callable[..., object], *arrays: np.ndarray, **options: Any) -> Any:
     """A function of NumPy or SciPy. Errors: LinAlgError."""
     try:
         with np.errstate(all="ignore"):
@@ -219,7 +218,7 @@ def lapack(
         ) from error
 
 
-def each(function: Any, array: np.ndarray, *others: Any) -> list[Any]:
+def each(function: Callable[..., Any], array: np.ndarray, *others: Array) -> list[Any]:
     """A function of single matrices over a batch: its outputs, stacked."""
     lead = array.shape[:-2]
     if not lead:

@@ -47,11 +47,13 @@ def geqrf(input: Tensor, *, out: Tensor | None = None) -> Any:
 
 
 @Part
-def _reflected(name: str, A: Any, tau: Tensor, start: Tensor, backwards: bool, turned: bool) -> Any:
+def _reflected(
+    name: str, A: Tensor, tau: Tensor, start: Tensor, backwards: bool, turned: bool
+) -> Any:
     """H_1 H_2 ... H_k applied to `start` from the left (its adjoint if `turned`)."""
     count = tau._shape[-1]
     order = range(count - 1, -1, -1) if backwards else range(count)
-    unit = cast(host.from_numpy(np.eye(*A._shape[-2:])), A._dtype)
+    unit = cast(host.from_numpy(np.eye(A._shape[-2], A._shape[-1])), A._dtype)
     vectors = A.tril(-1) + unit
     for k in order:
         v = vectors[..., k : k + 1]
@@ -80,9 +82,9 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
     return given(out, columns_first(made))
 
 
-def _reflected_identity(A: Any, tau: object) -> Any:
+def _reflected_identity(A: Tensor, tau: Tensor) -> Any:
     """`householder_product` as a composition."""
-    start = host.from_numpy(np.eye(*A._shape[-2:]), A._dtype).expand(A._shape)
+    start = host.from_numpy(np.eye(A._shape[-2], A._shape[-1]), A._dtype).expand(A._shape)
     made = _reflected("householder_product", A, tau, start, True, False)
     if made is start:  # no reflections: a gradient of 0
         made = call("clone", start) + 0 * A

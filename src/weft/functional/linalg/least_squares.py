@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,13 +23,17 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full
 from weft.tensor.arguments import describe, need_tensor
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+
+
 Lstsq = result_type("linalg_lstsq")
 
 
 def lstsq(
     A: Tensor,
     B: Tensor,
-    rcond: object = None,
+    rcond: float | None = None,
     *,
     driver: str | None = None,
     out: Tensor | None = None,
@@ -68,7 +72,7 @@ def lstsq(
     return given(out, found, converts=True)
 
 
-def _least_squares(A: Tensor, B: Any, rcond: Any) -> tuple[Any, Any]:
+def _least_squares(A: Tensor, B: Tensor, rcond: float | None) -> tuple[Any, Any]:
     """X, the shortest of those that minimise |A X - B|, and the ranks where they come with it."""
     relative = None if rcond is None else _number_of(rcond)
     if relative is not None and relative.dtype.kind not in "fiub":
@@ -78,13 +82,17 @@ def _least_squares(A: Tensor, B: Any, rcond: Any) -> tuple[Any, Any]:
             got=f"{rcond!r:.60}",
             fix="leave it out, or pass a float",
         )
-    if A._shape[:-2] != B._shape[:-2] or 0 in A._shape + B._shape or getattr(relative, "ndim", 0):
+    if (
+        A._shape[:-2] != B._shape[:-2]
+        or 0 in A._shape + B._shape
+        or (relative is not None and relative.ndim)
+    ):
         return pinv(A, rcond) @ B, None
     limit = np.finfo(A._dtype.to_real().numpy).eps * max(A._shape[-2:])
     limit = limit if relative is None else float(relative)
     ranks: list[Any] = []
 
-    def compute(a: np.ndarray, b: object) -> Any:
+    def compute(a: np.ndarray, b: Array) -> Any:
         found, counts = each(lambda one, right: _shortest(one, right, limit), a, b)
         ranks.append(host.from_numpy(np.asarray(counts, np.int64)))
         return found

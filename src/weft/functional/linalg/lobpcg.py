@@ -8,6 +8,7 @@ directions. Values are read in each round; derivatives are those of `eigh` if a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
@@ -37,7 +38,7 @@ def lobpcg(
     tol: float | None = None,
     largest: bool | None = None,
     method: str | None = None,
-    tracker: Any = None,
+    tracker: Callable[..., object] | None = None,
     ortho_iparams: dict[str, int] | None = None,
     ortho_fparams: dict[str, float] | None = None,
     ortho_bparams: dict[str, bool] | None = None,
@@ -99,11 +100,11 @@ def _batch(
     A: Tensor,
     count: int,
     B: Tensor | None,
-    X: Any,
+    X: Tensor | None,
     width: int,
-    iK: Any,
-    niter: Any,
-    tol: Any,
+    iK: Tensor | None,
+    niter: int | None,
+    tol: float | None,
     high: bool,
 ) -> tuple[Tensor, Tensor]:
     """Matrix by matrix."""

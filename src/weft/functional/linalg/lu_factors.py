@@ -8,7 +8,7 @@ and the rest follows from them by substitution.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,10 @@ from weft.functional.support.variants import given
 from weft.ops.primitives import full
 from weft.tensor.arguments import describe, need_tensor
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+
+
 Lu = result_type("linalg_lu")
 LuFactor = result_type("linalg_lu_factor")
 LuFactorEx = result_type("linalg_lu_factor_ex")
@@ -58,7 +62,7 @@ def _lu_arrays(array: np.ndarray, pivot: bool) -> tuple[Any, Any, Any]:
     return factors, pivots, infos
 
 
-def _without_pivots(matrix: Any) -> tuple[Any, Any, Any]:
+def _without_pivots(matrix: Array) -> tuple[Any, Any, Any]:
     """Gaussian elimination that exchanges no rows."""
     factors, info = matrix.copy(), 0
     count = min(factors.shape)

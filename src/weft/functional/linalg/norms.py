@@ -9,7 +9,7 @@ The 2-norm is a composite with a gradient of its own: 0 at 0, where the composed
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.frontend.recorder import cast, record_elementwise
@@ -47,6 +47,11 @@ from weft.tensor.arguments import (
     widen,
 )
 
+if TYPE_CHECKING:
+    from weft._typing import DTypeLike, TensorArgument
+    from weft.engine.ir.dtype import DType
+
+
 require(__name__, cython.compiled)
 
 singular_values = later("weft.functional.linalg.singular_values")
@@ -63,14 +68,14 @@ def _root_of_squares(x: Tensor, axes: Shape, keepdim: bool) -> object:
     return record_elementwise(_SQRT, (total,), None)
 
 
-def _two_norm(x: Any, axes: Shape) -> Any:
+def _two_norm(x: Tensor, axes: Shape) -> Any:
     """sqrt(sum |x|^2), dimensions kept, with the composite gradient."""
     with untracked():
         result = _root_of_squares(x, axes, True)
     return record_gradient(_NORM, (x,), (axes,), result)
 
 
-def _power_norm(x: Any, p: float, axes: Shape) -> Any:
+def _power_norm(x: Tensor, p: float, axes: Shape) -> Any:
     """(sum |x|^p)^(1/p), dimensions kept, with the composite gradient."""
     with untracked():
         size = call("abs", x)
@@ -79,7 +84,7 @@ def _power_norm(x: Any, p: float, axes: Shape) -> Any:
     return record_gradient(_POWER_NORM, (x,), (p, axes), result)
 
 
-def _norm_kept(x: Any, p: float, axes: Shape) -> Any:
+def _norm_kept(x: Tensor, p: float, axes: Shape) -> Any:
     if p == 2 and axes:
         return _two_norm(x, axes)
     if p == 1:
@@ -98,13 +103,13 @@ def _norm_kept(x: Any, p: float, axes: Shape) -> Any:
 
 
 def vector_norm(
-    x: Any,
+    x: TensorArgument,
     ord: Any = 2,
     dim: Dims = None,
     keepdim: bool = False,
     *,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: TensorArgument | None = None,
 ) -> Any:
     """The p-norm over dimensions (all unless given). Errors: DTypeError on integers."""
     result = _over(x, ord, dim, keepdim, dtype)
@@ -112,7 +117,9 @@ def vector_norm(
 
 
 @cython.cfunc
-def _over(input: Any, ord: Any, dim: Any, keepdim: Any, dtype: Any) -> Any:
+def _over(
+    input: TensorArgument, ord: Any, dim: Dims, keepdim: object, dtype: DTypeLike | None
+) -> Any:
     """The norm of `vector_norm`, with its checks."""
     x: Tensor = need_tensor("vector_norm", input)
     if dtype is not None:
@@ -138,7 +145,7 @@ def _over(input: Any, ord: Any, dim: Any, keepdim: Any, dtype: Any) -> Any:
     return reshape(result, reduced_shape(x._shape, axes, False))
 
 
-def _without_identity(x: Any, ord: Any) -> DimensionError:
+def _without_identity(x: Tensor, ord: Any) -> DimensionError:
     return DimensionError(
         f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not have an "
         "identity",
@@ -149,12 +156,12 @@ def _without_identity(x: Any, ord: Any) -> DimensionError:
 
 
 def norm(
-    input: Any,
+    input: TensorArgument,
     p: Any = "fro",
     dim: Dims = None,
     keepdim: bool = False,
-    out: Any = None,
-    dtype: Any = None,
+    out: TensorArgument | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """The p-norm over dimensions (all unless given); "fro" is the 2-norm of the elements, "nuc" the sum of a matrix's
     singular values (read at the call)."""
@@ -175,13 +182,13 @@ def norm(
 
 
 def matrix_norm(
-    A: Any,
+    A: TensorArgument,
     ord: Any = "fro",
     dim: Any = (-2, -1),
     keepdim: bool = False,
     *,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: TensorArgument | None = None,
 ) -> Any:
     """The Frobenius, 1-, -1-, inf-, -inf-, 2-, -2- or nuclear norm of matrices. The last three read the values."""
     if ord == "fro":
@@ -208,7 +215,9 @@ def matrix_norm(
     return result if out is None else write_out(out, result)
 
 
-def _of_singular_values(A: Any, ord: Any, dim: Shape, keepdim: bool, dtype: Any) -> Any:
+def _of_singular_values(
+    A: Tensor, ord: Any, dim: Shape, keepdim: bool, dtype: DTypeLike | None
+) -> Any:
     """The sum, the largest or the smallest of the singular values of matrices in two dimensions."""
     axes = reduced_axes(dim, len(A._shape))
     if len(axes) != 2 or len(dim) != 2:
@@ -232,13 +241,13 @@ def _of_singular_values(A: Any, ord: Any, dim: Shape, keepdim: bool, dtype: Any)
 
 
 def linalg_norm(
-    A: Any,
+    A: TensorArgument,
     ord: Any = None,
     dim: Dims = None,
     keepdim: bool = False,
     *,
-    out: Any = None,
-    dtype: Any = None,
+    out: TensorArgument | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """A vector norm, or a matrix norm where `ord` is given and two dimensions are meant.
 
@@ -273,7 +282,10 @@ def linalg_norm(
 
 
 def cdist(
-    x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+    x1: TensorArgument,
+    x2: TensorArgument,
+    p: float = 2.0,
+    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
 ) -> Any:
     """The p-norm distance of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m).
 
@@ -296,18 +308,18 @@ def cdist(
     return record_gradient(OPS["cdist"], (x1, x2), None, distances)
 
 
-def _is_wide(dtype: Any) -> bool:
+def _is_wide(dtype: DType) -> bool:
     return dtype.category == 2 and dtype.itemsize > 2
 
 
-def _gaps(x1: Any, x2: Any) -> Any:
+def _gaps(x1: Tensor, x2: Tensor) -> Any:
     """The differences of all pairs of rows. Shapes: (..., n, d), (..., m, d) -> (..., n, m, d)."""
     return reshape(x1, (*x1._shape[:-1], 1, x1._shape[-1])) - reshape(
         x2, (*x2._shape[:-2], 1, *x2._shape[-2:])
     )
 
 
-def trace(input: Any) -> Any:
+def trace(input: TensorArgument) -> Any:
     """The sum of the diagonal of a matrix."""
     if len(input._shape) != 2:
         raise ShapeError(
@@ -319,7 +331,7 @@ def trace(input: Any) -> Any:
     return sum(diagonal(input))
 
 
-def dist(input: Any, other: Any, p: float = 2) -> Any:
+def dist(input: TensorArgument, other: TensorArgument, p: float = 2) -> Any:
     """The p-norm of input - other."""
     return norm(input - other, p)
 

@@ -40,7 +40,7 @@ _last_read = cython.declare(tuple, ())  # a shape that `linear` has read, and wh
 _last_made = cython.declare(tuple, ())
 
 
-def _same_dtype(name: str, a: Any, b: Any) -> None:
+def _same_dtype(name: str, a: Tensor, b: Tensor) -> None:
     if a._dtype is b._dtype:
         return
     words = {
@@ -68,7 +68,7 @@ def _same_dtype(name: str, a: Any, b: Any) -> None:
     )
 
 
-def _mismatch(name: str, a: Any, b: Any, text: str) -> ShapeError:
+def _mismatch(name: str, a: Tensor, b: Tensor, text: str) -> ShapeError:
     shape_a, shape_b = a._shape, b._shape
     inner = shape_b[-2] if len(shape_b) > 1 else shape_b[0]
     fix = (
@@ -84,7 +84,7 @@ def _mismatch(name: str, a: Any, b: Any, text: str) -> ShapeError:
     )
 
 
-def product(a: Any, b: Any, name: str = "matmul") -> Any:
+def product(a: Tensor, b: Tensor, name: str = "matmul") -> Any:
     """The matmul row on operands of two dimensions and more, checked."""
     shape_a, shape_b = a._shape, b._shape
     if a._dtype is not b._dtype:
@@ -112,7 +112,7 @@ def product(a: Any, b: Any, name: str = "matmul") -> Any:
     return record(_MATMUL, (a, b), None, (*lead, shape_a[-2], shape_b[-1]), a._dtype)
 
 
-def _is_whole_product(a: Any, b: Any) -> bool:
+def _is_whole_product(a: Tensor, b: Tensor) -> bool:
     """True if operands are integers whose product is worth its kernel, which may have to pack the right one."""
     rows, (size, columns) = a._shape[-2], b._shape[-2:]
     if a._dtype.category != 1 or rows < 2 or columns < 2:
@@ -120,7 +120,7 @@ def _is_whole_product(a: Any, b: Any) -> bool:
     return rows >= PACKED_ROWS or size * columns <= SMALL
 
 
-def _unusual_product(a: Any, b: Any) -> Any:
+def _unusual_product(a: Tensor, b: Tensor) -> Any:
     """Products that the GEMM family lacks, or is slow at: half types run in float32 and round once, integers multiply
     and sum."""
     if a._dtype.category == 2:
@@ -159,7 +159,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def _vector_product(a: Any, b: Any, rank_a: int, rank_b: int) -> Any:
+def _vector_product(a: Tensor, b: Tensor, rank_a: int, rank_b: int) -> Any:
     if not rank_a or not rank_b:
         raise ShapeError(
             f"both arguments to matmul need to be at least 1D, but they are {rank_a}D and {rank_b}D",
@@ -272,7 +272,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def inner_product(x: Any, y: Any, name: str) -> Any:
+def inner_product(x: Tensor, y: Tensor, name: str) -> Any:
     """The sum of the products of two vectors of one length."""
     size = x._shape[0]
     if size >= LONG and x._dtype is y._dtype and x._dtype.name in ("float32", "float64"):
@@ -305,7 +305,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def _plain(a: Any, b: Any) -> bool:
+def _plain(a: Tensor, b: Tensor) -> bool:
     """True if the GEMM family takes both operands as they are."""
     return a._dtype is b._dtype and a._dtype.category >= 2 and a._dtype.itemsize != 2
 

@@ -99,7 +99,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, out: Tensor | None = None) 
     return given(out, InvEx((columns_first(LinalgInvEx.apply(regular)), host.from_numpy(infos))))
 
 
-def _made_regular(A: Any, infos: Any) -> Any:
+def _made_regular(A: Tensor, infos: Any) -> Any:
     """Matrices with the identity in place of singular ones."""
     singular = host.from_numpy((infos != 0)[..., None, None])
     return where(singular, identity(A._shape[-1], A._dtype), A)
@@ -122,7 +122,7 @@ def need_rows(name: str, A: Tensor, B: Tensor, left: bool) -> None:
         )
 
 
-def _solved(name: str, A: Tensor, B: Any, left: bool, infos: np.ndarray | None) -> Any:
+def _solved(name: str, A: Tensor, B: Tensor, left: bool, infos: np.ndarray | None) -> Any:
     need_tensor(name, B, "B", 2)
     need_same(name, A, B)
     vector = left and _is_vector(A, B)

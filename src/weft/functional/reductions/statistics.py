@@ -73,7 +73,7 @@ def diff(
     return given(out, x)
 
 
-def _spaced(y: Tensor, x: Tensor, dx: int, dim: int) -> Any:
+def _spaced(y: Tensor, x: Tensor | None, dx: TensorLike, dim: int) -> Any:
     """(y_i + y_i+1) / 2 times the step; integers as floats, which sums do not leave."""
     axis = wrap_dim(dim, len(y._shape))
     if y._dtype.category < 2:
@@ -96,7 +96,9 @@ def _spaced(y: Tensor, x: Tensor, dx: int, dim: int) -> Any:
     return sums * steps * 0.5, axis
 
 
-def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: TensorLike | None = None, dim: int = -1
+) -> Any:
     """The integral along a dimension by the trapezoid rule, over points x or steps dx."""
     if need_tensor("trapezoid", y, "y")._dtype is dtypes.bool_:
         raise DTypeError(
@@ -109,7 +111,9 @@ def trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any
     return pieces.sum(axis)
 
 
-def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: TensorLike | None = None, dim: int = -1
+) -> Any:
     """The running integral along a dimension by the trapezoid rule."""
     need_tensor("cumulative_trapezoid", y, "y")
     pieces, axis = _spaced(y, x, 1 if dx is None else dx, dim)
@@ -277,7 +281,7 @@ def _as_precise(weights: Tensor | None, x: Tensor) -> Any:
     return weights
 
 
-def _weights(x: Tensor, fweights: Any, aweights: Tensor | None) -> tuple[Any, Any]:
+def _weights(x: Tensor, fweights: Tensor | None, aweights: Tensor | None) -> tuple[Any, Any]:
     """The product of both kinds of weights, and its sum. Errors: as PyTorch's on other shapes and types."""
     weights = None
     kinds = (("fweights", fweights, 1, "integral"), ("aweights", aweights, 2, "floating point"))

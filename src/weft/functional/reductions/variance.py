@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from weft._typing import Dims, Scalar
+from weft._typing import Dims
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
@@ -22,7 +22,7 @@ _SUM = OPS["sum"]
 
 
 def _deviations(
-    name: str, input: Tensor, dim: Dims, unbiased: bool | None, correction: Any
+    name: str, input: Tensor, dim: Dims, unbiased: bool | None, correction: float | None
 ) -> tuple[Any, Any, Shape, Any]:
     """Widened deviations from the mean, the mean (kept dimensions), the axes and the divisor."""
     need_tensor(name, input)
@@ -69,7 +69,7 @@ def var(
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: Scalar | None = None,
+    correction: float | None = None,
 ) -> Any:
     """The variance over dimensions, divided by n - correction (1 unless given)."""
     dim, unbiased = _bool_dim(dim, unbiased)
@@ -83,7 +83,7 @@ def std(
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: Scalar | None = None,
+    correction: float | None = None,
 ) -> Any:
     """The standard deviation over dimensions; its gradient where all elements are equal is 0."""
     dim, unbiased = _bool_dim(dim, unbiased)
@@ -103,7 +103,7 @@ def var_mean(
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: Scalar | None = None,
+    correction: float | None = None,
 ) -> tuple[Any, Any]:
     """(variance, mean)."""
     dim, unbiased = _bool_dim(dim, unbiased)
@@ -120,7 +120,7 @@ def std_mean(
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
-    correction: Scalar | None = None,
+    correction: float | None = None,
 ) -> tuple[Any, Any]:
     """(standard deviation, mean)."""
     dim, unbiased = _bool_dim(dim, unbiased)

@@ -100,7 +100,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
 
 @cython.cfunc
 @cython.locals(parts=list, part=Tensor, empty=cython.bint)
-def _of_elements(parts: list[Any]) -> list[Any]:
+def _of_elements(parts: list[Tensor]) -> list[Any]:
     """Tensors without empty vectors, of which one stays where there is nothing else. Errors: ShapeError on 0-d ones."""
     empty = False
     for place, part in enumerate(parts):
@@ -128,7 +128,7 @@ def _of_elements(parts: list[Any]) -> list[Any]:
     total=cython.longlong,
     number=cython.Py_ssize_t,
 )
-def _joined_shape(parts: list[Any], axis: int) -> Shape:
+def _joined_shape(parts: list[Tensor], axis: int) -> Shape:
     """The shape of tensors joined along an axis. Errors: ShapeError where they do not fit."""
     total = 0
     first = cython.cast(Tensor, parts[0])._shape
@@ -149,7 +149,7 @@ def _joined_shape(parts: list[Any], axis: int) -> Shape:
     return (*first[:axis], total, *first[axis + 1 :])
 
 
-def _unequal(first: Shape, part: Any, axis: int, number: int) -> ShapeError:
+def _unequal(first: Shape, part: Tensor, axis: int, number: int) -> ShapeError:
     size, other = _first_difference(first, part._shape, axis)
     return ShapeError(
         f"Sizes of tensors must match except in dimension {axis}. Expected size {size} but got size {other} "
@@ -170,7 +170,7 @@ def _first_difference(first: Shape, shape: Shape, axis: int) -> tuple[int, int]:
 
 @cython.cfunc
 @cython.locals(parts=list, part=Tensor, shape=tuple, number=cython.Py_ssize_t)
-def _common_shape(parts: list[Any]) -> Shape:
+def _common_shape(parts: list[Tensor]) -> Shape:
     """The shape that all tensors have. Errors: ShapeError."""
     shape = cython.cast(Tensor, parts[0])._shape
     for number in range(len(parts)):
@@ -245,7 +245,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     )
 
 
-def _need_grid(parts: list[Any]) -> None:
+def _need_grid(parts: list[Tensor]) -> None:
     """Errors: ArgumentError without vectors, DTypeError where their types differ."""
     if not parts:
         raise ArgumentError(

@@ -98,7 +98,7 @@ def tile(input: Tensor, *dims: int | tuple[Tensor | int, ...]) -> Any:
     return repeat(input, (1,) * (len(input._shape) - len(times)) + times)
 
 
-def flip(input: Tensor, *dims: int | Sequence[int], **named: Any) -> Any:
+def flip(input: Tensor, *dims: int | Sequence[int], **named: Sequence[int]) -> Any:
     """The order along dimensions reversed (a copy)."""
     need_tensor("flip", input)
     if list(named) == ["dims"] and not dims:

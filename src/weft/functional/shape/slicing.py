@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import cython
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -37,6 +37,11 @@ from weft.ops import OPS
 from weft.ops.registry import named
 from weft.tensor.arguments import describe, need_rank, need_tensor, wrap_dim
 
+if TYPE_CHECKING:
+    from weft._typing import TensorArgument
+    from weft.engine.ir.primitive import Primitive
+
+
 require(__name__, cython.compiled)
 
 MOST_SECTIONS = 1 << 20  # results of tensor_split: each is a tensor
@@ -52,7 +57,7 @@ def slice_view(
     start: cython.longlong,
     length: cython.longlong,
     step: cython.longlong = 1,
-    op: Any = _SLICE,
+    op: Primitive = _SLICE,
 ) -> Any:
     """`length` elements along an axis, every `step`-th from `start` (in range)."""
     strides: tuple[int, ...] = logical_strides(input)
@@ -69,7 +74,7 @@ def slice_view(
 
 @cython.ccall
 def select_view(
-    input: Tensor, axis: cython.Py_ssize_t, index: cython.longlong, op: Any = _SELECT
+    input: Tensor, axis: cython.Py_ssize_t, index: cython.longlong, op: Primitive = _SELECT
 ) -> Any:
     """One index along an axis (both in range)."""
     strides: tuple[int, ...] = logical_strides(input)
@@ -94,7 +99,7 @@ def _replaced(
     return tuple(parts)
 
 
-def select(input: Any, dim: Any, index: Any) -> Any:
+def select(input: TensorArgument, dim: SupportsIndex, index: SupportsIndex) -> Any:
     """One index along a dimension, which goes. Errors: TensorIndexError out of range."""
     need_tensor("select", input)
     shape = input._shape
@@ -117,7 +122,9 @@ def select(input: Any, dim: Any, index: Any) -> Any:
     return select_view(input, axis, place + size if place < 0 else place)
 
 
-def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
+def narrow(
+    input: TensorArgument, dim: SupportsIndex, start: SupportsIndex, length: SupportsIndex
+) -> Any:
     """`length` elements from `start` along a dimension. Errors: ShapeError, DimensionError out of range."""
     need_tensor("narrow", input)
     need_rank("narrow", input, 1)
@@ -157,7 +164,7 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
 
 @cython.cfunc
 @cython.inline
-def _axis(dim: Any, rank: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def _axis(dim: SupportsIndex, rank: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """`wrap_dim` for what is right as a rule."""
     if type(dim) is int:
         axis: cython.Py_ssize_t = dim
@@ -167,7 +174,7 @@ def _axis(dim: Any, rank: cython.Py_ssize_t) -> cython.Py_ssize_t:
 
 
 @cython.cfunc
-def _slices(input: Tensor, axis: cython.Py_ssize_t, key: Any, lengths: list[int]) -> SplitSpec:
+def _slices(input: Tensor, axis: cython.Py_ssize_t, key: object, lengths: list[int]) -> SplitSpec:
     """Neighbouring parts along an axis; those of one length share their shape."""
     strides: tuple[int, ...] = logical_strides(input)
     stride: cython.longlong = strides[axis]
@@ -210,11 +217,11 @@ def _learnt(input: Tensor, cut: SplitSpec) -> SplitSpec:
 
 @cython.cfunc
 @cython.inline
-def _known(op: Any, input: Tensor, axis: cython.Py_ssize_t, key: Any) -> SplitSpec:
+def _known(op: Primitive, input: Tensor, axis: cython.Py_ssize_t, key: object) -> SplitSpec:
     return None if input.strides is not None else known_split_spec(op, input._shape, axis, key)
 
 
-def unbind(input: Any, dim: Any = 0) -> tuple[Any, ...]:
+def unbind(input: TensorArgument, dim: SupportsIndex = 0) -> tuple[Any, ...]:
     """All slices along a dimension."""
     if not isinstance(input, Tensor):
         need_tensor("unbind", input)
@@ -230,7 +237,7 @@ def unbind(input: Any, dim: Any = 0) -> tuple[Any, ...]:
     return parts_of(input, _selections(input, axis) if cut is None else cut)
 
 
-def iterate(input: Any) -> Iterator[Any]:
+def iterate(input: TensorArgument) -> Iterator[Any]:
     """`iter(tensor)`: the slices along the first dimension. Errors: TypeError for a 0-d tensor."""
     if not input._shape:
         raise ArgumentTypeError(
@@ -242,7 +249,11 @@ def iterate(input: Any) -> Iterator[Any]:
     return iter(unbind(input))
 
 
-def split(input: Any, split_size_or_sections: Any, dim: Any = 0) -> tuple[Any, ...]:
+def split(
+    input: TensorArgument,
+    split_size_or_sections: Any,
+    dim: SupportsIndex = 0,
+) -> tuple[Any, ...]:
     """Pieces of one size (the last may be smaller), or of the sizes in a list."""
     if not isinstance(input, Tensor):
         need_tensor("split", input)
@@ -273,7 +284,7 @@ def split(input: Any, split_size_or_sections: Any, dim: Any = 0) -> tuple[Any, .
 
 
 @cython.cfunc
-def _split_evenly(input: Tensor, axis: cython.Py_ssize_t, each: Any) -> tuple[Any, ...]:
+def _split_evenly(input: Tensor, axis: cython.Py_ssize_t, each: int) -> tuple[Any, ...]:
     cut: SplitSpec = _known(_SPLIT, input, axis, each)
     if cut is None:
         cut = _slices(input, axis, each, _even_parts(input._shape[axis], each))
@@ -295,7 +306,7 @@ def _even_parts(size: int, part: int) -> list[int]:
     return [min(part, size - start) for start in range(0, size, part)]
 
 
-def chunk(input: Any, chunks: Any, dim: Any = 0) -> tuple[Any, ...]:
+def chunk(input: TensorArgument, chunks: SupportsIndex, dim: SupportsIndex = 0) -> tuple[Any, ...]:
     """At most `chunks` pieces of equal size (the last may be smaller)."""
     chunks = operator.index(chunks)
     if chunks <= 0:
@@ -312,7 +323,7 @@ def chunk(input: Any, chunks: Any, dim: Any = 0) -> tuple[Any, ...]:
     return split(input, -(-size // chunks), dim)
 
 
-def _read_cuts(given: Any) -> Any:
+def _read_cuts(given: Tensor) -> Any:
     """The sections or indices that a tensor holds. Errors: DTypeError, ShapeError on tensors of other kinds."""
     if given._dtype is not dtypes.int64:
         raise DTypeError(
@@ -333,7 +344,11 @@ def _read_cuts(given: Any) -> Any:
     return given.tolist()
 
 
-def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> tuple[Any, ...]:
+def tensor_split(
+    input: TensorArgument,
+    indices_or_sections: TensorArgument | int | Iterable[int],
+    dim: SupportsIndex = 0,
+) -> tuple[Any, ...]:
     """Pieces as even as possible, or cut at indices: slices, each with a gradient record of its own."""
     need_tensor("tensor_split", input)
     need_rank("tensor_split", input, 1)
@@ -363,7 +378,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> tuple[An
     )
 
 
-def unfold(input: Any, dimension: Any, size: Any, step: Any) -> Any:
+def unfold(
+    input: TensorArgument, dimension: SupportsIndex, size: SupportsIndex, step: SupportsIndex
+) -> Any:
     """All windows of `size` elements, `step` apart; the window becomes the last dimension."""
     size, step = operator.index(size), operator.index(step)
     rank = len(input._shape)
@@ -391,7 +408,12 @@ def unfold(input: Any, dimension: Any, size: Any, step: Any) -> Any:
     return record_view(_UNFOLD, input, params, shape, new, offset)
 
 
-def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
+def diagonal(
+    input: TensorArgument,
+    offset: SupportsIndex = 0,
+    dim1: SupportsIndex = 0,
+    dim2: SupportsIndex = 1,
+) -> Any:
     """The diagonal of two dimensions, as a new last dimension."""
     need_tensor("diagonal", input)
     rank = len(input._shape)

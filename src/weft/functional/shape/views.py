@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -40,6 +40,10 @@ from weft.tensor.arguments import (
     wrap_dim,
     wrap_dims,
 )
+
+if TYPE_CHECKING:
+    from weft.engine.ir.primitive import Primitive
+
 
 require(__name__, cython.compiled)
 
@@ -98,7 +102,7 @@ def _wrong_count(input: Tensor, shape: Shape) -> ShapeError:
     )
 
 
-def view(input: Tensor, *shape: Any, dtype: Any = None) -> Any:
+def view(input: Tensor, *shape: DType | int | Sequence[int], dtype: DType | None = None) -> Any:
     """Another shape over the same memory; or, with a dtype, its bytes as elements of that type, without a gradient.
 
     Errors: ShapeError where only a copy could do it; RuntimeError where a dtype does not fit sizes, strides or offset.
@@ -136,7 +140,7 @@ def view_or_none(input: Tensor, target: tuple[int, ...]) -> Any:
     return record_view(_VIEW, input, target, target, strides, input.offset)
 
 
-def reshape(input: Any, *shape: int | Sequence[int]) -> Any:
+def reshape(input: Tensor, *shape: int | Sequence[int]) -> Any:
     """Another shape: a view where strides allow it, a copy elsewhere."""
     if not isinstance(input, Tensor):
         need_tensor("reshape", input)
@@ -150,13 +154,13 @@ def function_reshape(input: Tensor, shape: Shape) -> Any:
     return reshape(input, shape)
 
 
-def view_as(input: object, other: Any) -> Any:
+def view_as(input: object, other: Tensor) -> Any:
     """A view of the shape of another tensor."""
     need_tensor("view_as", other, "other", 2)
     return view(input, other._shape)
 
 
-def reshape_as(input: object, other: Any) -> Any:
+def reshape_as(input: object, other: Tensor) -> Any:
     """`reshape` to the shape of another tensor."""
     need_tensor("reshape_as", other, "other", 2)
     return reshape(input, other._shape)
@@ -245,7 +249,7 @@ def unsqueeze(input: Tensor, dim: int) -> Any:
 # -- order of dimensions -------------------------------------------------------------------------------------------
 
 
-def permuted(input: Tensor, order: tuple[int, ...], op: Any = _PERMUTE) -> Any:
+def permuted(input: Tensor, order: tuple[int, ...], op: Primitive = _PERMUTE) -> Any:
     shape: tuple[int, ...] = input._shape
     strides: tuple[int, ...] = logical_strides(input)
     return record_view(
@@ -276,7 +280,7 @@ def permute(input: Tensor, *dims: int | Sequence[int]) -> Any:
     return permuted(input, wrap_dims(order, rank))
 
 
-def function_permute(input: Any, dims: Any) -> Any:
+def function_permute(input: Tensor, dims: int | Sequence[int]) -> Any:
     """The dimensions in another order."""
     return permute(input, dims)
 
@@ -450,7 +454,7 @@ def _cannot_expand(input: Tensor, wanted: Shape, place: int, want: int, have: in
     )
 
 
-def expand_as(input: object, other: Any) -> Any:
+def expand_as(input: object, other: Tensor) -> Any:
     """`expand` to the shape of another tensor."""
     need_tensor("expand_as", other, "other", 2)
     return expand(input, other._shape)

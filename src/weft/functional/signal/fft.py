@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import pad, resized, without_memory
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim, wrap_dims
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+
 
 class FftC2C(Factored):
     """Complex to complex over axes, times a scale."""
@@ -42,7 +45,7 @@ class FftC2C(Factored):
         function = fft.fftn if forward else fft.ifftn
         norm = "backward" if forward else "forward"
 
-        def transform(array: np.ndarray) -> Any:
+        def transform(array: Array) -> Any:
             return host.answering(function, array, axes=axes, norm=norm)
 
         made = _transformed(x, transform, x._shape, x._dtype, scale)
@@ -59,7 +62,7 @@ class FftR2C(Factored):
         """The half whose index in the last axis is at most n / 2."""
         from scipy import fft
 
-        def transform(array: np.ndarray) -> Any:
+        def transform(array: Array) -> Any:
             return host.answering(fft.rfftn, array, axes=axes)
 
         size = x._shape[axes[-1]]
@@ -84,7 +87,7 @@ class FftC2R(Factored):
         """The inverse of FftR2C, but for the scale."""
         from scipy import fft
 
-        def transform(array: object) -> Any:
+        def transform(array: Array) -> Any:
             if len(axes) > 1:
                 array = host.answering(fft.ifftn, array, axes=axes[:-1], norm="forward")
             return host.answering(fft.irfft, array, n=size, axis=axes[-1], norm="forward")
@@ -109,7 +112,11 @@ def _to_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
 
 
 def _transformed(
-    x: Tensor, transform: Callable[[Any], Any], shape: tuple[int, ...], dtype: DType, scale: float
+    x: Tensor,
+    transform: Callable[[Array], Array],
+    shape: tuple[int, ...],
+    dtype: DType,
+    scale: float,
 ) -> Any:
     """The transform of the values of a tensor, times a scale; on the device meta its shape and dtype."""
     if is_on_meta(x):

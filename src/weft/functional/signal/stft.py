@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +21,20 @@ from weft.ops.primitives import full, pad
 from weft.tensor.arguments import describe, need_integer, need_tensor
 from weft.tensor.creation.factories import leaf
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+
+
 # -- windows -----------------------------------------------------------------------------------------------------------
 
 
-def _window(name: str, length: int, dtype: DType | None, requires_grad: bool, values: Any) -> Any:
+def _window(
+    name: str,
+    length: int,
+    dtype: DType | None,
+    requires_grad: bool,
+    values: Callable[[], Array],
+) -> Any:
     """A leaf of the values of a window. Errors: as PyTorch's on lengths and types."""
     if length < 0:
         raise ArgumentError(

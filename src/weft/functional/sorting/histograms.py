@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from weft.functional.support.not_differentiable import underived
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import give_all, given
 from weft.tensor.arguments import TYPE_NAMES, describe, need_rank, need_tensor
+
+if TYPE_CHECKING:
+    from weft._typing import Array
+
 
 Histogram = result_type("histogram")
 Histogramdd = result_type("histogramdd")
@@ -75,7 +79,7 @@ def histc(
     return given(out, host.from_numpy(counts, input._dtype))
 
 
-def _edges(bins: Tensor | int, low: float, high: float, dtype: Any) -> Any:
+def _edges(bins: Tensor | int, low: float, high: float, dtype: np.dtype[np.generic]) -> Any:
     if isinstance(bins, Tensor):
         return host.to_numpy(bins)
     if bins < 1:
@@ -92,7 +96,7 @@ def _ascends(edges: np.ndarray) -> bool:
     return not (~(edges[1:] >= edges[:-1])).any()
 
 
-def _counts_of_any_order(points: np.ndarray, edges: list[np.ndarray], weights: Any) -> Any:
+def _counts_of_any_order(points: np.ndarray, edges: list[np.ndarray], weights: Array | None) -> Any:
     """Counts between edges out of order: as in PyTorch, points between the first edge and the last go where a binary
     search for the first larger edge ends."""
     inside = np.ones(len(points), bool)
@@ -118,7 +122,12 @@ def _first_larger(edges: np.ndarray, values: np.ndarray) -> Any:
 
 
 def _in_bins(
-    name: str, points: Any, bins: list[Tensor | int], ranges: Any, weight: Any, density: bool
+    name: str,
+    points: Array,
+    bins: list[Tensor | int],
+    ranges: Any,
+    weight: Tensor | None,
+    density: bool,
 ) -> Any:
     """(counts, edges) of points (n, d). Errors: ArgumentError on ranges that are not a pair for each dimension."""
     if ranges is not None and len(ranges) != 2 * len(bins):
@@ -138,7 +147,7 @@ def _in_bins(
         )
         edges.append(_edges(count, low, high, points.dtype))
     weights = None if weight is None else host.to_numpy(weight).reshape(-1).astype(np.float64)
-    if weights is not None and len(weights) != len(points):
+    if weight is not None and weights is not None and len(weights) != len(points):
         raise ShapeError(
             f"{name}: if weight tensor is provided it should have the same shape as the input tensor excluding its "
             "innermost dimension",
@@ -185,7 +194,7 @@ def histogramdd(
     bins: Any,
     *,
     range: Sequence[float] | None = None,
-    weight: object = None,
+    weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
     """(counts or densities, edges per dimension) of points (..., d). Reads the values."""

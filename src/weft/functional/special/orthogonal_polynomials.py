@@ -32,7 +32,7 @@ MOST_STEPS = (
 )
 
 
-def _recorded(x: Tensor, n: int, first: Any, step: Step) -> Any:
+def _recorded(x: Tensor, n: int, first: Callable[..., Any], step: Step) -> Any:
     """P_n(x) of one degree."""
     if n < 1:
         return full(x._shape, int(n == 0), x._dtype)
@@ -42,7 +42,7 @@ def _recorded(x: Tensor, n: int, first: Any, step: Step) -> Any:
     return now
 
 
-def _climbed(x: object, n: int | np.ndarray, first: Any, step: Step) -> Any:
+def _climbed(x: object, n: int | np.ndarray, first: Callable[..., Any], step: Step) -> Any:
     """P_n(x) from P_0 = 1, P_1 = first and P_k+1 = step(x, k, P_k, P_k-1); 0 for negative n."""
     x, n = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(n, np.float64))
     n = np.trunc(np.where(np.isfinite(n), n, -1)).astype(np.int64)

@@ -10,6 +10,7 @@ their derivatives are rows' own (`weft.ops.elementwise.special_functions`); how 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import cython
@@ -65,7 +66,7 @@ def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> An
     return result if out is None else write_out(out, result)
 
 
-def _log_sum(name: str, input: Any, other: Any, unit: float) -> Any:
+def _log_sum(name: str, input: Tensor, other: Tensor, unit: float) -> Any:
     """log(exp(unit * input) + exp(unit * other)) / unit, from the greater: all derivatives are right at ties."""
     if input._dtype.category < 2 and other._dtype.category < 2:
         need_floating(f"{name}_cpu", input)
@@ -114,7 +115,7 @@ def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def _times_log(name: str, log: str, input: Tensor, other: Any) -> Any:
+def _times_log(name: str, log: str, input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0 and other no nan."""
     if not isinstance(input, Tensor):
         need_tensor(name, other, "other", 2)
@@ -133,14 +134,14 @@ def xlogy(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Any
 
 
 @composed_of_primitives
-def xlog1py(input: Tensor, other: object, *, out: Tensor | None = None) -> Any:
+def xlog1py(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Any:
     """input * log(1 + other), 0 where input is 0 and other no nan."""
     result = _times_log("xlog1py", "log1p", input, other)
     return result if out is None else write_out(out, result)
 
 
 @composed_of_primitives
-def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
+def copysign(input: Tensor, other: Any, *, out: Tensor | None = None) -> Any:
     """The size of input with the sign of other (-0.0 and nan with their signs)."""
     need_tensor("copysign", input)
     input, other = floats("copysign", input, other)
@@ -233,7 +234,7 @@ def signbit(input: Tensor, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def _composed(name: str, value: Any, text: str) -> Any:
+def _composed(name: str, value: Callable[[Tensor], Tensor], text: str) -> Any:
     """A function with a gradient record of its own, computed in float64."""
     op = OPS[name]
 

@@ -37,6 +37,7 @@ from weft.errors import DTypeError
 from weft.functional.support.blas_threads import limited
 
 if TYPE_CHECKING:
+    from weft._typing import Array
     from weft.engine.frontend.tensor import Tensor
 
 
@@ -115,7 +116,7 @@ def raw_routine(name: str, dtype: np.dtype[np.generic]) -> Any:
     return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + name)
 
 
-def answering(function: Callable[..., object], array: Any, *rest: Any, **keywords: object) -> Any:
+def answering(function: Callable[..., object], array: Array, *rest: object, **keywords: Any) -> Any:
     """function(array, ...), which must only compute: for a large array on a thread of its own, so that this one can
     answer signals. A call that a signal handler's exception leaves behind ends by itself, unseen."""
     if array.size < LONG or threading.current_thread() is not threading.main_thread():

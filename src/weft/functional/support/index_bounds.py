@@ -30,7 +30,7 @@ UNKNOWN, KNOWN, COUNTED = range(3)
 
 @cython.ccall
 def check_index(
-    name: Any, index: Tensor, size: cython.longlong, dimension: Any, wraps: bool
+    name: str, index: Tensor, size: cython.longlong, dimension: int | None, wraps: bool
 ) -> Any:
     """COUNTED where all positions are known to be in range and none counts from the end, KNOWN where some may, UNKNOWN
     for values that are not there. Errors: IndexRangeError."""

@@ -48,7 +48,7 @@ def _record(name: str, called: str) -> type[Function]:
             raise no_derivative(name)
 
         @staticmethod
-        def jvp(ctx: FunctionCtx, *moved: Any) -> Any:
+        def jvp(ctx: FunctionCtx, *moved: Tensor | None) -> Any:
             raise no_derivative(name)
 
     Underived.__name__ = Underived.__qualname__ = called
@@ -70,7 +70,7 @@ class Flat(Function):
         return (None, *(full(shape, 0, dtype) for shape, dtype in ctx.inputs))
 
     @staticmethod
-    def jvp(ctx: FunctionCtx, *moved: Any) -> Any:
+    def jvp(ctx: FunctionCtx, *moved: Tensor | None) -> Any:
         return moved[0]
 
 

@@ -185,7 +185,7 @@ def _rule_of(function: Callable[..., object]) -> Rule | None:
     return _RULES.get(function.__name__, _COPIES if copies else None)
 
 
-def answer_out(function: Callable[..., Tensor], values: list[Any], keywords: dict[str, Any]) -> Any:
+def answer_out(function: Callable[..., Tensor], values: Any, keywords: Any) -> Any:
     """The result of a call with `out`; NotImplemented if the function writes it itself.
 
     Errors: RuntimeError if `out` overlaps an operand or has a dtype that PyTorch refuses."""

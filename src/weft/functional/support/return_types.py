@@ -114,6 +114,6 @@ def result_type(name: str) -> Any:
     return TYPES[name]
 
 
-def type_with_out(made: Any) -> Any:
+def type_with_out(made: type) -> Any:
     """The type that a function returns where it was given `out=`, by the one that it returns without."""
     return _OUT_TYPES.get(made, made)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 
@@ -23,6 +23,11 @@ from weft.nn.functional.activation import dropout
 from weft.ops.contractions.attention import LARGEST, PLAIN, attend
 from weft.ops.primitives import expand, iota, reshape, transpose, where
 from weft.tensor.arguments import describe, need_tensor, widen
+
+if TYPE_CHECKING:
+    from weft._typing import Shape
+    from weft.engine.ir.dtype import DType
+
 
 require(__name__, cython.compiled)
 
@@ -45,7 +50,7 @@ def _shared_heads(x: Tensor, heads: int) -> Any:
     return reshape(wide, (*lead, heads, *x._shape[-2:]))
 
 
-def _check(query: Any, key: Any, value: Any) -> None:
+def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
     named = (("query", query), ("key", key), ("value", value))
     for place, (name, tensor) in enumerate(named):
         need_tensor("scaled_dot_product_attention", tensor, name, place + 1)
@@ -69,7 +74,7 @@ def _check(query: Any, key: Any, value: Any) -> None:
             )
 
 
-def _masked(scores: Any, attn_mask: Any, is_causal: bool) -> Any:
+def _masked(scores: Tensor, attn_mask: Any, is_causal: bool) -> Any:
     if is_causal:
         if attn_mask is not None:
             raise ShapeError(
@@ -86,7 +91,7 @@ def _masked(scores: Any, attn_mask: Any, is_causal: bool) -> Any:
     return scores + cast(attn_mask, scores._dtype)
 
 
-def _is_plain(q: Any, k: Any, v: Any, mask: object, enable_gqa: bool) -> bool:
+def _is_plain(q: Tensor, k: Tensor, v: Tensor, mask: object, enable_gqa: bool) -> bool:
     """True if shapes and dtypes are those of the kernels: equal leading dimensions (heads may be shared), sizes that
     registers hold, and a mask without a gradient."""
     if q._dtype is not dtypes.float32 and q._dtype is not dtypes.float64:
@@ -105,7 +110,7 @@ def _is_plain(q: Any, k: Any, v: Any, mask: object, enable_gqa: bool) -> bool:
     return mask is None or _mask_fits(mask, (*lead, q._shape[-2], length))
 
 
-def _mask_fits(mask: Any, scores: Any) -> bool:
+def _mask_fits(mask: Tensor, scores: Shape) -> bool:
     shape = mask._shape
     if mask._dtype.category not in (0, 2) or len(shape) > len(scores):
         return False
@@ -126,7 +131,7 @@ def _in_four(x: Tensor) -> Any:
     return reshape(x, (count, *shape[-3:]))
 
 
-def _mask_in_four(mask: Any, dtype: Any, scores: Any) -> Any:
+def _mask_in_four(mask: Tensor, dtype: DType, scores: Shape) -> Any:
     """The mask as what is added to scores, (B or 1, H or 1, L or 1, S)."""
     if mask._dtype is dtypes.bool_:
         mask = where(mask, 0.0, -math.inf)
@@ -138,7 +143,7 @@ def _mask_in_four(mask: Any, dtype: Any, scores: Any) -> Any:
     return _in_four(expand(reshape(mask, shape), wide))
 
 
-def _fused(q: Any, k: Any, v: Any, mask: object, factor: float, is_causal: bool) -> Any:
+def _fused(q: Tensor, k: Tensor, v: Tensor, mask: object, factor: float, is_causal: bool) -> Any:
     scores = (*q._shape[:-1], k._shape[-2])
     if mask is not None:
         mask = _mask_in_four(mask, q._dtype, scores)
@@ -159,8 +164,8 @@ def _fused(q: Any, k: Any, v: Any, mask: object, factor: float, is_causal: bool)
 def _attention(
     query: Tensor,
     key: Tensor,
-    value: Any,
-    attn_mask: Any,
+    value: Tensor,
+    attn_mask: Tensor | None,
     is_causal: bool,
     scale: float | None,
     enable_gqa: bool,

@@ -63,7 +63,7 @@ def conv1d(
     bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: int | Shape | str = 0,
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Any:
     """Convolution over (N, C, L). Shapes: weight (O, C / groups, K)."""
@@ -77,7 +77,7 @@ def conv2d(
     bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Any:
     """Convolution over (N, C, H, W). Shapes: weight (O, C / groups, KH, KW)."""
@@ -91,7 +91,7 @@ def conv3d(
     bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: int | Shape | str = 0,
-    dilation: Any = 1,
+    dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Any:
     """Convolution over (N, C, D, H, W). Shapes: weight (O, C / groups, KD, KH, KW)."""
@@ -106,11 +106,11 @@ def _transposed(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
+    output_padding: int | Sequence[int],
     groups: int,
-    dilation: Any,
+    dilation: int | Sequence[int],
     spatial: int,
 ) -> Any:
     """The transpose of a convolution."""

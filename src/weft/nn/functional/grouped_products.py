@@ -22,7 +22,7 @@ def grouped_mm(
     mat_a: object,
     mat_b: object,
     *,
-    offs: Any = None,
+    offs: Tensor | None = None,
     bias: Tensor | None = None,
     out_dtype: DType | None = None,
 ) -> Any:
@@ -39,7 +39,7 @@ def grouped_mm(
     _check(a, b, ranks, offs, bias, out_dtype)
     if ranks == (3, 3):
         return bmm(a, b)
-    ends = offs.tolist()
+    ends: list[int] = need_tensor("grouped_mm", offs, "offs", 3).tolist()
     groups = list(zip([0, *ends], ends, strict=False))
     if ranks == (2, 3):
         parts = [a[begin:end] @ b[group] for group, (begin, end) in enumerate(groups)]
@@ -56,7 +56,12 @@ def _joined(parts: list[Tensor], dim: int, rest: tuple[int, int], dtype: DType) 
 
 
 def _check(
-    a: Tensor, b: Tensor, ranks: tuple[int, int], offs: Tensor, bias: object, out_dtype: object
+    a: Tensor,
+    b: Tensor,
+    ranks: tuple[int, int],
+    offs: Tensor | None,
+    bias: object,
+    out_dtype: object,
 ) -> None:
     text = None
     if not {*ranks} <= {2, 3}:

@@ -51,7 +51,13 @@ def unfold(
     return columns if len(input._shape) == 4 else reshape(columns, columns._shape[1:])
 
 
-def _positions(output: Any, kernel: Any, gaps: Any, widths: Any, steps: Any) -> tuple[Any, Any]:
+def _positions(
+    output: Sequence[int],
+    kernel: Sequence[int],
+    gaps: Sequence[int],
+    widths: Sequence[int],
+    steps: Sequence[int],
+) -> tuple[Any, Any]:
     """The number of windows in each dimension of the padded output, and the padded sizes."""
     padded = [size + 2 * width for size, width in zip(output, widths, strict=True)]
     counts = [
@@ -61,7 +67,9 @@ def _positions(output: Any, kernel: Any, gaps: Any, widths: Any, steps: Any) -> 
     return counts, padded
 
 
-def _check_columns(input: Tensor, kernel: Any, output: object, counts: Any) -> None:
+def _check_columns(
+    input: Tensor, kernel: Sequence[int], output: object, counts: Sequence[int]
+) -> None:
     rank, patch = len(input._shape), kernel[0] * kernel[1]
     positions = counts[0] * counts[1]
     if rank not in (2, 3) or 0 in input._shape[-2:]:
@@ -93,11 +101,11 @@ def _check_columns(input: Tensor, kernel: Any, output: object, counts: Any) -> N
 @composed_of_primitives
 def fold(
     input: Tensor,
-    output_size: Any,
-    kernel_size: Any,
-    dilation: Any = 1,
-    padding: Any = 0,
-    stride: Any = 1,
+    output_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    stride: int | Sequence[int] = 1,
 ) -> Any:
     """Columns added up at the places that `unfold` read them from. Shapes: (N, C * KH * KW, positions) -> (N, C, H, W).
     Errors: ShapeError."""

@@ -35,7 +35,9 @@ from weft.ops.primitives import (
 from weft.tensor.arguments import describe, need_tensor
 
 
-def canonical_mask(mask: Any, name: str, other: object, other_name: str, dtype: DType) -> Any:
+def canonical_mask(
+    mask: Tensor | None, name: str, other: object, other_name: str, dtype: DType
+) -> Any:
     """A mask as numbers to add: where it is True, -inf. Errors: DTypeError."""
     if mask is None:
         return None
@@ -53,7 +55,12 @@ def canonical_mask(mask: Any, name: str, other: object, other_name: str, dtype: 
 
 
 def _check_ranks(
-    query: Tensor, key: Tensor, value: Tensor, padding: Any, mask: Tensor, heads: int
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: Tensor | None,
+    mask: Tensor | None,
+    heads: int,
 ) -> bool:
     """True if there is a batch dimension. Errors: ShapeError."""
     rank = len(query._shape)
@@ -95,7 +102,11 @@ def _check_ranks(
 
 
 def _packed(
-    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weight: Any,
+    bias: Tensor | None,
 ) -> tuple[Any, Any, Any]:
     """The three projections, in one product where the operands are one tensor."""
     size = query._shape[-1]
@@ -113,7 +124,7 @@ def _separate(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    weights: tuple[Tensor, Tensor, Tensor],
+    weights: tuple[Any, ...],
     bias: Tensor | None,
 ) -> tuple[Any, Any, Any]:
     size = query._shape[-1]
@@ -182,7 +193,7 @@ def _shaped_mask(mask: Tensor, batch: int, heads: int, length: int, keys: int) -
     return reshape(mask, (1, length, keys)) if len(want) == 2 else mask
 
 
-def _merged(mask: object, padding: Any, batch: int, heads: int, keys: int) -> Any:
+def _merged(mask: object, padding: Tensor | None, batch: int, heads: int, keys: int) -> Any:
     """Both masks in one."""
     if padding is None:
         return mask
@@ -204,24 +215,24 @@ def multi_head_attention_forward(
     value: Tensor,
     embed_dim_to_check: int,
     num_heads: int,
-    in_proj_weight: Any,
-    in_proj_bias: Any,
-    bias_k: Any,
-    bias_v: Any,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
     add_zero_attn: bool,
     dropout_p: float,
-    out_proj_weight: Any,
-    out_proj_bias: Any,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor,
     training: bool = True,
-    key_padding_mask: Any = None,
+    key_padding_mask: Tensor | None = None,
     need_weights: bool = True,
-    attn_mask: Any = None,
+    attn_mask: Tensor | None = None,
     use_separate_proj_weight: bool = False,
-    q_proj_weight: Any = None,
-    k_proj_weight: Any = None,
-    v_proj_weight: Any = None,
-    static_k: Any = None,
-    static_v: Any = None,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> Any:
@@ -245,7 +256,7 @@ def multi_head_attention_forward(
     else:
         q, k, v = _packed(query, key, value, in_proj_weight, in_proj_bias)
     mask = _shaped_mask(mask, batch, num_heads, length, k._shape[0])
-    if bias_k is not None:
+    if bias_k is not None and bias_v is not None:
         k = cat([k, expand(bias_k, (1, batch, bias_k._shape[-1]))])
         v = cat([v, expand(bias_v, (1, batch, bias_v._shape[-1]))])
         mask, padding = _grown(mask), _grown(padding)
@@ -287,7 +298,9 @@ def _check_hint(is_causal: bool, mask: Tensor | None) -> None:
         )
 
 
-def _batched(query: Tensor, key: Tensor, value: Tensor, padding: Any) -> tuple[Any, Any, Any, Any]:
+def _batched(
+    query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None
+) -> tuple[Any, Any, Any, Any]:
     """The same with a batch of one; equal tensors stay one."""
     same = query is key and key is value
     query, key, value = (reshape(x, (x._shape[0], 1, x._shape[1])) for x in (query, key, value))

@@ -56,7 +56,7 @@ def _affine(x: Tensor, weight: object, bias: object, shape: Shape) -> Any:
     return x if bias is None else x + reshape(bias, shape)
 
 
-def _check_like(name: str, value: Any, shape: Shape) -> None:
+def _check_like(name: str, value: Tensor | None, shape: Shape) -> None:
     """Errors: ShapeError where a weight or bias has not the sizes that are normalised."""
     if value is not None and value._shape != shape:
         raise ShapeError(
@@ -68,7 +68,7 @@ def _check_like(name: str, value: Any, shape: Shape) -> None:
         )
 
 
-def _last_axes(name: str, input: Tensor, normalized_shape: Any) -> tuple[Shape, Shape]:
+def _last_axes(name: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[Shape, Shape]:
     need_tensor(name, input)
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     rank = len(input._shape)
@@ -94,10 +94,10 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any) -> tuple[Shape, 
 
 @composed_of_primitives
 def layer_norm(
-    input: Any,
+    input: Tensor,
     normalized_shape: Sequence[int],
-    weight: Any = None,
-    bias: Any = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Any:
     """Mean 0 and variance 1 over the last dimensions, then scaled and shifted. Errors: ShapeError."""
@@ -111,7 +111,10 @@ def layer_norm(
 
 @composed_of_primitives
 def rms_norm(
-    input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Any:
     """x / sqrt(mean(x^2) + eps) over the last dimensions, then scaled."""
     shape, axes = _last_axes("rms_norm", input, normalized_shape)
@@ -131,7 +134,7 @@ def _channel_shape(input: Tensor) -> Shape:
     return (input._shape[1],) + (1,) * (len(input._shape) - 2)
 
 
-def _check_channels(name: str, input: Tensor, *parameters: Any) -> None:
+def _check_channels(name: str, input: Tensor, *parameters: Tensor | None) -> None:
     need_tensor(name, input)
     channels = input._shape[1] if len(input._shape) > 1 else 0
     for parameter in parameters:
@@ -149,8 +152,8 @@ def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
     running_var: object,
-    weight: Any = None,
-    bias: Any = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
@@ -187,7 +190,7 @@ def batch_norm(
 
 
 def _normed_by_statistics(
-    input: Any, mean: Any, variance: Any, weight: object, bias: Any, eps: float
+    input: Tensor, mean: Tensor, variance: Tensor, weight: object, bias: Tensor | None, eps: float
 ) -> Any:
     """Each channel normalised by a mean and a variance of its own."""
     shape = _channel_shape(input)
@@ -202,7 +205,7 @@ _by_statistics = Part(_normed_by_statistics)
 
 
 def _move_statistics(
-    x: Any, axes: Shape, count: int, running_mean: Any, running_var: Any, momentum: float
+    x: Tensor, axes: Shape, count: int, running_mean: Tensor, running_var: Tensor, momentum: float
 ) -> None:
     with untracked():
         middle = reduce_over(OPS["sum"], x, axes, True, x._dtype) / count
@@ -219,7 +222,11 @@ def _move_statistics(
 
 @composed_of_primitives
 def group_norm(
-    input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Any:
     """Mean 0 and variance 1 within groups of channels. Errors: ShapeError."""
     _check_channels("group_norm", input, weight, bias)
@@ -242,11 +249,11 @@ def group_norm(
 
 
 def instance_norm(
-    input: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
@@ -274,7 +281,7 @@ def instance_norm(
             fix="normalise before the last pooling, or use batch_norm",
         )
     result = _affine(standardize(widen(input), axes, eps), weight, bias, _channel_shape(input))
-    if running_mean is not None and input._shape[0]:
+    if running_mean is not None and running_var is not None and input._shape[0]:
         with untracked():
             count = count_of(input._shape, axes)
             middle = reduce_over(OPS["sum"], input, axes, True, input._dtype) / count

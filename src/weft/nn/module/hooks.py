@@ -153,7 +153,7 @@ class BackwardObserver:
         args, self.inputs_observed = observe(args, self._on_inputs)
         return args
 
-    def watch_output(self, result: object) -> Any:
+    def watch_output(self, result: Any) -> Any:
         """The result to hand to the caller."""
         if not isinstance(result, Tensor | tuple):
             warnings.warn(
@@ -283,7 +283,7 @@ def _run_forward_hook(
     hook: Hook,
     args: tuple[Tensor | int, ...],
     kwargs: dict[str, object] | None,
-    result: Tensor | None,
+    result: Any,
 ) -> Any:
     if hook.with_kwargs:
         return hook.function(module, args, kwargs, result)

@@ -92,13 +92,13 @@ class _DictLike(MutableMapping[str, Any]):
     def __reversed__(self) -> Iterator[str]:
         return reversed(list(self))
 
-    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+    def __or__(self, other: Mapping[str, object]) -> dict[str, Any]:
         return {**self, **other}
 
-    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+    def __ror__(self, other: Mapping[str, object]) -> dict[str, Any]:
         return {**other, **self}
 
-    def __ior__(self, other: Mapping[str, Any]) -> Any:
+    def __ior__(self, other: Mapping[str, object]) -> Any:
         self.update(other)
         return self
 
@@ -112,7 +112,7 @@ class Members(_DictLike):
         """A plain dictionary where no kind is named: `type(members)(pairs)` is how programs copy a dict."""
         return super().__new__(cls) if kinds else dict(owner)
 
-    def __init__(self, owner: dict[str, Any], *kinds: str) -> None:
+    def __init__(self, owner: Any, *kinds: str) -> None:
         self._owner, self._values, self._kinds = owner["_kinds"], owner, kinds
 
     def __getitem__(self, name: str) -> Any:
@@ -120,7 +120,7 @@ class Members(_DictLike):
             raise KeyError(name)
         return self._values[name]
 
-    def __setitem__(self, name: str, value: object) -> None:
+    def __setitem__(self, name: str, value: Any) -> None:
         if self._owner.get(name) not in self._kinds:
             self._owner.pop(name, None)
             self._owner[name] = self._kinds[0]
@@ -220,7 +220,7 @@ class Attributes(_DictLike):
         return repr(self.copy())
 
 
-def _plain(value: int | Members) -> Any:
+def _plain(value: Any) -> Any:
     return value.copy() if isinstance(value, Members) else value
 
 
@@ -237,7 +237,7 @@ def hide_buffers(values: dict[str, Any], names: Collection[str]) -> None:
             kinds[name] = HIDDEN_BUFFER if name in names else BUFFER
 
 
-def take_attributes(module: Module, values: Mapping[str, object]) -> None:
+def take_attributes(module: Module, values: dict[str, Any]) -> None:
     """Have these attributes and no others: `clone.__dict__ = module.__dict__.copy()`."""
     _set_own_values(module, {})
     Attributes(module).update(values)

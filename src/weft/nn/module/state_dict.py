@@ -107,9 +107,7 @@ def save_own(module: Module, destination: StateDict, prefix: str, keep_vars: boo
         destination[prefix + EXTRA_STATE] = module.get_extra_state()
 
 
-def load(
-    module: Module, state: Mapping[str, object], strict: bool, assign: bool
-) -> IncompatibleKeys:
+def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
     """Give a module tree the values in `state`; RuntimeError lists everything that does not fit."""
     if not isinstance(state, Mapping):
         raise ArgumentTypeError(
@@ -147,7 +145,7 @@ class Loader:
         self.unexpected: list[str] = []
         self.errors: list[str] = []
 
-    def load(self, module: Module, state: dict[str, Any], prefix: str) -> None:
+    def load(self, module: Module, state: Mapping[str, Any], prefix: str) -> None:
         """Load a module, then its children, each from the part of `state` that is below its name."""
         local = {} if self.metadata is None else dict(self.metadata.get(prefix[:-1], {}))
         local["assign_to_params_buffers"] = self.assign
@@ -170,7 +168,7 @@ class Loader:
                 )
 
 
-def _parts(state: dict[str, object], prefix: str) -> dict[str, dict[str, Any]]:
+def _parts(state: Mapping[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
     """By the name of a child below `prefix`: the part of `state` that is below it."""
     parts: dict[str, dict[str, Any]] = {}
     for key, value in state.items():
@@ -183,7 +181,7 @@ def _parts(state: dict[str, object], prefix: str) -> dict[str, dict[str, Any]]:
 
 def load_own(
     module: Module,
-    state: Any,
+    state: Mapping[str, Any],
     prefix: str,
     local_metadata: dict[str, Any],
     strict: bool,
@@ -261,7 +259,7 @@ def put(module: Module, name: str, old: Tensor, new: Tensor) -> None:
 
 def load_extra_state(
     module: Module,
-    state: dict[str, object],
+    state: Mapping[str, Any],
     prefix: str,
     strict: bool,
     missing: list[str],
@@ -280,7 +278,7 @@ def load_extra_state(
         unexpected.append(key)
 
 
-def unknown_keys(module: Module, state: dict[str, object], prefix: str) -> list[str]:
+def unknown_keys(module: Module, state: Mapping[str, Any], prefix: str) -> list[str]:
     """Keys below `prefix` that name no member of this module; those of its children are theirs to
     judge.
     """

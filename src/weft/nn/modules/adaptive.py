@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import weft
 from weft import Tensor
@@ -14,6 +14,9 @@ from weft.nn import functional as F
 from weft.nn.module.module import Module
 from weft.nn.modules.container import ModuleList, Sequential
 from weft.nn.modules.linear import Linear
+
+if TYPE_CHECKING:
+    from weft._typing import FactoryOptions
 
 
 class _ASMoutput(NamedTuple):
@@ -62,7 +65,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.div_value, self.head_bias = div_value, head_bias
         self.shortlist_size, self.n_clusters = marks[0], len(marks)
         self.head_size = self.shortlist_size + self.n_clusters
-        options = {"device": device, "dtype": dtype}
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         self.head = Linear(in_features, self.head_size, bias=head_bias, **options)
         self.tail = ModuleList()
         for number in range(self.n_clusters):

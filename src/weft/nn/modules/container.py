@@ -9,7 +9,7 @@ import operator
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from weft import Tensor
 from weft.errors import (
@@ -22,6 +22,9 @@ from weft.errors import (
 from weft.nn.module.members import own_values
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    pass
 
 
 class Container(Module):
@@ -68,7 +71,7 @@ class _Numbered(Module):
     def __iter__(self) -> Iterator[Module]:
         return iter(list(self._modules.values()))
 
-    def __setitem__(self, index: int, module: Any) -> None:
+    def __setitem__(self, index: int, module: Module | None) -> None:
         setattr(self, self._position(index), module)
 
     def __delitem__(self, index: int | slice) -> None:
@@ -272,7 +275,7 @@ class _Named(Module):
         for key, member in _as_pairs(type(self).__name__, pairs):
             self[key] = member
 
-    def __setitem__(self, key: str, member: object) -> None:
+    def __setitem__(self, key: str, member: Any) -> None:
         raise NotImplementedError
 
 
@@ -315,7 +318,7 @@ class ModuleDict(_Named):
     def _table(self) -> Any:
         return self._modules
 
-    def __setitem__(self, key: str, module: Any) -> None:
+    def __setitem__(self, key: str, module: Module | None) -> None:
         self.add_module(key, module)
 
 
@@ -462,7 +465,7 @@ class ParameterList(Module):
         setattr(self, str(number), _as_parameter(value))
         return self
 
-    def extend(self, values: Iterable[Tensor | int]) -> Self:
+    def extend(self, values: Iterable[Any]) -> Self:
         """Add parameters at the end. Errors: TypeError on a tensor or a single object."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise ArgumentTypeError(

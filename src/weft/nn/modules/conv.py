@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Unpack
 
 import weft
 from weft import Tensor
@@ -14,6 +14,10 @@ from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from weft._typing import FactoryOptions
+
 
 PADDING_MODES = {
     "zeros": "constant",
@@ -47,7 +51,7 @@ class _Weighted(Module):
         bias: bool,
         padding_mode: str,
         output_padding: int | tuple[int, ...],
-        **options: Any,
+        **options: Unpack[FactoryOptions],
     ) -> None:
         super().__init__()
         _check_channels(in_channels, out_channels, groups)
@@ -206,7 +210,7 @@ class _ConvTranspose(_Weighted):
             dtype=dtype,
         )
 
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """(N, in, *) -> (N, out, *)."""
         extra = self.output_padding
         if output_size is not None:

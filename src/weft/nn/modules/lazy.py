@@ -8,6 +8,8 @@ with, which mypy cannot see.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import weft
 from weft import Tensor
 from weft._typing import DeviceLike
@@ -21,6 +23,9 @@ from weft.nn.parameter import (
     UninitializedParameter,
     is_lazy,
 )
+
+if TYPE_CHECKING:
+    pass
 
 
 class LazyModuleMixin(Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import weft
 from weft import Tensor
@@ -13,6 +13,10 @@ from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from weft._typing import FactoryOptions
+    from weft.engine.ir.dtype import DType
 
 
 class Identity(Module):
@@ -37,12 +41,12 @@ class Linear(Module):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        device: object = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        options = {"device": device, "dtype": dtype}
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         self.weight = Parameter(weft.empty((out_features, in_features), **options))
         self.register_parameter(
             "bias", Parameter(weft.empty(out_features, **options)) if bias else None
@@ -77,7 +81,7 @@ class Bilinear(Module):
         out_features: int,
         bias: bool = True,
         device: DeviceLike | None = None,
-        dtype: Any = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -89,7 +93,7 @@ class Bilinear(Module):
             )
         self.in1_features, self.in2_features = in1_features, in2_features
         self.out_features = out_features
-        options = {"device": device, "dtype": dtype}
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         self.weight = Parameter(weft.empty((out_features, in1_features, in2_features), **options))
         self.register_parameter(
             "bias", Parameter(weft.empty(out_features, **options)) if bias else None

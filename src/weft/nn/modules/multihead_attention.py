@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
@@ -14,6 +14,10 @@ from weft.nn.functional.multihead_attention import canonical_mask
 from weft.nn.module.module import Module
 from weft.nn.modules.linear import NonDynamicallyQuantizableLinear
 from weft.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from weft._typing import FactoryOptions
+    from weft.engine.ir.dtype import DType
 
 
 class MultiheadAttention(Module):
@@ -34,7 +38,7 @@ class MultiheadAttention(Module):
         vdim: int | None = None,
         batch_first: bool = False,
         device: DeviceLike | None = None,
-        dtype: Any = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         _check_sizes(embed_dim, num_heads)
@@ -44,7 +48,7 @@ class MultiheadAttention(Module):
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
         self.batch_first, self.head_dim = batch_first, embed_dim // num_heads
         self.add_zero_attn = add_zero_attn
-        options = {"device": device, "dtype": dtype}
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         same = self._qkv_same_embed_dim
         sizes = {
             "q_proj_weight": None if same else (embed_dim, embed_dim),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import weft
 from weft import Tensor
@@ -18,12 +18,17 @@ from weft.nn import init
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
 
+if TYPE_CHECKING:
+    from weft._typing import FactoryOptions
+
 
 def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def _affine(module: Module, shape: Shape | int, weight: bool, bias: bool, **options: Any) -> None:
+def _affine(
+    module: Module, shape: Shape | int, weight: bool, bias: bool, **options: Unpack[FactoryOptions]
+) -> None:
     """Register the scale and shift that a configuration has."""
     for name, present in (("weight", weight), ("bias", bias)):
         module.register_parameter(
@@ -81,12 +86,12 @@ class RMSNorm(Module):
         eps: float | None = None,
         elementwise_affine: bool = True,
         device: DeviceLike | None = None,
-        dtype: Any = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        options = {"device": device, "dtype": dtype}
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         scale = (
             Parameter(weft.empty(self.normalized_shape, **options)) if elementwise_affine else None
         )
@@ -167,15 +172,15 @@ class _Tracking(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: object = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        options = {"device": device, "dtype": dtype}
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         _affine(self, num_features, affine, affine and bias, **options)
         tracked = track_running_stats
         self.register_buffer(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft import Tensor
 from weft._typing import Shape
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn.module.module import Module
+
+if TYPE_CHECKING:
+    pass
+
 
 Sizes = int | tuple[int, ...]
 Targets = int | None | tuple[int | None, ...]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft import Tensor
 from weft.nn import functional as F
 from weft.nn.module.module import Module
+
+if TYPE_CHECKING:
+    pass
+
 
 Sizes = int | tuple[int, ...]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import weft
 from weft import Tensor
@@ -24,6 +24,10 @@ from weft.nn.modules.linear import Linear
 from weft.nn.modules.multihead_attention import MultiheadAttention
 from weft.nn.modules.normalization import LayerNorm
 from weft.tensor.arguments import need_integer
+
+if TYPE_CHECKING:
+    from weft._typing import FactoryOptions
+
 
 MOST_LAYERS = 1 << 16
 Activation = str | Callable[[Tensor], Tensor]
@@ -55,7 +59,9 @@ class _Layer(Module):
     def _feed(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
 
-    def _make_feed(self, size: int, wide: int, dropout: float, bias: bool, options: Any) -> None:
+    def _make_feed(
+        self, size: int, wide: int, dropout: float, bias: bool, options: FactoryOptions
+    ) -> None:
         self.linear1 = Linear(size, wide, bias=bias, **options)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(wide, size, bias=bias, **options)
@@ -75,11 +81,11 @@ class TransformerEncoderLayer(_Layer):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: object = None,
-        dtype: Any = None,
+        device: DeviceLike | None = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        options = {"device": device, "dtype": dtype}
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(
             d_model, nhead, dropout, bias, batch_first=batch_first, **options
         )
@@ -135,10 +141,10 @@ class TransformerDecoderLayer(_Layer):
         norm_first: bool = False,
         bias: bool = True,
         device: DeviceLike | None = None,
-        dtype: Any = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        options = {"device": device, "dtype": dtype}
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(
             d_model, nhead, dropout, bias, batch_first=batch_first, **options
         )
@@ -300,7 +306,7 @@ class Transformer(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        options: dict[str, Any] = {"device": device, "dtype": dtype}
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         given = (
             d_model,
             nhead,

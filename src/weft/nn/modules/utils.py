@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.frontend.tensor import Tensor
+
+if TYPE_CHECKING:
+    pass
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:

@@ -32,17 +32,17 @@ State = tuple[Any, ...]
 Cell = Callable[[Any, Any, State], State]
 
 
-def tanh_cell(of_input: Any, of_hidden: Any, state: State) -> State:
+def tanh_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
     """Elman's cell."""
     return ((of_input + of_hidden).tanh(),)
 
 
-def relu_cell(of_input: Any, of_hidden: Any, state: State) -> State:
+def relu_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
     """Elman's cell with relu."""
     return ((of_input + of_hidden).relu(),)
 
 
-def lstm_cell(of_input: Any, of_hidden: Any, state: State) -> State:
+def lstm_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
     """Hochreiter and Schmidhuber (1997), with forget gate."""
     gates = of_input + of_hidden  # (n, 4h)
     memory = _macro(_MEMORY, (gates, state[1]), state[1])  # (n, 4h), (n, h) -> (n, h)
@@ -58,7 +58,7 @@ def gru_cell(of_input: object, of_hidden: object, state: State) -> State:
 
 
 @cython.cfunc
-def _macro(op: Primitive, operands: tuple[Any, ...], like: Tensor) -> Any:
+def _macro(op: Primitive, operands: tuple[Tensor, ...], like: Tensor) -> Any:
     """A macro whose result has the shape of one of its operands."""
     for operand in operands:
         x: Tensor = operand
@@ -76,7 +76,12 @@ CELLS: dict[str, tuple[int, Cell]] = {
 }
 
 
-def fits(input: Tensor, states: Any, input_size: int, hidden_size: int) -> bool:
+def fits(
+    input: Tensor,
+    states: Tensor | tuple[Tensor | None, ...] | None,
+    input_size: int,
+    hidden_size: int,
+) -> bool:
     """True if an input is (input_size) or (batch, input_size), and each of the states in a tuple goes with it."""
     if not isinstance(input, Tensor) or type(states) is not tuple:
         return False

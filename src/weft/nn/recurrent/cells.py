@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
@@ -20,6 +20,9 @@ from weft.nn.parameter import Parameter
 from weft.nn.recurrent.cell_steps import fits, gru_cell, lstm_cell
 from weft.nn.recurrent.checks import check_pair, check_state, check_step
 
+if TYPE_CHECKING:
+    from weft._typing import FactoryOptions
+
 
 class RNNCellBase(Module):
     """The common part of cells: the weights of `num_chunks` gates and the checks of their inputs."""
@@ -31,11 +34,12 @@ class RNNCellBase(Module):
         bias: bool,
         num_chunks: int,
         device: DeviceLike | None = None,
-        dtype: Any = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.input_size, self.hidden_size = input_size, hidden_size
-        rows, options = num_chunks * hidden_size, {"device": device, "dtype": dtype}
+        rows = num_chunks * hidden_size
+        options: FactoryOptions = {"device": device, "dtype": dtype}
         self.weight_ih = Parameter(weft.empty((rows, input_size), **options))
         self.weight_hh = Parameter(weft.empty((rows, hidden_size), **options))
         for name in ("bias_ih", "bias_hh"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import weft
@@ -33,7 +33,7 @@ def positive(name: str, value: int) -> None:
 
 
 def check_options(
-    sizes: dict[str, Any], flags: dict[str, Any], dropout: object, proj_size: int
+    sizes: Mapping[str, Any], flags: Mapping[str, Any], dropout: object, proj_size: int
 ) -> None:
     """The arguments of a recurrent layer. Errors: ArgumentTypeError, ArgumentError."""
     if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
@@ -99,7 +99,10 @@ def check_entries(input: Tensor, size: int, weight: Tensor) -> None:
 
 
 def check_states(
-    name: str, given: Any, shapes: list[tuple[int, ...]], alone: bool = False
+    name: str,
+    given: Any,
+    shapes: list[tuple[int, ...]],
+    alone: bool = False,
 ) -> list[Tensor]:
     """The first states as a list, with a batch dimension also where they had none.
 

@@ -12,7 +12,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from weft.nn.recurrent.packed_steps import forwards as walk
 from weft.nn.utils.rnn import PackedSequence, Steps
 from weft.ops.primitives import take
 
+if TYPE_CHECKING:
+    from weft._typing import FactoryOptions
+
 
 class RNNBase(Module):
     """The common part of recurrent layers: weights by layer and direction, shapes, the loops.
@@ -60,7 +63,7 @@ class RNNBase(Module):
         bidirectional: bool = False,
         proj_size: int = 0,
         device: DeviceLike | None = None,
-        dtype: Any = None,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         if mode not in CELLS:
@@ -90,7 +93,7 @@ class RNNBase(Module):
             self._add_weights(suffix, width, device=device, dtype=dtype)
         self.reset_parameters()
 
-    def _add_weights(self, suffix: str, width: int, **options: Any) -> None:
+    def _add_weights(self, suffix: str, width: int, **options: Unpack[FactoryOptions]) -> None:
         rows = CELLS[self.mode][0] * self.hidden_size
         shapes: dict[str, tuple[int, ...]] = {
             "weight_ih": (rows, width),
@@ -157,7 +160,9 @@ class RNNBase(Module):
             return [weft.zeros(shape, dtype=kind) for shape in shapes]
         return check_states(type(self).__name__, hx, shapes, alone)
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, input: Tensor, hx: Tensor | tuple[Tensor, ...] | None = None
+    ) -> tuple[Tensor, Any]:
         """Outputs of the last layer, (time, batch, directions * width), and the final states."""
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)

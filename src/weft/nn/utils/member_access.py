@@ -91,7 +91,7 @@ class NamedMemberAccessor:
         """Take away the tensor at a path."""
         delattr(*self._at(name))
 
-    def swap_tensor(self, name: str, value: Any, allow_missing: bool = False) -> Any:
+    def swap_tensor(self, name: str, value: Tensor, allow_missing: bool = False) -> Any:
         """Put a tensor in the place of the one at a path, which is returned."""
         return swap_tensor(*self._at(name), value, allow_missing)
 
@@ -114,7 +114,7 @@ class NamedMemberAccessor:
             self.del_tensor(name)
 
     def swap_tensors_dict(
-        self, named_tensors: Mapping[str, object], allow_missing: bool = False
+        self, named_tensors: Mapping[str, Tensor], allow_missing: bool = False
     ) -> tuple[dict[str, Any], list[str]]:
         """Put tensors in the place of those at the paths of a dictionary; these, and the paths that had none. Where one
         is refused, all are as before."""

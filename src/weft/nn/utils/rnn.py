@@ -48,7 +48,7 @@ class PackedSequence(_Fields):
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
-    def _map(self, change: Callable[[Any], Any]) -> PackedSequence:
+    def _map(self, change: Callable[[Tensor], Tensor]) -> PackedSequence:
         return type(self)(change(self.data), *self[1:])
 
     def to(self, *args: object, **kwargs: object) -> PackedSequence:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import cython
@@ -67,18 +68,23 @@ def _record_name(input: Tensor) -> str:
     return "NllLossBackward0" if len(input._shape) < 3 else "NllLoss2DBackward0"
 
 
-def _class_axis(scores: Any) -> int:
+def _class_axis(scores: Tensor) -> int:
     """The dimension of the classes: behind that of the examples, if there is one."""
     return 1 if len(scores._shape) > 1 else 0
 
 
-def _negative(input: Tensor, classes: Any, known: bool) -> Any:
+def _negative(input: Tensor, classes: Tensor, known: bool) -> Any:
     """The negative of each class's log probability."""
     return -pick_classes(input, classes)
 
 
 def _over_targets(
-    losses_of: Any, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str
+    losses_of: Callable[..., Tensor],
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: str,
 ) -> Any:
     """The losses that `losses_of(input, classes, whether all are known to be in range)` gives for the targets that are
     not ignored, weighted and reduced."""
@@ -105,7 +111,7 @@ def _over_targets(
     return sum(losses) / sum(weights)
 
 
-def _but_ignored(ignored: Any, number: float, losses: Any) -> Any:
+def _but_ignored(ignored: Tensor, number: float, losses: Tensor) -> Any:
     """Losses, with a number in place of those to be ignored, if there are any."""
     return losses if ignored is None else where(ignored, number, losses)
 
@@ -159,7 +165,7 @@ def cross_entropy(
 
 @cython.cfunc
 @cython.locals(scores=Tensor, index=Tensor, node=Node, count=cython.longlong)
-def _of_one_example(input: Tensor, target: object, ignore_index: Any) -> Any:
+def _of_one_example(input: Tensor, target: object, ignore_index: int) -> Any:
     """Cross entropy of one example of a class that has been looked at before and fits; None elsewhere."""
     if not isinstance(target, Tensor):
         return None
@@ -193,7 +199,7 @@ def _of_classes(
     return rename_record(result, _record_name(input))
 
 
-def _losses(input: Any, classes: Any, known: bool) -> Any:
+def _losses(input: Tensor, classes: Tensor, known: bool) -> Any:
     """The loss of each example: one record, or where a class may turn out to be none, what that stands for."""
     if known:
         after = (_class_axis(input) - len(input._shape),)
@@ -210,13 +216,13 @@ def _pick_logs(input: Tensor, logs: Tensor, axis: int, index: Tensor) -> Any:
     return record_gradient(_PICKED, (input, index), (axis,), picked)
 
 
-def _class_weights(weight: Any, logs: Any) -> Any:
+def _class_weights(weight: Tensor, logs: Tensor) -> Any:
     check_class_weights(logs, weight)
     return reshape(weight, (weight._shape[0],) + (1,) * max(len(logs._shape) - 2, 0))
 
 
 def _soft_targets(
-    logs: Any, target: Any, weight: Tensor | None, reduction: str, smoothing: float
+    logs: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
 ) -> Any:
     axis = _class_axis(logs)
     target = cast(target, logs._dtype)
@@ -232,7 +238,12 @@ def _soft_targets(
 
 
 def _smoothed(
-    logs: Any, target: object, weight: object, ignore_index: int, reduction: str, smoothing: float
+    logs: Tensor,
+    target: object,
+    weight: object,
+    ignore_index: int,
+    reduction: str,
+    smoothing: float,
 ) -> Any:
     axis = _class_axis(logs)
     count = logs._shape[axis]

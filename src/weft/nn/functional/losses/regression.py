@@ -153,7 +153,7 @@ def _pair(name: str, input: Tensor, target: object) -> tuple[Any, Any]:
     return expand(input, shape), expand(target, shape)
 
 
-def _weighted(losses: Any, weight: object, reduction: str) -> Any:
+def _weighted(losses: Tensor, weight: object, reduction: str) -> Any:
     if weight is None:
         return reduced(losses, reduction)
     losses = losses * weight

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, DimensionError, ShapeError, WeftError
@@ -168,11 +168,16 @@ def check_places(function: str, input: Tensor, places: Shape, spatial: int) -> N
 # -- adaptive ------------------------------------------------------------------------------------------------------
 
 
-def check_adaptive(function: str, input: Tensor, output_size: Any, spatial: int) -> Shape:
+def check_adaptive(
+    function: str, input: Tensor, output_size: int | Sequence[int | None] | None, spatial: int
+) -> Shape:
     """The wanted sizes of an adaptive pooling; None is the input's. Errors: ArgumentError, ShapeError."""
     _check_adaptive_input(function, input, output_size, spatial)
-    alone = output_size is None or isinstance(output_size, int)
-    wanted = (output_size,) * spatial if alone else tuple(output_size)
+    wanted: tuple[int | None, ...] = (
+        (output_size,) * spatial
+        if output_size is None or isinstance(output_size, int)
+        else tuple(output_size)
+    )
     if len(wanted) != spatial:
         _refuse_size(_wrong_count(function, len(wanted), spatial), output_size, spatial)
     sizes = tuple(
@@ -186,14 +191,17 @@ def check_adaptive(function: str, input: Tensor, output_size: Any, spatial: int)
     return sizes
 
 
-def _check_adaptive_input(function: str, input: Tensor, output_size: Any, spatial: int) -> None:
-    rank, several = len(input._shape), isinstance(output_size, tuple | list)
+def _check_adaptive_input(
+    function: str, input: Tensor, output_size: int | Sequence[int | None] | None, spatial: int
+) -> None:
+    rank = len(input._shape)
+    count = len(output_size) if isinstance(output_size, tuple | list) else 0
     colon = ":" if "max" in function else ""
     text = f"{function}(): Expected {spatial + 1}D or {spatial + 2}D tensor, but got{colon} {list(input._shape)}"
     if spatial == 1:
         text = _checked_rank(function, rank, spatial)
-    if spatial > 1 and several and rank <= len(output_size):
-        text = f"Input dimension should be at least {len(output_size) + 1}"
+    if spatial > 1 and rank <= count:
+        text = f"Input dimension should be at least {count + 1}"
     if rank not in (spatial + 1, spatial + 2):
         raise ArgumentError(
             text,
@@ -230,7 +238,9 @@ def _negative(function: str, input: Tensor, sizes: Shape, spatial: int) -> str:
     )
 
 
-def _refuse_size(text: str, output_size: object, spatial: int) -> NoReturn:
+def _refuse_size(
+    text: str, output_size: int | Sequence[int | None] | None, spatial: int
+) -> NoReturn:
     raise ArgumentError(
         text,
         expected=f"one size, or {spatial} sizes, none of them negative",

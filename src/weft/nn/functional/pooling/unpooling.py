@@ -89,7 +89,12 @@ def lp_pool3d(
 
 
 def _unpooled_size(
-    input: Tensor, kernel: Shape, stride: Shape, padding: Shape, wanted: Any, spatial: int
+    input: Tensor,
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    wanted: Sequence[int] | None,
+    spatial: int,
 ) -> Shape:
     plain = [
         (size - 1) * step + width - 2 * edge
@@ -138,7 +143,7 @@ def _max_unpool(
     kernel: int | Sequence[int],
     stride: int | Sequence[int] | None,
     padding: int | Sequence[int],
-    output_size: object,
+    output_size: Sequence[int] | None,
     spatial: int,
 ) -> Any:
     need_tensor(name, input)
@@ -171,7 +176,7 @@ def max_unpool1d(
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
-    output_size: object = None,
+    output_size: Sequence[int] | None = None,
 ) -> Any:
     """Maxima put back at their places in (N, C, L), zeros elsewhere."""
     return _max_unpool("max_unpool1d", input, indices, kernel_size, stride, padding, output_size, 1)
@@ -183,7 +188,7 @@ def max_unpool2d(
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
-    output_size: object = None,
+    output_size: Sequence[int] | None = None,
 ) -> Any:
     """Maxima put back at their places in (N, C, H, W), zeros elsewhere."""
     return _max_unpool("max_unpool2d", input, indices, kernel_size, stride, padding, output_size, 2)
@@ -195,7 +200,7 @@ def max_unpool3d(
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
-    output_size: Any = None,
+    output_size: Sequence[int] | None = None,
 ) -> Any:
     """Maxima put back at their places in (N, C, D, H, W), zeros elsewhere."""
     return _max_unpool("max_unpool3d", input, indices, kernel_size, stride, padding, output_size, 3)
@@ -205,7 +210,10 @@ def max_unpool3d(
 
 
 def _fractional_sizes(
-    input: Tensor, output_size: int | Shape | None, output_ratio: object, spatial: int
+    input: Tensor,
+    output_size: int | Shape | None,
+    output_ratio: float | tuple[float, ...] | None,
+    spatial: int,
 ) -> Shape:
     if output_size is None and output_ratio is None:
         raise ArgumentError(
@@ -216,7 +224,9 @@ def _fractional_sizes(
         )
     if output_size is not None:
         return numbers(output_size, spatial, "output_size")
-    ratios = output_ratio if isinstance(output_ratio, tuple | list) else (output_ratio,) * spatial
+    ratios: tuple[Any, ...] = (
+        output_ratio if isinstance(output_ratio, tuple) else (output_ratio,) * spatial
+    )
     if len(ratios) != spatial or not all(
         isinstance(part, int | float) and 0 < part < 1 for part in ratios
     ):
@@ -242,7 +252,7 @@ def _starts(sample: Tensor, size: int, window: int, places: int) -> Any:
     return where(grid == places - 1, size - window, begin)
 
 
-def _samples_for(x: Any, samples: Any, spatial: int) -> Any:
+def _samples_for(x: Tensor, samples: Tensor | None, spatial: int) -> Any:
     """The random numbers that place windows, [n, c, spatial]; of given ones the first n. Errors: ShapeError,
     DTypeError for others."""
     rows, channels = x._shape[:2]
@@ -260,7 +270,7 @@ def _samples_for(x: Any, samples: Any, spatial: int) -> Any:
     return narrow(samples, 0, 0, rows)
 
 
-def _misfit(samples: Any, x: Any, spatial: int) -> str:
+def _misfit(samples: Tensor, x: Tensor, spatial: int) -> str:
     """PyTorch's error text for random numbers that do not fit; empty if they fit."""
     shape = samples._shape
     if samples._dtype is not x._dtype:
@@ -283,7 +293,7 @@ def _fractional(
     input: Tensor,
     kernel: int | Sequence[int],
     output_size: int | Shape | None,
-    output_ratio: tuple[float, ...] | None,
+    output_ratio: float | tuple[float, ...] | None,
     samples: Tensor | None,
     spatial: int,
 ) -> Any:
@@ -327,12 +337,12 @@ def _fractional(
 
 
 def fractional_max_pool2d_with_indices(
-    input: Any,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     output_size: int | Shape | None = None,
-    output_ratio: Any = None,
+    output_ratio: float | tuple[float, ...] | None = None,
     return_indices: bool = False,
-    _random_samples: Any = None,
+    _random_samples: Tensor | None = None,
 ) -> Any:
     """`fractional_max_pool2d` with the places of the maxima."""
     name = "fractional_max_pool2d"
@@ -340,12 +350,12 @@ def fractional_max_pool2d_with_indices(
 
 
 def fractional_max_pool3d_with_indices(
-    input: Any,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     output_size: int | Shape | None = None,
-    output_ratio: Any = None,
+    output_ratio: float | tuple[float, ...] | None = None,
     return_indices: bool = False,
-    _random_samples: Any = None,
+    _random_samples: Tensor | None = None,
 ) -> Any:
     """`fractional_max_pool3d` with the places of the maxima."""
     name = "fractional_max_pool3d"
@@ -353,12 +363,12 @@ def fractional_max_pool3d_with_indices(
 
 
 def fractional_max_pool2d(
-    input: object,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     output_size: int | Shape | None = None,
-    output_ratio: object = None,
+    output_ratio: float | tuple[float, ...] | None = None,
     return_indices: bool = False,
-    _random_samples: object = None,
+    _random_samples: Tensor | None = None,
 ) -> Any:
     """The maxima of windows at random steps over (N, C, H, W) (Graham, 2014)."""
     found = fractional_max_pool2d_with_indices(
@@ -368,12 +378,12 @@ def fractional_max_pool2d(
 
 
 def fractional_max_pool3d(
-    input: object,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     output_size: int | Shape | None = None,
-    output_ratio: object = None,
+    output_ratio: float | tuple[float, ...] | None = None,
     return_indices: bool = False,
-    _random_samples: object = None,
+    _random_samples: Tensor | None = None,
 ) -> Any:
     """The maxima of windows at random steps over (N, C, D, H, W) (Graham, 2014)."""
     found = fractional_max_pool3d_with_indices(

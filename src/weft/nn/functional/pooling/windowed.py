@@ -67,7 +67,7 @@ def unbatched(result: Tensor, input: Tensor, spatial: int) -> Any:
 
 def windowed_max(
     name: str,
-    input: Any,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     stride: Dims,
     padding: int | Sequence[int],
@@ -216,7 +216,7 @@ def need_order(name: str, input: Tensor) -> None:
 
 @composed_of_primitives
 def max_pool1d(
-    input: object,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
@@ -232,7 +232,7 @@ def max_pool1d(
 
 @composed_of_primitives
 def max_pool2d(
-    input: object,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
@@ -248,7 +248,7 @@ def max_pool2d(
 
 @composed_of_primitives
 def max_pool3d(
-    input: object,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
@@ -287,7 +287,7 @@ def _avg_pool(
     input: Tensor,
     kernel_size: int | Sequence[int],
     stride: Dims,
-    padding: Any,
+    padding: int | Sequence[int],
     ceil_mode: bool,
     include_pad: bool,
     override: int | None,

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from weft._typing import Dims
 from weft.engine.frontend.tensor import Tensor
 from weft.nn.functional.pooling.arguments import (
     check_elements,
@@ -27,8 +26,8 @@ class Windows:
     def __init__(
         self,
         name: str,
-        kernel: Any,
-        stride: Any,
+        kernel: int | Sequence[int],
+        stride: int | Sequence[int] | None,
         padding: int | Sequence[int],
         dilation: int | Sequence[int],
         ceil_mode: bool,
@@ -106,8 +105,8 @@ class Windows:
 def windows_of(
     name: str,
     input: Tensor,
-    kernel: Any,
-    stride: Dims,
+    kernel: int | Sequence[int],
+    stride: int | Sequence[int] | None,
     padding: int | Sequence[int],
     dilation: int | Sequence[int],
     ceil_mode: bool,
@@ -123,7 +122,7 @@ def windows_of(
     return made
 
 
-def _frozen(given: int | Shape | None) -> Any:
+def _frozen(given: int | Sequence[int] | None) -> Any:
     return tuple(given) if isinstance(given, list) else given
 
 
