@@ -174,7 +174,6 @@ def _run_checks(
 ) -> None:
     outputs = outputs_of(func, arguments)
     plain = [a.detach() if isinstance(a, Tensor) else a for a in arguments]
-    inputs = [arguments[i] for i in checked]
     for output, target in enumerate(outputs):
         for index in checked:
             numerical = differences_of(func, arguments, index, outputs, output, options.eps)
@@ -183,10 +182,26 @@ def _run_checks(
             if options.check_forward_ad:
                 _check_forward(func, plain, checked, index, output, numerical, options)
         if options.check_backward_ad and target.requires_grad:
-            if options.check_grad_dtypes:
-                extras.check_dtypes(target, inputs)
-            if options.check_batched_grad:
-                extras.check_batch(target, inputs, output)
+            _check_cotangents(target, [arguments[i] for i in checked], output, options)
+    _check_absent_and_batched(func, arguments, plain, checked, options)
+
+
+def _check_cotangents(target: Tensor, inputs: list[Tensor], output: int, options: Options) -> None:
+    """The dtypes of the gradients of one output, and their values where cotangents come in a batch."""
+    if options.check_grad_dtypes:
+        extras.check_dtypes(target, inputs)
+    if options.check_batched_grad:
+        extras.check_batch(target, inputs, output)
+
+
+def _check_absent_and_batched(
+    func: Callable[..., Tensor],
+    arguments: list[Tensor],
+    plain: list[Tensor],
+    checked: list[int],
+    options: Options,
+) -> None:
+    """What the function does with cotangents or tangents that are absent, and with tangents in a batch."""
     if options.check_backward_ad and options.check_undefined_grad:
         extras.check_undefined(func, arguments, checked)
     if options.check_forward_ad and options.check_undefined_grad:
