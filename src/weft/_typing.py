@@ -35,7 +35,7 @@ Parameters: TypeAlias = "Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Itera
 
 
 class FactoryOptions(TypedDict, total=False):
-    """What layers pass on to what makes their parameters."""
+    """Keywords that layers pass on to the functions that create their parameters."""
 
     device: DeviceLike | None
     dtype: DType | None

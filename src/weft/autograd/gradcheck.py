@@ -201,7 +201,7 @@ def _check_absent_and_batched(
     checked: list[int],
     options: Options,
 ) -> None:
-    """What the function does with cotangents or tangents that are absent, and with tangents in a batch."""
+    """Check the function with absent cotangents, absent tangents, and a batch of tangents."""
     if options.check_backward_ad and options.check_undefined_grad:
         extras.check_undefined(func, arguments, checked)
     if options.check_forward_ad and options.check_undefined_grad:
