@@ -71,7 +71,7 @@ class _Finder(MetaPathFinder, Loader):
         """A spec for `torch` and what is below it, for `functorch` and stand-ins; none for what Weft does not have."""
         if fullname in _STAND_INS:
             stand_in = importlib.import_module(_STAND_INS[fullname])
-            return ModuleSpec(fullname, self, loader_state=module, is_package=True)
+            return ModuleSpec(fullname, self, loader_state=stand_in, is_package=True)
         if fullname.partition(".")[0] != "torch" and fullname != "functorch":
             return None
         module = _Torch("torch") if fullname == "torch" else _module_of(fullname)
