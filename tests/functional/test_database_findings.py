@@ -256,3 +256,19 @@ def test_narrow_weights_do_not_make_covariances_of_doubles_imprecise() -> None:
     found = weft.cov(x, correction=2, aweights=weft.from_numpy(weights))
     wanted = weft.cov(x, correction=2, aweights=weft.from_numpy(weights).double())
     assert weft.equal(found, wanted)
+
+
+@pytest.mark.parametrize("kind", ("sum", "mean"))
+@pytest.mark.parametrize("initial", (None, 2.0))
+def test_many_segments_are_summed_at_once(kind: str, initial: float | None) -> None:
+    lengths = np.random.default_rng(0).integers(0, 4, 300)
+    array = np.random.default_rng(1).standard_normal((int(lengths.sum()), 3))
+    options = {} if initial is None else {"initial": initial}
+    results = []
+    for lib in (torch, weft):
+        x = lib.tensor(array).requires_grad_()
+        found = lib.segment_reduce(x, kind, lengths=lib.tensor(lengths), **options)
+        found.backward(lib.tensor(np.random.default_rng(2).standard_normal((300, 3))))
+        results.append((found.detach().numpy(), x.grad.numpy()))
+    for theirs, ours in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, 1e-12)

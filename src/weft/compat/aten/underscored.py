@@ -263,6 +263,8 @@ def _segments(
             _segments(part, end, axis - 1, kind, initial) for part, end in zip(x, ends, strict=True)
         ]
         return stack(rows, 0)
+    if kind in ("sum", "mean"):
+        return _sums(x, ends, kind == "mean", initial)
     found = [
         _segment(x[int(start) : int(end)], kind, initial)
         for start, end in zip(ends[:-1], ends[1:], strict=True)
@@ -270,17 +272,27 @@ def _segments(
     return stack(found, 0)
 
 
+def _sums(x: Tensor, ends: np.ndarray, mean: bool, initial: float | complex | None) -> Any:
+    """Sums or means of all segments at once: each element is added where its segment is."""
+    counts = np.diff(ends)
+    segments = host.from_numpy(np.repeat(np.arange(len(counts)), counts))
+    start = full((len(counts), *x._shape[1:]), 0 if initial is None else initial, x._dtype)
+    total = start.index_add(0, segments, x[int(ends[0]) : int(ends[-1])])
+    if not mean:
+        return total
+    kept = 1 if initial is not None else 0  # an empty segment is nan, or what it starts from
+    sizes = host.from_numpy(np.maximum(counts, kept), x._dtype)
+    return total / sizes.reshape((-1, *(1,) * (len(x._shape) - 1)))
+
+
 def _segment(x: Tensor, kind: str, initial: float | complex | None) -> Any:
     start = full(x._shape[1:], _STARTS[kind] if initial is None else initial, x._dtype)
     if not x._shape[0]:
-        return start * float("nan") if kind == "mean" and initial is None else start
+        return start
     if kind in ("max", "min"):
         best = x.amax(0) if kind == "max" else x.amin(0)
         return call("maximum" if kind == "max" else "minimum", best, start)
-    if kind == "prod":
-        return start * x.prod(0)
-    total = start + x.sum(0)
-    return total / x._shape[0] if kind == "mean" else total
+    return start * x.prod(0)
 
 
 def safe_softmax(self: Tensor, dim: int, dtype: DType | None = None) -> Any:
