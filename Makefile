@@ -19,15 +19,22 @@ GUARDED := tests/engine/runtime/test_interpreter.py tests/engine/runtime/test_ra
 build: $(VENV)/.build-requires
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 
+# Kernels that programs begin with, compiled for this machine (decision 109): by what runs programs, since it needs what
+# they need. Where it fails, they are compiled when they are wanted.
+KERNELS = -@$(BIN)/python tools/ship_kernels.py --own
+
 demo: $(VENV)/.demo build
+	$(KERNELS)
 	$(BIN)/weft demo $(ARGS)
 
 bench: $(VENV)/.bench build
+	$(KERNELS)
 	$(BIN)/python -m benchmarks --threads 1 $(ARGS)
 	$(BIN)/python -m benchmarks --threads 2 $(ARGS)
 
 # Without ARGS: all tests, in as many processes as there are processors.
 test: $(VENV)/.dev build
+	$(KERNELS)
 	$(BIN)/python -m pytest $(or $(ARGS),--numprocesses auto)
 
 lint: $(VENV)/.dev
@@ -50,8 +57,8 @@ derivatives: $(VENV)/.bench build
 conformance: $(VENV)/.bench build
 	$(BIN)/python tools/conformance $(ARGS)
 
-# Kernels that programs begin with, compiled for the levels of this family of processors (decision 104).
-kernels: build
+# As a wheel has them: for each level of this family of processors.
+kernels: $(VENV)/.demo build
 	$(BIN)/python tools/ship_kernels.py
 
 sanitize: $(VENV)/.dev build

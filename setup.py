@@ -25,7 +25,8 @@ import time
 from pathlib import Path
 from types import ModuleType
 
-from setuptools import Extension, setup
+from setuptools import Command, Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext, customize_compiler, new_compiler
 
 ROOT = Path(__file__).resolve().parent
@@ -59,6 +60,10 @@ NOT_WRITABLE = (
     "  expected  a folder that can be written, with room for the build (up to 500 MB)\n"
     "  got       {folder}\n"
     "  fix       make room, or copy the checkout to a folder of yours; a wheel needs no build"
+)
+NO_KERNELS = (
+    "weft: built without kernels (decision 109): what programs begin with is compiled when they run.\n"
+    "  fix       install numpy, scipy, llvmlite and greenlet where weft is built, or build it isolated"
 )
 INTERRUPTED = "weft: interrupted after {done} modules; the same command goes on from there"
 
@@ -180,6 +185,43 @@ class BuildExtensions(build_ext):
         write_build_info(folder / "weft", dict(sorted((kept | done).items())))
 
 
+class Build(build):
+    """What a wheel is made of."""
+
+    sub_commands = [*build.sub_commands, ("build_kernels", None)]
+
+
+class BuildKernels(Command):
+    """Compile the kernels that programs begin with into what has been built. A checkout has `make kernels`."""
+
+    description = "compile the kernels that programs begin with"
+    user_options: list[tuple[str, str, str]] = []
+    editable_mode = False
+
+    def initialize_options(self) -> None:
+        self.build_lib: str | None = None
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options("build", ("build_lib", "build_lib"))
+
+    def run(self) -> None:
+        if self.editable_mode:
+            return
+        tool = ROOT / "tools" / "ship_kernels.py"
+        command = [sys.executable, str(tool), "--package", str(self.build_lib)]
+        if subprocess.run(command, check=False).returncode:
+            print(NO_KERNELS, file=sys.stderr)
+
+    def get_source_files(self) -> list[str]:
+        return ["tools/ship_kernels.py", "tools/first_programs.py"]
+
+    def get_outputs(self) -> list[str]:
+        return []
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
+
+
 def object_path(folder: Path, name: str) -> Path:
     """Where a module's object is imported from."""
     return folder / (name.replace(".", os.sep) + SUFFIX)
@@ -213,5 +255,5 @@ setup(
         Extension(name, [str(path.relative_to(ROOT))])
         for name, path in rules.compiled_sources(PACKAGE).items()
     ],
-    cmdclass={"build_ext": BuildExtensions},
+    cmdclass={"build": Build, "build_ext": BuildExtensions, "build_kernels": BuildKernels},
 )

@@ -41,6 +41,18 @@ version = "%d.%d" % sys.version_info[:2]
 headers = os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
 print(json.dumps([sys.implementation.name, version, os.path.realpath(sys.executable), headers]))
 """
+LEVELS = {
+    "x86_64": ("avx2", "avx512"),
+    "aarch64": ("neon",),
+    "arm64": ("neon",),
+}  # by the end of a wheel's name
+ARCHIVES = "weft/engine/devices/cpu/shipped"
+KERNELS = """
+from weft.engine.devices.cpu.codegen_hash import revision
+from weft.engine.devices.cpu.llvm.target import host
+from weft.engine.devices.cpu.shipped_kernels import open_for
+print(len(open_for(host().name, revision()) or ()))
+"""
 IMPORT = """
 import time
 start = time.perf_counter()
@@ -268,6 +280,8 @@ def check(result: Result, options: argparse.Namespace) -> None:
         run(*pip, *links, f"{wheel}[demo,files]", **here)
         result.installed = size_of(binaries.parent)
         result.import_seconds = check_import(binaries / "python", version, here)
+        if run(binaries / "python", "-c", KERNELS, quiet=True, **here).strip() == "0":
+            raise WheelError("its kernels are of other sources than its own, or none")
         run(binaries / "weft", "demo", "--short", "--out", folder / "demo", **here)
         result.demo = "yes"
         run(*pip, *links, *TESTED_WITH, **here)
@@ -285,6 +299,8 @@ def check_contents(wheel: Path) -> str:
     wanted = {name for name in sources if name.endswith((".pxd", ".pyi", ".py"))} | {
         "weft/py.typed"
     }
+    family = next((family for family in LEVELS if wheel.stem.endswith(family)), "")
+    wanted |= {f"{ARCHIVES}/{level}.kernels" for level in LEVELS.get(family, ())}
     stray = [name for name in names if NOT_IN_WHEELS.search(name)]
     compiled = {name.partition(".")[0] for name in names if name.endswith(".so")}
     uncompiled = [name for name in names if name.endswith(".pxd") and name[:-4] + ".py" in names]

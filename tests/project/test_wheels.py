@@ -41,6 +41,10 @@ def wheel(
                 archive.writestr(f"{name[:-3]}.cpython-311-x86_64-linux-gnu.so", "")
             if not (without and name.endswith(without)):
                 archive.write(source, name)
+        for level in WHEELS.LEVELS["x86_64"]:
+            name = f"{WHEELS.ARCHIVES}/{level}.kernels"
+            if not (without and name.endswith(without)):
+                archive.writestr(name, "")
         if beside:
             archive.writestr(beside, "")
     return path
@@ -51,7 +55,8 @@ def test_a_whole_wheel_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "without", ["py.typed", "engine/ir/tape.pxd", "weft/__init__.pyi", "demo/cli.py"]
+    "without",
+    ["py.typed", "engine/ir/tape.pxd", "weft/__init__.pyi", "demo/cli.py", "avx2.kernels"],
 )
 def test_a_wheel_with_a_hole_is_refused(tmp_path: Path, without: str) -> None:
     with pytest.raises(WHEELS.WheelError, match=without):

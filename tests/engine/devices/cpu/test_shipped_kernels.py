@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from weft.engine.devices.cpu import shipped_kernels
 from weft.engine.devices.cpu.disk_cache import DiskCache
-from weft.engine.devices.cpu.jit import Compiler, JitTarget, Request
+from weft.engine.devices.cpu.jit import LANE_BY_LANE, Compiler, JitTarget, Request
+from weft.engine.devices.cpu.llvm import target
 from weft.engine.devices.cpu.llvm.target import host
 from weft.engine.devices.cpu.object_files import is_for_this_processor
 
@@ -118,3 +120,61 @@ def test_an_archive_has_a_bound(shipped: Path, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ValueError, match="more than 100"):
         shipped_kernels.pack(host().name, REVISION, {"kernel": b"x" * 1000})
     assert shipped.read_bytes() == before
+
+
+@pytest.mark.parametrize("lane_by_lane", [False, True])
+def test_the_processor_chooses_between_two_codes_of_a_kernel(
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lane_by_lane: bool
+) -> None:
+    monkeypatch.setattr(shipped_kernels, "reads_lane_by_lane", lambda: lane_by_lane)
+    codes = {
+        shipped_kernels.key_of_way("kernel", way): Compiler(disk=DiskCache(None)).compile(
+            text(7 + way)
+        )
+        for way in (False, True)
+    }
+    shipped_kernels.pack(host().name, REVISION, codes)
+    compiler = fresh(tmp_path)
+    assert result(compiler, asked(6)) == 7 + lane_by_lane
+    assert compiler.counters.compilations == 0
+
+
+READ_FROM_ANYWHERE = """
+declare <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr>, i32, <8 x i1>, <8 x float>)
+
+define void @f(ptr %table, ptr %places, ptr %read) {
+  %numbers = load <8 x i64>, ptr %places, align 8
+  %at = getelementptr float, ptr %table, <8 x i64> %numbers
+  %lanes = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> %at, i32 4, <8 x i1> splat (i1 true),
+    <8 x float> zeroinitializer)
+  store <8 x float> %lanes, ptr %read, align 4
+  ret void
+}
+"""
+
+
+@pytest.mark.skipif("avx" not in host().name, reason="this processor has one way")
+def test_both_ways_of_reading_lanes_read_the_same(tmp_path: Path) -> None:
+    table = (ctypes.c_float * 20)(*(n / 7 for n in range(20)))
+    places = (ctypes.c_int64 * 8)(19, 0, 3, 3, 7, 1, 18, 2)
+    found = []
+    for feature in (LANE_BY_LANE, "+fast-gather"):
+        level = {"avx2": "x86-64-v3", "avx512": "x86-64-v4"}[host().name]
+        compiler = Compiler(JitTarget(level, f"+avx2,{feature}"), DiskCache(None))
+        (library,) = compiler.batch([Request("read", lambda: READ_FROM_ANYWHERE, ["f"])])
+        read = (ctypes.c_float * 8)()
+        ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library["f"])(table, places, read)
+        found.append(([*read], "vgather" in compiler.assembly(READ_FROM_ANYWHERE)))
+    assert found == [([table[place] for place in places], by_it) for by_it in (False, True)]
+
+
+@pytest.mark.parametrize("maker", ["GenuineIntel", "AuthenticAMD", ""])
+def test_processors_of_amd_read_lane_by_lane(monkeypatch: pytest.MonkeyPatch, maker: str) -> None:
+    monkeypatch.setattr(target, "processor", lambda: f"vendor_id\t: {maker}\nmodel name\t: AMD")
+    wanted = maker == "AuthenticAMD" and os.uname().machine == "x86_64"
+    assert target.reads_lane_by_lane.__wrapped__() == wanted
+
+
+def test_an_archive_of_another_level_is_not_asked(shipped: Path, tmp_path: Path) -> None:
+    shipped.rename(shipped.with_name("another.kernels"))
+    assert result(fresh(tmp_path), asked(6)) == 6

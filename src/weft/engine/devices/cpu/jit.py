@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from weft.engine.capi.lru_table import LruTable
 from weft.engine.devices.cpu import linking
 from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
-from weft.engine.devices.cpu.llvm.target import host, processor
+from weft.engine.devices.cpu.llvm.target import host, processor, reads_lane_by_lane
 from weft.engine.devices.cpu.object_files import undefined_symbols
 from weft.engine.devices.cpu.shipped_kernels import Archive, open_for
 from weft.errors import VerificationError
@@ -35,6 +35,7 @@ from weft.errors import VerificationError
 # LLVM's code generator may call these on its own account.
 ALLOWED_SYMBOLS = frozenset(linking.FUNCTIONS)
 CODEGEN_LEVEL = 1
+LANE_BY_LANE = "+prefer-no-gather"  # LLVM's feature for gathers that load lane by lane
 IN_MEMORY = 4096
 
 
@@ -93,11 +94,11 @@ class JitTarget:
     identity: str = field(init=False, default="")
 
 
-def _own_features(llvm: Any, cpu: str) -> str:
+def _own_features(llvm: Any) -> str:
     """The features of this machine. Gathers are switched off for AMD's processors, whose gather instruction is slower
     than loading lane by lane."""
     features: str = llvm.get_host_cpu_features().flatten()
-    return f"{features},+prefer-no-gather" if cpu.startswith("znver") else features
+    return f"{features},{LANE_BY_LANE}" if reads_lane_by_lane() else features
 
 
 def _machine_note(level: int) -> str:
@@ -319,7 +320,7 @@ class Compiler:
         llvm.initialize_native_asmprinter()
         target = self.target
         target.cpu = target.cpu or llvm.get_host_cpu_name()
-        target.features = target.features or _own_features(llvm, target.cpu)
+        target.features = target.features or _own_features(llvm)
         triple = llvm.get_process_triple()
         versions = (llvmlite.__version__, *map(str, llvm.llvm_version_info))
         target.identity = "\n".join(

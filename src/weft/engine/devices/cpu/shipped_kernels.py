@@ -2,8 +2,8 @@
 
 `open_for(target)` gives the archive of this processor's level, `Archive.load` the object code of a kernel by its key,
 or None. An archive belongs to one revision of the sources that write kernels: another one's is as if there were none.
-An entry that is damaged, or that is for another processor, counts as absent: then the kernel is compiled. `pack`
-writes an archive (`tools/ship_kernels.py`).
+An entry that is damaged, or that is for another processor, counts as absent: then the kernel is compiled. A kernel with
+gathers has two entries, of which the processor's maker decides. `pack` writes an archive (`tools/ship_kernels.py`).
 
 An archive is a head (magic, revision), a table of entries sorted by the hash of their key (hash, checksum, offset,
 size), and compressed object code.
@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from weft.engine.devices.cpu.llvm.target import reads_lane_by_lane
 from weft.engine.devices.cpu.object_files import is_for_this_processor
 
 MAGIC = b"weft-shipped-kernels-1\n"
@@ -63,6 +64,9 @@ class Archive:
 
     def load(self, key: str) -> bytes | None:
         """The object code of a kernel; None if there is none, or if it is damaged or for another processor."""
+        return self._entry(key) or self._entry(key_of_way(key, reads_lane_by_lane()))
+
+    def _entry(self, key: str) -> bytes | None:
         wanted = _key_hash(key)
         number = bisect.bisect_left(range(len(self)), wanted, key=self._hash)
         if number == len(self) or self._hash(number) != wanted:
@@ -76,6 +80,12 @@ class Archive:
             return None
         whole = hashlib.sha256(wanted + code).digest() == checksum
         return code if whole and is_for_this_processor(code) else None
+
+
+def key_of_way(key: str, lane_by_lane: bool) -> str:
+    """The key of one of both codes of a kernel with gathers: which one is quicker depends on the processor, and both
+    give the same bits."""
+    return f"{key} {'lane by lane' if lane_by_lane else 'by instruction'}"
 
 
 def _key_hash(key: str) -> bytes:

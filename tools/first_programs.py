@@ -1,0 +1,321 @@
+"""What programs begin with: every elementwise row and reduction by type and layout, and steps of small networks.
+
+`run()` runs them. `ship_kernels.py` notes which kernels they ask for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import weft
+from weft import nn
+from weft.demo.model import TreeLSTM
+from weft.demo.syntax_trees import Tree
+from weft.engine.ir.primitive import ELEMENTWISE
+from weft.errors import WeftError
+from weft.ops import OPS
+from weft.ops.primitives import elementwise as call
+
+TYPES = ("float32", "float64", "int64")
+COMMON = "float32"  # in all layouts; of other types those of one shape
+CLASSES = 50
+STEPS = 4  # of a network: its fused kernels are compiled when they come again
+
+
+def operands(count: int, dtype: str) -> Iterator[list[Any]]:
+    """Operands of a row in usual layouts: all of one shape, one of them a number, a row or a column."""
+    whole = weft.tensor(np.linspace(0.1, 0.9, 24).reshape(4, 6).astype(dtype))
+    yield [whole * 1 for _ in range(count)]
+    for place in range(count if count > 1 and dtype == COMMON else 0):
+        for other in (2, whole[0], whole[:, :1]):
+            yield [other if number == place else whole * 1 for number in range(count)]
+
+
+def run_table() -> None:
+    """Every elementwise row."""
+    for row in list(OPS.values()):
+        if row.kind != ELEMENTWISE or row.name in ("cast",):
+            continue
+        for dtype in TYPES:
+            if dtype not in row.dtypes:
+                continue
+            for given in operands(len(row.operands), dtype):
+                with contextlib.suppress(WeftError, TypeError, ValueError):
+                    call(row.name, *given).numpy()
+
+
+def run_reductions() -> None:
+    """Reductions along, across and over all axes; copies and conversions."""
+    functions: tuple[Callable[..., Any], ...] = (
+        weft.sum, weft.mean, weft.amax, weft.amin, weft.argmax, weft.argmin, weft.prod, weft.logsumexp, weft.std,
+    )  # fmt: skip
+    for x in (weft.rand(20), weft.rand(5, 20), weft.rand(3, 4, 20), weft.rand(5, 20).double()):
+        for function in functions:
+            for axis in range(x.dim()):
+                with contextlib.suppress(WeftError, TypeError, ValueError):
+                    function(x, axis).numpy()
+            with contextlib.suppress(WeftError, TypeError, ValueError):
+                function(x).numpy()
+        for axis in range(x.dim()):
+            x.softmax(axis).numpy()
+            x.log_softmax(axis).numpy()
+            weft.cat([x, x], axis).numpy()
+            weft.stack([x, x], axis).numpy()
+            x.transpose(0, axis).contiguous().numpy()
+            x.narrow(axis, 0, 1).expand_as(x).contiguous().numpy()
+        for dtype in (weft.float32, weft.float64, weft.int64, weft.bool):
+            x.to(dtype).numpy()
+
+
+def run_families() -> None:
+    """What is no loop over independent elements: indexing, scatters, scans, sorts; random numbers."""
+    rows, columns = weft.tensor([0, 2, 1, 2]), weft.randint(0, 4, (4, 6))
+    for dtype in (weft.float32, weft.float64, weft.int64):
+        x = (weft.rand(4, 6) * 9).to(dtype)
+        for function in (
+            lambda x: x[rows], lambda x: x[:, rows], lambda x: x[rows, rows], lambda x: x.index_select(0, rows),
+            lambda x: x.gather(1, columns % 4), lambda x: x.gather(0, columns), lambda x: x.cumsum(0),
+            lambda x: x.scatter_add(0, columns, x), lambda x: x.index_add(0, rows, x), lambda x: x.cumsum(1),
+            lambda x: x.sort(1)[0], lambda x: x.argsort(1), lambda x: x.topk(2)[1], lambda x: x[x > 3],
+            lambda x: x.tril(), lambda x: x.triu(), lambda x: x.flip(1), lambda x: x[:, ::2] * 2,
+        ):  # fmt: skip
+            function(x).numpy()  # type: ignore[no-untyped-call]
+        one, other, column = x[0, 0].expand(24), x[0, 1].expand(24), x[:, :1].expand(-1, 6)
+        for wide in (one + other, one - other, one * other, one / other, weft.cat([column, x], 1)):
+            wide.numpy()
+        for reduced in (one.sum(), one.amax(), one.amin(), one.prod()):
+            reduced.numpy()
+        for part in (x, column, x[0], 2):
+            whole = weft.zeros(4, 12, dtype=dtype)
+            whole[:, :6] = part
+            whole.numpy()
+        weft.arange(9, dtype=dtype).numpy()
+        nn.functional.one_hot(rows, 4).to(dtype).numpy()
+    for random in (weft.rand, weft.randn):
+        (random(5, 6) * 2 + 1).numpy()
+    for fill in (
+        nn.init.uniform_,
+        nn.init.normal_,
+        nn.init.xavier_uniform_,
+        nn.init.kaiming_uniform_,
+    ):
+        fill(weft.empty(6, 5)).numpy()
+
+
+# -- networks --------------------------------------------------------------------------------------------------------
+
+
+class Attending(nn.Module):
+    """A small transformer over characters."""
+
+    def __init__(self, width: int = 32, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+        self.embed, self.places = nn.Embedding(CLASSES, width), nn.Embedding(128, width)
+        self.layers = nn.ModuleList([self.layer(width) for _ in range(2)])
+        self.last, self.head = nn.LayerNorm(width), nn.Linear(width, CLASSES, bias=False)
+
+    def layer(self, width: int) -> nn.ModuleDict:
+        """The parameters of a layer."""
+        norms = {"first": nn.LayerNorm(width), "second": nn.LayerNorm(width)}
+        heads = {"to_heads": nn.Linear(width, 3 * width), "back": nn.Linear(width, width)}
+        wide, narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        return nn.ModuleDict({**norms, **heads, "wide": wide, "narrow": narrow})
+
+    def forward(self, words: Any) -> Any:
+        x = self.embed(words) + self.places(weft.arange(words.shape[1]))  # (B, T, C)
+        for layer in self.layers:
+            x = x + self.attend(layer, layer["first"](x))
+            wide = layer["wide"](layer["second"](x))
+            x = x + layer["narrow"](nn.functional.gelu(wide, approximate=self.approximate))
+        return self.head(self.last(x))
+
+    def attend(self, layer: Any, x: Any) -> Any:
+        """Causal attention of 4 heads: (B, T, C) -> (B, T, C)."""
+        batch, length, width = x.shape
+        q, k, v = [
+            part.view(batch, length, 4, -1).transpose(1, 2)
+            for part in layer["to_heads"](x).split(width, -1)
+        ]
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return layer["back"](seen.transpose(1, 2).reshape(batch, length, -1))
+
+
+class Tagging(nn.Module):
+    """A tagger of sentences, (B, T): by the module for LSTMs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(CLASSES, 16)
+        self.lstm = nn.LSTM(16, 16, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(32, CLASSES)
+
+    def forward(self, words: Any) -> Any:
+        return self.head(self.lstm(self.embed(words))[0])
+
+
+class Stepping(nn.Module):
+    """The same of one sentence, (T): by cells, word after word."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(CLASSES, width)
+        self.onward, self.back = nn.LSTMCell(width, width), nn.LSTMCell(width, width)
+        self.head = nn.Linear(2 * width, CLASSES)
+
+    def forward(self, words: Any) -> Any:
+        vectors = [self.embed(word) for word in words]
+        onward, back = self.walk(self.onward, vectors), self.walk(self.back, vectors[::-1])
+        both = [weft.cat(pair) for pair in zip(onward, back[::-1], strict=True)]
+        return self.head(weft.stack(both))
+
+    def walk(self, cell: Any, vectors: list[Any]) -> list[Any]:
+        """The hidden state after each word."""
+        states, state = [], None
+        for vector in vectors:
+            state = cell(vector, state)
+            states.append(state[0])
+        return states
+
+
+class Seeing(nn.Module):
+    """A small convolutional network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1),
+            nn.BatchNorm2d(8),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(32, CLASSES),
+            nn.Dropout(0.1),
+        )
+
+    def forward(self, words: Any) -> Any:
+        return self.layers(words.float().view(-1, 1, 4, 4))
+
+
+class Growing(nn.Module):
+    """Trees of words, one node at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.join = nn.Embedding(CLASSES, 16), nn.Linear(32, 16)
+        self.gates, self.head = nn.Linear(32, 48), nn.Linear(16, CLASSES)
+
+    def tree(self, words: list[Any]) -> Any:
+        if len(words) == 1:
+            return self.embed(words[0])
+        middle = len(words) // 2
+        both = weft.cat([self.tree(words[:middle]), self.tree(words[middle:])])
+        i, f, o = self.gates(both).chunk(3)
+        return o.sigmoid() * (i.sigmoid() * self.join(both).tanh() + f.sigmoid()).tanh()
+
+    def forward(self, words: Any) -> Any:
+        return weft.stack(
+            [self.head(self.tree(list(line[: 3 + n]))) for n, line in enumerate(words)]
+        )
+
+
+class Demo(TreeLSTM):
+    """The Tree-LSTM of the demo, on trees that are made of words."""
+
+    def __init__(self) -> None:
+        super().__init__([str(number) for number in range(CLASSES)], CLASSES)
+
+    def grown(self, words: list[int]) -> Tree:
+        """A tree with a word at each node: up to 3 children, which share the rest."""
+        count = words[0] % 3 + 1
+        parts = [words[1 + n :: count] for n in range(count)]
+        return Tree(str(words[0]), tuple(self.grown(part) for part in parts if part))
+
+    def forward(self, words: Any) -> Any:
+        trees = [self.grown(line[n % 9 :]) for n, line in enumerate(words.tolist())]
+        return weft.stack([super(Demo, self).forward(tree) for tree in trees])
+
+
+def perceptron(layer: Callable[[], Any]) -> Any:
+    """Two layers with a nonlinearity between them, of the words as numbers."""
+    return nn.Sequential(nn.Linear(16, 64), layer(), nn.Linear(64, CLASSES))
+
+
+def run_networks() -> None:
+    """First steps and some later ones, with the usual optimizers, with clipped gradients and without."""
+    optim = weft.optim
+    for clipped in (False, True):
+        for approximate in ("none", "tanh"):
+            train(Attending(approximate=approximate), optim.AdamW, clipped)
+        train(Tagging(), partial(optim.SGD, lr=0.1, momentum=0.9), clipped)
+        train(Tagging(), optim.AdamW, clipped)
+        train(Seeing(), partial(optim.SGD, lr=0.1), clipped)
+        train(Growing(), optim.Adam, clipped)
+        for optimizer in (optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad):
+            train(perceptron(nn.ReLU), optimizer, clipped)
+    for layer in (nn.Tanh, nn.Sigmoid, nn.SiLU, nn.GELU, nn.LeakyReLU, nn.ELU, nn.Softplus):
+        train(perceptron(layer), optim.AdamW, False)
+    train(perceptron(nn.ReLU), partial(optim.SGD, lr=0.1, momentum=0.9, weight_decay=0.1), False)
+    for model in (Demo(), Stepping()):
+        train(model, optim.AdamW, False, 2 * STEPS, (32, 16))
+    for approximate in ("none", "tanh"):  # so large that fusing pays the first time
+        train(Attending(256, approximate), optim.AdamW, False, 3, (8, 128))
+        train(as_loaded(Attending(256, approximate)), optim.AdamW, False, 3, (8, 128))
+    for model in (Demo(), Stepping()):
+        train(as_loaded(model), optim.AdamW, False, STEPS, (32, 16))
+
+
+def as_loaded(model: Any) -> Any:
+    """With numbers in its parameters, as those from a file: initial ones may be known without being in memory."""
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.1).detach().numpy()
+    return model
+
+
+def train(
+    model: Any,
+    optimizer: Callable[[Any], Any],
+    clipped: bool,
+    steps: int = STEPS,
+    shape: tuple[int, int] = (4, 16),
+) -> None:
+    """Some steps, on words that change: of sentences and trees, the sizes too."""
+    updates = optimizer(model.parameters())
+    for step in range(steps):
+        words = weft.randint(0, CLASSES, shape)
+        loss = loss_of(model, words[:, step % 4 :])
+        updates.zero_grad()
+        loss.backward()
+        if clipped:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        updates.step()
+        loss.item()
+
+
+def loss_of(model: Any, words: Any) -> Any:
+    """The loss of a model that scores words, or lines of them."""
+    cost = nn.functional.cross_entropy
+    if isinstance(model, Stepping):
+        return weft.stack(
+            [cost(model(line[n % 9 :]), line[n % 9 :]) for n, line in enumerate(words)]
+        ).mean()
+    if isinstance(model, nn.Sequential | Seeing):
+        words = nn.functional.pad(words, (0, 16 - words.shape[1]))
+        return cost(model(words.float()), words[:, 0])
+    if isinstance(model, Attending | Tagging):
+        return cost(model(words).reshape(-1, CLASSES), words.reshape(-1))
+    wanted, scores = words[:, 0], model(words)
+    return weft.stack([cost(*pair) for pair in zip(scores, wanted, strict=True)]).mean()
+
+
+def run() -> None:
+    """All of it."""
+    run_table()
+    run_reductions()
+    run_families()
+    run_networks()
