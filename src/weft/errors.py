@@ -50,7 +50,7 @@ def describe_position(code: CodeType | None, place: int) -> str:
 def class_name(value: object) -> str:
     """The class of a value as Python's own errors name it: `list`, `numpy.ndarray`."""
     cls = type(value)
-    in_c = not cls.__flags__ & _HEAP_TYPE and not cls.__module__.startswith("weft.")
+    in_c = not cls.__flags__ & _HEAP_TYPE and cls.__module__.partition(".")[0] != "weft"
     return f"{cls.__module__}.{cls.__name__}".removeprefix("builtins.") if in_c else cls.__name__
 
 

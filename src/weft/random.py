@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -431,6 +431,8 @@ def normal(
     out: Tensor | None = None,
 ) -> Any:
     """Normal numbers; mean and std are numbers or tensors, broadcast."""
+    if size is not None:  # numbers for all elements
+        mean, std = _real("normal", mean, "mean"), _real("normal", std, "std")
     if isinstance(std, (int, float)) and std < 0:
         raise ArgumentError(
             f"normal expects std >= 0.0, but found std {std}",
@@ -492,6 +494,8 @@ def _real(function: str, value: object, argument: str) -> float:
     """A real number, checked before any random number is drawn. Errors: ArgumentTypeError."""
     if isinstance(value, (int, float, np.integer, np.floating)):
         return value  # type: ignore[return-value]
+    if isinstance(value, Tensor) and not value._shape and not value._dtype.is_complex:
+        return value.item()
     raise ArgumentTypeError(
         f"{function}(): argument '{argument}' must be float, not {class_name(value)}",
         expected="a number",
@@ -666,6 +670,19 @@ def _fill(input: Tensor, draw: Callable[[], Tensor]) -> Any:
     return mutate(input, drawn)
 
 
+def _start(function: str, keywords: Mapping[str, float], positional: float | None) -> Any:
+    """The argument `from`, which Python can name in no signature. Errors: ArgumentTypeError on other keywords."""
+    unknown = next((key for key in keywords if key != "from"), None)
+    if unknown is not None:
+        raise ArgumentTypeError(
+            f"{function}() got an unexpected keyword argument '{unknown}'",
+            expected="from, to and generator",
+            got=f"{unknown}={keywords[unknown]!r}",
+            fix="leave it away",
+        )
+    return keywords.get("from", positional)
+
+
 def uniform_(
     input: Tensor,
     from_: float = 0.0,
@@ -675,8 +692,9 @@ def uniform_(
     **keywords: float,
 ) -> Any:
     """Uniform numbers in [from, to), in place."""
-    low = _real("uniform_", keywords.get("from", from_), "from")
-    if low > _real("uniform_", to, "to"):
+    low = _real("uniform_", _start("uniform_", keywords, from_), "from")
+    to = _real("uniform_", to, "to")
+    if low > to:
         raise ArgumentError(
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}",
             expected="from <= to",
@@ -690,8 +708,8 @@ def normal_(
     input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Any:
     """Normal numbers, in place."""
-    mean = _real("normal_", mean, "mean")
-    if _real("normal_", std, "std") < 0:
+    mean, std = _real("normal_", mean, "mean"), _real("normal_", std, "std")
+    if std < 0:
         raise ArgumentError(
             f"normal expects std >= 0.0, but found std {std}",
             expected="std >= 0",
@@ -716,7 +734,7 @@ def random_(
     **keywords: int,
 ) -> Any:
     """Integers in [from, to), in place; random_(to) starts at 0, random_() spans the type."""
-    low = keywords.get("from", from_)
+    low = _start("random_", keywords, from_)
     if to is None:
         low, to = 0, _span(input._dtype) if low is None else low
     low = 0 if low is None else low
@@ -749,7 +767,8 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | No
             got=input._dtype.name,
             fix="convert with .float()",
         )
-    if not _real("exponential_", lambd, "lambd") > 0:
+    lambd = _real("exponential_", lambd, "lambd")
+    if not lambd > 0:
         raise ArgumentError(
             f"exponential_ expects lambda > 0.0, but found lambda={lambd}",
             expected="lambd > 0",

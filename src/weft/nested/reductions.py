@@ -23,6 +23,7 @@ from weft.nested.elementwise import apply
 from weft.nested.rows import Plan
 from weft.nested.tensor import NestedTensor, shape_text
 from weft.ops.primitives import take, take_add
+from weft.tensor.arguments import is_empty
 
 Fold = Callable[[Any], Any]
 
@@ -32,7 +33,7 @@ Fold = Callable[[Any], Any]
 
 def dimensions(input: NestedTensor, dim: int | Shape) -> tuple[int, ...]:
     """The dimensions that an argument names; all for None and ()."""
-    if dim is None or dim == ():
+    if dim is None or is_empty(dim):
         return tuple(range(input.ndim))
     given = dim if isinstance(dim, (tuple, list)) else (dim,)
     found = tuple(sorted(input.dimension(int(one)) for one in given))

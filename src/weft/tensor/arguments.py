@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import cython
 import numpy as np
@@ -33,6 +33,9 @@ from weft.errors import (
     UnsupportedDTypeError,
     class_name,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 require(__name__, cython.compiled)
 
@@ -72,6 +75,18 @@ def _as_integer(dim: Any) -> int:
             got=repr(dim),
             fix="pass one dimension",
         ) from error
+
+
+def is_integer(value: object) -> TypeIs[int]:
+    """True if a value is one integer: Python's, NumPy's or a tensor's only element."""
+    return isinstance(value, int) or (
+        hasattr(type(value), "__index__") and getattr(value, "shape", ()) == ()
+    )
+
+
+def is_empty(value: object) -> bool:
+    """True if a value is a sequence without elements."""
+    return isinstance(value, (tuple, list)) and not value
 
 
 def need_integer(
@@ -301,7 +316,9 @@ __all__ = [
     "Shape",
     "as_dtype",
     "describe",
+    "is_integer",
     "is_number",
+    "is_empty",
     "need_flag",
     "need_floating",
     "need_integer",

@@ -121,12 +121,21 @@ def _first_operand(function: str, input: object, other: object) -> Any:
     return input
 
 
+def _answered(function: str, result: object, input: object, other: object) -> Any:
+    """The result of an arithmetic function. Errors: ArgumentTypeError where nobody computes with an operand."""
+    if result is NotImplemented:
+        if not is_number(input):
+            need_tensor(function, input)
+        need_tensor(function, other, "other", 2)
+    return result
+
+
 def add(input: Tensor, other: TensorLike, *, alpha: Scalar = 1, out: Tensor | None = None) -> Any:
     """input + alpha * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("add", input, other)
     scaled = other if alpha == 1 else _scaled("add", input, other, alpha)
-    result = binary(_ADD, input, scaled)
+    result = _answered("add", binary(_ADD, input, scaled), input, other)
     return result if out is None else write_out(out, result)
 
 
@@ -136,7 +145,8 @@ def sub(input: Tensor, other: TensorLike, *, alpha: Scalar = 1, out: Tensor | No
         input = _first_operand("sub", input, other)
     check_subtraction(input, other)
     scaled = other if alpha == 1 else _scaled("sub", input, other, alpha)
-    result = binary(_SUB if isinstance(input, Tensor) else RSUB_NUMBER, input, scaled)
+    op = _SUB if isinstance(input, Tensor) else RSUB_NUMBER
+    result = _answered("sub", binary(op, input, scaled), input, other)
     return result if out is None else write_out(out, result)
 
 
@@ -178,7 +188,7 @@ def mul(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Any:
     """input * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("mul", input, other)
-    result = binary(_MUL, input, other)
+    result = _answered("mul", binary(_MUL, input, other), input, other)
     return result if out is None else write_out(out, result)
 
 
@@ -189,7 +199,7 @@ def div(
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("div", input, other)
     if rounding_mode is None:
-        result = binary(_DIV, input, other)
+        result = _answered("div", binary(_DIV, input, other), input, other)
     elif rounding_mode == "trunc":
         check_divisor(input, other)
         result = call("trunc_divide", input, other)
@@ -323,6 +333,7 @@ def pow(input: Tensor, exponent: TensorLike, *, out: Tensor | None = None) -> An
         need_tensor("pow", input)
     result = power_operator(input, exponent)
     if result is NotImplemented:
+        need_tensor("pow", input)
         need_tensor("pow", exponent, "exponent", 2)
     return result if out is None else write_out(out, result)
 

@@ -82,8 +82,8 @@ def _need_index_type(name: str, index: Tensor) -> Any:
     if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
         return index
     raise DTypeError(
-        f"{name}(): Expected dtype int64 for index",
-        expected="an int64 index",
+        f"{name}(): Expected dtype int32/int64 for index",
+        expected="an index of int32 or int64",
         got=describe("index", index),
         fix="convert with .long()",
     )

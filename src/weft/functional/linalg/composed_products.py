@@ -15,13 +15,22 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from weft._build.compiled import require
 from weft._typing import Scalar
 from weft.engine.frontend.recorder import cast
+from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.linalg.products import bmm, inner_product, mm, mv, outer, product
 from weft.functional.shape.rearrange import roll
 from weft.functional.support.variants import make_in_place, write_out
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape
-from weft.tensor.arguments import describe, need_tensor, sizes, widen, wrap_dim, wrap_dims
+from weft.tensor.arguments import (
+    describe,
+    is_integer,
+    need_tensor,
+    sizes,
+    widen,
+    wrap_dim,
+    wrap_dims,
+)
 
 require(__name__, cython.compiled)
 
@@ -81,6 +90,9 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: S
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Any:
     """beta * input + alpha * outer(vec1, vec2)."""
+    types = [need_tensor("addr", x)._dtype for x in (input, vec1, vec2)]
+    dtype = dtypes.promote(dtypes.promote(types[0], types[1]), types[2])
+    input, vec1, vec2 = [cast(x, dtype) for x in (input, vec1, vec2)]
     return _scaled_sum("addr", outer, input, vec1, vec2, beta, alpha)
 
 
@@ -136,6 +148,10 @@ def tensordot(
     need_tensor("tensordot", a, "a", 1)
     need_tensor("tensordot", b, "b", 2)
     rank_a, rank_b = len(a._shape), len(b._shape)
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    elif is_integer(dims):
+        dims = int(dims)
     if not isinstance(dims, int) and (not isinstance(dims, (tuple, list)) or len(dims) != 2):
         raise ArgumentError(
             "tensordot expects both dims_a and dims_b as lists of dims",

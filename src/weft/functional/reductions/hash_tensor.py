@@ -17,7 +17,7 @@ from weft.functional.shape.concat import cat
 from weft.functional.support.variants import given
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reshape, slice_axis
-from weft.tensor.arguments import TYPE_NAMES, Shape, describe, need_tensor, reduced_axes
+from weft.tensor.arguments import TYPE_NAMES, Shape, describe, is_empty, need_tensor, reduced_axes
 
 
 def hash_tensor(
@@ -55,7 +55,7 @@ def hash_tensor(
             fix="pass weft.empty(0, dtype=weft.uint64)",
         )
     axes = reduced_axes(dim, len(input._shape))
-    if dim is None or dim == ():
+    if dim is None or is_empty(dim):
         need_any("hash_tensor", input)
     need_elements("hash_tensor", input, axes)
     kept = tuple([1 if axis in axes else size for axis, size in enumerate(input._shape)])

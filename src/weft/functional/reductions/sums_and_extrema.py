@@ -34,6 +34,7 @@ from weft.tensor.arguments import (
     Shape,
     as_dtype,
     describe,
+    is_empty,
     need_tensor,
     reduced_axes,
     untracked,
@@ -348,7 +349,7 @@ def _amax(
     need_tensor(name, input)
     need_real(name, input)
     axes = reduced_axes(dim, len(input._shape))
-    if dim is None or dim == ():
+    if dim is None or is_empty(dim):
         need_any(name, input)
     need_elements(name, input, axes)
     if isinstance(out, Tensor) and out._dtype is not input._dtype:

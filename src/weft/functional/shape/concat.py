@@ -264,10 +264,10 @@ def _need_grid(parts: list[Tensor]) -> None:
             )
 
 
-def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Any, ...]:
+def meshgrid(*tensors: Tensor, indexing: str | None = "ij") -> tuple[Any, ...]:
     """Grids of coordinates: result k repeats vector k over all dimensions but the k-th."""
     parts = [part if part._shape else reshape(part, 1) for part in _list(tensors)]
-    if indexing not in ("ij", "xy"):
+    if indexing not in ("ij", "xy", None):
         raise ArgumentError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}',
             expected="'ij' or 'xy'",

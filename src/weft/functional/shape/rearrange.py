@@ -24,6 +24,8 @@ from weft.ops.primitives import flip as reverse
 from weft.ops.primitives import reshape as reshape_value
 from weft.tensor.arguments import (
     describe,
+    is_empty,
+    is_integer,
     need_integer,
     need_rank,
     need_tensor,
@@ -167,8 +169,8 @@ def roll(
 ) -> Any:
     """Elements shifted along dimensions, in at the other end; without dims, in the flattened tensor."""
     need_tensor("roll", input)
-    moves = sizes((shifts,)) if not isinstance(shifts, int) else (shifts,)
-    if dims is None or dims == ():
+    moves = sizes((shifts,))
+    if dims is None or is_empty(dims):
         if len(moves) != 1:
             raise ShapeError(
                 f"shifts and dimensions must align. shifts: {len(moves)}, dims:0"
@@ -179,7 +181,7 @@ def roll(
                 fix="pass dims=",
             )
         return reshape(roll(reshape(input, -1), moves, (0,)), input._shape)
-    axes = (dims,) if isinstance(dims, int) else tuple(dims)
+    axes = (dims,) if is_integer(dims) else tuple(dims)
     if not input._shape:
         raise DimensionError(
             f"Dimension specified as {axes[0]} but tensor has no dimensions",

@@ -35,7 +35,7 @@ from weft.functional.shape.views import view
 from weft.functional.support.variants import by_name
 from weft.ops import OPS
 from weft.ops.registry import named
-from weft.tensor.arguments import describe, need_rank, need_tensor, wrap_dim
+from weft.tensor.arguments import describe, is_integer, need_rank, need_tensor, wrap_dim
 
 if TYPE_CHECKING:
     from weft._typing import TensorArgument
@@ -356,7 +356,8 @@ def tensor_split(
     size = input._shape[axis]
     if isinstance(indices_or_sections, Tensor):  # a number of sections, or indices
         indices_or_sections = _read_cuts(indices_or_sections)
-    if isinstance(indices_or_sections, int):
+    if is_integer(indices_or_sections):
+        indices_or_sections = int(indices_or_sections)
         if not 0 < indices_or_sections <= MOST_SECTIONS:
             raise ArgumentError(
                 f"number of sections must be larger than 0, got {indices_or_sections}",

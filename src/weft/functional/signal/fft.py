@@ -28,7 +28,7 @@ from weft.functional.support import host
 from weft.functional.support.variants import write_out
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import pad, resized, without_memory
-from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, wrap_dim, wrap_dims
+from weft.tensor.arguments import TYPE_NAMES, describe, is_integer, need_tensor, wrap_dim, wrap_dims
 
 if TYPE_CHECKING:
     from weft._typing import Array
@@ -211,7 +211,7 @@ def _axes_and_sizes(
 ) -> tuple[Any, list[int]]:
     """Axes and their sizes; of the last one, the size of the real side."""
     rank = len(x._shape)
-    s = None if s is None else [s] if isinstance(s, int) else list(s)
+    s = None if s is None else [s] if is_integer(s) else list(s)
     if dim is None:
         count = rank if s is None else len(s)
         if count > rank:
@@ -223,7 +223,7 @@ def _axes_and_sizes(
             )
         axes = tuple(range(rank - count, rank))
     else:
-        listed = (dim,) if isinstance(dim, int) else tuple(dim)
+        listed = (dim,) if is_integer(dim) else tuple(dim)
         if listed and not rank:
             raise DimensionError(
                 f"Dimension specified as {listed[0]} but tensor has no dimensions",
@@ -544,7 +544,7 @@ def _shifted(x: Tensor, dim: int | Shape | None, half: Callable[..., object]) ->
     axes = (
         tuple(range(rank))
         if dim is None
-        else wrap_dims((dim,) if isinstance(dim, int) else tuple(dim), rank)
+        else wrap_dims((dim,) if is_integer(dim) else tuple(dim), rank)
     )
     return roll(x, tuple(half(x._shape[a]) for a in axes), axes) if axes else call("clone", x)
 

@@ -72,7 +72,7 @@ def histc(
             fix="pass 1 or more",
         )
     array = host.to_numpy(input).reshape(-1)
-    low, high = _bounds("torch.histc", array, min, max, 1.0)
+    low, high = _bounds("torch.histc", array, float(min), float(max), 1.0)
     kept = array[(array >= low) & (array <= high)]
     places = ((kept - low) / (np.asarray(high, kept.dtype) - low) * bins).astype(np.int64)
     counts = np.bincount(np.minimum(places, bins - 1), minlength=bins)

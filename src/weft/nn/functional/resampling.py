@@ -33,6 +33,7 @@ from weft.tensor.arguments import (
     TYPE_NAMES,
     Shape,
     describe,
+    is_integer,
     need_integer,
     need_rank,
     need_tensor,
@@ -182,7 +183,7 @@ def _sizes(
             fix="pass one number per spatial dimension",
         )
     if size is not None:
-        wanted = (size,) * spatial if isinstance(size, int) else tuple(int(s) for s in size)
+        wanted = (size,) * spatial if is_integer(size) else tuple(int(s) for s in size)
         return wanted, [None] * spatial
     factors = (
         [float(scale_factor)] * spatial

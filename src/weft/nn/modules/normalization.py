@@ -17,13 +17,14 @@ from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
+from weft.tensor.arguments import is_integer
 
 if TYPE_CHECKING:
     from weft._typing import FactoryOptions
 
 
 def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    return (int(shape),) if is_integer(shape) else tuple(shape)
 
 
 def _affine(

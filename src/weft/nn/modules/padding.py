@@ -8,6 +8,7 @@ from weft import Tensor
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn.module.module import Module
+from weft.tensor.arguments import is_integer
 
 if TYPE_CHECKING:
     pass
@@ -24,7 +25,7 @@ class _Pad(Module):
 
     def __init__(self, padding: Widths) -> None:
         super().__init__()
-        whole = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
+        whole = (padding,) * (2 * self.rank) if is_integer(padding) else tuple(padding)
         self.padding = whole
 
     def forward(self, input: Tensor) -> Tensor:

@@ -20,8 +20,9 @@ from weft._build.compiled import require
 from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
+from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
-from weft.errors import ArgumentError, ArgumentTypeError, class_name
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, class_name
 from weft.functional.linalg.norms import vector_norm
 from weft.functional.reductions.sums_and_extrema import mean, sum
 from weft.functional.special.special import xlogy
@@ -31,7 +32,7 @@ from weft.nn.functional.activation import logsigmoid
 from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, where
-from weft.tensor.arguments import describe, need_floating, need_tensor, untracked, widen
+from weft.tensor.arguments import TYPE_NAMES, describe, need_floating, need_tensor, untracked, widen
 
 require(__name__, cython.compiled)
 
@@ -162,6 +163,16 @@ def _weighted(losses: Tensor, weight: object, reduction: str) -> Any:
     return reduced(losses, reduction)
 
 
+def _gap(input: Tensor, target: Tensor) -> Any:
+    """input - target; truth values beside numbers count as numbers."""
+    mine, theirs = input._dtype, target._dtype
+    if mine.category and not theirs.category:
+        target = cast(target, mine)
+    elif theirs.category and not mine.category:
+        input = cast(input, theirs)
+    return input - target
+
+
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -174,7 +185,7 @@ def mse_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     input, target = _pair("mse_loss", input, target)
     return rename_record(
-        _weighted(call("square", input - target), weight, reduction), "MseLossBackward0"
+        _weighted(call("square", _gap(input, target)), weight, reduction), "MseLossBackward0"
     )
 
 
@@ -210,7 +221,7 @@ def smooth_l1_loss(
             fix="pass 0 or more",
         )
     input, target = _pair("smooth_l1_loss", input, target)
-    gap = input - target
+    gap = _gap(input, target)
     size = call("abs", gap)
     if beta == 0:
         return reduced(size, reduction)
@@ -236,7 +247,7 @@ def huber_loss(
             fix="pass a positive number",
         )
     input, target = _pair("huber_loss", input, target)
-    gap = input - target
+    gap = _gap(input, target)
     size = call("abs", gap)
     losses = where(size <= delta, call("square", gap) * 0.5, (size - 0.5 * delta) * delta)
     return _weighted(losses, weight, reduction)
@@ -276,7 +287,15 @@ def normalize(
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along a dimension."""
     shape = broadcast_shapes([x1._shape, x2._shape], "cosine_similarity")
-    a, b = expand(x1, shape), expand(x2, shape)
+    dtype = dtypes.promote(x1._dtype, x2._dtype)
+    if not dtype.is_floating_point:
+        raise DTypeError(
+            f"expected common dtype to be floating point, yet common dtype is {TYPE_NAMES[dtype.name]}",
+            expected="floating-point vectors",
+            got=f"{describe('x1', x1)}, {describe('x2', x2)}",
+            fix="convert with .float()",
+        )
+    a, b = expand(cast(x1, dtype), shape), expand(cast(x2, dtype), shape)
     first = a / call("clamp_min", vector_norm(a, 2, dim, True), eps)
     second = b / call("clamp_min", vector_norm(b, 2, dim, True), eps)
     return sum(first * second, dim)

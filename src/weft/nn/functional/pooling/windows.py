@@ -17,7 +17,7 @@ from weft.nn.functional.pooling.arguments import (
 )
 from weft.ops.contractions.convolution import windows
 from weft.ops.primitives import pad, slice_axis
-from weft.tensor.arguments import Shape, need_tensor
+from weft.tensor.arguments import Shape, is_empty, need_tensor
 
 
 class Windows:
@@ -37,7 +37,7 @@ class Windows:
         self.kernel = numbers(name, kernel, self.spatial, "kernel_size")
         self.stride = (
             self.kernel
-            if stride is None or stride == ()
+            if stride is None or is_empty(stride)
             else numbers(name, stride, self.spatial, "stride")
         )
         self.padding = numbers(name, padding, self.spatial, "padding")
