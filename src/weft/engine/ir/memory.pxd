@@ -1,5 +1,8 @@
 from libc.stdint cimport uintptr_t
 
+cimport cython
+
+@cython.no_gc  # what cimports it has to know, too, or its own kinds of memory are collected and share a free list
 cdef class OwnedMemory:
     cdef readonly uintptr_t address
     cdef readonly Py_ssize_t nbytes
