@@ -248,13 +248,13 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, uni
                 lesson = lesson.after_batches()
         made = _made_walk(units)
         if formed is None:
-            made.stay_narrow()
+            made.stay_narrow(tape.watermark)
         if lesson is not None:
             lesson.watch(made)
         results = made.run(roots, captured, keep, create, leaves)
         if lesson is not None:
             lesson.close(tape, made)
-        if formed is None:
+        if made.is_narrow():
             leave_alone(newest)
         return results
     finally:

@@ -15,6 +15,7 @@ cdef class ReadyQueue(Reachability):
     cdef dict ready_groups
     cdef list fresh  # nodes that have not been considered for a batch
     cdef bint narrow  # the graph has no batches, and these nodes are not brought together either
+    cdef long long searched  # the newest node of what was searched for batches before that graph
     cdef void start(self, list roots)
     cdef int join_group(self, Node node) except? -1
     cdef void close_groups(self)

@@ -16,7 +16,7 @@ from cython.cimports.weft.engine.capi.int_array import Integers
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS, STACK
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 
@@ -65,9 +65,11 @@ class ReadyQueue(Reachability):
     @cython.exceptval(-1)
     def visit(self, node: Node) -> cython.int:
         """Put a reached member of a batch into its group; an observed or captured member stays by itself."""
+        if self.narrow and was_searched(node, self.searched):
+            self.narrow = False
         if (
             not self.batched
-            or (node.quotient is None and (node.batch_seen or self.narrow))
+            or (node.quotient is None and node.batch_seen)
             or node.observers is not None
             or (self.joined is not None and node in self.joined)
             or (self.captured and node in self.captured)
@@ -98,10 +100,11 @@ class ReadyQueue(Reachability):
         """All has been reached: group what no flush computes, and number the members."""
         node: Node
         group: Group
-        batched_residuals.group_records(self.fresh)
-        for node in self.fresh:
-            if node.quotient is not None:
-                self.join_group(node)
+        if not self.narrow:
+            batched_residuals.group_records(self.fresh)
+            for node in self.fresh:
+                if node.quotient is not None:
+                    self.join_group(node)
         self.fresh = []
         for group in self.groups:
             group.known = self.known
@@ -396,6 +399,16 @@ class ReadyQueue(Reachability):
     @cython.cfunc
     def accumulate(self, sink: AccumulateGrad) -> cython.void:
         """For subclasses: all has come for a leaf."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def was_searched(node: Node, newest: cython.longlong) -> cython.bint:
+    """True if a reached record belongs to a graph that has run, or was searched for batches up to the `newest` node."""
+    if node.state == DONE or node.quotient is not None or node.seq <= newest:
+        return True
+    return node.result is not None and node.result.state == DONE
 
 
 @cython.cfunc

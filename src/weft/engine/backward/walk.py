@@ -181,9 +181,14 @@ class Walk(ReadyQueue):
         self.units = units
         self.merges = False
 
-    def stay_narrow(self):
-        """The graph is too narrow for batches: its records do not look for company either."""
-        self.narrow = True
+    def stay_narrow(self, searched: cython.longlong):
+        """The graph recorded after a node is too narrow for batches: its records do not look for company either, unless
+        the walk goes on to records that ran, or were made, before."""
+        self.narrow, self.searched = True, searched
+
+    def is_narrow(self):
+        """True if the walk was to stay narrow, and has reached nothing else."""
+        return self.narrow
 
     def keep_journal(self, journal: list):
         """Write into a list which leaf got which gradient: (sink, node or None for a sparse one, the newest

@@ -1,5 +1,5 @@
 """Which graphs are searched for batches: those with enough nodes for each step of their longest way, whatever their
-size; and products by one weight."""
+size; products by one weight; and what a walk reaches beyond what was recorded last."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import weft
+from weft.engine.ir import tape as tapes
+from weft.engine.pipeline import driver
 
 UNARY = ("tanh", "sin", "neg", "square")
 BINARY = ("add", "sub", "mul", "maximum")
@@ -91,3 +93,74 @@ def test_gradients_of_narrow_graphs_are_those_of_single_nodes() -> None:
     slope = 1 - np.tanh(b * b + np.sin(c) * b) ** 2
     wanted = [0, slope * (2 * b + np.sin(c)), slope * b * np.cos(c)]
     np.testing.assert_allclose(constants.grad.numpy(), wanted, rtol=2e-5)
+
+
+def losses(weight: Any, examples: int, read: bool = False) -> list[Any]:
+    """The loss of each example by itself, through composites; each is read at once if `read`."""
+    found = []
+    for n in range(examples):
+        scores = weft.nn.functional.layer_norm(column(n).reshape(1, 8) @ weight, (8,)).tanh()
+        found.append(weft.nn.functional.cross_entropy(scores, weft.tensor([n % 8])))
+        if read:
+            found[-1].item()
+    return found
+
+
+def scaled(total: Any) -> tuple[Any, Any]:
+    return total.mean() / 4, None
+
+
+def vector(total: Any) -> tuple[Any, Any]:
+    return total, weft.ones(len(total))
+
+
+@pytest.mark.parametrize("root", [scaled, vector])
+def test_a_walk_over_what_has_been_read_goes_together(root: Callable[[Any], Any]) -> None:
+    """A graph that has run is as wide as before, however little is pending."""
+
+    def recorded(read: bool) -> int:
+        weight = column(0, 64).reshape(8, 8).requires_grad_()
+        total = weft.stack(losses(weight, 64))
+        if read:
+            total.tolist()
+        start, gradient = root(total)
+        before = tapes.last_sequence()
+        start.backward(gradient)
+        return tapes.last_sequence() - before
+
+    assert recorded(True) <= recorded(False) < 64 * 2
+
+
+@pytest.mark.parametrize("root", [scaled, vector])
+def test_gradients_of_examples_that_ran_one_by_one_go_together(root: Callable[[Any], Any]) -> None:
+    weight = column(0, 64).reshape(8, 8).requires_grad_()
+    start, gradient = root(weft.stack(losses(weight, 64, read=True)))
+    found = batches(lambda: start.backward(gradient))
+    assert len(found) > 8
+    assert min(found) >= 64
+
+
+@pytest.mark.parametrize(("terms", "narrow"), [(2, True), (3, True), (4, True), (5, False)])
+def test_a_sum_of_few_rows_is_narrow(terms: int, narrow: bool) -> None:
+    rows = [column(n).reshape(1, 8) for n in range(terms)]
+    weft.realize(*rows)
+    weft.realize()
+    total = sum(rows[1:], rows[0])
+    assert (driver.form_batches(tapes.tape()) is None) == narrow
+    assert total.shape == (1, 8)
+
+
+def test_what_nobody_can_read_makes_no_graph_narrow() -> None:
+    """A record keeps a long chain whose value has no handle any more."""
+    values = column(0).requires_grad_()
+    columns = [column(n) for n in range(24)]
+    weft.realize(*columns)
+
+    chain = values
+    for _ in range(40):
+        chain = -chain  # saves nothing
+    kept = chain.grad_fn
+    del chain
+    found = batches(lambda: weft.realize(*[(x.cos() * x).sin().square() for x in columns]))
+    assert found == [24] * 4
+    assert kept is not None

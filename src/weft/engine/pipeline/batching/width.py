@@ -87,7 +87,8 @@ class GraphWidth:
             if adds:
                 added = max(added, self.additions[below])
         self.depth[position] = highest + 1
-        self.deepest = max(self.deepest, highest + 1)
+        if node.external_refs > 0:  # a live value: the longest path ends at one
+            self.deepest = max(self.deepest, highest + 1)
         if adds:
             self.begun += added > 0
             self.additions[position] = added + 1
@@ -117,7 +118,8 @@ class GraphWidth:
         """True if there are enough nodes per level (half as many in a small graph), or products that go together."""
         few: cython.bint = self.joinable < tuning.narrow_nodes
         least: cython.double = 0 if few else self.product_count / tuning.nodes_of_a_spared_one
-        if self.begun > self.joinable // 4 or (self.spared > 0 and self.spared >= least):
+        sums: cython.bint = 4 * self.begun > self.joinable and self.begun >= tuning.fewest_rows
+        if sums or (self.spared > 0 and self.spared >= least):
             return True
         steps: cython.longlong = self.deepest - self.longest_sum
         return self.joinable * (2 if few else 1) >= tuning.fewest_nodes_of_a_step * steps
