@@ -120,6 +120,17 @@ def test_the_third_walk_over_equal_graphs_is_known() -> None:
     assert [repeated(step) for _ in range(4)] == [0, 0, 1, 1]
 
 
+def test_walks_are_known_behind_others_that_are_pending() -> None:
+    """Nothing is read: what the looks of walks are made of is what was recorded since the one before."""
+    x = fresh(5)
+
+    def loop() -> None:
+        for example in range(12):
+            (x * fresh(5, seed=example, grad=False)).tanh().sum().backward()
+
+    assert repeated(loop) == 10
+
+
 def test_each_of_many_sizes_is_known_from_its_third_walk_on() -> None:
     """Sentences of all lengths come in turn: that one length is new says nothing of another."""
 

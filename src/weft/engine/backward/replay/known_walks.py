@@ -90,19 +90,23 @@ def _may_replay(tape: Tape) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _look(tape: Tape, roots: list) -> cython.longlong:
-    """A number that is equal for equal walks and quick to compute, of the operations that are pending and their sizes:
-    only if it has come before is the graph fingerprinted, and what is recorded of it kept."""
+    """A number that is equal for equal walks and quick to compute, of the operations recorded since the last walk and
+    their sizes: only if it has come before is the graph fingerprinted, and what is recorded of it kept."""
     edge = cython.cast(tuple, roots[0])[0]
     code: cython.longlong = cython.cast(Node, edge).op.code if isinstance(edge, Node) else -1
-    look: cython.ulonglong = mix(mix(len(roots), code), tape.count)
-    position: cython.Py_ssize_t
-    for position in range(tape.filled):
-        if position + FAR < tape.filled:
-            prefetch(tape.nodes[position + FAR])
+    look: cython.ulonglong = mix(len(roots), code)
+    position: cython.Py_ssize_t = tape.filled
+    while position > 0:
+        position -= 1
+        if position >= FAR:
+            prefetch(tape.nodes[position - FAR])
         pointer: cython.p_void = tape.nodes[position]
-        if pointer != cython.NULL:
-            look = mix(look, cython.cast(Node, pointer).op.code)
-            look = mix(look, cython.cast(Node, pointer).numel)
+        if pointer == cython.NULL:
+            continue
+        if cython.cast(Node, pointer).seq <= tape.watermark:
+            break
+        look = mix(look, cython.cast(Node, pointer).op.code)
+        look = mix(look, cython.cast(Node, pointer).numel)
     return cython.cast(cython.longlong, look >> 1)
 
 
