@@ -105,7 +105,7 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 def get_autocast_dtype(device_type: str) -> Any:
     """The type that autocast casts to."""
-    return _modes[-1].fast_dtype if _modes and device_type == "cpu" else weft.bfloat16
+    return _innermost().fast_dtype if device_type == "cpu" else weft.bfloat16
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -127,14 +127,27 @@ def clear_autocast_cache() -> None:
 _caches, _nesting = [True], [0]
 
 
+@functools.cache
+def _lasting() -> autocast:
+    """The mode that setters change where there is no block; it is on from setting True to setting False."""
+    return autocast("cpu", enabled=False)
+
+
 def _innermost() -> autocast:
-    return _modes[-1] if _modes else autocast("cpu", enabled=False).__enter__()
+    return _modes[-1] if _modes else _lasting()
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     """Have autocast on or off on the CPU; other devices, and CUDA where none is named, are not there."""
-    if enabled is not None and device_type == "cpu":
-        _innermost()._enabled = bool(enabled)
+    if enabled is None or device_type != "cpu":
+        return
+    mode = _innermost()
+    mode._enabled = bool(enabled)
+    if mode is _lasting() and mode._enabled != (mode in _modes):
+        if mode._enabled:
+            mode.__enter__()
+        else:
+            mode.__exit__()
 
 
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:
@@ -175,6 +188,12 @@ def autocast_decrement_nesting() -> int:
     return _nesting[0]
 
 
+def _forget(mode: autocast) -> None:
+    """A mode has ended, by its block or with its thread."""
+    if mode in _modes:
+        _modes.remove(mode)
+
+
 def _half(dtype: Any) -> Any:
     """The type itself. Errors: ValueError for one that is no half."""
     if dtype not in (weft.bfloat16, weft.float16):
@@ -212,13 +231,13 @@ class autocast:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> autocast:
         see_products()
-        enter_mode(self)
+        enter_mode(self, functools.partial(_forget, self))
         _modes.append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _modes.remove(self)
-        leave_mode()
+        _forget(self)
+        leave_mode(self)
 
     def __call__(self, function: Callable[..., object]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -84,8 +84,8 @@ class TorchFunctionMode:
 
     def __exit__(self, *exception: object) -> None:
         # None is left where it was entered on another thread, or has ended before.
-        if modes_of_thread():
-            leave_mode()
+        if any(mode is self for mode in modes_of_thread()):
+            leave_mode(self)
             forget_operators()
 
 

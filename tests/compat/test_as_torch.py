@@ -113,7 +113,8 @@ def test_torchaudio_is_imported_without_its_compiled_part(tmp_path: Path) -> Non
         "import torchaudio\nprint(torchaudio._IS_ALIGN_AVAILABLE)\n"
         "try: torchaudio.forced_align(1)\nexcept OSError as error: print(error)\n"
         "print(hasattr(torchaudio._extension, 'unheard'))\n"
+        "print(torchaudio._extension._load_lib('libctc_prefix_decoder'))\n"
     )
     done = run("-m", "weft", "run", str(program), folder=tmp_path)
     refusal = "forced_align: operations compiled for PyTorch do not run here"
-    assert done.stdout.splitlines() == ["False", refusal, "False"], done.stderr
+    assert done.stdout.splitlines() == ["False", refusal, "False", "False"], done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import numpy as np
@@ -37,9 +38,40 @@ def test_setters_of_mixed_precision(library):
         library.set_autocast_dtype("cpu", library.bfloat16)
         library.set_autocast_enabled("cpu", False)
     found += [_product_type(library)]
-    if library is weft:
-        weft.amp._innermost().__exit__()  # what is set is kept by a mode, which other tests would see
     assert found == [True, "bfloat16", "float16", "float32", "float32", True, "float32"]
+
+
+@BOTH
+def test_precision_that_is_set_off_leaves_nothing_on(library):
+    x = library.ones(1)
+    asked = [library.overrides.has_torch_function((x,))]
+    library.set_autocast_enabled("cpu", False)
+    library.set_autocast_dtype("cpu", library.float16)
+    asked += [library.overrides.has_torch_function((x,))]
+    library.set_autocast_enabled("cpu", True)
+    try:
+        assert _product_type(library) == "float16"
+        with library.overrides.TorchFunctionMode():  # one that is entered later stays on
+            library.set_autocast_enabled("cpu", False)
+            assert library.overrides.has_torch_function((x,))
+    finally:
+        library.set_autocast_enabled("cpu", False)
+        library.set_autocast_dtype("cpu", library.bfloat16)
+    asked += [library.overrides.has_torch_function((x,))]
+    assert asked == [False] * 3
+    assert _product_type(library) == "float32"
+
+
+def test_precision_that_a_thread_set_ends_with_it():
+    def work():
+        weft.set_autocast_enabled("cpu", True)
+        seen.append(weft.is_autocast_enabled("cpu"))
+
+    seen = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert [*seen, weft.is_autocast_enabled("cpu")] == [True, False]
 
 
 @BOTH

@@ -1,7 +1,8 @@
 """torchaudio's `_extension` without its compiled part, which is built against PyTorch and which torchaudio, unlike
 torchvision, needs when it is imported: its Python functions run, the others raise where they are called.
 
-In: the names that torchaudio asks for, `_IS_..._AVAILABLE` and `fail_if_no_...`. Out: False, and decorators.
+In: the names that torchaudio asks for, `_IS_..._AVAILABLE`, `_load_lib` and `fail_if_no_...`. Out: False, and
+decorators.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ def _refused(function: Callable[..., object]) -> Callable[..., object]:
         raise OSError(f"{function.__name__}: operations compiled for PyTorch do not run here")
 
     return raises
+
+
+def _load_lib(name: str) -> bool:
+    """Whether a library of the compiled part was loaded: none is."""
+    return False
 
 
 def __getattr__(name: str) -> object:

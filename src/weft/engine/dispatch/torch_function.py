@@ -108,12 +108,15 @@ def enter_mode(mode: object, ended=None):
     intercepting = True
 
 
-def leave_mode():
-    """End the mode of this thread that was entered last."""
+def leave_mode(mode: object):
+    """End a mode of this thread; of several entries the last one."""
     global intercepting
-    place: cython.Py_ssize_t = _own_mode()
-    if place >= 0:
-        del _modes[place]
+    thread = get_ident()
+    place: cython.Py_ssize_t
+    for place in range(len(_modes) - 1, -1, -1):
+        if _modes[place][0] == thread and _modes[place][1] is mode:
+            del _modes[place]
+            break
     intercepting = bool(_types) or bool(_modes)
 
 
