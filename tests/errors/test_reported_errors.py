@@ -12,6 +12,8 @@ import pytest
 
 import weft
 from oracle import both
+from weft.engine.api.argument_errors import explain
+from weft.functional.elementwise import binary
 
 
 def _assign(x: Any) -> None:
@@ -198,3 +200,39 @@ def test_wrong_calls_are_told_in_the_words_of_pytorch(lib: Any, case: str) -> No
     call, words = WRONG_CALLS[case]
     with pytest.raises(TypeError, match=words):
         call(lib)
+
+
+def test_positions_leave_self_out() -> None:
+    with pytest.raises(TypeError, match=r"^to_sparse\(\): argument 'sparse_dim' \(position 1\)"):
+        weft.ones(2).to_sparse("a")
+    with pytest.raises(TypeError, match=r"^ZeroPad2d\(\): argument 'padding' \(position 1\)"):
+        weft.nn.ZeroPad2d(1.5)
+    with pytest.raises(
+        TypeError, match=r"^LayerNorm\(\): argument 'normalized_shape' \(position 1\)"
+    ):
+        weft.nn.LayerNorm(weft.tensor(8.0))
+
+
+def test_a_function_without_a_signature_is_explained_by_nothing() -> None:
+    wrong = TypeError("not in the signature")
+    for function in (max, type):  # inspect.signature refuses both
+        assert explain(function, [1, 2], {}, wrong) is None
+
+
+@pytest.mark.parametrize(
+    ("base", "exponent", "blamed"),
+    [(2, "a", "exponent"), ("a", 2, "input"), ("a", "b", "input"), (2, 2, "input")],
+)
+def test_powers_blame_the_operand_that_is_no_number(
+    base: object, exponent: object, blamed: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"argument '{blamed}' \(position \d\) must be Tensor"):
+        weft.pow(base, exponent)
+
+
+def test_two_tensors_that_nobody_computes_with_are_refused() -> None:
+    """A function never returns NotImplemented, which only operators may."""
+    with pytest.raises(
+        TypeError, match=r"unsupported operand type\(s\) for add\(\): Tensor and Parameter"
+    ):
+        binary._answered("add", NotImplemented, weft.ones(1), weft.nn.Parameter(weft.ones(1)))

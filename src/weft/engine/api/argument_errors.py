@@ -51,8 +51,10 @@ def explain(
     refused = error if isinstance(error, ArgumentTypeError) else None
     if refused is not None and not _of_another(name, refused):
         return in_several_forms(name, values, keywords, refused)
+    signature = _signature(function)
+    if signature is None:
+        return refused
     try:
-        signature = _signature(function)
         bound = signature.bind(*values, **keywords)
     except TypeError as wrong:
         return refused or _wrong_call(name, signature, values, keywords, str(wrong))
@@ -72,14 +74,20 @@ def _first_wrong(
     name: str, signature: inspect.Signature, arguments: Mapping[str, Any], keywords: Iterable[str]
 ) -> WeftError | None:
     """The error of the first argument that is of a wrong type, or too large; None if all fit."""
-    for position, (parameter, value) in enumerate(_given(signature, arguments)):
-        place = "" if parameter.name in keywords else f" (position {position + 1})"
+    first = 0 if _has_self(signature) else 1
+    for position, (parameter, value) in enumerate(_given(signature, arguments), first):
+        place = "" if parameter.name in keywords else f" (position {position})"
         found = _wrong_type(name, place, parameter, value, signature) or _too_large(
             name, parameter, value
         )
         if found is not None:
             return found
     return None
+
+
+def _has_self(signature: inspect.Signature) -> bool:
+    """True if the first parameter is `self`, which neither counts nor positions include, as in PyTorch."""
+    return next(iter(signature.parameters), "") == "self"
 
 
 def _of_another(name: str, error: ArgumentTypeError) -> bool:
@@ -95,7 +103,7 @@ def _completed(
     _, argument, rest = error.what.split("'", 2)
     if argument not in signature.parameters:
         return error
-    position = list(signature.parameters).index(argument) + 1
+    position = list(signature.parameters).index(argument) + (not _has_self(signature))
     place = "" if argument in keywords else f" (position {position})"
     return ArgumentTypeError(
         f"{name}(): argument '{argument}'{place}{rest}",
@@ -115,10 +123,13 @@ def _called(function: Callable[..., Any], values: list[Any]) -> str:
     return function.__qualname__.removesuffix(".__init__")
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """A function's parameters; an in-place variant has those of the function that it wraps, but for `out`, and what is
-    `explained_as` another function has that one's."""
-    found = inspect.signature(getattr(function, "explained_as", function))
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    """A function's parameters, None if it does not tell; an in-place variant has those of the function that it wraps,
+    but for `out`, and what is `explained_as` another function has that one's."""
+    try:
+        found = inspect.signature(getattr(function, "explained_as", function))
+    except (TypeError, ValueError):
+        return None
     if function.__name__.endswith("_"):
         kept = [p for p in found.parameters.values() if p.name != "out"]
         return found.replace(parameters=kept)
@@ -173,7 +184,7 @@ def _wrong_call(
 ) -> ArgumentTypeError:
     got = [type_name(value) for value in values]
     got += [f"{key}={type_name(value)}" for key, value in keywords.items()]
-    if next(iter(signature.parameters), "") == "self":
+    if _has_self(signature):
         got = got[1:]
     error = ArgumentTypeError(
         f"{name}() {_misfit(signature, values, keywords, reason)}",
@@ -197,7 +208,7 @@ def _misfit(
         names = ", ".join(f'"{absent}"' for absent in missing)
         return f"missing {len(missing)} required positional arguments: {names}"
     if reason.startswith("too many"):
-        own = next(iter(signature.parameters), "") == "self"
+        own = _has_self(signature)
         least, most, count = (n - own for n in (len(needed), len(positional), len(values)))
         takes = f"{most}" if least == most else f"from {least} to {most}"
         plural = "" if takes == "1" else "s"

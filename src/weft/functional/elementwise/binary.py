@@ -25,7 +25,13 @@ from weft.engine.frontend.recorder import cast, record_elementwise, record_gradi
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import Primitive
-from weft.errors import ArgumentError, DTypeError, UnsupportedDTypeError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    UnsupportedDTypeError,
+    class_name,
+)
 from weft.functional.support import host
 from weft.functional.support.variants import (
     by_name,
@@ -124,10 +130,22 @@ def _first_operand(function: str, input: object, other: object) -> Any:
 def _answered(function: str, result: object, input: object, other: object) -> Any:
     """The result of an arithmetic function. Errors: ArgumentTypeError where nobody computes with an operand."""
     if result is NotImplemented:
-        if not is_number(input):
-            need_tensor(function, input)
-        need_tensor(function, other, "other", 2)
+        _blame(function, input, other, "other")
     return result
+
+
+def _blame(function: str, input: object, other: object, second: str) -> None:
+    """Errors: ArgumentTypeError that names the operand with which nobody computes, of two tensors both types."""
+    if not is_number(input):
+        need_tensor(function, input)
+    need_tensor(function, other, second, 2)
+    types = f"{class_name(input)} and {class_name(other)}"
+    raise ArgumentTypeError(
+        f"unsupported operand type(s) for {function}(): {types}",
+        expected="operands of types that compute with each other",
+        got=types,
+        fix="convert one with .as_subclass(weft.Tensor)",
+    )
 
 
 def add(input: Tensor, other: TensorLike, *, alpha: Scalar = 1, out: Tensor | None = None) -> Any:
@@ -330,11 +348,12 @@ def power_operator(base: object, exponent: object) -> Any:
 def pow(input: Tensor, exponent: TensorLike, *, out: Tensor | None = None) -> Any:
     """input ** exponent, broadcast. Errors: DTypeError on an integer tensor with a negative number."""
     if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
-        need_tensor("pow", input)
+        if is_number(exponent):
+            need_tensor("pow", input)
+        _blame("pow", input, exponent, "exponent")
     result = power_operator(input, exponent)
     if result is NotImplemented:
-        need_tensor("pow", input)
-        need_tensor("pow", exponent, "exponent", 2)
+        _blame("pow", input, exponent, "exponent")
     return result if out is None else write_out(out, result)
 
 
