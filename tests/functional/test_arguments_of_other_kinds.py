@@ -9,6 +9,7 @@ import pytest
 
 import weft
 from oracle import both, torch
+from weft.tensor.arguments import integer_of
 
 ONE = np.int64(1)
 TWO = np.int64(2)
@@ -43,6 +44,13 @@ NUMPY_INTEGERS = {
         x[0, 0], x[0, 0], dims=lib.tensor([[1], [0]])
     ),
     "LayerNorm": lambda lib, F, x: lib.nn.LayerNorm(np.int64(8))(x).detach(),
+    "interpolate by a tensor": lambda lib, F, x: F.interpolate(
+        x, size=lib.tensor(16), mode="bilinear"
+    ),
+    "fftn by tensors": lambda lib, F, x: lib.fft.fftn(x, lib.tensor(4), lib.tensor(2)).abs(),
+    "fft by a tensor": lambda lib, F, x: lib.fft.fft(x, lib.tensor(4)).abs(),
+    "roll along a tensor": lambda lib, F, x: x.roll(lib.tensor(3), lib.tensor(2)),
+    "ZeroPad2d": lambda lib, F, x: lib.nn.ZeroPad2d(TWO)(x),
     "histc between tensors": lambda lib, F, x: lib.histc(x, 4, lib.tensor(0), lib.tensor(63)),
 }
 
@@ -53,6 +61,41 @@ def test_integers_of_numpy_are_integers(case: str) -> None:
     mine, theirs = [call(lib, lib.nn.functional, images(lib)) for lib in (weft, torch)]
     for one, other in zip(arrays(mine), arrays(theirs), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+FLOAT_TENSORS = {
+    "interpolate": lambda lib, F, x, n: F.interpolate(x, size=n),
+    "interpolate between": lambda lib, F, x, n: F.interpolate(x, size=n, mode="bilinear"),
+    "layer_norm": lambda lib, F, x, n: F.layer_norm(x, n),
+    "LayerNorm": lambda lib, F, x, n: lib.nn.LayerNorm(n),
+    "ZeroPad2d": lambda lib, F, x, n: lib.nn.ZeroPad2d(n),
+    "adaptive_avg_pool2d": lambda lib, F, x, n: F.adaptive_avg_pool2d(x, n),
+    "fftn": lambda lib, F, x, n: lib.fft.fftn(x, n),
+    "fftshift": lambda lib, F, x, n: lib.fft.fftshift(x, n),
+    "roll": lambda lib, F, x, n: x.roll(1, n),
+    "roll by": lambda lib, F, x, n: x.roll(n, 1),
+}
+
+
+@pytest.mark.parametrize("case", FLOAT_TENSORS)
+def test_tensors_of_floats_are_no_integers(case: str) -> None:
+    for lib in (weft, torch):
+        with pytest.raises(TypeError):
+            FLOAT_TENSORS[case](lib, lib.nn.functional, images(lib), lib.tensor(8.0))
+
+
+def test_layers_keep_integers_of_python() -> None:
+    assert weft.nn.ZeroPad2d(weft.tensor(2)).padding == (2, 2, 2, 2)
+    kept = [*weft.nn.ZeroPad2d(weft.tensor(2)).padding]
+    kept += [*weft.nn.LayerNorm(np.int64(8)).normalized_shape]
+    kept += [integer_of(value) for value in (True, TWO, weft.tensor(3), np.array(4))]
+    assert [type(value) for value in kept] == [int] * len(kept)
+    for value in (1.0, "1", weft.tensor(1.0), weft.tensor([1]), np.array(1.0), np.float64(1), None):
+        assert integer_of(value) is None
+    x = weft.rand(2, 8)
+    np.testing.assert_array_equal(
+        weft.nn.functional.layer_norm(x, weft.tensor(8)), weft.nn.functional.layer_norm(x, (8,))
+    )
 
 
 PROMOTED = {

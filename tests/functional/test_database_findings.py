@@ -258,6 +258,28 @@ def test_narrow_weights_do_not_make_covariances_of_doubles_imprecise() -> None:
     assert weft.equal(found, wanted)
 
 
+@pytest.mark.parametrize("name", ("float16", "bfloat16"))
+def test_segments_of_halves_are_added_in_float32(name: str) -> None:
+    dtype = getattr(weft, name)
+    ones = weft.ones(70_000, dtype=dtype)
+    lengths = weft.tensor([4096, 70_000 - 4096])
+    sums = weft.segment_reduce(ones[:4096], "sum", lengths=lengths[:1])
+    means = weft.segment_reduce(ones, "mean", lengths=lengths)
+    assert sums.dtype is means.dtype is dtype
+    assert (sums.tolist(), means.tolist()) == ([4096.0], [1.0, 1.0])
+    assert weft.segment_reduce(ones, "mean", lengths=weft.tensor([70_000])).tolist() == [1.0]
+
+    array = np.random.default_rng(0).random(3000)
+    for kind in ("sum", "mean"):
+        x = weft.tensor(array, dtype=dtype).requires_grad_()
+        found = weft.segment_reduce(x, kind, lengths=weft.tensor([1000, 2000]))
+        wide = torch.tensor(x.detach().double().numpy())
+        exact = torch.segment_reduce(wide, kind, lengths=torch.tensor([1000, 2000]))
+        assert found.tolist() == exact.to(getattr(torch, name)).tolist()
+        found.sum().backward()
+        assert x.grad.dtype is dtype
+
+
 @pytest.mark.parametrize("kind", ("sum", "mean"))
 @pytest.mark.parametrize("initial", (None, 2.0))
 def test_many_segments_are_summed_at_once(kind: str, initial: float | None) -> None:

@@ -22,7 +22,7 @@ def _refused(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _load_lib(name: str) -> bool:
-    """Whether a library of the compiled part was loaded: none is."""
+    """True if a library of the compiled part was loaded: none is."""
     return False
 
 

@@ -10,8 +10,8 @@ tuples), or an error at the call with PyTorch's text as its first line.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from collections.abc import Iterable, Sequence
+from typing import Any, SupportsIndex
 
 import cython
 import numpy as np
@@ -33,9 +33,6 @@ from weft.errors import (
     UnsupportedDTypeError,
     class_name,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
 
 require(__name__, cython.compiled)
 
@@ -77,10 +74,33 @@ def _as_integer(dim: Any) -> int:
         ) from error
 
 
-def is_integer(value: object) -> TypeIs[int]:
-    """True if a value is one integer: Python's, NumPy's or a tensor's only element."""
-    return isinstance(value, int) or (
-        hasattr(type(value), "__index__") and getattr(value, "shape", ()) == ()
+def integer_of(value: object) -> int | None:
+    """A value that is one integer, Python's, NumPy's or that of a tensor without dimensions, as Python's; None for all
+    others, floats too."""
+    if isinstance(value, int):
+        return int(value)
+    if not hasattr(type(value), "__index__") or getattr(value, "shape", ()) != ():
+        return None
+    if isinstance(value, Tensor) and value._dtype.category >= 2:
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:  # an array of NumPy whose element is none
+        return None
+
+
+def per_dimension(argument: str, value: object, count: int = 1) -> tuple[Any, ...]:
+    """One integer for each of `count` dimensions, or a sequence as it is given. Errors: ArgumentTypeError."""
+    integer = integer_of(value)
+    if integer is not None:
+        return (integer,) * count
+    if isinstance(value, Iterable) and getattr(value, "shape", None) != ():
+        return tuple(value)
+    raise ArgumentTypeError(
+        f"argument '{argument}' must be int or tuple of ints, not {class_name(value)}",
+        expected="an integer, or a sequence of integers",
+        got=describe(argument, value) if isinstance(value, Tensor) else repr(value),
+        fix="convert it with int()",
     )
 
 
@@ -316,7 +336,7 @@ __all__ = [
     "Shape",
     "as_dtype",
     "describe",
-    "is_integer",
+    "integer_of",
     "is_number",
     "is_empty",
     "need_flag",
@@ -324,6 +344,7 @@ __all__ = [
     "need_integer",
     "need_rank",
     "need_tensor",
+    "per_dimension",
     "reduced_axes",
     "sizes",
     "untracked",

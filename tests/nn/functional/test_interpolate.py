@@ -107,11 +107,41 @@ def test_long_lines_are_resized_as_short_ones_and_their_tables_are_not_kept(
     shape = (1, 2, 30_000) if mode == "linear" else (1, 1, 2, 30_000)
     array = np.random.default_rng(0).normal(size=shape)
     options: dict[str, Any] = {"scale_factor": 1.5, "mode": mode, "align_corners": corners}
-    known = resampling._known_taps.cache_info().currsize
+    known = resampling._kept.cache_info().currsize
     found = weft.nn.functional.interpolate(weft.tensor(array), **options)
     expected = torch.nn.functional.interpolate(torch.tensor(array), **options)
     close(found, expected, 1e-10)  # places up to 30,000 are rounded to 4e-12
-    assert resampling._known_taps.cache_info().currsize <= known + (mode == "bicubic")  # 3 rows
+    assert resampling._kept.cache_info().currsize <= known + (mode == "bicubic")  # 3 rows
+
+
+LONG_TABLES = {
+    "nearest": lambda F, x: F.interpolate(x, size=40_000),
+    "nearest-exact": lambda F, x: F.interpolate(x, size=60_000, mode="nearest-exact"),
+    "replicate": lambda F, x: F.pad(x, (7, 30_000), mode="replicate"),
+    "circular": lambda F, x: F.pad(x, (9, 19_000), mode="circular"),
+}
+
+
+@pytest.mark.parametrize("case", LONG_TABLES)
+def test_long_tables_of_places_are_not_kept(case: str) -> None:
+    array = np.random.default_rng(0).normal(size=(1, 2, 20_000))
+    known = resampling._kept.cache_info().currsize
+    found, expected = (
+        LONG_TABLES[case](lib.nn.functional, lib.tensor(array)) for lib in (weft, torch)
+    )
+    close(found, expected, 0)
+    assert resampling._kept.cache_info().currsize == known
+
+
+def test_long_tables_of_bytes_are_not_kept() -> None:
+    array = np.random.default_rng(0).integers(0, 255, (1, 1, 2, 20_000), np.uint8)
+    known = resampling._kept.cache_info().currsize
+    found, expected = (
+        lib.nn.functional.interpolate(lib.tensor(array), size=(2, 40_000), mode="bilinear")
+        for lib in (weft, torch)
+    )
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    assert resampling._kept.cache_info().currsize == known
 
 
 def test_what_grows_least_is_resized_first() -> None:

@@ -273,16 +273,17 @@ def _segments(
 
 
 def _sums(x: Tensor, ends: np.ndarray, mean: bool, initial: float | complex | None) -> Any:
-    """Sums or means of all segments at once: each element is added where its segment is."""
+    """Sums or means of all segments at once: each element is added where its segment is, halves in float32."""
     counts = np.diff(ends)
     segments = host.from_numpy(np.repeat(np.arange(len(counts)), counts))
-    start = full((len(counts), *x._shape[1:]), 0 if initial is None else initial, x._dtype)
-    total = start.index_add(0, segments, x[int(ends[0]) : int(ends[-1])])
+    start = widen(full((len(counts), *x._shape[1:]), 0 if initial is None else initial, x._dtype))
+    total = start.index_add(0, segments, widen(x[int(ends[0]) : int(ends[-1])]))
     if not mean:
-        return total
+        return cast(total, x._dtype)
     kept = 1 if initial is not None else 0  # an empty segment is nan, or what it starts from
-    sizes = host.from_numpy(np.maximum(counts, kept), x._dtype)
-    return total / sizes.reshape((-1, *(1,) * (len(x._shape) - 1)))
+    sizes = host.from_numpy(np.maximum(counts, kept), total._dtype)
+    means = total / sizes.reshape((-1, *(1,) * (len(x._shape) - 1)))
+    return cast(means, x._dtype) if start._dtype is not x._dtype else means
 
 
 def _segment(x: Tensor, kind: str, initial: float | complex | None) -> Any:

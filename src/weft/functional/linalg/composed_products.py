@@ -24,7 +24,7 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import permute, reduce, reshape
 from weft.tensor.arguments import (
     describe,
-    is_integer,
+    integer_of,
     need_tensor,
     sizes,
     widen,
@@ -150,8 +150,9 @@ def tensordot(
     rank_a, rank_b = len(a._shape), len(b._shape)
     if isinstance(dims, Tensor):
         dims = dims.tolist()
-    elif is_integer(dims):
-        dims = int(dims)
+    else:
+        count = integer_of(dims)
+        dims = dims if count is None else count
     if not isinstance(dims, int) and (not isinstance(dims, (tuple, list)) or len(dims) != 2):
         raise ArgumentError(
             "tensordot expects both dims_a and dims_b as lists of dims",

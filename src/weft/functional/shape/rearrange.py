@@ -25,10 +25,10 @@ from weft.ops.primitives import reshape as reshape_value
 from weft.tensor.arguments import (
     describe,
     is_empty,
-    is_integer,
     need_integer,
     need_rank,
     need_tensor,
+    per_dimension,
     sizes,
     wrap_dim,
     wrap_dims,
@@ -181,7 +181,7 @@ def roll(
                 fix="pass dims=",
             )
         return reshape(roll(reshape(input, -1), moves, (0,)), input._shape)
-    axes = (dims,) if is_integer(dims) else tuple(dims)
+    axes = per_dimension("dims", dims)
     if not input._shape:
         raise DimensionError(
             f"Dimension specified as {axes[0]} but tensor has no dimensions",

@@ -35,7 +35,7 @@ from weft.functional.shape.views import view
 from weft.functional.support.variants import by_name
 from weft.ops import OPS
 from weft.ops.registry import named
-from weft.tensor.arguments import describe, is_integer, need_rank, need_tensor, wrap_dim
+from weft.tensor.arguments import describe, integer_of, need_rank, need_tensor, wrap_dim
 
 if TYPE_CHECKING:
     from weft._typing import TensorArgument
@@ -356,24 +356,19 @@ def tensor_split(
     size = input._shape[axis]
     if isinstance(indices_or_sections, Tensor):  # a number of sections, or indices
         indices_or_sections = _read_cuts(indices_or_sections)
-    if is_integer(indices_or_sections):
-        indices_or_sections = int(indices_or_sections)
-        if not 0 < indices_or_sections <= MOST_SECTIONS:
+    indices: Any = indices_or_sections
+    sections = integer_of(indices)
+    if sections is not None:
+        if not 0 < sections <= MOST_SECTIONS:
             raise ArgumentError(
-                f"number of sections must be larger than 0, got {indices_or_sections}",
+                f"number of sections must be larger than 0, got {sections}",
                 expected=f"0 < sections <= {MOST_SECTIONS}",
-                got=str(indices_or_sections),
+                got=str(sections),
                 fix="pass the number of pieces",
             )
-        each, extra = divmod(size, indices_or_sections)
-        indices_or_sections = [
-            each * number + min(number, extra) for number in range(1, indices_or_sections)
-        ]
-    cuts = (
-        [0]
-        + [max(min(cut + size if cut < 0 else cut, size), 0) for cut in indices_or_sections]
-        + [size]
-    )
+        each, extra = divmod(size, sections)
+        indices = [each * number + min(number, extra) for number in range(1, sections)]
+    cuts = [0] + [max(min(cut + size if cut < 0 else cut, size), 0) for cut in indices] + [size]
     return tuple(
         [slice_view(input, axis, a, max(b - a, 0)) for a, b in zip(cuts, cuts[1:], strict=False)]
     )

@@ -8,6 +8,7 @@ A transform is linear, and its transpose is another of the three: derivatives of
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,14 @@ from weft.functional.support import host
 from weft.functional.support.variants import write_out
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import pad, resized, without_memory
-from weft.tensor.arguments import TYPE_NAMES, describe, is_integer, need_tensor, wrap_dim, wrap_dims
+from weft.tensor.arguments import (
+    TYPE_NAMES,
+    describe,
+    need_tensor,
+    per_dimension,
+    wrap_dim,
+    wrap_dims,
+)
 
 if TYPE_CHECKING:
     from weft._typing import Array
@@ -201,7 +209,7 @@ def _axis_and_size(x: Tensor, n: int | None, dim: int, half: bool = False) -> tu
         )
     axis = wrap_dim(dim, len(x._shape))
     have = x._shape[axis]
-    size = (2 * (have - 1) if half else have) if n is None else n
+    size = (2 * (have - 1) if half else have) if n is None else operator.index(n)
     _need_points(size)
     return axis, size
 
@@ -211,7 +219,7 @@ def _axes_and_sizes(
 ) -> tuple[Any, list[int]]:
     """Axes and their sizes; of the last one, the size of the real side."""
     rank = len(x._shape)
-    s = None if s is None else [s] if is_integer(s) else list(s)
+    s = None if s is None else [operator.index(size) for size in per_dimension("s", s)]
     if dim is None:
         count = rank if s is None else len(s)
         if count > rank:
@@ -223,7 +231,7 @@ def _axes_and_sizes(
             )
         axes = tuple(range(rank - count, rank))
     else:
-        listed = (dim,) if is_integer(dim) else tuple(dim)
+        listed = per_dimension("dim", dim)
         if listed and not rank:
             raise DimensionError(
                 f"Dimension specified as {listed[0]} but tensor has no dimensions",
@@ -541,11 +549,7 @@ def rfftfreq(
 
 def _shifted(x: Tensor, dim: int | Shape | None, half: Callable[..., object]) -> Any:
     rank = len(x._shape)
-    axes = (
-        tuple(range(rank))
-        if dim is None
-        else wrap_dims((dim,) if is_integer(dim) else tuple(dim), rank)
-    )
+    axes = tuple(range(rank)) if dim is None else wrap_dims(per_dimension("dim", dim), rank)
     return roll(x, tuple(half(x._shape[a]) for a in axes), axes) if axes else call("clone", x)
 
 

@@ -29,11 +29,11 @@ from weft.ops.primitives import reshape
 from weft.tensor.arguments import (
     Shape,
     describe,
-    is_integer,
     need_floating,
     need_integer,
     need_rank,
     need_tensor,
+    per_dimension,
     untracked,
     widen,
 )
@@ -71,7 +71,7 @@ def _check_like(name: str, value: Tensor | None, shape: Shape) -> None:
 
 def _last_axes(name: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[Shape, Shape]:
     need_tensor(name, input)
-    shape = (normalized_shape,) if is_integer(normalized_shape) else tuple(normalized_shape)
+    shape = per_dimension("normalized_shape", normalized_shape)
     rank = len(input._shape)
     if not shape:
         raise ShapeError(

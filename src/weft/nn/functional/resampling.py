@@ -10,6 +10,7 @@ dimension after the other.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,26 @@ from weft.tensor.arguments import (
     TYPE_NAMES,
     Shape,
     describe,
-    is_integer,
     need_integer,
     need_rank,
     need_tensor,
+    per_dimension,
     widen,
 )
 
 Taps = tuple[Any, Any]  # index and weights: arrays of (taps, places)
-BLOCK = 1 << 14  # output positions whose taps are computed at once: their temporaries fit a cache
+# Output positions whose taps are computed at once, since they fit a cache; longer tables are not kept.
+BLOCK = 1 << 14
+
+
+def _table(compute: Callable[..., object], length: int, *geometry: object) -> Any:
+    """A table of a geometry: a short one is kept for the next call, a long one would hold memory for ever."""
+    return _kept(compute, *geometry) if length <= BLOCK else compute(*geometry)
+
+
+@functools.lru_cache(1024)
+def _kept(compute: Callable[..., object], *geometry: object) -> Any:
+    return compute(*geometry)
 
 
 @composed_of_primitives
@@ -78,7 +90,9 @@ def pad(input: Tensor, pad: list[int], mode: str = "constant", value: float | No
     for axis, (before, after) in enumerate(pairs):
         if before or after:
             _check_edge(made, axis, before, after, mode)
-            made = taken(made, axis, _edge_places(made._shape[axis], before, after, mode))
+            size = made._shape[axis]
+            places = _table(_edge_places, size + before + after, size, before, after, mode)
+            made = taken(made, axis, places)
     word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
     return _named(made, input, f"{word}Pad{len(widths) // 2}D") if word else own(made, input)
 
@@ -138,7 +152,6 @@ def _check_edge(x: Tensor, axis: int, before: int, after: int, mode: str) -> Non
         )
 
 
-@functools.lru_cache(256)
 def _edge_places(size: int, before: int, after: int, mode: str) -> Places:
     """The position in the input of each element of a padded dimension."""
     if mode == "circular":  # what is cut off does not come back on the other side
@@ -183,7 +196,7 @@ def _sizes(
             fix="pass one number per spatial dimension",
         )
     if size is not None:
-        wanted = (size,) * spatial if is_integer(size) else tuple(int(s) for s in size)
+        wanted = tuple([int(s) for s in per_dimension("size", size, spatial)])
         return wanted, [None] * spatial
     factors = (
         [float(scale_factor)] * spatial
@@ -295,8 +308,10 @@ def interpolate(
     made = widen(input)  # halves are rounded once, at the end
     for axis in _least_growth_first(input._shape, wanted):
         want, factor = wanted[axis - 2], factors[axis - 2]
-        taps = _taps(input._shape[axis], want, factor, bool(align_corners), mode, antialias)
-        made = resampled(made, axis, taps)
+        have = input._shape[axis]
+        geometry = (have, want, factor, bool(align_corners), mode, antialias)
+        # A filter that is wider than a step has as many taps as the input has elements.
+        made = resampled(made, axis, _table(_taps, max(have, want), *geometry))
     name = _upsampled(mode, len(wanted)) + ("Aa" if antialias else "")
     return _named(cast(made, dtype), input, name)
 
@@ -315,11 +330,11 @@ def _upsampled(mode: str, dimensions: int) -> str:
 def _nearest(x: Tensor, wanted: Shape, factors: list[float | None], exact: bool) -> Any:
     """Each element that of the input that is nearest, or the one before."""
     for axis, (want, factor) in enumerate(zip(wanted, factors, strict=True), 2):
-        x = taken(x, axis, _nearest_places(x._shape[axis], want, factor, exact))
+        places = _table(_nearest_places, want, x._shape[axis], want, factor, exact)
+        x = taken(x, axis, places)
     return x
 
 
-@functools.lru_cache(256)
 def _nearest_places(have: int, want: int, factor: float | None, exact: bool) -> Places:
     scale = 1 / factor if factor else have / want
     if exact:
@@ -337,14 +352,14 @@ def resized_bytes(
         have, want, factor = x._shape[axis], wanted[axis - 2], factors[axis - 2]
         if have == want and factor in (None, 1.0):
             continue
-        whole, bits = _whole_weights(have, want, factor, corners, mode, antialias)
+        geometry = (have, want, factor, corners, mode, antialias)
+        whole, bits = _table(_whole_weights, max(have, want), *geometry)
         total = resampled(cast(x, dtypes.int32), axis, whole)
         rounded = call("bitwise_right_shift", total + 2 ** (bits - 1), bits)
         x = cast(rounded.clamp(0, 255), dtypes.uint8)
     return x.contiguous()
 
 
-@functools.lru_cache(256)
 def _whole_weights(
     have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
 ) -> tuple[Taps, int]:
@@ -371,15 +386,7 @@ def resampled(x: Tensor, axis: int, taps: Taps) -> Any:
 def _taps(
     have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
 ) -> Taps:
-    """The input elements that contribute to each output element, and their weights; long tables are not cached."""
-    table = _known_taps if want <= BLOCK else _known_taps.__wrapped__
-    return table(have, want, factor, corners, mode, antialias)
-
-
-@functools.lru_cache(256)
-def _known_taps(
-    have: int, want: int, factor: float | None, corners: bool, mode: str, antialias: bool
-) -> Taps:
+    """The input elements that contribute to each output element, and their weights."""
     if antialias:
         return filtered(have, want, factor, corners, mode)
     steps = (np.arange(-1, 3) if mode == "bicubic" else np.arange(2))[:, None]

@@ -17,14 +17,10 @@ from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
-from weft.tensor.arguments import is_integer
+from weft.tensor.arguments import per_dimension
 
 if TYPE_CHECKING:
     from weft._typing import FactoryOptions
-
-
-def _as_shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (int(shape),) if is_integer(shape) else tuple(shape)
 
 
 def _affine(
@@ -57,7 +53,7 @@ class LayerNorm(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _as_shape(normalized_shape)
+        self.normalized_shape = per_dimension("normalized_shape", normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         affine = elementwise_affine
         _affine(self, self.normalized_shape, affine, affine and bias, device=device, dtype=dtype)
@@ -90,7 +86,7 @@ class RMSNorm(Module):
         dtype: DType | None = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _as_shape(normalized_shape)
+        self.normalized_shape = per_dimension("normalized_shape", normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         options: FactoryOptions = {"device": device, "dtype": dtype}
         scale = (

@@ -8,7 +8,7 @@ from weft import Tensor
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn.module.module import Module
-from weft.tensor.arguments import is_integer
+from weft.tensor.arguments import per_dimension
 
 if TYPE_CHECKING:
     pass
@@ -25,8 +25,7 @@ class _Pad(Module):
 
     def __init__(self, padding: Widths) -> None:
         super().__init__()
-        whole = (padding,) * (2 * self.rank) if is_integer(padding) else tuple(padding)
-        self.padding = whole
+        self.padding = per_dimension("padding", padding, 2 * self.rank)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *) or (C, *) -> the same with larger last dimensions."""

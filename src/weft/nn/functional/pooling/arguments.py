@@ -10,7 +10,7 @@ from typing import NoReturn
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, DimensionError, ShapeError, WeftError
 from weft.nn.functional import conv_arguments
-from weft.tensor.arguments import Shape, describe, is_integer, need_integer
+from weft.tensor.arguments import Shape, describe, need_integer, per_dimension
 
 _AXES = ("W", "HW", "THW")  # the names of the windows' dimensions, by their number
 _ONE_BY_ONE = "max_pool1d"  # a function whose errors have words of their own
@@ -174,9 +174,9 @@ def check_adaptive(
     """The wanted sizes of an adaptive pooling; None is the input's. Errors: ArgumentError, ShapeError."""
     _check_adaptive_input(function, input, output_size, spatial)
     wanted: tuple[int | None, ...] = (
-        (output_size,) * spatial
-        if output_size is None or is_integer(output_size)
-        else tuple(output_size)
+        (None,) * spatial
+        if output_size is None
+        else per_dimension("output_size", output_size, spatial)
     )
     if len(wanted) != spatial:
         _refuse_size(_wrong_count(function, len(wanted), spatial), output_size, spatial)
