@@ -207,3 +207,63 @@ def test_an_array_over_a_value_keeps_its_memory() -> None:
     assert all(place != buffer.address for buffer in taken)
     assert array[:2].tolist() == [4, 5]
     del array
+
+
+def _allocated() -> int:
+    gc.collect()
+    allocated: int = pool.stats()["allocated"]
+    return allocated
+
+
+def test_an_address_beside_an_array_costs_one_copy() -> None:
+    x = weft.arange(5000.0) + 1
+    address = x.data_ptr()
+    before = _allocated()
+    array = array_of(value_of(x))
+    x.data_ptr()
+    lent = _allocated()
+    assert {x.data_ptr() for _ in range(100)} == {address}
+    assert _allocated() == lent
+    for step in range(3):
+        x.add_(1)
+        assert x.data_ptr() == address == array.ctypes.data
+        assert array[0] == x[0].item() == step + 2
+    assert _allocated() == lent
+    del array
+    assert _allocated() == before
+
+
+def test_what_arrays_look_at_is_freed_with_the_last_of_them() -> None:
+    """Whoever read the value before has a copy only for as long as it is there, and arrays go in any order."""
+    for order in itertools.permutations(range(3)):
+        before = _allocated()
+        x = weft.arange(5000.0) + 1
+        address = x.data_ptr()
+        arrays: list[Any] = []
+        for _ in range(3):
+            arrays.append(array_of(value_of(x)))
+            for _ in range(3):
+                reader = x * 2
+                assert x.data_ptr() == address
+                assert reader[0].item() == 2
+                del reader
+        assert _allocated() - before <= 4 * pool.capacity_of(x.nbytes) + (1 << 12)
+        for index in order:
+            assert arrays[index].ctypes.data == address and arrays[index][9] == 10
+            arrays[index] = None
+            assert x.data_ptr() == address
+        del x
+        assert _allocated() == before
+
+
+def test_a_new_value_is_not_written_over_what_an_array_looks_at() -> None:
+    x = weft.arange(5000.0) + 1
+    x.data_ptr()
+    array = array_of(value_of(x))
+    x.data_ptr()
+    for _ in range(3):
+        x.add_(1)
+        weft.realize(x)
+        assert array[0] == 1
+    x.data_ptr()
+    assert array[0] == 4

@@ -257,12 +257,14 @@ def _move_home(storage: Storage) -> None:
     is_there = storage.node.buffer is storage.home.buffer
     if is_there and _is_sole_owner(storage):
         return
-    if is_there or sys.getrefcount(storage.home) > 2 or sys.getrefcount(storage.home.buffer) > 2:
+    lent = pool.is_lent(storage.home.buffer)
+    moves = is_there or sys.getrefcount(storage.home) > 2
+    moves = moves or sys.getrefcount(storage.home.buffer) > 2 + lent
+    if moves:
         pipeline.need_no_run()
-        buffer = pool.take_over(storage.home.buffer)
-    else:
-        buffer = storage.home.buffer
-    node = make_value(storage.node.dtype, storage.node.shape, buffer, storage.home.offset)
+    home, storage.home = storage.home, None  # where the rest fails, there is none
+    buffer = pool.take_over(home.buffer) if moves else home.buffer
+    node = make_value(storage.node.dtype, storage.node.shape, buffer, home.offset)
     if not is_there:
         _fresh_root(node)[...] = pipeline.array_of(storage.node).reshape(-1)
     _put(storage, node)
@@ -284,7 +286,8 @@ def _is_sole_owner(storage: Storage) -> bool:
     return bool(
         storage.node.external_refs == 1
         and sys.getrefcount(storage.node) == 2 + at_home
-        and sys.getrefcount(storage.node.buffer) == 2 + earlier
+        and sys.getrefcount(storage.node.buffer)
+        == 2 + earlier + pool.is_lent(storage.node.buffer)  # its lender needs the memory alone
         and not (earlier and sys.getrefcount(storage.home) > 2)
     )
 

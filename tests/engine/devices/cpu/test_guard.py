@@ -88,6 +88,19 @@ ctypes.string_at(address + 4, 1)
 
 
 @pytest.mark.parametrize("guard", ["1", "begin"])
+def test_guards_between_numbers_are_not_counted(guard: str) -> None:
+    code = """
+from weft.engine.devices.cpu import pool
+before = pool.stats()["allocated"]
+cells = pool.allocate_cells(10)
+print(pool.stats()["allocated"] - before, cells.capacity)
+del cells
+print(pool.stats()["allocated"] - before)
+"""
+    assert run(code, guard).stdout == "160 160\n0\n"
+
+
+@pytest.mark.parametrize("guard", ["1", "begin"])
 def test_results_are_the_same(guard: str) -> None:
     code = """
 import weft

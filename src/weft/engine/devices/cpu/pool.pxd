@@ -12,7 +12,9 @@ cdef enum:
     HUGE_PAGE = 2097152
     SECOND = 1000000000  # in ns, and the time between two looks for idle blocks
     CELL_BYTES = 16  # bytes of the longest number
-    GUARDED = -1  # in place of a size class: the buffer is a mapping of its own
+    # In place of a size class: the buffer is a mapping of its own, for bytes, or for numbers each with a guard.
+    GUARDED = -1
+    GUARDED_CELLS = -2
 
 
 cdef struct SizeClass:

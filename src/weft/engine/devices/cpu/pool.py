@@ -68,9 +68,9 @@ _budget = config.memory_budget or 0
 _first_listed = cython.declare(cython.p_void, cython.NULL)
 _fill = cython.declare(cython.int, -1)
 # By id, so that buffers stay as large as what they derive from, whose free list has them: how many views there are by
-# the buffer protocol, and which have memory that views of a former buffer look at.
+# the buffer protocol, and the id of the buffer whose views look at memory that this one has taken over (`take_over`).
 _views = cython.declare(dict, {})
-_lent = cython.declare(set, set())
+_lenders = cython.declare(dict, {})
 _guard = cython.declare(cython.bint, config.guard != "")
 _at_end = cython.declare(cython.bint, config.guard == "end")
 if config.guard:
@@ -126,12 +126,10 @@ class Buffer(OwnedMemory):
     def __dealloc__(self):
         if self.listed:
             _unlist(self)
-        if _lent:
-            _lent.discard(id(self))
         if self.address == 0 or self.foreign:
             return
-        if self.size_class == GUARDED:
-            _release_guarded(self.address, self.nbytes)
+        if self.size_class < 0:
+            _release_guarded(self.address, self.nbytes, self.size_class)
         else:
             _release(self.address, self.size_class)
 
@@ -149,6 +147,8 @@ class Buffer(OwnedMemory):
             left = _views.pop(id(self)) - 1
             if left > 0:
                 _views[id(self)] = left
+            elif self.owner is not None and not self.foreign:
+                _end_lending(self)
 
     def __len__(self):
         return self.nbytes
@@ -160,8 +160,10 @@ class Buffer(OwnedMemory):
     @property
     def capacity(self) -> int:
         """Bytes of the block behind the buffer."""
-        if self.foreign or self.size_class == GUARDED:
+        if self.foreign:
             return self.nbytes
+        if self.size_class < 0:
+            return _guarded_size(self.nbytes, self.size_class)
         return _size_of(self.size_class)
 
 
@@ -178,7 +180,7 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
     if nbytes > HUGE_PAGE or _budget != 0:
         _check_limit(nbytes if _budget == 0 else capacity_of(nbytes))
     if _guard:
-        guarded: Buffer = _guarded(map_guarded(nbytes, _at_end), nbytes)
+        guarded: Buffer = _guarded(map_guarded(nbytes, _at_end), nbytes, GUARDED)
         if guarded is not None:
             if _fill >= 0:
                 memset(cython.cast(cython.p_void, guarded.address), _fill, nbytes)
@@ -213,7 +215,7 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
 def allocate_cells(count: cython.Py_ssize_t) -> Buffer:
     """Memory of so many numbers, each of at most CELL bytes: `cell` says where. Contents undefined."""
     if _guard:
-        guarded: Buffer = _guarded(map_cells(count), count * CELL_STEP)
+        guarded: Buffer = _guarded(map_cells(count), count * CELL_STEP, GUARDED_CELLS)
         if guarded is not None:
             return guarded
     return allocate(CELL_BYTES * count)
@@ -223,33 +225,43 @@ def allocate_cells(count: cython.Py_ssize_t) -> Buffer:
 @cython.exceptval(check=False)
 def cell(cells: Buffer, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t) -> uintptr_t:
     """The address of a number of `itemsize` bytes in an array of cells."""
-    if cells.size_class != GUARDED:
+    if cells.size_class != GUARDED_CELLS:
         return cells.address + index * CELL_BYTES
     return cells.address + index * CELL_STEP + (PAGE - itemsize if _at_end else 0)
 
 
 @cython.cfunc
-def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t) -> Buffer:
+@cython.exceptval(check=False)
+def _guarded_size(nbytes: cython.Py_ssize_t, size_class: cython.int) -> cython.Py_ssize_t:
+    """Bytes that guarded memory counts for: those that it has for values, without the guards between numbers."""
+    return nbytes // CELL_STEP * CELL_BYTES if size_class == GUARDED_CELLS else nbytes
+
+
+@cython.cfunc
+def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t, size_class: cython.int) -> Buffer:
     """The buffer of guarded memory; None where the system had no room for more mappings."""
     global _live, _peak
     if address == 0:
         return None
-    _live += nbytes
+    size: cython.Py_ssize_t = _guarded_size(nbytes, size_class)
+    _live += size
     _peak = max(_peak, _live)
     buffer: Buffer = Buffer.__new__(Buffer)
     buffer.address = address
     buffer.nbytes = nbytes
-    buffer.size_class = GUARDED
-    if nbytes > SLAB_BYTES:
+    buffer.size_class = size_class
+    if size > SLAB_BYTES:
         _list(buffer)
     return buffer
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _release_guarded(address: uintptr_t, nbytes: cython.Py_ssize_t) -> cython.void:
+def _release_guarded(
+    address: uintptr_t, nbytes: cython.Py_ssize_t, size_class: cython.int
+) -> cython.void:
     global _live
-    _live -= nbytes
+    _live -= _guarded_size(nbytes, size_class)
     unmap_guarded(address, nbytes)
 
 
@@ -342,7 +354,8 @@ class HostMemory(Memory):
 @cython.ccall
 def take_over(buffer: Buffer) -> Buffer:
     """A buffer that takes over the memory of another one, which keeps a copy of it, as does whoever holds that one.
-    Views by the buffer protocol stay where they are: their memory lives as long as they do."""
+    Views by the buffer protocol stay where they are: the memory is lent to them until the last one is released. It has
+    one owner more meanwhile, the buffer that they are of."""
     taken: Buffer = allocate(buffer.nbytes)
     memmove(
         cython.cast(cython.p_void, taken.address),
@@ -354,13 +367,38 @@ def take_over(buffer: Buffer) -> Buffer:
     taken.foreign, buffer.foreign = buffer.foreign, taken.foreign
     taken.readonly, buffer.readonly = buffer.readonly, taken.readonly
     taken.owner, buffer.owner = buffer.owner, taken.owner
-    if id(buffer) in _views or id(buffer) in _lent:
+    if id(buffer) in _views or id(buffer) in _lenders:
         buffer.owner = taken
-        _lent.add(id(taken))
+        taken.owners += 1
+        _lenders[id(taken)] = cython.cast(uintptr_t, cython.cast(cython.p_void, buffer))
+        if id(buffer) not in _views:
+            _end_lending(buffer)
     if taken.listed:  # the memory that is counted has changed hands
         _unlist(taken)
         _list(buffer)
     return taken
+
+
+@cython.cfunc
+def _end_lending(buffer: Buffer) -> cython.void:
+    """Let a buffer without views hold on no more to the one that has taken its memory over. Where views of a former
+    buffer look at that memory, it goes on from that one directly: lenders are a list, each of which has views."""
+    taken: Buffer = buffer.owner
+    lender: object = _lenders.pop(id(buffer), None)
+    buffer.owner = None
+    if lender is None:
+        del _lenders[id(taken)]
+        taken.owners -= 1
+        return
+    _lenders[id(taken)] = lender
+    buffer.owners -= 1
+    address: uintptr_t = lender
+    cython.cast(Buffer, cython.cast(cython.p_void, address)).owner = taken
+
+
+def is_lent(buffer: Buffer) -> bool:
+    """True if views of a former buffer look at this one's memory; that buffer holds this one."""
+    return id(buffer) in _lenders
 
 
 # -- what is live --------------------------------------------------------------------------------------------------
