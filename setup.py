@@ -65,6 +65,8 @@ NO_KERNELS = (
     "weft: built without kernels (decision 109): what programs begin with is compiled when they run.\n"
     "  fix       install numpy, scipy, llvmlite and greenlet where weft is built, or build it isolated"
 )
+MOST_SECONDS_FOR_KERNELS = 20 * 60  # ten times what two slow cores take
+KERNELS_TAKE_TOO_LONG = "weft: compiling kernels was stopped after {seconds} s"
 INTERRUPTED = "weft: interrupted after {done} modules; the same command goes on from there"
 
 
@@ -209,7 +211,7 @@ class BuildKernels(Command):
             return
         tool = ROOT / "tools" / "ship_kernels.py"
         command = [sys.executable, str(tool), "--package", str(self.build_lib)]
-        if subprocess.run(command, check=False).returncode:
+        if not succeeds(command, MOST_SECONDS_FOR_KERNELS):
             print(NO_KERNELS, file=sys.stderr)
 
     def get_source_files(self) -> list[str]:
@@ -220,6 +222,16 @@ class BuildKernels(Command):
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}
+
+
+def succeeds(command: list[str], seconds: float) -> bool:
+    """Run a command that imports weft with its defaults, whatever the builder has set, for so long at most."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_")}
+    try:
+        return subprocess.run(command, env=environment, timeout=seconds).returncode == 0
+    except subprocess.TimeoutExpired:
+        print(KERNELS_TAKE_TOO_LONG.format(seconds=seconds), file=sys.stderr)
+        return False
 
 
 def object_path(folder: Path, name: str) -> Path:

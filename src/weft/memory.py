@@ -57,7 +57,7 @@ def set_memory_budget(
             got=f"{nbytes:,} bytes; the largest live tensors: {pool.largest_lines()}",
             fix="give a larger budget, or free tensors first",
         )
-    _spill.set_folder(None if spill is None else os.fspath(spill))
+    _spill.set_folder(None if spill is None else os.fsdecode(spill))
     pool.set_budget(nbytes)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +146,27 @@ def test_a_tree_that_is_built_in_part_says_what_to_build(tmp_path, module, broke
     what = "not built" if broken == "without" else "a stale build"
     assert f"\nImportError: weft is {what} in part: {module}\n" in done.stderr, done.stderr
     assert "fix       python setup.py build_ext --inplace" in done.stderr
+
+
+@pytest.fixture
+def setup_script(monkeypatch):
+    """What setup.py defines."""
+    path = Path(__file__).resolve().parents[2] / "setup.py"
+    if not path.exists():
+        pytest.skip("not a source tree")
+    monkeypatch.setattr(pytest.importorskip("setuptools"), "setup", lambda **_: None)
+    for name in ("compiled", "compile_modules"):
+        monkeypatch.setitem(sys.modules, name, None)
+    return runpy.run_path(str(path))
+
+
+def test_what_the_builder_has_set_changes_no_kernels(setup_script, monkeypatch):
+    monkeypatch.setenv("WEFT_GUARD", "1")
+    code = "import os; raise SystemExit('WEFT_GUARD' in os.environ or 'PATH' not in os.environ)"
+    assert setup_script["succeeds"]([sys.executable, "-c", code], 60)
+
+
+def test_compiling_kernels_ends_in_time(setup_script, capfd):
+    command = [sys.executable, "-c", "import time; time.sleep(100)"]
+    assert not setup_script["succeeds"](command, 0.2)
+    assert "stopped after 0.2 s" in capfd.readouterr().err

@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -109,6 +110,26 @@ def test_after_ctrl_c_what_has_not_run_is_pending_and_the_next_read_goes_on(
     assert states(last) == [PENDING_STATE]
     assert states(x, weight) == [DONE_STATE, DONE_STATE]
     assert (last == reference).all()
+
+
+def test_a_known_program_keeps_no_frame_of_whom_it_interrupted(alarm: Alarm) -> None:
+    weight = weft.eye(SIDE) * 1.01
+    x = weft.rand(SIDE, SIDE)
+    weft.realize(weight, x)
+    for _ in range(3):
+        weft.realize(long_chain(x, weight))
+    of_the_frame: list[weakref.ref[Alarm]] = []
+
+    def user() -> None:
+        held = Alarm()
+        of_the_frame.append(weakref.ref(held))
+        weft.realize(long_chain(x, weight))
+
+    hits = executable_cache.counters["hits"]
+    assert interrupted(alarm, user, 0.03)
+    assert executable_cache.counters["hits"] > hits
+    gc.collect()
+    assert of_the_frame[0]() is None
 
 
 def test_a_signal_behind_the_last_kernel_is_not_lost(alarm: Alarm) -> None:

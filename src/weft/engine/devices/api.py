@@ -8,9 +8,10 @@
     Executable, Queue   launches in order, and what runs them
 
 A device registers itself when its module is imported, the default one (number 0) first; `weft/__init__` lists them.
-Code above this folder asks the device and imports none by its name. The methods that a flush calls are C calls through
-a table of the class: one costs a nanosecond or two more than a direct one. A new device derives these classes; what
-they leave out here has no default.
+The pipeline and the runtime ask the device and import none by its name, but for two modules of the budget,
+`constrain` and `spill_file` (`engine.pipeline.budget`), which know the CPU's pool and its spill file. The methods
+that a flush calls are C calls through a table of the class: one costs a nanosecond or two more than a direct one. A
+new device derives these classes; what they leave out here has no default.
 """
 
 import cython
@@ -137,7 +138,12 @@ class Code:
 @cython.cclass
 class Executable:
     """Launches over numbered slots, built once and run many times. `interrupt` is the exception of a signal handler
-    that stopped the last run."""
+    that stopped the run that has just ended."""
+
+    def take_interrupt(self) -> BaseException | None:
+        """That exception, which is forgotten here: its traceback keeps the frames of its user alive."""
+        raised, self.interrupt = self.interrupt, None
+        return raised
 
     def protect(self, start: int) -> None:
         """Let signals wait behind this launch: it writes over what a run again would read."""

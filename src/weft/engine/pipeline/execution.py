@@ -420,10 +420,10 @@ def launch(
         and worth_storing(fingerprint)
     )
     done = executable.run(run.addresses)
+    stopped: Any = executable.take_interrupt()
     launches: list[Any] = lowering.launches
     complete: cython.bint = done >= len(launches)
     failed = failed_kernels(run)
-    stopped: Any = executable.interrupt
     if stopped is not None and (failed or (not complete and lowering.layout is not None)):
         raise stopped
     alone: cython.bint = memory.overwrites != memory_plan.ALL

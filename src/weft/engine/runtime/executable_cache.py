@@ -309,6 +309,8 @@ def _run(
     executable: Executable = template.executable
     done: cython.Py_ssize_t = executable.run_addresses(addresses, slot + 1, 0, False)
     interrupt: object = executable.interrupt  # there may be one behind the last launch, too
+    if interrupt is not None:
+        interrupt = executable.take_interrupt()
     if done < template.launches:
         return interrupt
     for index in range(template.checked):

@@ -72,17 +72,6 @@ def test_patching_changes_the_next_run():
     assert (target[:50] == source[:50] + 8).all()
 
 
-def test_a_copy_is_patched_on_its_own():
-    program = add_program(10, steps=2)
-    copy = program.copy()
-    copy.patch_argument(0, 99)
-    copy.patch_units(1, 5)
-    first, second = program.instructions(), copy.instructions()
-    assert first[0][1:] == ([(0, 0), (1, 0)], [1], 10, 16, 10)
-    assert second[0][2] == [99] and second[1][3] == 5 and first[1][3] == 10
-    assert copy.held == program.held
-
-
 def test_what_does_not_fit_is_refused():
     program = add_program(10)
     address = addresses(np.zeros(10, np.float32))[0]
@@ -231,7 +220,8 @@ def test_control_c_stops_between_kernels_and_the_program_resumes(threads):
     index = program.run(addresses(array))
     timer.join()
     assert 0 < index < len(program)
-    assert isinstance(program.interrupt, KeyboardInterrupt)
+    assert isinstance(program.take_interrupt(), KeyboardInterrupt)
+    assert program.interrupt is None
     assert (array == index).all()
     assert program.run(addresses(array), index, uninterruptible=True) == len(program)
     assert (array == len(program)).all()
@@ -247,7 +237,8 @@ def test_control_c_stops_in_the_middle_of_a_long_kernel(threads):
     timer = _signal_soon(signal.SIGINT)
     assert program.run(addresses(source, target)) == 0
     timer.join()
-    assert isinstance(program.interrupt, KeyboardInterrupt)
+    assert isinstance(program.take_interrupt(), KeyboardInterrupt)
+    assert program.interrupt is None
     done = int(np.count_nonzero(target))
     assert 0 < done < target.size
     assert target[:done].all()
@@ -349,3 +340,27 @@ def test_times_are_recorded_per_instruction():
 
 def test_an_empty_program_runs():
     assert CpuExecutable().run([]) == 0
+
+
+def test_an_interrupt_is_that_of_its_run():
+    """A handler runs the same program, which another handler stops: the run outside goes on to its end."""
+    array, other = np.zeros(100_000, np.float32), np.zeros(100_000, np.float32)
+    program = _long_program(array)
+    inner = []
+
+    def within(*_):
+        timer = _signal_soon(signal.SIGINT)
+        inner.append((program.run(addresses(other)), program.interrupt))
+        timer.join()
+
+    before = signal.signal(signal.SIGUSR1, within)
+    try:
+        timer = _signal_soon(signal.SIGUSR1)
+        assert program.run(addresses(array)) == len(program)
+        timer.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert program.interrupt is None
+    assert (array == len(program)).all()
+    [(stopped, raised)] = inner
+    assert 0 < stopped < len(program) and isinstance(raised, KeyboardInterrupt)

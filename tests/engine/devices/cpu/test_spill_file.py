@@ -15,7 +15,7 @@ import pytest
 import weft
 from weft.engine.devices.cpu import pool, spill
 from weft.engine.devices.cpu.executor import CpuExecutable
-from weft.errors import OutOfMemoryError
+from weft.errors import OutOfMemoryError, SpillError
 
 pytestmark = pytest.mark.filterwarnings("ignore:the memory budget is kept by spilling")
 
@@ -124,6 +124,72 @@ def test_files_are_closed(tmp_path: Path) -> None:
     spill.set_folder(None)
     spill.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_run_that_begins_while_room_is_reserved_has_a_file_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = there_and_back(spill.CHUNK), there_and_back(2 * spill.CHUNK)
+    numbers = np.arange(spill.CHUNK // 8)
+    seen: list[int] = []
+    reserve = os.posix_fallocate
+
+    def within(*given: int) -> None:
+        monkeypatch.setattr(os, "posix_fallocate", reserve)
+        assert (moved(small, numbers) == numbers).all()
+        seen.append(open_files())
+        reserve(*given)
+
+    spill.set_folder(str(tmp_path))
+    try:
+        moved(small, numbers)
+        before = open_files()
+        monkeypatch.setattr(os, "posix_fallocate", within)
+        moved(large, np.concatenate([numbers, numbers]))
+    finally:
+        spill.set_folder(None)
+    assert seen == [before + 1]
+
+
+def test_a_file_for_which_there_is_no_more_room_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = there_and_back(spill.CHUNK), there_and_back(2 * spill.CHUNK)
+    numbers = np.arange(spill.CHUNK // 8)
+
+    def full(*given: int) -> None:
+        raise OSError(28, "full")
+
+    spill.set_folder(str(tmp_path))
+    try:
+        moved(small, numbers)
+        before = open_files()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "posix_fallocate", full)
+            with pytest.raises(SpillError):
+                moved(large, np.concatenate([numbers, numbers]))
+        assert open_files() == before
+        moved(small, numbers)
+        assert open_files() == before
+    finally:
+        spill.set_folder(None)
+
+
+def test_a_file_that_could_not_be_made_closes_none() -> None:
+    there = os.fstat(0)
+    with pytest.raises(TypeError):
+        spill.SpillFile("no descriptor", 0, "")
+    assert os.fstat(0) == there
+
+
+def test_the_folder_may_be_a_path_of_any_form(tmp_path: Path) -> None:
+    for path in (tmp_path, str(tmp_path), os.fsencode(tmp_path)):
+        with weft.memory_budget(None, spill=path):
+            assert spill.folder() == str(tmp_path)
 
 
 def test_a_known_program_spills_only_where_there_is_a_folder(

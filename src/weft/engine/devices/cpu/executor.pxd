@@ -37,10 +37,8 @@ cdef class CpuExecutable(Instructions):
     cdef Py_ssize_t run_addresses(self, uintptr_t* slots, Py_ssize_t slot_count,
                                   Py_ssize_t start, bint uninterruptible) except -1
     cdef Py_ssize_t _execute(self, void** resolved, Py_ssize_t start, bint poll,
-                             Team* team) noexcept nogil
-    cdef bint _run_slices(self, Instruction* launch, void** resolved, Team* team) noexcept nogil
-    cdef bint _interrupted(self) noexcept with gil
-    cdef bint _spill_failed(self) noexcept with gil
+                             Team* team, void** raised) noexcept nogil
+    cdef bint _run_slices(self, Instruction* launch, void** resolved, Team* team, void** raised) noexcept nogil
 
 cdef class ThreadQueue(Queue):
     pass

@@ -11,6 +11,7 @@ The caller decides what the slots hold and in which order kernels run, and reads
 import cython
 from cython.cimports.cpython.buffer import PyBuffer_Release, PyObject_CheckBuffer
 from cython.cimports.cpython.exc import PyErr_CheckSignals
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdint import int64_t, uint32_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy
@@ -95,9 +96,8 @@ def _slice_units(launch: cython.pointer(Instruction), begin: int64_t, before: in
 class CpuExecutable(Instructions):
     """Instructions that can be run.
 
-    `interrupt` holds the exception that a signal handler raised when `run` stopped early. While a
-    program is `running`, other threads may run it too, but nobody can change it: `copy()` it to
-    patch and run it meanwhile.
+    `take_interrupt()` gives the exception that a signal handler raised when `run` stopped early. While a program is
+    `running`, other threads may run it too, but nobody can change it.
     """
 
     def __dealloc__(self):
@@ -119,9 +119,9 @@ class CpuExecutable(Instructions):
     ) -> int:
         """Run from instruction `start`; the index of the first one not executed.
 
-        That is `len(program)` when finished; smaller when a signal handler raised, with the
-        exception in `interrupt`: `run(slots, index)` goes on. `slots` are base addresses, a
-        sequence of integers or a buffer of 8-byte ones (faster).
+        That is `len(program)` when finished; smaller when a signal handler raised, whose
+        exception `take_interrupt()` gives: `run(slots, index)` goes on. `slots` are base addresses,
+        a sequence of integers or a buffer of 8-byte ones (faster).
         """
         view: Py_buffer
         addresses: cython.pointer(uintptr_t)
@@ -164,6 +164,7 @@ class CpuExecutable(Instructions):
                 got=f"{slot_count} slots, start {start}",
             )
         has_file: cython.bint = False
+        raised: cython.p_void = cython.NULL  # of this run: others may be in the program, too
         resolved = _pointer_room(self)
         self.running += 1
         try:
@@ -171,15 +172,22 @@ class CpuExecutable(Instructions):
                 take_file(self.spilled)
                 has_file = True
             _resolve(self, slots, resolved)
-            if self.running == 1:  # else it may be another thread's, still to be read
-                self.interrupt = None
             if self.cost_ns < RELEASE_ABOVE:
-                return _execute_normally(self, resolved, start, not uninterruptible, 1)
-            with cython.nogil:
-                stopped = _execute_normally(self, resolved, start, not uninterruptible, threads)
+                stopped = _execute_normally(
+                    self, resolved, start, not uninterruptible, 1, cython.address(raised)
+                )
+            else:
+                with cython.nogil:
+                    stopped = _execute_normally(
+                        self, resolved, start, not uninterruptible, threads, cython.address(raised)
+                    )
             return stopped
         finally:
             self.running -= 1
+            self.interrupt = None
+            if raised != cython.NULL:
+                self.interrupt = cython.cast(object, raised)
+                Py_DECREF(self.interrupt)
             if resolved != self.resolved:
                 free(resolved)
             if has_file:
@@ -194,8 +202,10 @@ class CpuExecutable(Instructions):
         start: cython.Py_ssize_t,
         poll: cython.bint,
         team: cython.pointer(Team),
+        raised: cython.pp_void,
     ) -> cython.Py_ssize_t:
-        """The loop; the index of the first instruction not executed."""
+        """The loop; the index of the first instruction not executed. `raised` gets a reference to the exception that
+        stopped it."""
         index: cython.Py_ssize_t
         launch: cython.pointer(Instruction)
         since_clock: int64_t = 0
@@ -212,7 +222,7 @@ class CpuExecutable(Instructions):
             if timed:
                 began = now()
             if launch.cost_ns >= SLICE_ABOVE and poll:
-                if not self._run_slices(launch, resolved, team):
+                if not self._run_slices(launch, resolved, team, raised):
                     return index
             else:
                 _run_units(
@@ -225,7 +235,7 @@ class CpuExecutable(Instructions):
                     launch.cost_ns,
                     team,
                 )
-            if spill_failure != 0 and self._spill_failed():
+            if spill_failure != 0 and _spill_failed(raised):
                 return index
             if timed:
                 self.times[index] += now() - began
@@ -233,7 +243,7 @@ class CpuExecutable(Instructions):
             if since_clock >= CLOCK_EVERY and poll:
                 since_clock = 0
                 if now() >= poll_at:
-                    if self._interrupted():
+                    if _interrupted(raised):
                         return index + 1
                     poll_at = now() + POLL_EVERY
         return self.count
@@ -246,6 +256,7 @@ class CpuExecutable(Instructions):
         launch: cython.pointer(Instruction),
         resolved: cython.pp_void,
         team: cython.pointer(Team),
+        raised: cython.pp_void,
     ) -> cython.bint:
         """Run a long instruction some milliseconds at a time; False when a signal handler raised."""
         begin: int64_t = 0
@@ -274,29 +285,9 @@ class CpuExecutable(Instructions):
             launch.pace = (ended - began) / cost_ns
             began = ended
             if began >= poll_at:
-                if self._interrupted():
+                if _interrupted(raised):
                     return False
                 poll_at = began + POLL_EVERY
-        return True
-
-    @cython.cfunc
-    @cython.with_gil
-    @cython.exceptval(check=False)
-    def _interrupted(self) -> cython.bint:
-        """Let Python handle pending signals; whether a handler raised."""
-        try:
-            PyErr_CheckSignals()
-        except BaseException as raised:  # noqa: B036 - handed to the caller of run
-            self.interrupt = raised
-            return True
-        return False
-
-    @cython.cfunc
-    @cython.with_gil
-    @cython.exceptval(check=False)
-    def _spill_failed(self) -> cython.bint:
-        """Stop at an instruction that could not write to the spill file or read from it."""
-        self.interrupt = take_failure()
         return True
 
     # Measuring
@@ -321,6 +312,35 @@ class CpuExecutable(Instructions):
 
 
 @cython.cfunc
+@cython.with_gil
+@cython.exceptval(check=False)
+def _interrupted(raised: cython.pp_void) -> cython.bint:
+    """Let Python handle pending signals; whether a handler raised."""
+    try:
+        PyErr_CheckSignals()
+    except BaseException as error:  # noqa: B036 - handed to the caller of run
+        _hand_over(error, raised)
+        return True
+    return False
+
+
+@cython.cfunc
+@cython.with_gil
+@cython.exceptval(check=False)
+def _spill_failed(raised: cython.pp_void) -> cython.bint:
+    """Stop at an instruction that could not write to the spill file or read from it."""
+    _hand_over(take_failure(), raised)
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _hand_over(error: object, raised: cython.pp_void) -> cython.void:
+    Py_INCREF(error)
+    raised[0] = cython.cast(cython.p_void, error)
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _execute_normally(
@@ -329,6 +349,7 @@ def _execute_normally(
     start: cython.Py_ssize_t,
     poll: cython.bint,
     threads: cython.int,
+    raised: cython.pp_void,
 ) -> cython.Py_ssize_t:
     """Execute in the default floating-point environment, with the team where it is to be had."""
     environment: fenv_t
@@ -341,7 +362,7 @@ def _execute_normally(
         team = enter(threads)
         if team != cython.NULL and program.shared_cost_ns >= ROUSE_ABOVE:
             rouse(team)
-    start = program._execute(resolved, start, poll, team)
+    start = program._execute(resolved, start, poll, team, raised)
     if team != cython.NULL:
         leave(team)
     if flushes:

@@ -270,7 +270,7 @@ class Instructions(Executable):
                 "change of a running program",
                 expected="a program that is not running",
                 got="one that another thread, or the run that was interrupted, is in",
-                fix="copy() the program for each thread",
+                fix="build a program for each thread",
             )
         return 0
 
@@ -359,33 +359,6 @@ class Instructions(Executable):
         if not 0 <= index < self.count:
             raise IndexError(f"instruction {index} of {self.count}")
         return 0
-
-    def copy(self) -> Instructions:
-        """The same instructions, to be patched and run on their own."""
-        other: Instructions = type(self)()
-        _reserve(other, self.count, self.pointer_count, self.argument_count)
-        memcpy(other.code, self.code, self.count * cython.sizeof(Instruction))
-        memcpy(other.pointers, self.pointers, self.pointer_count * cython.sizeof(Pointer))
-        memcpy(other.arguments, self.arguments, self.argument_count * cython.sizeof(int64_t))
-        other.members = cython.cast(
-            cython.pointer(Member),
-            _enlarge(
-                other.members,
-                cython.address(other.member_room),
-                self.member_count,
-                cython.sizeof(Member),
-            ),
-        )
-        memcpy(other.members, self.members, self.member_count * cython.sizeof(Member))
-        other.member_count = self.member_count
-        other.count = self.count
-        other.pointer_count = self.pointer_count
-        other.argument_count = self.argument_count
-        other.slot_count = self.slot_count
-        other.cost_ns = self.cost_ns
-        other.shared_cost_ns = self.shared_cost_ns
-        other.held = list(self.held)
-        return other
 
     def instructions(self) -> list:
         """The launches in order: (address, [(slot, offset)], [arguments], units, grain size, work)."""

@@ -42,6 +42,9 @@ class SpillFile:
     reserved: cython.longlong
     folder: str
 
+    def __cinit__(self):
+        self.descriptor = -1  # 0 is a file of the process
+
     def __init__(self, descriptor: cython.int, reserved: cython.longlong, folder: str):
         self.descriptor, self.reserved, self.folder = descriptor, reserved, folder
 
@@ -106,16 +109,21 @@ def _made_in(path: str) -> int:
 def take_file(nbytes: cython.longlong) -> cython.int:
     """Give the run that begins a file with room for so many bytes. Errors: SpillError, and nothing has changed."""
     global _file, _idle
-    file: SpillFile = _idle
+    waited: SpillFile = _idle
+    file: SpillFile = waited
+    _idle = None  # a signal handler may run meanwhile, whose runs take files as well
     try:
         if file is None:
             file = SpillFile(_made_in(folder()), 0, folder())
         if nbytes > file.reserved:
             os.posix_fallocate(file.descriptor, 0, nbytes)
             file.reserved = nbytes
-    except OSError as error:
-        raise spill_error(error.errno, nbytes) from None
-    _idle = None
+    except BaseException as error:
+        if waited is not None:
+            _let_wait(waited)
+        if isinstance(error, OSError):
+            raise spill_error(error.errno, nbytes) from None
+        raise
     _in_use.append(file)
     _file = file.descriptor
     return 0
@@ -124,10 +132,18 @@ def take_file(nbytes: cython.longlong) -> cython.int:
 @cython.cfunc
 @cython.exceptval(check=False)
 def leave_file() -> cython.void:
-    """The innermost run is over: its file waits for the next one, unless that is to spill elsewhere."""
-    global _file, _idle
+    """The innermost run is over: its file waits for the next one."""
+    global _file
     file: SpillFile = _in_use.pop()
     _file = cython.cast(SpillFile, _in_use[len(_in_use) - 1]).descriptor if _in_use else -1
+    _let_wait(file)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _let_wait(file: SpillFile) -> cython.void:
+    """Keep a file for the next run, unless another one waits or that run is to spill elsewhere."""
+    global _idle
     if _idle is None and file.descriptor >= 0 and file.folder == folder():
         _idle = file
 
