@@ -143,6 +143,13 @@ def test_the_last_step_where_it_is_left_on() -> None:
     assert "weft.explain(on=True)" in str(weft.explain())
 
 
+@pytest.mark.parametrize("on", [1, "yes", weft.float32, weft.ones(1)])
+def test_only_a_flag_turns_it_on(on: object) -> None:
+    with pytest.raises(TypeError, match="'on' must be bool"):
+        weft.explain(on=on)  # type: ignore[arg-type]
+    assert batch.watch(None) is None
+
+
 def test_nobody_listens_when_it_is_off() -> None:
     with weft.explain(), weft.explain() as inner:
         pass

@@ -21,6 +21,7 @@ from weft.engine.pipeline.batching import batch
 from weft.engine.runtime import executable_cache
 from weft.errors import describe_position, user_line
 from weft.optim import stepping
+from weft.tensor.arguments import need_flag
 
 if TYPE_CHECKING:
     from weft.engine.ir.node import Node
@@ -424,6 +425,8 @@ def explain(on: bool | None = None) -> Explanation:
     A known program without derivatives runs without a search for batches, and is only counted. Cost: a few
     microseconds for each batch that is formed, while it is on; nothing otherwise."""
     global _standing, _last
+    if on is not None:
+        on = need_flag("explain", on, "on")
     if on and _standing is None:
         _standing = Explanation()
         _listen(_standing)

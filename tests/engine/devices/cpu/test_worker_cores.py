@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-FOLDER = os.path.dirname(os.path.abspath(__file__))
+FOLDER = Path(__file__).parent
+SAMPLES = FOLDER.parents[2] / "samples"
 START = """
 import os, sys, time
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
 from test_threads import run_shared, thread_count
 
 def others(before):
@@ -26,7 +28,7 @@ time.sleep(0.2)  # the workers park
 
 def run(body: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", START + body, FOLDER],
+        [sys.executable, "-c", START + body, str(FOLDER), str(SAMPLES)],
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
