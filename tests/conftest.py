@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 import weft
+from weft.config import config
 from weft.engine.ir.tape import tape
 
 sys.path.insert(0, str(Path(__file__).parent / "samples"))  # what tests of several rooms share
@@ -88,6 +89,14 @@ def pytest_collection_finish() -> None:
     """What the tests import stays for as long as they run: no collection has to look through it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def verified() -> Iterator[None]:
+    """Every stage of a flush checks what it made."""
+    before, config.verify = config.verify, True
+    yield
+    config.verify = before
 
 
 @pytest.fixture(autouse=True)

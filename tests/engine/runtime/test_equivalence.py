@@ -3,8 +3,6 @@ threads, in planned or fresh memory, first or known, observed or not. Hypothesis
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ import random_trees as forests
 import weft
 from oracle import torch
 from properties import QUICK
-from weft.config import config
 
 EXACT, REGROUPED = 0.0, 1e-12
 
@@ -38,14 +35,8 @@ WAYS: dict[str, tuple[dict[str, Any], float]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def verified() -> Iterator[None]:
-    """Every stage checks what it made; what programs warn about is no matter here."""
-    before, config.verify = config.verify, True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    config.verify = before
+# What programs warn about is no matter here.
+pytestmark = [pytest.mark.usefixtures("verified"), pytest.mark.filterwarnings("ignore")]
 
 
 @settings(QUICK, max_examples=100)

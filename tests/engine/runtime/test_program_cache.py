@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,9 @@ from weft.testing.tuned import unfused
 
 
 @pytest.fixture(autouse=True)
-def from_the_start() -> Iterator[None]:
+def from_the_start(verified: None) -> None:
     weft.realize()
     executable_cache.clear()
-    before, config.verify = config.verify, True
-    yield
-    config.verify = before
 
 
 def hits(run: Callable[[], object]) -> int:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,19 +9,12 @@ from hypothesis import strategies as st
 import random_index_programs as programs
 from properties import QUICK
 from small_budgets import NODES
-from weft.config import config
 
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def verified() -> Iterator[None]:
-    """Every stage checks what it made; what programs warn about is no matter here."""
-    before, config.verify = config.verify, True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    config.verify = before
+# What programs warn about is no matter here.
+pytestmark = [pytest.mark.usefixtures("verified"), pytest.mark.filterwarnings("ignore")]
 
 
 @settings(QUICK, max_examples=100)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,12 +15,7 @@ from weft.engine.ir.tape import tape
 from weft.func import grad, hessian, jvp, vmap
 from weft.nn import functional
 
-
-@pytest.fixture(autouse=True)
-def verified() -> Iterator[None]:
-    before, config.verify = config.verify, True
-    yield
-    config.verify = before
+pytestmark = pytest.mark.usefixtures("verified")
 
 
 def random(*shape: int, seed: int = 0, dtype: Any = weft.float64) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def verified() -> Iterator[None]:
-    before, config.verify = config.verify, True
-    yield
-    config.verify = before
+pytestmark = pytest.mark.usefixtures("verified")
 
 
 def alone(function: Callable[[], Any]) -> Any:

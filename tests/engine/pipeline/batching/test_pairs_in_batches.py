@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,7 @@ import pytest
 import weft
 from weft.config import config
 
-
-@pytest.fixture(autouse=True)
-def verified() -> Iterator[None]:
-    before, config.verify = config.verify, True
-    yield
-    config.verify = before
+pytestmark = pytest.mark.usefixtures("verified")
 
 
 def run(width: int, lengths: list[int], batched: bool = True) -> tuple[list[Any], Any]:

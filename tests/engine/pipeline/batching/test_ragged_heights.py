@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,7 @@ from weft.engine.ir.primitive import KIND_NAMES
 from weft.ops.registry import OPS
 from weft.testing.samples import points, samples
 
-
-@pytest.fixture(autouse=True)
-def verified() -> Iterator[None]:
-    before, config.verify = config.verify, True
-    yield
-    config.verify = before
+pytestmark = pytest.mark.usefixtures("verified")
 
 
 def unbatched(*arguments: Any, **options: Any) -> Any:

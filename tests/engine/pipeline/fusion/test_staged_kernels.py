@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import weft
-from weft.config import config
 from weft.debug import stages
 from weft.engine.devices.cpu.limits import LONGEST_ROW
 from weft.nn import functional
@@ -25,11 +24,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def verified() -> Iterator[None]:
-    before, config.verify = config.verify, True
-    yield
-    config.verify = before
+pytestmark = pytest.mark.usefixtures("verified")
 
 
 def rows(shape: tuple[int, int], dtype: Any = weft.float32, seed: int = 0) -> Any:
