@@ -65,7 +65,7 @@ NO_KERNELS = (
     "weft: built without kernels (decision 109): what programs begin with is compiled when they run.\n"
     "  fix       install numpy, scipy, llvmlite and greenlet where weft is built, or build it isolated"
 )
-MOST_SECONDS_FOR_KERNELS = 20 * 60  # ten times what two slow cores take
+MOST_SECONDS_FOR_KERNELS = 20 * 60  # about a minute is usual (decision 109)
 KERNELS_TAKE_TOO_LONG = "weft: compiling kernels was stopped after {seconds} s"
 INTERRUPTED = "weft: interrupted after {done} modules; the same command goes on from there"
 

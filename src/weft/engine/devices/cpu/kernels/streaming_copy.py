@@ -15,7 +15,6 @@ from weft.engine.devices.cpu.llvm.builder import I64, Value, counted, integer
 from weft.engine.devices.cpu.llvm.target import NEON, Target
 
 CACHE_LINE = 64
-SHORTEST = 512  # bytes of a line of a copy from which streaming pays
 BYTES_PER_GRAIN = 1 << 17
 
 
