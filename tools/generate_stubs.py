@@ -66,7 +66,7 @@ TENSOR_PROPERTIES = {
     "shape": "Size", "dtype": "DType", "ndim": "int", "device": "device", "is_leaf": "bool",
     "requires_grad": "bool", "grad_fn": "Any", "grad": "Tensor | Any", "_version": "int",
     "_base": "Tensor | None", "data": "Tensor", "_shape": "tuple[int, ...]", "_dtype": "DType",
-    "_grad": "Tensor | Any", "T": "Tensor", "mT": "Tensor", "H": "Tensor", "mH": "Tensor",
+    "_grad": "Tensor | Any", "_storage": "Storage | Any", "T": "Tensor", "mT": "Tensor", "H": "Tensor", "mH": "Tensor",
     "real": "Tensor", "imag": "Tensor", "nbytes": "int", "itemsize": "int",
 }  # fmt: skip
 PLAIN_RETURNS = {
@@ -390,9 +390,8 @@ def tensor_stub(cls: type) -> str:
     def write_tensor(writer: Writer, node: ast.ClassDef, fields: dict[str, str]) -> None:
         writer.lines += ["", "class Tensor:"]
         for name, kind in fields.items():
-            shown = "_cell" if name == "storage" else name  # as `install_methods` has it
             annotation = writer.annotation(TENSOR_PROPERTIES.get(name, kind))
-            writer.lines.append(f"    {shown}: {annotation}")
+            writer.lines.append(f"    {name}: {annotation}")
         members = [part for part in node.body if isinstance(part, ast.FunctionDef)]
         accessors = {
             part.name

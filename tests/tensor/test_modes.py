@@ -147,7 +147,7 @@ def test_operations_in_no_grad_have_no_history() -> None:
 def test_eager_runs_at_the_call() -> None:
     with weft.eager():
         x = weft.arange(3.0) * 2
-        assert x._cell is None or x._cell.node is not None
+        assert x._storage is None or x._storage.node is not None
         pending = weft.engine.ir.tape.tape().count
         assert pending == 0
     assert x.tolist() == [0, 2, 4]

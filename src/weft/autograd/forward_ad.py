@@ -324,7 +324,7 @@ def make_dual(tensor: Tensor, tangent: Any, *, level: int | None = None) -> Any:
             got=str(list(tangent.shape)),
             fix="pass a tangent of the tensor's shape",
         )
-    count = 0 if tensor._cell is None else tensor._cell.node.numel
+    count = 0 if tensor._storage is None else tensor._storage.node.numel
     if count > tensor.numel() > 0 and tensor.is_contiguous():
         return _dual_part(tensor, tangent, count, level)
     for what, given in (

@@ -351,7 +351,7 @@ def _holds(example, tensor: Tensor) -> bool:
             continue
         met.add(id(part))
         if isinstance(part, Tensor):
-            if cython.cast(Tensor, part).storage is tensor.storage:
+            if cython.cast(Tensor, part)._storage is tensor._storage:
                 return True
         elif isinstance(part, Mapping):
             parts.extend(part.values())

@@ -300,7 +300,7 @@ class _Writer:
     def _tensor(self, tensor: Tensor, path: str) -> Any:
         """The name of a tensor in the file; with its region where it shares memory, and its kind where it has one."""
         more: dict[str, Any] = {}
-        storage = tensor._cell
+        storage = tensor._storage
         covering = (
             self._shared.get(id(storage))
             if storage is not None and not tensor.view_transform
@@ -350,7 +350,9 @@ def _rebuild_sparse(parts: list[Tensor | bool | list[int] | str]) -> Tensor:
 def _covers(tensor: Tensor) -> bool:
     """True if a tensor shows all of its storage, in order."""
     return (
-        tensor.strides is None and tensor.offset == 0 and tensor.numel() == tensor._cell.node.numel
+        tensor.strides is None
+        and tensor.offset == 0
+        and tensor.numel() == tensor._storage.node.numel
     )
 
 
@@ -359,16 +361,16 @@ def _shared_storages(obj: object) -> dict[int, Tensor]:
     found: dict[int, list[Tensor]] = {}
     for tensor in _tensors_in(obj):
         if (
-            tensor._cell is not None
+            tensor._storage is not None
             and not tensor.view_transform
-            and not any(tensor is other for other in found.get(id(tensor._cell), ()))
+            and not any(tensor is other for other in found.get(id(tensor._storage), ()))
         ):
-            found.setdefault(id(tensor._cell), []).append(tensor)
+            found.setdefault(id(tensor._storage), []).append(tensor)
     shared = {}
     for key, tensors in found.items():
         if len(tensors) > 1:
             whole = next((tensor for tensor in tensors if _covers(tensor)), None)
-            storage: Storage = tensors[0]._cell
+            storage: Storage = tensors[0]._storage
             shared[key] = handle_of(storage) if whole is None else whole
     return shared
 

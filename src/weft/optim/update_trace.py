@@ -94,7 +94,7 @@ class Update(Replay):
         tensor: Tensor
         self.versions = []
         for tensor in self.tensors:
-            self.versions.append(0 if tensor.storage is None else tensor.storage.version)
+            self.versions.append(0 if tensor._storage is None else tensor._storage.version)
         self.start = last_sequence()
 
 
@@ -107,7 +107,7 @@ def _is_whole(tensor: Tensor, shape: tuple) -> cython.bint:
     if tensor.counter is not None or tensor.retains or tensor.inference:
         return False
     node: Node = tensor.node
-    storage: Storage = tensor.storage
+    storage: Storage = tensor._storage
     if storage is not None:
         if storage.foreign is not None or storage.undo is not None:
             return False
@@ -128,9 +128,9 @@ def _are_apart(tensors: list) -> cython.bint:
     index: cython.Py_ssize_t
     for index in range(1, len(tensors)):
         tensor = tensors[index]
-        if tensor.storage is not None:
+        if tensor._storage is not None:
             for other in tensors[:index]:
-                if other.storage is tensor.storage:
+                if other._storage is tensor._storage:
                     return False
     return True
 
@@ -185,7 +185,7 @@ class UpdateTrace(Trace):
             if number >= 0 or index == 1:  # the gradient stays as it is
                 return False
             tensor: Tensor = given.tensors[index]
-            versions: cython.longlong = tensor.storage.version - given.versions[index]
+            versions: cython.longlong = tensor._storage.version - given.versions[index]
             self.results.append((index, -1 - number, versions))
         return True
 
@@ -228,7 +228,7 @@ def _verify(given: Update, state: dict) -> cython.void:
     tensor: Tensor
     for number, tensor in enumerate(given.tensors):
         if value(tensor) is not given.values[number]:
-            found[number] = value(tensor), tensor.storage.version - given.versions[number]
+            found[number] = value(tensor), tensor._storage.version - given.versions[number]
     expected = {i: (pairs[given.made[n]], versions) for i, n, versions in trace.results}
     numbers = {name: entry for name, entry in state.items() if not isinstance(entry, Tensor)}
     if found != expected or numbers != trace.numbers:

@@ -223,7 +223,7 @@ def view_of_function(tensor: Tensor) -> MutationError:
 def base_of_function(tensor: Tensor) -> MutationError:
     """The error of using such an output after what it shows has been changed."""
     changed = "its base or another view of its base has been modified inplace"
-    tensor.version_seen = tensor._cell.version  # its edge can be looked at for the message
+    tensor.version_seen = tensor._storage.version  # its edge can be looked at for the message
     error = _refused_view(tensor, changed)
     tensor.version_seen = -1
     return error
@@ -407,7 +407,7 @@ def give_out(out: Tensor, result: Tensor) -> Tensor:
             UserWarning,
             stacklevel=3,
         )
-    if out._cell is not None and not out.requires_grad and _has_room(out, prod(made._shape)):
+    if out._storage is not None and not out.requires_grad and _has_room(out, prod(made._shape)):
         return mutate(resize_(out, *made._shape), made)
     show_other(out, made)
     return out
@@ -438,7 +438,7 @@ def _grow(tensor: Tensor, count: int) -> None:
 
 def _count_write(tensor: Tensor) -> None:
     """A tensor has been changed in place: it and all that count with it have another version."""
-    cell = tensor._cell
+    cell = tensor._storage
     cell.version += 1
     tensor.version_seen = cell.version
     if tensor.counter is not None:

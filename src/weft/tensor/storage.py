@@ -48,7 +48,7 @@ class UntypedStorage:
     `UntypedStorage(n)` is new memory of n bytes, `UntypedStorage([1, 2])` of these.
     """
 
-    _cell: Storage
+    _storage: Storage
     filename: str | None = None  # of the file that the memory is, if it is one
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -56,7 +56,7 @@ class UntypedStorage:
 
     def _show(self, cell: Storage) -> None:
         """Stand for a storage of the graph; it knows its object, which is the same one as long as somebody has it."""
-        self._cell = cell
+        self._storage = cell
         cell.shown = weakref.ref(self)
 
     @classmethod
@@ -112,11 +112,11 @@ class UntypedStorage:
     @property
     def _whole(self) -> Tensor:
         """All elements, as the tensors have them; what is written to it counts no version of theirs."""
-        return handle_of(self._cell).data
+        return handle_of(self._storage).data
 
     def nbytes(self) -> int:
         """The number of bytes."""
-        node = self._cell.node
+        node = self._storage.node
         return node.info.nbytes if isinstance(node.info, Extent) else int(node.nbytes)
 
     size = __len__ = nbytes
@@ -134,19 +134,19 @@ class UntypedStorage:
     def resize_(self, size: int) -> UntypedStorage:
         """Make the memory as many bytes long, with zeros behind. With 0 bytes nothing is kept: tensors of this memory
         show zeros until they are written to. Errors: RuntimeError where the memory belongs to others."""
-        if self._cell.foreign is not None:
+        if self._storage.foreign is not None:
             raise ExportError(
                 "Trying to resize storage that is not resizable",
                 expected="memory of Weft",
                 got="memory that is shared with NumPy",
                 fix="clone the tensor first",
             )
-        _resize(self._cell, size)
+        _resize(self._storage, size)
         return self
 
     def resizable(self) -> bool:
         """True if `resize_` works."""
-        return self._cell.foreign is None
+        return self._storage.foreign is None
 
     def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> UntypedStorage:
         """Write the bytes of another storage. Errors: RuntimeError where it has another size."""
@@ -186,11 +186,11 @@ class UntypedStorage:
 
     def is_shared(self) -> bool:
         """True if other processes can write the memory."""
-        return self.filename is not None or bool(shared_memory.is_shared(self._cell))
+        return self.filename is not None or bool(shared_memory.is_shared(self._storage))
 
     def share_memory_(self) -> UntypedStorage:
         """Move the memory to where processes share it: see `Tensor.share_memory_`."""
-        shared_memory.share(self._cell)
+        shared_memory.share(self._storage)
         return self
 
     def is_pinned(self, device: DeviceLike | None = None) -> bool:
@@ -199,7 +199,7 @@ class UntypedStorage:
 
     @property
     def _cdata(self) -> int:
-        return id(self._cell)
+        return id(self._storage)
 
     def tolist(self) -> list[int]:
         """All bytes as numbers. Errors: NotImplementedError on the device meta."""
@@ -221,7 +221,7 @@ class UntypedStorage:
             )
         if is_on_meta(self._whole):
             return type(self)(max(stop - start, 0), device="meta")
-        part = bytes_of(self._cell)[start : max(start, stop)]
+        part = bytes_of(self._storage)[start : max(start, stop)]
         return type(self).of(import_array(part, dtypes.uint8))
 
     def __setitem__(self, index: int, value: int) -> None:
@@ -256,22 +256,24 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def __eq__(self, other: object) -> bool:
-        return self._cell is other._cell if isinstance(other, UntypedStorage) else NotImplemented
+        return (
+            self._storage is other._storage if isinstance(other, UntypedStorage) else NotImplemented
+        )
 
     def __hash__(self) -> int:
-        return id(self._cell)
+        return id(self._storage)
 
     def __copy__(self) -> UntypedStorage:
         return self.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
         """The copy that tensors of this memory have, too."""
-        if id(self._cell) not in memo:
-            memo[id(self._cell)] = copy_of_storage(self._cell)
-        return type(self).of(memo[id(self._cell)])
+        if id(self._storage) not in memo:
+            memo[id(self._storage)] = copy_of_storage(self._storage)
+        return type(self).of(memo[id(self._storage)])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _of_cell, (self._cell,)
+        return _of_cell, (self._storage,)
 
     def __repr__(self) -> str:
         return f"[UntypedStorage(device={self.device}) of size {self.nbytes()}]"

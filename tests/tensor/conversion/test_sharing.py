@@ -83,7 +83,7 @@ def test_exported_memory_is_weft_s_again_when_the_array_is_gone() -> None:
     del part
     gc.collect()
     assert (x * 1).tolist() == [0, 5, 5]
-    assert x._cell.foreign is None
+    assert x._storage.foreign is None
 
 
 def test_read_only_arrays_warn_and_are_never_written() -> None:

@@ -180,8 +180,8 @@ def _shows(result: Tensor, argument: Any) -> bool:
     return (
         result is not argument
         and result.base is not None
-        and result._cell is not None
-        and result._cell is argument._cell
+        and result._storage is not None
+        and result._storage is argument._storage
     )
 
 

@@ -265,5 +265,6 @@ def _dirty_view_of_several(tensor: Any) -> MutationError:
 def _shows(tensor: Any, arguments: Any) -> bool:
     """True if a tensor is a view of memory of one of the arguments."""
     return any(
-        isinstance(a, Tensor) and a._cell is not None and a._cell is tensor._cell for a in arguments
+        isinstance(a, Tensor) and a._storage is not None and a._storage is tensor._storage
+        for a in arguments
     )

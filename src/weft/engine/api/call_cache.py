@@ -409,6 +409,6 @@ def _is_own(part) -> cython.bint:
     if type(part) is not Tensor:
         return False
     tensor: Tensor = part
-    if tensor.storage is not None or tensor.base is not None or tensor.leaf_grad:
+    if tensor._storage is not None or tensor.base is not None or tensor.leaf_grad:
         return False
     return tensor.view_transform == 0 and not tensor.inference and not tensor.retains

@@ -56,14 +56,6 @@ def replace_in_type(cls: type, members):
         PyType_Modified(pointer)
 
 
-def take_from_type(cls: type, name: str):
-    """Take a member out of a class compiled by this project."""
-    pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)
-    member = cython.cast(dict, pointer.tp_dict).pop(name)
-    PyType_Modified(pointer)
-    return member
-
-
 def allow_dict(cls: type, offset: cython.Py_ssize_t):
     """Make instances of a compiled class take attributes: `offset` is that of a pointer, NULL until the first."""
     pointer: cython.pointer(PyTypeObject) = cython.cast(cython.pointer(PyTypeObject), cls)

@@ -66,7 +66,7 @@ def memory_behind(tensor: Tensor, new: Tensor):
     """A handle of the storage of a view, where to write an element of `new` there is all that writing it to the view
     is: no gradient, mode or lens follows it. Else None."""
     mode: Mode = current_tape().mode
-    storage: Storage = tensor.storage
+    storage: Storage = tensor._storage
     base: Tensor = tensor.base
     if storage is None or base is None or tensor.view_transform != 0 or base.view_transform != 0:
         return None
@@ -169,7 +169,11 @@ def _write(tensor: Tensor, storage: Storage, new: Node) -> cython.void:
 @cython.cfunc
 def _is_region_of(new: Tensor, tensor: Tensor) -> cython.bint:
     """True if the new value views the very elements that are written: `e[i] += 1` ends with `e[i] = e[i]`."""
-    if new.storage is not tensor.storage or new.offset != tensor.offset or new.view_transform != 0:
+    if (
+        new._storage is not tensor._storage
+        or new.offset != tensor.offset
+        or new.view_transform != 0
+    ):
         return False
     if new._dtype is not tensor._dtype or new._shape != tensor._shape:
         return False
@@ -260,15 +264,15 @@ def _move_edges(tensor: Tensor, new: Tensor, region) -> cython.void:
         finish(node)
         edge = node
     base.edge = edge
-    base.version_seen = tensor.storage.version
+    base.version_seen = tensor._storage.version
 
 
 def put_back(tensor: Tensor, node: Node):
     """Let a tensor that is all of its storage show an earlier value again; its version stays. Part of a storage keeps
     its value: the rest may belong to somebody else."""
-    if tensor.storage is not None:
-        if tensor.view_chain == () and tensor.storage.node.shape == node.shape:
-            replace_node(tensor.storage, node)
+    if tensor._storage is not None:
+        if tensor.view_chain == () and tensor._storage.node.shape == node.shape:
+            replace_node(tensor._storage, node)
         return
     node.external_refs += 1
     tensor.node.external_refs -= 1

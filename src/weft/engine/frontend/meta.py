@@ -26,7 +26,7 @@ def shows_meta(tensor: Tensor) -> cython.bint:
     """True if a handle's value is on the device meta."""
     if tensor.node is not None:
         return is_meta(tensor.node)
-    return tensor.storage is not None and is_meta(tensor.storage.node)
+    return tensor._storage is not None and is_meta(tensor._storage.node)
 
 
 @cython.cfunc
@@ -36,7 +36,9 @@ def number_of_device(tensor: Tensor) -> cython.int:
     if tensor.node is not None:
         return tensor.node.device
     return (
-        0 if tensor.storage is None or tensor.storage.node is None else tensor.storage.node.device
+        0
+        if tensor._storage is None or tensor._storage.node is None
+        else tensor._storage.node.device
     )
 
 

@@ -15,11 +15,11 @@ cdef object view_edge(Primitive op, object params, tuple shape, tuple target, DT
 
 # The node of a tensor's current value, in its logical shape.
 cdef inline Node value(Tensor tensor):
-    return tensor.node if tensor.storage is None else stored(tensor)
+    return tensor.node if tensor._storage is None else stored(tensor)
 
 # The gradient edge of a non-leaf, regenerated where its base has been mutated since.
 cdef inline object edge_now(Tensor tensor):
-    if tensor.base is not None and tensor.version_seen != tensor.storage.version:
+    if tensor.base is not None and tensor.version_seen != tensor._storage.version:
         regenerate(tensor)
     return tensor.edge
 

@@ -40,7 +40,7 @@ require(__name__, cython.compiled)
 @cython.cfunc
 def stored(tensor: Tensor) -> Node:
     """The node of a value that a storage holds."""
-    storage: Storage = tensor.storage
+    storage: Storage = tensor._storage
     if tensor.view_transform != 0:
         return core_hooks.seen_through(tensor)
     if storage.foreign is not None:
@@ -118,8 +118,8 @@ def set_edge(tensor: Tensor, edge):
     """Replace a tensor's gradient edge (custom Functions, tests)."""
     tensor.edge = edge
     watch(tensor)
-    if tensor.storage is not None:
-        tensor.version_seen = tensor.storage.version
+    if tensor._storage is not None:
+        tensor.version_seen = tensor._storage.version
 
 
 def rename_record(tensor: Tensor, name: str):
@@ -156,7 +156,7 @@ def regenerate(tensor: Tensor) -> cython.int:
     edge = edge_of(base)
     if edge is not None and (kind in (KIND_UNDER_NO_GRAD, KIND_UNDER_INFERENCE)):
         raise core_hooks.base_of_untracked(tensor)
-    tensor.version_seen = tensor.storage.version
+    tensor.version_seen = tensor._storage.version
     if edge is None:
         tensor.edge = None
         return 0

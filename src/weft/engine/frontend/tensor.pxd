@@ -24,7 +24,7 @@ cdef class VersionCounter:
 
 cdef class Tensor:
     cdef Node node
-    cdef public Storage storage
+    cdef public Storage _storage
     cdef readonly tuple _shape
     cdef readonly DType _dtype
     cdef public tuple strides

@@ -46,13 +46,7 @@ from cython.cimports.weft.engine.ir.residuals import mark_dead_candidate
 from cython.cimports.weft.engine.ir.tape import ambient
 
 from weft._build.compiled import require
-from weft.engine.capi.type_slots import (
-    add_to_type,
-    allow_dict,
-    open_type,
-    show_under,
-    take_from_type,
-)
+from weft.engine.capi.type_slots import add_to_type, allow_dict, open_type, show_under
 from weft.errors import ArgumentTypeError
 
 require(__name__, cython.compiled)
@@ -211,7 +205,7 @@ class Tensor:
             raise core_hooks.inference_version()
         if self.counter is not None:
             return self.counter.version
-        return 0 if self.storage is None else self.storage.version - self.storage.apart
+        return 0 if self._storage is None else self._storage.version - self._storage.apart
 
     @property
     def _base(self):
@@ -505,9 +499,7 @@ class Tensor:
 
 
 def install_methods(methods):
-    """Add methods and properties to Tensor: the functions of the layers above, under PyTorch's names. Python finds the
-    field `storage` as `_cell`, since users call `tensor.storage()`."""
-    add_to_type(Tensor, {"_cell": take_from_type(Tensor, "storage")})
+    """Add methods and properties to Tensor: the functions of the layers above, under PyTorch's names."""
     add_to_type(Tensor, methods)
 
 

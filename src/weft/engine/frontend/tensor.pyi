@@ -28,7 +28,7 @@ class Storage:
 def replace_node(storage: Storage, node: Any) -> None: ...
 
 class Tensor:
-    _cell: Any
+    _storage: Storage | Any
     _shape: builtins.tuple[builtins.int, ...]
     _dtype: DType
     strides: Any

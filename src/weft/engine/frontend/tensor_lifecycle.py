@@ -41,8 +41,8 @@ def _empty(tensor: Tensor) -> cython.void:
     if tensor.node is not None:
         tensor.node.external_refs -= 1
         tensor.node = None
-    if tensor.storage is not None:
-        tensor.storage = None
+    if tensor._storage is not None:
+        tensor._storage = None
     if tensor.strides is not None:
         tensor.strides = None
     if tensor.edge is not None:
@@ -102,8 +102,8 @@ def _traverse(
 @cython.exceptval(check=False)
 def _traverse_storage(tensor: Tensor, visit: visitproc, argument: cython.p_void) -> cython.int:
     """Show the collector the value in a storage that only this handle holds: a user may have attached something."""
-    storage: cython.pointer(PyObject) = cython.cast(cython.pointer(PyObject), tensor.storage)
-    if tensor.storage is None or Py_REFCNT(storage) != 1:
+    storage: cython.pointer(PyObject) = cython.cast(cython.pointer(PyObject), tensor._storage)
+    if tensor._storage is None or Py_REFCNT(storage) != 1:
         return 0
     return visit(
         cython.cast(cython.pointer(PyObject), cython.cast(Storage, storage).node), argument

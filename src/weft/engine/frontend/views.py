@@ -59,8 +59,8 @@ class NoMemoryOrderError(BaseException):
 @cython.cfunc
 def share(tensor: Tensor) -> Storage:
     """The storage of a tensor, made on the first alias; its node is the value in memory order."""
-    if tensor.storage is not None:
-        return tensor.storage
+    if tensor._storage is not None:
+        return tensor._storage
     storage: Storage = Storage.__new__(Storage)
     node: Node = tensor.node
     if tensor.strides is not None:
@@ -72,7 +72,7 @@ def share(tensor: Tensor) -> Storage:
         if ambient > 0:
             core_hooks.follow_moved(node)
     replace_node(storage, node)
-    tensor.storage = storage
+    tensor._storage = storage
     tensor.node.external_refs -= 1
     tensor.node = None
     tensor.view_chain = ()
@@ -98,7 +98,7 @@ def alias_of(tensor: Tensor):
 def _show_region(tensor: Tensor, other: Tensor) -> cython.void:
     """Make a handle without a node of its own show the region that another shows."""
     storage: Storage = share(other)
-    tensor.storage = storage
+    tensor._storage = storage
     tensor._shape = other._shape
     tensor._dtype = other._dtype
     tensor.strides = other.strides
@@ -116,7 +116,7 @@ def view(
     storage: Storage = share(tensor)
     result: Tensor = blank()
     watch(result)
-    result.storage = storage
+    result._storage = storage
     result._shape = shape
     result._dtype = viewed_dtype(op, tensor._dtype)
     result.strides = None if is_contiguous(shape, strides) else strides
@@ -176,7 +176,7 @@ def parts_of(tensor: Tensor, cut: SplitSpec) -> tuple:
         region: OutputView = cut.regions[number]
         part: Tensor = blank()
         watch(part)
-        part.storage = storage
+        part._storage = storage
         part._shape = region.shape
         part._dtype = dtype
         part.strides = region.strides
@@ -213,7 +213,7 @@ def handle_of_storage(tensor: Tensor):
     whole: Tensor = wrap(storage.node, None)
     storage.node.external_refs -= 1
     whole.node = None
-    whole.storage = storage
+    whole._storage = storage
     whole.view_chain = ()
     whole.version_seen = storage.version
     return whole
@@ -264,7 +264,7 @@ def moved_into(tensor: Tensor, cls: type):
     """An instance of a subclass that is all that a fresh view is: its region, its edge, its base. The view itself is to
     be forgotten."""
     made: Tensor = Tensor.__new__(cls)
-    made.storage = tensor.storage
+    made._storage = tensor._storage
     made._shape = tensor._shape
     made._dtype = tensor._dtype
     made.strides = tensor.strides

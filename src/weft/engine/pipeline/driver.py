@@ -267,7 +267,9 @@ def realize(*tensors: Any) -> None:
     if not tensors:
         flush()
     for tensor in tensors:
-        if tensor._cell is None or tensor._cell.foreign is None:  # memory of others has values
+        if (
+            tensor._storage is None or tensor._storage.foreign is None
+        ):  # memory of others has values
             require(value_of(tensor))
 
 

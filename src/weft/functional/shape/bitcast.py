@@ -49,8 +49,8 @@ def view_dtype(input: Tensor, dtype: DType) -> Any:
             )
     shape, strides, offset = _laid_out(input, dtype)
     view_transform = input.view_transform & ~(PARTS | JOIN) | BITS
-    if input._cell is None or input._cell.node.dtype is dtype:
-        view_transform = 0 if input._cell is not None else BITS
+    if input._storage is None or input._storage.node.dtype is dtype:
+        view_transform = 0 if input._storage is not None else BITS
     return retyped(input, OPS["view"], dtype, shape, strides, offset, view_transform)
 
 

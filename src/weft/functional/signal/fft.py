@@ -278,7 +278,7 @@ def _given(
     shape = result._shape
     if order is None:
         order = [a for a in range(len(shape)) if a not in axes] + sorted(axes)
-    if order != list(range(len(shape))) and result._cell is None and result.numel():
+    if order != list(range(len(shape))) and result._storage is None and result.numel():
         steps = contiguous_strides(tuple(shape[a] for a in order))
         strides = [0] * len(shape)
         for axis, step in zip(order, steps, strict=True):

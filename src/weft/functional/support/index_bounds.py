@@ -38,10 +38,10 @@ def check_index(
     least: cython.longlong = -limit if wraps else 0
     low: cython.longlong = 0
     high: cython.longlong = 0
-    node: Node = index.node if index.storage is None else index.storage.node
+    node: Node = index.node if index._storage is None else index._storage.node
     if node.state != DONE or index.view_transform != 0:
         return COUNTED if index.view_transform == 0 and within(node, limit) else UNKNOWN
-    if index.storage is None and 0 < node.max_index <= limit:
+    if index._storage is None and 0 < node.max_index <= limit:
         return COUNTED
     count: cython.longlong = 1
     for extent in index._shape:
@@ -58,27 +58,27 @@ def check_index(
         raise range_error(name, _values(index, node), size, dimension, wraps)
     if low < 0:
         return KNOWN
-    if index.storage is None:
+    if index._storage is None:
         node.max_index = high + 1
     return COUNTED
 
 
 def _values(index: TensorArgument, node: Node) -> Any:
     """The elements of a tensor whose storage has its value, without recording anything."""
-    if index._cell is None:
+    if index._storage is None:
         return array_over(node)
     return window_over(node, index._shape, index.strides, index.offset)
 
 
 def values_if_there(tensor: Tensor) -> Any:
     """The elements of a tensor as an array, or None where they are still to be computed."""
-    node: Node = tensor.node if tensor.storage is None else tensor.storage.node
+    node: Node = tensor.node if tensor._storage is None else tensor._storage.node
     return None if node.state != DONE or tensor.view_transform != 0 else _values(tensor, node)
 
 
 def present_values(index: TensorArgument) -> Any:
     """The elements of a tensor that `check_index` has looked at, as an array."""
-    return _values(index, index._cell.node if index._cell is not None else value_of(index))
+    return _values(index, index._storage.node if index._storage is not None else value_of(index))
 
 
 def trusted(index: TensorArgument, size: int) -> Any:

@@ -34,7 +34,7 @@ def like_channels(result: Tensor, *given: Tensor) -> Any:
     for tensor in given:
         form = _channels_form(tensor)
         if form is not None:
-            if result._cell is None and len(result._shape) == len(tensor._shape):
+            if result._storage is None and len(result._shape) == len(tensor._shape):
                 result.strides = format_strides(result._shape, form)
             return result
     return result
@@ -49,7 +49,7 @@ def stacked_channels(shape: tuple[int, ...], axis: int, count: int) -> tuple[int
 
 def in_order(x: Tensor) -> Any:
     """The same tensor, which nobody has seen yet, in row-major order in memory."""
-    if x._cell is None:
+    if x._storage is None:
         x.strides = None
     return x
 
@@ -57,7 +57,7 @@ def in_order(x: Tensor) -> Any:
 def columns_first(x: Tensor) -> Any:
     """The same tensor, which nobody has seen yet, with columns side by side in memory, as LAPACK leaves matrices."""
     *lead, rows, wide = x._shape
-    if x._cell is None and x.numel() and rows > 1 and wide > 1:
+    if x._storage is None and x.numel() and rows > 1 and wide > 1:
         before = contiguous_strides(x._shape)
         x.strides = (*before[: len(lead)], 1, rows)
     return x

@@ -77,7 +77,7 @@ def check_apart(out: object, arguments: tuple[object, ...], made: object = None)
         for read in (x for x in arguments if isinstance(x, Tensor)):
             if target is read:
                 raise _sharing("tensors that lie apart", "out= that is an input")
-            if target._cell is None or target._cell is not read._cell:
+            if target._storage is None or target._storage is not read._storage:
                 continue
             grown = result is not None and result._shape != target._shape
             reach = prod(result._shape) if grown else _extent(target)
@@ -138,7 +138,11 @@ def with_out(function: Function) -> Function:
 
 def check_overlap(written: Tensor, read: Tensor) -> None:
     """Errors: RuntimeError where contiguous memory that is written is also, in part, that of another operand."""
-    if written._cell is not read._cell or written.strides is not None or read.strides is not None:
+    if (
+        written._storage is not read._storage
+        or written.strides is not None
+        or read.strides is not None
+    ):
         return
     first, second = sorted(_region(t) for t in (written, read))
     if first != second and first[0] + first[1] > second[0] and first[1] and second[1]:
@@ -188,7 +192,7 @@ def check_out(
     if not one_pass and name not in _ALSO_ONE_PASS:
         return
     targets = out if isinstance(out, (tuple, list)) else (out,)
-    written = [x for x in targets if isinstance(x, Tensor) and x._cell is not None]
+    written = [x for x in targets if isinstance(x, Tensor) and x._storage is not None]
     given = [*arguments, *(keywords[key] for key in keywords if key != "out")] if written else []
     for read in tensors_in(given):
         for target in written:
@@ -212,7 +216,7 @@ def make_in_place(function: Function, name: str = "") -> Function:
         if "out" in keywords:
             raise TypeError("got an unexpected keyword argument 'out'")
         for argument in arguments:
-            if isinstance(argument, Tensor) and argument._cell is not None:
+            if isinstance(argument, Tensor) and argument._storage is not None:
                 check_overlap(self, argument)
         return in_place(self, function(self, *arguments, **keywords))
 

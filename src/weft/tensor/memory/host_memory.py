@@ -137,7 +137,7 @@ def _window(memory: np.ndarray, tensor: Tensor) -> Any:
 
 def raw_array(tensor: Tensor) -> Any:
     """The stored bits of a tensor as an array that must not be written; computes what is pending."""
-    storage = tensor._cell
+    storage = tensor._storage
     if storage is not None and not tensor.view_transform:
         if storage.foreign is not None:
             return _window(storage.foreign.memory, tensor)
@@ -303,14 +303,14 @@ def _reclaim(storage: Storage) -> bool:
 
 def snapshot(tensor: Tensor) -> Any:
     """The node of what a foreign region holds now."""
-    if _reclaim(tensor._cell):
+    if _reclaim(tensor._storage):
         return value_of(tensor)
-    return node_of_array(_window(tensor._cell.foreign.memory, tensor), tensor._dtype)
+    return node_of_array(_window(tensor._storage.foreign.memory, tensor), tensor._dtype)
 
 
 def write_through(tensor: Tensor, new: Tensor) -> None:
     """Write a value into foreign memory now. Read-only memory stays as it is: the storage parts from it."""
-    storage = tensor._cell
+    storage = tensor._storage
     if not _reclaim(storage):
         memory = storage.foreign.memory
         if memory.flags.writeable:
@@ -328,7 +328,7 @@ def handle_of(storage: Storage) -> Tensor:
     """A handle of all elements of a storage."""
     whole: Tensor = wrap_node(storage.node)
     storage_of(whole)
-    whole._cell = storage
+    whole._storage = storage
     whole.version_seen = storage.version
     return whole
 

@@ -76,7 +76,7 @@ def position_in_memory(index: Tensor) -> int | None:
     while a call is recorded for replay or a transformation watches: these know no values."""
     tape: Tape = current_tape()
     mode: Mode = tape.mode
-    storage: Storage = index.storage
+    storage: Storage = index._storage
     if mode.intact > 0 or not is_plain(tape):
         return None
     node: Node = value(index) if storage is None else storage.node
@@ -90,7 +90,7 @@ def position_in_memory(index: Tensor) -> int | None:
 def _plain_node(tensor: Tensor) -> Node:
     """The computed node whose memory has a tensor's values in order; None if there is no such node."""
     node: Node
-    storage: Storage = tensor.storage
+    storage: Storage = tensor._storage
     if storage is None:
         node = value(tensor)
     elif tensor.view_transform != 0:

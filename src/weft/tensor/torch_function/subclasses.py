@@ -35,7 +35,7 @@ _PLAIN = frozenset(
         "__array_priority__",
         "__torch_function__",
         "__init_subclass__",
-        "_cell",
+        "_storage",
         "_shape",
         "_dtype",
         "strides",
