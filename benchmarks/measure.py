@@ -67,6 +67,7 @@ class Context:
     rivals: dict[str, Any] = field(default_factory=dict)  # where there are any, only they are timed
     beside: dict[str, dict[str, float]] = field(default_factory=dict)  # by title: figures of rivals
     dynet: str = ""  # a Python that has DyNet
+    calls: str = ""  # what the names of the calls that are scanned match, as a regular expression
     report: Callable[[Line], None] = field(default=print)
 
     def pick(self, full: Any, quick: Any) -> Any:

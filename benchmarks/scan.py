@@ -2,13 +2,15 @@
 and loops over elements, with a thousand and with ten thousand turns.
 
 Times are processor times, the least of several turns: other work on the machine counts little. Out: the lines whose
-ratio is below `LEAST`, the worst first, how many there were, and what could not be compared.
+ratio is below `LEAST`, the worst first, how many there were, and what could not be compared; of calls that are asked
+for by name (`--calls`), all lines.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -75,10 +77,11 @@ def scan(context: Context) -> None:
             failed.append(f"{title}: {str(error).splitlines()[0]}")
     short = sorted([line for line in lines if ratio(line) < LEAST], key=ratio)
     for unit in ("s", "B"):
-        for line in short:
+        for line in lines if context.calls else short:
             if line.unit == unit:
                 context.report(line)
-    _loops(context)
+    if not context.calls:
+        _loops(context)
     for title in failed:
         context.report(Line(f"not compared: {title}", {}))
     what = f"{len(short)} of {len(lines)} figures of single calls are below {LEAST} of PyTorch's"
@@ -88,6 +91,8 @@ def scan(context: Context) -> None:
 def _jobs(context: Context) -> Iterator[tuple[str, Callable[[Any], Job]]]:
     for group in GROUPS:
         for call in group():
+            if not re.search(context.calls, call.name):
+                continue
             for n in context.pick((FEW, MANY), (FEW,)):
                 size = "few" if n == FEW else "many"
                 yield f"{call.name}, {size}", partial(one_way, call=call, n=n)

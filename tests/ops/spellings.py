@@ -24,6 +24,7 @@ PRIVATE = (
     *("attention_forward", "attention_backward", "picked_log_softmax"),
     *("attention_masked_forward", "attention_masked_backward"),
     *("resample", "resample_transposed"),  # as interpolate: nn/functional/test_interpolate.py
+    *("resample_products", "resample_largest"),  # as bags: nn/functional/test_embedding_bags.py
     *(
         "lstm_memory",
         "lstm_output",

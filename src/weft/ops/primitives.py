@@ -329,6 +329,16 @@ def resample_transposed(x: Tensor, axis: int, index: Tensor, weights: Tensor, si
     return _call("resample_transposed", (x, index, weights), (axis, size))
 
 
+def resample_products(x: Tensor, axis: int, index: Tensor, cotangent: Tensor):
+    """The derivative of `resample` by its weights: for each tap the product of its elements with a cotangent's."""
+    return _call("resample_products", (x, index, cotangent), (axis, x._shape[axis]))
+
+
+def resample_largest(x: Tensor, axis: int, index: Tensor):
+    """Along an axis, for each column of an index (taps, places), where it points at the largest; -1 without a tap."""
+    return _call("resample_largest", (x, index), (axis, x._shape[axis]), dtypes.int64)
+
+
 def matmul(a: Tensor, b: Tensor):
     """Matrix product over the last two dimensions of operands of rank >= 2; leading dimensions broadcast."""
     return _call("matmul", (a, b), None)  # (..., m, k) @ (..., k, n) -> (..., m, n)

@@ -81,6 +81,7 @@ _RESULTS = {
     "argmin": dtypes.int64,
     "order": dtypes.int64,
     "running_place": dtypes.int64,
+    "resample_largest": dtypes.int64,
 }
 
 

@@ -321,6 +321,8 @@ _LARGE: dict[str, tuple[Any, ...]] = {
     "take_put": ((9, 70), (300,), _GRID, (0,)),
     "resample": (_GRID, (3, 400), (3, 400), (0, 300)),
     "resample_transposed": (_GRID, (3, 70), (3, 70), (1, 50)),
+    "resample_products": (_GRID, (3, 400), (400, 70), (0, 300)),
+    "resample_largest": (_GRID, (3, 400), (0, 300)),
     "matmul": ((90, 300), (300, 70), None),
     "linear": ((90, 300), (70, 300), None),
     "linear_bias": ((90, 300), (70, 300), (70,), None),

@@ -26,6 +26,19 @@ if TYPE_CHECKING:
 gradients = later("weft.sparse.gradients")
 
 
+def prepared(
+    input: Tensor,
+    weight: Tensor,
+    max_norm: float | None,
+    norm_type: float,
+    scale_grad_by_freq: bool,
+) -> Any:
+    """The table that an index looks up in: its rows shortened in place, its gradient weighed."""
+    if max_norm is not None:
+        renormalize_rows(weight, input, max_norm, norm_type)
+    return scaled_by_frequency(weight, input) if scale_grad_by_freq else weight
+
+
 def renormalize_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
     """Shorten, in place and outside the graph, the rows that an index names and that are longer than `max_norm`."""
     check_index("embedding", input, weight._shape[0], 0, False)

@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft
-from weft._build.lazy import later
-from weft._typing import Shape
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional.support import host
+from weft.functional.support.index_bounds import COUNTED, check_index
+from weft.nn.functional import bag_products
+from weft.nn.functional import embedding_tables as tables
 from weft.nn.functional.activation import embedding
-from weft.ops.primitives import full, reduce, reshape, take, take_add, where
+from weft.ops.primitives import full, iota, reduce, reshape, take, take_add, where
 from weft.tensor.arguments import describe, need_tensor, widen
 
 if TYPE_CHECKING:
-    pass
+    from weft.engine.ir.dtype import DType
 
-
-gradients = later("weft.sparse.gradients")
 MODES = ("sum", "mean", "max")
 
 
@@ -183,48 +182,88 @@ def embedding_bag(
     if not flat._shape[0]:
         nothing = full((len(starts) - 1, weight._shape[1]), 0, weight._dtype)
         return nothing + embedding(flat, weight, None, *options).sum(0)
-    rows = widen(embedding(flat, weight, None, *options))  # (M), (n, d) -> (M, d)
     kept = None
     if padding_idx is not None:
         kept = cast(flat, dtypes.int64) != place
-    if mode == "max":
-        return cast(_largest(rows, kept, starts), weight._dtype)
-    if per_sample_weights is not None:
-        rows = rows * reshape(per_sample_weights, (flat._shape[0], 1))
-    if kept is not None:
-        rows = where(reshape(kept, (flat._shape[0], 1)), rows, 0)
-    if len(input._shape) == 2:
-        return cast(_summed_alike(rows, kept, input._shape, mode), weight._dtype)
-    return cast(_summed(rows, kept, starts, mode), weight._dtype)
-
-
-def _summed_alike(rows: Tensor, kept: Tensor | None, shape: Shape, mode: str) -> Any:
-    """The sums or means of bags of one length. Shapes: (B * N, d), (B * N) or None, (B, N) -> (B, d)."""
-    bags, length = shape
-    total = reduce("sum", reshape(rows, (bags, length, rows._shape[1])), (1,))
-    if mode == "sum":
-        return total
-    if kept is None:
-        return total / length
-    counts = reduce("sum", reshape(cast(kept, rows._dtype), shape), (1,), keepdim=True)
-    return total / counts.clamp(min=1)
-
-
-def _summed(rows: Tensor, kept: Tensor | None, starts: np.ndarray, mode: str) -> Any:
-    """The sums or means of bags that begin at `starts`, the last of which is where they end."""
-    bags = len(starts) - 1
-    ends = int(starts[-1])
-    bag = host.from_numpy(np.repeat(np.arange(bags), np.diff(starts)))
-    rows = rows[:ends] if ends != rows._shape[0] else rows
-    total = take_add(full((bags, rows._shape[1]), 0, rows._dtype), 0, bag, rows)
-    if mode == "sum":
-        return total
-    if kept is None:
-        counts = host.from_numpy(np.maximum(np.diff(starts), 1), rows._dtype)
+    found: Any
+    if not sparse and _is_large(flat._shape[0], weight):
+        table = tables.prepared(flat, weight, *options[:3])
+        found = _multiplied(flat, widen(table), kept, per_sample_weights, starts, mode)
     else:
-        ones = cast(kept, rows._dtype)[:ends]
-        counts = take_add(full((bags,), 0, rows._dtype), 0, bag, ones).clamp(min=1)
-    return total / reshape(counts, (bags, 1))
+        rows = widen(embedding(flat, weight, None, *options))  # (M), (n, d) -> (M, d)
+        found = _gathered(rows, kept, per_sample_weights, starts, mode)
+    if mode == "mean":
+        found = found / _counts(kept, starts, found._dtype)
+    return cast(found, weight._dtype)
+
+
+def _is_large(count: int, weight: Tensor) -> bool:
+    """True if the rows of `count` positions are not to be gathered; where that would need a wider table, only if they
+    outnumber its rows."""
+    size, width = weight._shape
+    wide = weight._dtype.name in ("float32", "float64")
+    return count * width > bag_products.GATHERED_ELEMENTS and (wide or count >= size)
+
+
+def _multiplied(
+    flat: Tensor,
+    table: Tensor,
+    kept: Tensor | None,
+    weights: Tensor | None,
+    starts: np.ndarray,
+    mode: str,
+) -> Any:
+    """Sums or maxima of bags, without their rows in memory. Shapes: (M), (n, d) -> (B, d)."""
+    index = cast(flat, dtypes.int64)
+    if check_index("embedding_bag", flat, table._shape[0], 0, False) is not COUNTED:
+        index = take(iota((table._shape[0],)), 0, index)  # which checks it
+    if kept is not None:
+        index = where(kept, index, -1)
+    if weights is not None:
+        weights = cast(reshape(weights, flat._shape), table._dtype)
+    bags = len(starts) - 1
+    length = int(starts[-1]) // max(bags, 1)
+    largest = mode == "max"
+    if length * bags != flat._shape[0] or (np.diff(starts) != length).any():
+        return bag_products.of_any_length(table, index, weights, starts, largest)
+    shares = None if weights is None else reshape(weights, (bags, length))
+    return bag_products.of_one_length(table, reshape(index, (bags, length)), shares, largest)
+
+
+def _gathered(
+    rows: Tensor, kept: Tensor | None, weights: Tensor | None, starts: np.ndarray, mode: str
+) -> Any:
+    """Sums or maxima of bags of gathered rows. Shapes: (M, d) -> (B, d)."""
+    if mode == "max":
+        return _largest(rows, kept, starts)
+    column = (rows._shape[0], 1)
+    if weights is not None:
+        rows = rows * reshape(weights, column)
+    if kept is not None:
+        rows = where(reshape(kept, column), rows, 0)
+    return _added(rows, starts)
+
+
+def _added(values: Tensor, starts: np.ndarray) -> Any:
+    """The sums of values by bag. Shapes: (M, *) -> (B, *)."""
+    bags, ends = len(starts) - 1, int(starts[-1])
+    rest = values._shape[1:]
+    length = ends // max(bags, 1)
+    if ends == values._shape[0] and (np.diff(starts) == length).all():
+        return reduce("sum", reshape(values, (bags, length, *rest)), (1,))
+    bag = host.from_numpy(np.repeat(np.arange(bags), np.diff(starts)))
+    values = values[:ends] if ends != values._shape[0] else values
+    return take_add(full((bags, *rest), 0, values._dtype), 0, bag, values)
+
+
+def _counts(kept: Tensor | None, starts: np.ndarray, dtype: DType) -> Any:
+    """The divisors of sums for means, at least 1. Shapes: (M) or None -> (B, 1), or a number for all."""
+    if kept is not None:
+        return reshape(_added(cast(kept, dtype), starts).clamp(min=1), (len(starts) - 1, 1))
+    lengths = np.maximum(np.diff(starts), 1)
+    if (lengths == lengths[:1]).all():
+        return int(lengths[0]) if lengths.size else 1
+    return reshape(host.from_numpy(lengths, dtype), (len(lengths), 1))
 
 
 def _largest(rows: Tensor, kept: Tensor | None, starts: np.ndarray) -> Any:

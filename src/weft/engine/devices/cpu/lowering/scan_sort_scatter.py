@@ -9,8 +9,8 @@ element strides); operands that a family cannot read in place are copied to temp
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.devices.cpu.lowering.copy import copy_base, lower_copy
@@ -26,6 +26,10 @@ from cython.cimports.weft.engine.ir.primitive import (
 from weft._build.compiled import require
 from weft.engine.devices.cpu.lowering.copy import contiguous
 from weft.engine.ir.strides import contiguous_strides
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+    from weft.engine.pipeline.launch_ir import Lowering
 
 require(__name__, cython.compiled)
 
@@ -189,34 +193,59 @@ def lower_running(lowering: Any, node: Any) -> None:
 
 
 @cache
-def _resample(spread: bool, dtype: str) -> Any:
-    from weft.engine.devices.cpu.kernels.resample import lower_resample
+def _resample(direction: str, dtype: str) -> Any:
+    from weft.engine.devices.cpu.kernels import resample, resample_taps
 
-    key = ("resample", "spread" if spread else "gathered", dtype)
-    return _spec(key, lambda symbol: lower_resample(dtype, spread, symbol))
+    lower = {
+        "gathered": partial(resample.lower_resample, dtype, False),
+        "spread": partial(resample.lower_resample, dtype, True),
+        "products": partial(resample_taps.lower_products, dtype),
+        "largest": partial(resample_taps.lower_largest, dtype),
+    }
+    return _spec(("resample", direction, dtype), lower[direction])
 
 
 def lower_resample(lowering: Any, node: Any) -> None:
-    """Weighted sums along an axis, or their transpose, over (outer, axis, inner)."""
+    """Along an axis, over (outer, axis, inner): weighted sums or their transpose, what weighs each tap, the largest."""
     from weft.engine.devices.cpu.kernels.resample import launch_resample
+    from weft.engine.devices.cpu.kernels.resample_taps import launch_largest, launch_products
 
-    operand, index, weights = node.inputs
+    operand, index = node.inputs[:2]
     if node.numel == 0:
         return
     axis, extent = node.params
-    outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
+    outer, inner = _product(operand.shape[:axis]), _product(operand.shape[axis + 1 :])
     taps, places = index.shape
     spread = node.op.form == RESAMPLE_TRANSPOSED
-    units, grain_size = launch_resample(spread, outer, taps, places, inner)
-    pointers = [contiguous(lowering, value) for value in (operand, index, weights)]
+    direction = node.op.combiner or ("spread" if spread else "gathered")
+    launches = {"products": launch_products, "largest": launch_largest}
+    launch = launches.get(direction, partial(launch_resample, spread))
+    units, grain_size = launch(outer, taps, places, inner)
+    in_rows = direction == "gathered" and inner == 1
+    at = _taps(lowering, index, in_rows)
+    weights = at  # of the largest nobody reads them
+    if direction == "products":
+        weights = contiguous(lowering, node.inputs[2]), (0, 0)
+    elif direction != "largest":
+        weights = _taps(lowering, node.inputs[2], in_rows)
     lowering.add(
-        _resample(spread, node.dtype.name),
-        [*pointers, (lowering.slot_of(node), 0)],
-        [outer, taps, places, extent, inner],
+        _resample(direction, operand.dtype.name),
+        [contiguous(lowering, operand), at[0], weights[0], (lowering.slot_of(node), 0)],
+        [outer, taps, places, extent, inner, *at[1], *weights[1]],
         units,
         grain_size,
         outer * places * inner * taps * TAP_WORK,
     )
+
+
+def _taps(
+    lowering: Lowering, value: Node, in_rows: bool
+) -> tuple[tuple[int, int], tuple[int, ...]]:
+    """(slot, byte offset) of an index or weights (taps, places), and their strides; laid out in rows on request."""
+    if in_rows:
+        return contiguous(lowering, value), contiguous_strides(value.shape)
+    slot, offset, strides = lowering.region_of(value)
+    return (slot, offset), strides
 
 
 LOWER = {
