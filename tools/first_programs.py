@@ -96,8 +96,16 @@ def run_families() -> None:
             whole.numpy()
         weft.arange(9, dtype=dtype).numpy()
         nn.functional.one_hot(rows, 4).to(dtype).numpy()
-    for random in (weft.rand, weft.randn):
-        (random(5, 6) * 2 + 1).numpy()
+    own = weft.Generator().manual_seed(0)
+    choices: tuple[dict[str, Any], ...] = ({}, {"generator": own})
+    for given in choices:
+        for random in (weft.rand, weft.randn, partial(weft.randint, 0, 9)):
+            for shape in ((1,), (5, 6)):
+                (random(shape, **given) * 2 + 1).numpy()
+                random(shape, **given).numpy()
+        weft.randperm(9, **given).numpy()
+        weft.bernoulli(weft.rand(5, 6), **given).numpy()
+        weft.multinomial(weft.rand(5, 6), 2, **given).numpy()
     for fill in (
         nn.init.uniform_,
         nn.init.normal_,
@@ -241,6 +249,21 @@ class Demo(TreeLSTM):
         return weft.stack([super(Demo, self).forward(tree) for tree in trees])
 
 
+class Mixing(nn.Module):
+    """The logarithms of densities of a mixture of normal distributions, at one of the words, given all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(16, 64), nn.Tanh())
+        self.weights, self.means, self.scales = [nn.Linear(64, 5) for _ in range(3)]
+
+    def forward(self, words: Any) -> Any:
+        hidden = self.body(words)
+        scale = nn.functional.softplus(self.scales(hidden)) + 0.001
+        density = weft.distributions.Normal(self.means(hidden), scale).log_prob(words[:, :1])
+        return self.weights(hidden).log_softmax(-1) + density
+
+
 def perceptron(layer: Callable[[], Any]) -> Any:
     """Two layers with a nonlinearity between them, of the words as numbers."""
     return nn.Sequential(nn.Linear(16, 64), layer(), nn.Linear(64, CLASSES))
@@ -256,6 +279,7 @@ def run_networks() -> None:
         train(Tagging(), optim.AdamW, clipped)
         train(Seeing(), partial(optim.SGD, lr=0.1), clipped)
         train(Growing(), optim.Adam, clipped)
+        train(Mixing(), optim.Adam, clipped)
         for optimizer in (optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad):
             train(perceptron(nn.ReLU), optimizer, clipped)
     for layer in (nn.Tanh, nn.Sigmoid, nn.SiLU, nn.GELU, nn.LeakyReLU, nn.ELU, nn.Softplus):
@@ -304,8 +328,10 @@ def loss_of(model: Any, words: Any) -> Any:
         return weft.stack(
             [cost(model(line[n % 9 :]), line[n % 9 :]) for n, line in enumerate(words)]
         ).mean()
-    if isinstance(model, nn.Sequential | Seeing):
+    if isinstance(model, nn.Sequential | Seeing | Mixing):
         words = nn.functional.pad(words, (0, 16 - words.shape[1]))
+        if isinstance(model, Mixing):
+            return -model(words.float()).logsumexp(-1).mean()
         return cost(model(words.float()), words[:, 0])
     if isinstance(model, Attending | Tagging):
         return cost(model(words).reshape(-1, CLASSES), words.reshape(-1))

@@ -36,6 +36,7 @@ def arguments() -> argparse.Namespace:
 if __name__ == "__main__":
     sys.path.insert(0, str(arguments().package.resolve()))
 
+from weft.config import config  # noqa: E402
 from weft.engine.devices.cpu import jit, shipped_kernels  # noqa: E402
 from weft.engine.devices.cpu.codegen_hash import revision  # noqa: E402
 from weft.engine.devices.cpu.disk_cache import DiskCache  # noqa: E402
@@ -135,10 +136,11 @@ def compile_own(level: Level) -> Noting:
 
     compiler = Noting(level)
     host, jit._host = jit._host, compiler
+    before, config.background_compilation = config.background_compilation, False
     try:
         first_programs.run()
     finally:
-        jit._host = host
+        jit._host, config.background_compilation = host, before
     compiler.compile_all(products())
     return compiler
 

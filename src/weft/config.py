@@ -3,6 +3,7 @@
 WEFT_EXPLAIN    comma-separated parts to print at each flush: schedule, kernels, memory, passes (each one's text)
 WEFT_VERIFY     1: run the verifier of every pass
 WEFT_REPLAY     verify: do what is known for real as well as replaying it, and compare
+WEFT_BACKGROUND_COMPILATION  0: compile every kernel in the step that wants it
 WEFT_EAGER      1: run every operation at its call
 WEFT_CACHE_DIR  directory of the kernel cache ("": no disk cache)
 WEFT_NUM_THREADS  threads of the executor
@@ -109,6 +110,7 @@ class Config:
         self.interpreter = (
             "novel"  # which flushes run node by node: "novel" ones where it pays, "every", "none"
         )
+        self.background_compilation = os.environ.get("WEFT_BACKGROUND_COMPILATION") != "0"
         self.replay = os.environ.get("WEFT_REPLAY", "")  # read once, as replaying is first needed
         self.memory_budget = _budget_of_environment()  # read once, when the pool is made
         self.spill_dir = os.environ.get("WEFT_SPILL_DIR", "")  # read once, as something is spilled

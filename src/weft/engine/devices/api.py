@@ -247,6 +247,12 @@ class Lowerer:
         """Give kernels their `code`."""
         raise NotImplementedError
 
+    @cython.ccall
+    def compile_in_background(self, specs: list) -> list:
+        """Those of these kernels that `compile` would take long for: they are compiled meanwhile, and this is asked
+        again. A device that compiles quickly, or on no thread of its own, answers that there are none."""
+        return []
+
 
 @cython.cclass
 class Device:

@@ -416,7 +416,7 @@ def launch(
     storable = (
         fingerprint is not None
         and config.cache
-        and not program.is_cold
+        and (not program.is_cold or program.awaited is not None)
         and worth_storing(fingerprint)
     )
     done = executable.run(run.addresses)

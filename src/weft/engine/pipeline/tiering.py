@@ -3,14 +3,16 @@
 being.
 
 It takes a fused Program and gives each kernel its spec. A cold kernel runs as single-operation kernels until it has
-come often enough, and a flush compiles a limited number of new ones: dynamic programs then never wait long for the
-compiler, and rare structures are never compiled. Often enough is the second time if the whole program comes again or
-the kernel's operations alone would take long, and else the eighth. A kernel over so many elements that compiling it
-takes less time than its operations alone is compiled at once, before the others: its intermediate values may not fit
-into memory either. Bits do not depend on it. A program with split kernels is not cached (`is_cold`).
+come often enough, and then until it has been compiled in the background: no step waits for the compiler, and rare
+structures are never compiled. Often enough is the second time if the whole program comes again or the kernel's
+operations alone would take long, and else the eighth. A kernel over so many elements that compiling it takes less time
+than its operations alone is compiled at once, before the others: its intermediate values may not fit into memory
+either. A flush takes a limited number of new ones. Bits do not depend on it. A program with split kernels (`is_cold`)
+is cached only where all of these are being compiled (`awaited`), until they are.
 """
 
 import cython
+from cython.cimports.weft.engine.devices.api import Lowerer
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
 from cython.cimports.weft.engine.ir.node import Node
@@ -20,6 +22,7 @@ from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, memref_of
 
 from weft._build.compiled import require
+from weft.config import config
 from weft.engine.ir.primitive import ELEMENTWISE, REDUCE
 from weft.engine.pipeline.lowering.row_kernel import prepare, prepared_key, prepared_spec
 from weft.engine.pipeline.lowering.spec_table import key_of
@@ -63,6 +66,7 @@ def _uses(tuning: Tiering, work: cython.longlong, again: cython.bint) -> cython.
 
 @cython.cfunc
 def _split(program: Program, cold: list) -> cython.void:
+    awaited: list = _awaited(program, cold)
     chosen: set = set()
     split: set = set()
     tuning: Tiering = program.device.tuning.tiering
@@ -71,13 +75,19 @@ def _split(program: Program, cold: list) -> cython.void:
         spec = prepared_spec(kernel)
         if spec in chosen:
             continue
-        if spec.uses >= tuning.uses and len(chosen) < tuning.new_kernels_of_a_flush:
+        if (
+            spec.uses >= tuning.uses
+            and len(chosen) < tuning.new_kernels_of_a_flush
+            and spec not in awaited
+        ):
             chosen.add(spec)
         else:
             split.add(kernel)
     if not split:
         return
     program.is_cold = True
+    if all([prepared_spec(kernel) in awaited for kernel in split]):
+        program.awaited = awaited
     program.split_kernels = [kernel.nodes for kernel in program.kernels if kernel in split]
     kernels: list = []
     single_kernels: list = []
@@ -94,6 +104,25 @@ def _split(program: Program, cold: list) -> cython.void:
     mark_uses(program)
     for kernel in single_kernels:
         prepare(program, kernel)
+
+
+@cython.cfunc
+def _awaited(program: Program, cold: list) -> list:
+    """The kernels that have come often enough and are being compiled in the background."""
+    if not config.background_compilation:
+        return []
+    tuning: Tiering = program.device.tuning.tiering
+    due: dict = {}
+    kernel: Kernel
+    for kernel in cold:
+        spec = prepared_spec(kernel)
+        if (
+            spec.uses >= tuning.uses
+            and count_elements(kernel.shape) * len(kernel.nodes) < tuning.long_elements
+        ):
+            due[spec] = None
+    lowerer: Lowerer = program.device.lowerer()
+    return lowerer.compile_in_background(list(due)) if due else []
 
 
 @cython.cfunc
@@ -173,6 +202,7 @@ def text(program: Program):
     warm."""
     names: list = sorted([spec.name for spec in _new_specs(program)])
     lines: list = [f"compiled now: {name}" for name in names]
+    lines += [f"compiled in the background: {spec.name}" for spec in program.awaited or ()]
     for nodes in program.split_kernels or ():
         lines.append(f"taken apart until it comes again: {' '.join([n.op.name for n in nodes])}")
     return "\n".join(lines)

@@ -29,6 +29,7 @@ cdef class CachedExecutable(Entry):
     cdef list constants  # numbers that stand behind the values from outside
     cdef list tables
     cdef object held
+    cdef list awaited  # kernels with which it would be scheduled anew, or None
 
     cdef int make_room(self) except -1
 

@@ -9,7 +9,7 @@ and the result of each node of the flush. It is stored when a structure comes fo
 import cython
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
-from cython.cimports.weft.engine.devices.api import Executable, Memory, bounded
+from cython.cimports.weft.engine.devices.api import Executable, Lowerer, Memory, bounded
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
 from cython.cimports.weft.engine.ir.node import DONE, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive
@@ -160,6 +160,7 @@ def store(
     template.launches = len(lowering.launches)
     template.kernels = horizontal_fusion.count(program)
     template.layout = lowering.layout
+    template.awaited = program.awaited
     ends: list = commits + [(node, -1, 0, None) for node in gone]
     _fill(template, fingerprint, sources, [*memory.sizes, *lowering.scratch], ends)
     _cache_of(fingerprint).keep(fingerprint.key, template, NODE_BYTES * len(fingerprint.nodes))
@@ -221,9 +222,11 @@ def _name(node: Node):
 def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.bint:
     """True if the executable can run: the values that it overwrites are still private, it cannot fail after
     overwriting them (it would run again from inputs that must still be there), and its memory, and a folder to spill
-    to, are available."""
+    to, are available; and there is no better one, whose kernels have been compiled meanwhile."""
     node: Node
     memory: Memory
+    if template.awaited is not None and _is_outdated(template):
+        return False
     if bounded:
         memory = template.device.memory
         if memory.budget() != 0 and template.need > memory.room_left():
@@ -238,6 +241,14 @@ def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.
             if node.may_fail:
                 return False
     return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def _is_outdated(template: CachedExecutable) -> cython.bint:
+    """True if all kernels that the program was taken apart for are compiled by now."""
+    lowerer: Lowerer = template.device.lowerer()
+    return not lowerer.compile_in_background(template.awaited)
 
 
 # -- running -------------------------------------------------------------------------------------------------------

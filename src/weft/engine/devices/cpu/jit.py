@@ -6,7 +6,8 @@ a key and the revision of what writes the IR saves writing it only to name it. A
 which is unloaded when it is the least recently used and nobody holds it. Code may call nothing outside itself but a
 few C memory functions, so what is cached on disk cannot depend on this process. LLVM is loaded by the first kernel
 that has to be compiled: what is found on disk is linked without it where `linking` can. Kernels compiled with the
-package (`shipped_kernels`) are asked for first. Codegen decides what the IR computes.
+package (`shipped_kernels`) are asked for first. What need not be there at once is compiled in the `background`. Codegen
+decides what the IR computes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 
 from weft.engine.capi.lru_table import LruTable
 from weft.engine.devices.cpu import linking
+from weft.engine.devices.cpu.background import BackgroundCompiler, register
 from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
 from weft.engine.devices.cpu.llvm.target import host, processor, reads_lane_by_lane
 from weft.engine.devices.cpu.object_files import undefined_symbols
@@ -151,8 +153,10 @@ class Compiler:
         self._archives: dict[str, Archive | None] = {}  # of shipped kernels, by revision
         self._libraries = LruTable(in_memory)
         self._lock = threading.RLock()
+        self._start_lock = threading.Lock()
         self._batches = 0
         self._llvm: Any = None
+        self.background: BackgroundCompiler | None = None
 
     @property
     def disk(self) -> DiskCache:
@@ -174,6 +178,23 @@ class Compiler:
                 ]
             return [library for library in found if library is not None]
 
+    def compile_in_background(self) -> BackgroundCompiler:
+        """Let a thread compile for this one, from now on."""
+        self.background = BackgroundCompiler(self._object_code, self._is_at_hand)
+        return self.background
+
+    def _finished(self, request: Request) -> bytes | None:
+        """The object code of a kernel that was compiled in the background."""
+        return None if self.background is None else self.background.take(request.key)
+
+    def _is_at_hand(self, request: Request) -> bool:
+        """True if a kernel need not be compiled."""
+        with self._lock:
+            if request.key in self._libraries or self._shipped_code(request) is not None:
+                return True
+            note = self._note_of(request)
+            return bool(note) and self._noted_code(note) is not None
+
     def _remembered(self, request: Request) -> Library | None:
         library: Library | None = self._libraries.get(request.key)
         self.counters.memory_hits += library is not None
@@ -181,7 +202,7 @@ class Compiler:
 
     def _load(self, requests: list[Request]) -> dict[str, Library]:
         """Object code for each request, linked together and remembered."""
-        codes = [self._object_code(request) for request in requests]
+        codes = [self._finished(request) or self._object_code(request) for request in requests]
         names = [name for request in requests for name in request.symbols]
         start = time.perf_counter()
         tracker = self._link(codes, names)
@@ -200,10 +221,8 @@ class Compiler:
         shipped = self._shipped_code(request)
         if shipped is not None:
             return shipped
-        self._identify()
-        note = self._digest(f"{request.revision}\0{request.key}") if request.revision else ""
-        name = (self.disk.load(note) or b"").decode() if note else ""
-        code = self._stored(name) if name else None
+        note = self._note_of(request)
+        code = self._noted_code(note) if note else None
         if code is not None:
             return code
         start = time.perf_counter()
@@ -217,6 +236,15 @@ class Compiler:
         if note:
             self.disk.store(note, name.encode())
         return code
+
+    def _note_of(self, request: Request) -> str:
+        """The entry on disk that names the object code of a key; "" where keys stand for no text."""
+        self._identify()
+        return self._digest(f"{request.revision}\0{request.key}") if request.revision else ""
+
+    def _noted_code(self, note: str) -> bytes | None:
+        name = (self.disk.load(note) or b"").decode()
+        return self._stored(name) if name else None
 
     def _shipped_code(self, request: Request) -> bytes | None:
         """The code of this kernel that was compiled with the package, or None. It is for the machine's own level
@@ -310,9 +338,12 @@ class Compiler:
             self.disk.store(note, self.target.identity.encode())
 
     def _start(self) -> None:
-        """Import llvmlite and make the target machine and the linker, once."""
-        if self._llvm is not None:
-            return
+        """Import llvmlite and make the target machine and the linker, once, on whichever thread compiles first."""
+        with self._start_lock:
+            if self._llvm is None:
+                self._load_llvm()
+
+    def _load_llvm(self) -> None:
         import llvmlite
         import llvmlite.binding as llvm
 
@@ -355,10 +386,12 @@ class Compiler:
 
     def after_fork(self) -> None:
         """In the child: another thread may have held the lock."""
-        self._lock = threading.RLock()
+        self._lock, self._start_lock = threading.RLock(), threading.Lock()
 
 
 _host = Compiler()
+background = _host.compile_in_background()
+register(background)
 os.register_at_fork(after_in_child=_host.after_fork)
 
 

@@ -1,4 +1,4 @@
-"""Compilation of the kernels that a program needs and that have no code yet, all together, before it runs."""
+"""Compilation of the kernels of a program that have no code yet: all together before it runs, or in the background."""
 
 from __future__ import annotations
 
@@ -8,18 +8,31 @@ from typing import TYPE_CHECKING
 from weft.engine.devices.cpu.machine_code import MachineCode
 
 if TYPE_CHECKING:
+    from weft.engine.devices.cpu.jit import Request
     from weft.engine.pipeline.launch_ir import KernelSpec
 
 
 def compile_specs(specs: list[KernelSpec]) -> None:
     """Give every KernelSpec its code."""
-    from weft.engine.devices.cpu.codegen_hash import revision
-    from weft.engine.devices.cpu.jit import Request, compile_batch
+    from weft.engine.devices.cpu.jit import compile_batch
 
-    text_of = revision()
-    requests = [Request(spec.name, _source_of(spec), spec.symbols, text_of) for spec in specs]
+    requests = [_request(spec) for spec in specs]
     for spec, library in zip(specs, compile_batch(requests), strict=True):
         spec.code = MachineCode(library, spec.symbols)
+
+
+def specs_in_background(specs: list[KernelSpec]) -> list[KernelSpec]:
+    """Those of these kernels that are not at hand: they are compiled in the background."""
+    from weft.engine.devices.cpu.jit import background
+
+    return [s for s in specs if s.name in background.asked or background.waits_for(_request(s))]
+
+
+def _request(spec: KernelSpec) -> Request:
+    from weft.engine.devices.cpu.codegen_hash import revision
+    from weft.engine.devices.cpu.jit import Request
+
+    return Request(spec.name, _source_of(spec), spec.symbols, revision())
 
 
 def _source_of(spec: KernelSpec) -> Callable[[], str]:

@@ -39,3 +39,7 @@ class CpuLowerer(Lowerer):
     @cython.ccall
     def compile(self, specs: list) -> object:
         return compile_kernels.compile_specs(specs)
+
+    @cython.ccall
+    def compile_in_background(self, specs: list) -> list:
+        return compile_kernels.specs_in_background(specs)

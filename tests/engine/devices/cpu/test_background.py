@@ -1,0 +1,252 @@
+"""Background compilation: a queue that is bounded, survives failures, forks and ends; programs that wait for nothing
+and show the same bits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import weft
+from weft.config import config
+from weft.engine.devices.cpu import background, jit
+from weft.engine.devices.cpu.background import BackgroundCompiler
+from weft.engine.devices.cpu.jit import Compiler, Request
+from weft.engine.pipeline import driver
+from weft.engine.runtime.commit import counters
+
+LONG = 60.0  # seconds after which a test gives up
+
+
+def request(key: str) -> Request:
+    return Request(key, str, [key])
+
+
+class Gate:
+    """Compiles nothing: waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.open, self.begun = threading.Event(), threading.Event()
+        self.compiled: list[str] = []
+
+    def __call__(self, request: Request) -> bytes:
+        self.begun.set()
+        assert self.open.wait(LONG)
+        self.compiled.append(request.key)
+        if request.key.startswith("bad"):
+            raise ValueError("bad IR")
+        return request.key.encode()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    found = Gate()
+    yield found
+    found.open.set()
+
+
+def at_hand(request: Request) -> bool:
+    return request.key.startswith("shipped")
+
+
+def test_a_kernel_is_waited_for_until_it_is_compiled(gate: Gate) -> None:
+    compiler = BackgroundCompiler(gate, at_hand)
+    assert compiler.waits_for(request("f")) and compiler.waits_for(request("f"))
+    assert compiler.take("f") is None
+    gate.open.set()
+    assert compiler.drain(LONG)
+    assert not compiler.waits_for(request("f")) and gate.compiled == ["f"]
+    assert compiler.take("f") == b"f" and compiler.take("f") is None
+
+
+def test_what_is_at_hand_is_not_queued(gate: Gate) -> None:
+    compiler = BackgroundCompiler(gate, at_hand)
+    assert not compiler.waits_for(request("shipped"))
+    assert compiler.drain(0) and not gate.begun.is_set()
+
+
+def test_the_first_that_is_asked_for_is_compiled_first(gate: Gate) -> None:
+    compiler = BackgroundCompiler(gate, at_hand)
+    keys = [f"f{number}" for number in range(20)]
+    assert all(compiler.waits_for(request(key)) for key in keys)
+    gate.open.set()
+    assert compiler.drain(LONG) and gate.compiled == keys
+
+
+def test_a_failure_is_left_to_who_wants_the_kernel(gate: Gate) -> None:
+    compiler = BackgroundCompiler(gate, at_hand)
+    gate.open.set()
+    assert compiler.waits_for(request("bad")) and compiler.waits_for(request("good"))
+    assert compiler.drain(LONG)
+    assert not compiler.waits_for(request("bad")) and compiler.take("bad") is None
+    assert compiler.take("good") == b"good"
+
+
+def test_the_queue_and_what_is_finished_are_bounded(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "MOST_WAITING", 3)
+    monkeypatch.setattr(background, "MOST_FINISHED", 2)
+    compiler = BackgroundCompiler(gate, at_hand)
+    assert compiler.waits_for(request("first")) and gate.begun.wait(LONG)
+    assert all(compiler.waits_for(request(f"f{number}")) for number in range(9))
+    gate.open.set()
+    assert compiler.drain(LONG) and gate.compiled == ["first", "f0", "f1", "f2"]
+    assert [compiler.take(key) for key in gate.compiled] == [None, None, b"f1", b"f2"]
+    assert compiler.waits_for(request("f8"))  # asked for again
+
+
+def test_nothing_is_taken_after_the_end(gate: Gate) -> None:
+    compiler = BackgroundCompiler(gate, at_hand)
+    assert compiler.waits_for(request("f")) and gate.begun.wait(LONG)
+    assert compiler.waits_for(request("g"))
+    ending = threading.Thread(target=compiler.close)
+    ending.start()
+    ending.join(0.05)
+    assert ending.is_alive()  # LLVM is in the middle of a kernel
+    gate.open.set()
+    ending.join(LONG)
+    assert compiler.drain(LONG) and gate.compiled == ["f"]
+    assert not compiler.waits_for(request("h"))
+
+
+def test_without_threads_callers_compile(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    compiler = BackgroundCompiler(gate, at_hand)
+    assert not compiler.waits_for(request("f")) and compiler.drain(0)
+
+
+def test_a_compiler_takes_what_the_thread_has_made() -> None:
+    compiler = Compiler()
+    text = "define i64 @background_seven() {\n  ret i64 7\n}\n"
+    wanted = Request("background_seven", lambda: text, ["background_seven"])
+    thread = compiler.compile_in_background()
+    assert thread.waits_for(wanted) and thread.drain(LONG)
+    made = compiler.counters.compilations + compiler.counters.disk_hits
+    (library,) = compiler.batch([wanted])
+    assert library["background_seven"] and made == 1
+    assert compiler.counters.compilations + compiler.counters.disk_hits == made
+
+
+# -- programs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """The host's thread, held until the gate is opened; every fused kernel counts as unknown until then."""
+    gate = Gate()
+    assert jit.background.drain(LONG)
+    compile_one, is_at_hand = jit.background._compile_one, jit.background._is_at_hand
+
+    def compiled(request: Request) -> bytes:
+        gate(request)
+        return compile_one(request)
+
+    def known(request: Request) -> bool:
+        return gate.open.is_set() and is_at_hand(request)
+
+    monkeypatch.setattr(jit.background, "_compile_one", compiled)
+    monkeypatch.setattr(jit.background, "_is_at_hand", known)
+    monkeypatch.setattr(config, "background_compilation", True)
+    monkeypatch.setattr(config, "interpreter", "none")
+    yield gate
+    gate.open.set()
+    assert jit.background.drain(LONG)
+
+
+def steps(count: int, inner: str, outer: str) -> Iterator[tuple[int, Any]]:
+    """Launches and bits of a step; of which kernels, two functions say that no other test names."""
+    generator = weft.Generator().manual_seed(0)
+    x = weft.randn(6, 7, generator=generator)
+    for _ in range(count):
+        w = x.clone().requires_grad_()
+        before = dict(counters)["launches"]
+        loss = (getattr(w * 3, inner)().exp() / (getattr(w, outer)() + 9)).tanh().mul(w).sum(1)
+        loss.square().sum().backward()
+        bits = loss.tolist(), w.grad.tolist()
+        driver.realize()
+        yield dict(counters)["launches"] - before, bits
+
+
+def test_steps_wait_for_no_compiler_and_show_the_same_bits(held: Gate) -> None:
+    slow = list(steps(8, "sin", "cosh"))
+    assert held.begun.wait(LONG) and not held.compiled
+    held.open.set()
+    assert jit.background.drain(LONG)
+    fast = list(steps(5, "sin", "cosh"))
+    assert {repr(bits) for _, bits in slow + fast} == {repr(slow[0][1])}
+    assert slow[-1][0] > 2 * fast[-1][0]
+
+
+def test_a_program_is_known_while_its_kernels_are_awaited(held: Gate) -> None:
+    from weft.engine.runtime import executable_cache
+
+    list(steps(8, "cos", "atan"))
+    before = executable_cache.counters["hits"]
+    list(steps(5, "cos", "atan"))  # the first makes its input, too
+    assert not held.compiled and executable_cache.counters["hits"] >= before + 3
+
+
+def test_a_kernel_that_fails_fails_in_the_step_that_wants_it(
+    held: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Compiler, text: str) -> bytes:
+        raise ValueError("LLVM says no")
+
+    expected = list(steps(8, "erf", "asinh"))
+    monkeypatch.setattr(Compiler, "compile", fail)
+    monkeypatch.setattr(Compiler, "_noted_code", lambda self, note: None)
+    monkeypatch.setattr(Compiler, "_stored", lambda self, name: None)
+    held.open.set()
+    assert jit.background.drain(LONG)
+    with pytest.raises(ValueError, match="LLVM says no"):
+        list(steps(2, "erf", "asinh"))
+    monkeypatch.undo()
+    assert [bits for _, bits in steps(2, "erf", "asinh")] == [expected[0][1]] * 2
+
+
+PROGRAM = """
+import os, sys, weft
+def step(n):
+    x = weft.linspace(0, 1, 12).reshape(3, 4).requires_grad_()
+    y = x
+    for k in range(n):
+        y = (y * (1.0625 + k)).sin().exp() / (y.cosh() + 2)
+    y.sum().backward()
+    return x.grad.tolist()
+for _ in range(2):
+    for n in range(1, 25):
+        step(n)
+"""
+
+
+def run(rest: str) -> subprocess.CompletedProcess[str]:
+    environment = {"WEFT_CACHE_DIR": "", "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM + rest],
+        env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def test_a_process_ends_in_the_middle_of_compiling() -> None:
+    done = run(
+        "from weft.engine.devices.cpu.jit import background; print(len(background.asked) > 0)"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+def test_a_child_compiles_although_its_parent_forked_in_the_middle() -> None:
+    done = run(
+        "child = os.fork()\n"
+        "values = [step(n) for n in (30, 31, 30, 30)]\n"
+        "if child == 0:\n    os._exit(0 if values[0] == values[3] else 1)\n"
+        "print(os.waitpid(child, 0)[1])"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
