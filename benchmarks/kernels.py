@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import weft
+from weft.config import config
 
 
 class Launch(NamedTuple):
@@ -38,15 +39,20 @@ class Timing(NamedTuple):
 @contextmanager
 def programs_made() -> Iterator[list[tuple[list[str], Any]]]:
     """The programs that are made within the block, known later or not: names of their kernels, and what runs them, with
-    its clock on."""
+    its clock on. Those of before are forgotten, and kernels are compiled where they are wanted: what runs is made
+    here, as it will be."""
+    from weft.engine.replay import cache
     from weft.engine.runtime.launch import watch_programs
 
     made: list[tuple[list[str], Any]] = []
+    in_background, config.background_compilation = config.background_compilation, False
+    cache.clear()
     watch_programs(made)
     try:
         yield made
     finally:
         watch_programs(None)
+        config.background_compilation = in_background
 
 
 def timing(run: Callable[[], Any], runs: int, warm: int = 4) -> Timing:

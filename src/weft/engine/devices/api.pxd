@@ -43,7 +43,7 @@ cdef class Lowerer:
     cpdef object lower(self, object program, object plan)
     cpdef object emit(self, object key, str symbol)
     cpdef object compile(self, list specs)
-    cpdef list compile_in_background(self, list specs)
+    cpdef list compile_in_background(self, list specs, double seconds)
 
 cdef class Device:
     cdef readonly str name

@@ -248,9 +248,9 @@ class Lowerer:
         raise NotImplementedError
 
     @cython.ccall
-    def compile_in_background(self, specs: list) -> list:
-        """Those of these kernels that `compile` would take long for: they are compiled meanwhile, and this is asked
-        again. A device that compiles quickly, or on no thread of its own, answers that there are none."""
+    def compile_in_background(self, specs: list, seconds: cython.double) -> list:
+        """Those of these kernels that are not at hand within so many seconds: they are compiled meanwhile, and this is
+        asked again. A device that compiles quickly, or on no thread of its own, answers that there are none."""
         return []
 
 

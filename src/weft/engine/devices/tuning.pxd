@@ -50,6 +50,7 @@ cdef class Horizontal(Record):
 
 cdef class Tiering(Record):
     cdef readonly long long new_kernels_of_a_flush
+    cdef readonly long long compiler_wait_ns
     cdef readonly long long uses
     cdef readonly long long uses_alone
     cdef readonly long long medium_elements

@@ -165,6 +165,8 @@ class Tiering(Record):
     def __init__(self, **fields):
         take = fields.pop
         self.new_kernels_of_a_flush = take("new_kernels_of_a_flush")  # fused ones that it compiles
+        # for which a flush waits for kernels that are compiled in the background
+        self.compiler_wait_ns = take("compiler_wait_ns")
         self.uses = take("uses")  # flushes of a fused kernel, after which it is compiled
         # uses of a kernel until it is compiled for a node that runs alone
         self.uses_alone = take("uses_alone")

@@ -3,7 +3,7 @@
 being.
 
 It takes a fused Program and gives each kernel its spec. A cold kernel runs as single-operation kernels until it has
-come often enough, and then until it has been compiled in the background: no step waits for the compiler, and rare
+come often enough, and then until it has been compiled in the background: no step waits long for the compiler, and rare
 structures are never compiled. Often enough is the second time if the whole program comes again or the kernel's
 operations alone would take long, and else the eighth. A kernel over so many elements that compiling it takes less time
 than its operations alone is compiled at once, before the others: its intermediate values may not fit into memory
@@ -121,8 +121,10 @@ def _awaited(program: Program, cold: list) -> list:
             and count_elements(kernel.shape) * len(kernel.nodes) < tuning.long_elements
         ):
             due[spec] = None
+    if not due:
+        return []
     lowerer: Lowerer = program.device.lowerer()
-    return lowerer.compile_in_background(list(due)) if due else []
+    return lowerer.compile_in_background(list(due), tuning.compiler_wait_ns * 1e-9)
 
 
 @cython.cfunc

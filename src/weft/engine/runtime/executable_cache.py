@@ -9,7 +9,7 @@ and the result of each node of the flush. It is stored when a structure comes fo
 import cython
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
-from cython.cimports.weft.engine.devices.api import Executable, Lowerer, Memory, bounded
+from cython.cimports.weft.engine.devices.api import Device, Executable, Lowerer, Memory, bounded
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
 from cython.cimports.weft.engine.ir.node import DONE, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive
@@ -246,9 +246,11 @@ def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.
 @cython.cfunc
 @cython.exceptval(-1, check=True)
 def _is_outdated(template: CachedExecutable) -> cython.bint:
-    """True if all kernels that the program was taken apart for are compiled by now."""
-    lowerer: Lowerer = template.device.lowerer()
-    return not lowerer.compile_in_background(template.awaited)
+    """True if all kernels that the program was taken apart for are compiled by now, or soon."""
+    device: Device = template.device
+    lowerer: Lowerer = device.lowerer()
+    seconds: cython.double = device.tuning.tiering.compiler_wait_ns * 1e-9
+    return not lowerer.compile_in_background(template.awaited, seconds)
 
 
 # -- running -------------------------------------------------------------------------------------------------------

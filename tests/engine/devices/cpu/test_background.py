@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -61,6 +61,17 @@ def test_a_kernel_is_waited_for_until_it_is_compiled(gate: Gate) -> None:
     assert compiler.drain(LONG)
     assert not compiler.waits_for(request("f")) and gate.compiled == ["f"]
     assert compiler.take("f") == b"f" and compiler.take("f") is None
+
+
+def test_waiting_ends_with_the_kernel_or_with_the_time(gate: Gate) -> None:
+    compiler = BackgroundCompiler(gate, at_hand)
+    assert compiler.waits_for(request("f"))
+    compiler.wait(["f", "unknown"], 0.01)
+    assert "f" in compiler.asked
+    opening = threading.Timer(0.05, gate.open.set)
+    opening.start()
+    compiler.wait(["unknown", "f", "f"], LONG)
+    assert "f" not in compiler.asked and compiler.take("f") == b"f"
 
 
 def test_what_is_at_hand_is_not_queued(gate: Gate) -> None:
@@ -152,6 +163,11 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     def known(request: Request) -> bool:
         return gate.open.is_set() and is_at_hand(request)
 
+    def wait(keys: Iterable[str], seconds: float) -> None:
+        if gate.open.is_set():
+            BackgroundCompiler.wait(jit.background, keys, seconds)
+
+    monkeypatch.setattr(jit.background, "wait", wait)
     monkeypatch.setattr(jit.background, "_compile_one", compiled)
     monkeypatch.setattr(jit.background, "_is_at_hand", known)
     monkeypatch.setattr(config, "background_compilation", True)
@@ -183,6 +199,21 @@ def test_steps_wait_for_no_compiler_and_show_the_same_bits(held: Gate) -> None:
     fast = list(steps(5, "sin", "cosh"))
     assert {repr(bits) for _, bits in slow + fast} == {repr(slow[0][1])}
     assert slow[-1][0] > 2 * fast[-1][0]
+
+
+def test_a_step_waits_for_what_is_nearly_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that are compiled in less than 10 ms are there in the step that wants them, as without the thread."""
+    waited: list[float] = []
+
+    def wait(keys: Iterable[str], seconds: float) -> None:
+        waited.append(seconds)
+        BackgroundCompiler.wait(jit.background, keys, LONG)
+
+    monkeypatch.setattr(config, "background_compilation", True)
+    monkeypatch.setattr(config, "interpreter", "none")
+    monkeypatch.setattr(jit.background, "wait", wait)
+    counts = [count for count, _ in steps(8, "expm1", "sinh")]
+    assert waited and set(waited) == {0.01} and counts[-1] < counts[0] / 2
 
 
 def test_a_program_is_known_while_its_kernels_are_awaited(held: Gate) -> None:

@@ -1,10 +1,11 @@
-"""Background compilation: fused kernels are compiled on a thread of their own, and no step waits for them.
+"""Background compilation: fused kernels are compiled on a thread of their own, and no step waits long for them.
 
 `BackgroundCompiler.waits_for` takes a kernel that pays once it is compiled, and says whether it is not at hand yet: in
-memory, shipped, on disk, or finished by the thread. Meanwhile its operations run one by one
-(`engine.pipeline.tiering`), with the same bits. The thread writes IR and compiles; LLVM runs without the interpreter's
-lock. Whoever links a kernel takes the finished code (`take`), so machine code is mapped on the thread that runs it.
-Where compiling fails, the kernel counts as at hand: it fails again where it is wanted, on the user's line.
+memory, shipped, on disk, or finished by the thread; `wait` waits for some, at most so long. Meanwhile their operations
+run one by one (`engine.pipeline.tiering`), with the same bits. The thread writes IR and compiles; LLVM runs without the
+interpreter's lock. Whoever links a kernel takes the finished code (`take`), so machine code is mapped on the thread
+that runs it. Where compiling fails, the kernel counts as at hand: it fails again where it is wanted, on the user's
+line.
 
 The queue is bounded: what does not fit is asked for again by the next flush that meets it. A fork waits until LLVM is
 at rest, and the end of the process until the kernel in progress is done; the rest is dropped.
@@ -13,24 +14,19 @@ at rest, and the end of the process until the kernel in progress is done; the re
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
-import sys
 import threading
+import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.engine.devices.cpu.jit import Request
 
 MOST_WAITING = 256  # kernels in the queue
-MOST_FINISHED = (
-    512  # whose code nobody has taken yet; the oldest are dropped (they are on disk as well)
-)
-NICENESS = (
-    5  # of the thread: where it shares a processor with the program, it takes a quarter of it
-)
+# Whose code nobody has taken yet; the oldest are dropped (they are on disk as well).
+MOST_FINISHED = 512
 
 
 class BackgroundCompiler:
@@ -44,10 +40,12 @@ class BackgroundCompiler:
     ) -> None:
         self._compile_one = compile_one
         self._is_at_hand = is_at_hand
-        self._lock = threading.Lock()  # no Condition, which a signal's exception could leave locked
-        self._changed = threading.Condition(self._lock)
+        # Locks, no conditions: an exception of a signal handler could leave these locked.
+        self._lock = threading.Lock()
         self._in_llvm = threading.Lock()  # held while a kernel is compiled: a fork takes it
-        self.asked: set[str] = set()  # keys of what is queued or in progress
+        self.asked: dict[
+            str, threading.Lock
+        ] = {}  # what is queued or in progress: held until it is finished
         self._queue: deque[Request] = deque()
         self._finished: OrderedDict[str, bytes | None] = OrderedDict()  # None: it failed
         self._thread: threading.Thread | None = None
@@ -62,19 +60,30 @@ class BackgroundCompiler:
         with self._lock:
             if len(self._queue) < MOST_WAITING:
                 self._queue.append(request)
-                self.asked.add(request.key)
+                self.asked[request.key] = unfinished = threading.Lock()
+                unfinished.acquire()
                 return self._has_thread()
         return True
+
+    def wait(self, keys: Iterable[str], seconds: float) -> None:
+        """Wait until these kernels are finished, at most so long."""
+        end = time.monotonic() + seconds
+        for key in keys:
+            unfinished = self.asked.get(key)
+            if unfinished is not None:
+                if not unfinished.acquire(timeout=max(0.0, end - time.monotonic())):
+                    return
+                unfinished.release()
 
     def take(self, key: str) -> bytes | None:
         """The finished code of a kernel, which is forgotten here; None if there is none."""
         with self._lock:
             return self._finished.pop(key, None)
 
-    def drain(self, seconds: float | None = None) -> bool:
+    def drain(self, seconds: float) -> bool:
         """Wait until nothing is left to compile, at most so long; True if nothing is."""
-        with self._lock:
-            return self._changed.wait_for(lambda: not self.asked, seconds)
+        self.wait(list(self.asked), seconds)
+        return not self.asked
 
     def _has_thread(self) -> bool:
         """True if a thread works on the queue; where none can be started, callers compile themselves."""
@@ -90,11 +99,11 @@ class BackgroundCompiler:
         return True
 
     def _drop(self) -> None:
-        self.asked.difference_update(request.key for request in self._queue)
+        for request in self._queue:
+            self.asked.pop(request.key).release()
         self._queue.clear()
 
     def _work(self) -> None:
-        _be_nice()
         while (request := self._next()) is not None:
             code = None
             try:
@@ -114,11 +123,10 @@ class BackgroundCompiler:
 
     def _finish(self, key: str, code: bytes | None) -> None:
         with self._lock:
-            self.asked.discard(key)
             self._finished[key] = code
             if len(self._finished) > MOST_FINISHED:
                 self._finished.popitem(last=False)
-            self._changed.notify_all()
+            self.asked.pop(key).release()
 
     def close(self) -> None:
         """Drop the queue, wait for the kernel in progress, take no more."""
@@ -139,13 +147,6 @@ class BackgroundCompiler:
     def after_fork_in_child(self) -> None:
         """The thread does not exist here; what was queued is asked for again."""
         self.__init__(self._compile_one, self._is_at_hand)  # type: ignore[misc]
-
-
-def _be_nice() -> None:
-    """Lower the priority of this thread, where the system has one for each."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 def register(background: BackgroundCompiler) -> None:

@@ -68,7 +68,8 @@ TUNING = tuning.Tuning(
     ),
     horizontal=tuning.Horizontal(gang_bytes=128 << 10),
     tiering=tuning.Tiering(
-        new_kernels_of_a_flush=12,  # about 50 ms of compiling
+        new_kernels_of_a_flush=12,
+        compiler_wait_ns=10_000_000,
         uses=8,
         uses_alone=2,
         medium_elements=1 << 20,  # about a millisecond

@@ -21,11 +21,13 @@ def compile_specs(specs: list[KernelSpec]) -> None:
         spec.code = MachineCode(library, spec.symbols)
 
 
-def specs_in_background(specs: list[KernelSpec]) -> list[KernelSpec]:
-    """Those of these kernels that are not at hand: they are compiled in the background."""
+def specs_in_background(specs: list[KernelSpec], seconds: float) -> list[KernelSpec]:
+    """Those of these kernels that are not at hand within so many seconds: they are compiled in the background."""
     from weft.engine.devices.cpu.jit import background
 
-    return [s for s in specs if s.name in background.asked or background.waits_for(_request(s))]
+    waiting = [s for s in specs if s.name in background.asked or background.waits_for(_request(s))]
+    background.wait([spec.name for spec in waiting], seconds)
+    return [s for s in waiting if s.name in background.asked or background.waits_for(_request(s))]
 
 
 def _request(spec: KernelSpec) -> Request:

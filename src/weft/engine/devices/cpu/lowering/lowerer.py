@@ -41,5 +41,5 @@ class CpuLowerer(Lowerer):
         return compile_kernels.compile_specs(specs)
 
     @cython.ccall
-    def compile_in_background(self, specs: list) -> list:
-        return compile_kernels.specs_in_background(specs)
+    def compile_in_background(self, specs: list, seconds: cython.double) -> list:
+        return compile_kernels.specs_in_background(specs, seconds)
