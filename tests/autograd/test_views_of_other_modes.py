@@ -94,6 +94,10 @@ def test_views_made_in_another_mode(lib: Any, mode: str, tracked: bool) -> None:
     assert view.detach().tolist() == [[1.0, 1.0]]
     with lib.no_grad():
         assert (view * 2).tolist() == [[2.0, 2.0]]
+    if mode == "no_grad":
+        assert view.requires_grad
+        assert view.grad is None
+        assert repr(view) == "tensor([[1., 1.]], grad_fn=<Invalid>)"
 
 
 BECOMING = {

@@ -39,7 +39,11 @@ from cython.cimports.weft.engine.frontend.meta import number_of_device, shows_me
 from cython.cimports.weft.engine.frontend.recorder import binary, record_elementwise
 from cython.cimports.weft.engine.frontend.resolve import edge_now, function_of, needs_grad
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import watch
-from cython.cimports.weft.engine.frontend.views import alias_of
+from cython.cimports.weft.engine.frontend.views import (
+    KIND_BITS,
+    KIND_MULTIPLE_OUTPUTS,
+    alias_of,
+)
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import mark_dead_candidate
@@ -117,6 +121,18 @@ def _is_bool(other) -> cython.bint:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def _has_no_history(tensor: Tensor) -> cython.bint:
+    """True of a view that was made in another mode and whose base has changed since. Nobody may ask for what led to it;
+    that a gradient flows to its base can be told."""
+    return (
+        tensor.base is not None
+        and tensor.version_seen != tensor.storage.version
+        and tensor.creation & KIND_BITS not in (0, KIND_MULTIPLE_OUTPUTS)
+    )
+
+
+@cython.cfunc
 @cython.inline
 def _asked(name: str, tensor: Tensor, other):
     """The answer of the other operand's type to an in-place operator; NotImplemented if the type has none."""
@@ -175,7 +191,7 @@ class Tensor:
 
     @property
     def requires_grad(self):
-        return needs_grad(self)
+        return needs_grad(self.base if _has_no_history(self) else self)
 
     @requires_grad.setter
     def requires_grad(self, flag):
@@ -187,7 +203,8 @@ class Tensor:
 
     @property
     def grad(self):
-        if self._grad is None and not self.leaf_grad and not self.retains and needs_grad(self):
+        usual = self._grad is not None or self.leaf_grad or self.retains
+        if not usual and not _has_no_history(self) and needs_grad(self):
             core_hooks.warn_non_leaf_grad()
         return self._grad
 

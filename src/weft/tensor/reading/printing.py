@@ -16,7 +16,7 @@ from weft._typing import Scalar
 from weft.autograd.forward_ad import innermost_tangent
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, MutationError
 from weft.tensor.memory.host_memory import values_array
 
 
@@ -201,6 +201,15 @@ def _edges_only(tensor: Tensor) -> tuple[Any, tuple[bool, ...]]:
 # -- the whole -----------------------------------------------------------------------------------------------------
 
 
+def _name_of_function(tensor: Tensor) -> str:
+    """The gradient function behind a tensor; "" where there is none."""
+    try:
+        function = tensor.grad_fn
+    except MutationError:  # a view of another mode, whose base has changed since
+        return "Invalid"
+    return "" if function is None else function.name().rsplit("::", 1)[-1]
+
+
 def _suffixes(tensor: Tensor) -> list[str]:
     default = dtypes.get_default()
     empty = 0 in tensor._shape
@@ -216,9 +225,9 @@ def _suffixes(tensor: Tensor) -> list[str]:
     )
     if tensor._dtype not in ordinary:
         words.append(f"dtype={tensor._dtype!r}")
-    function = tensor.grad_fn
-    if function is not None:
-        words.append(f"grad_fn=<{function.name().rsplit('::', 1)[-1]}>")
+    function = _name_of_function(tensor)
+    if function:
+        words.append(f"grad_fn=<{function}>")
     elif tensor.requires_grad:
         words.append("requires_grad=True")
     tangent = innermost_tangent(tensor)
