@@ -10,10 +10,11 @@ DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src)
 
 CODEGEN := tests/engine/devices/cpu/codegen
 GUARDED := tests/engine/runtime/test_interpreter.py tests/engine/runtime/test_random_index_programs.py \
+	tests/engine/runtime/test_random_cases.py \
 	tests/tensor/memory/test_values_with_less_memory.py tests/tensor/test_empty_values.py tests/ops/test_misfits.py \
 	$(CODEGEN)/test_loops.py $(CODEGEN)/test_kernels_at_random.py tests/engine/frontend/test_aliasing.py
 
-.PHONY: build demo bench test lint types doctests semantics derivatives conformance kernels sanitize guard fuzz wheels clean
+.PHONY: build demo bench test lint types doctests semantics derivatives conformance kernels sanitize guard fuzz random wheels clean
 
 # What is not to be done costs less than a second.
 build: $(VENV)/.build-requires
@@ -70,6 +71,9 @@ guard: $(VENV)/.bench build
 
 fuzz: $(VENV)/.dev build
 	$(BIN)/python -W ignore tools/fuzz_files.py $(ARGS)
+
+random: $(VENV)/.bench build
+	$(BIN)/python tools/random_programs.py $(ARGS)
 
 wheels: $(VENV)/.wheels
 	$(BIN)/python tools/wheels.py $(ARGS)

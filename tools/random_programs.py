@@ -1,29 +1,35 @@
-"""Runs random programs of tests/samples/random_index_programs.py against PyTorch in batches, while there is time.
+"""Compares random programs (`tests/samples/random_cases.py`) with PyTorch, and with themselves run otherwise.
 
-python tools/random_index_programs.py --minutes 10              # from a seed of the day on
-python tools/random_index_programs.py --first 0 --count 100000  # these
-WEFT_GUARD=1 python tools/random_index_programs.py --minutes 10 # with guarded memory
-python tools/random_index_programs.py --count 1000000 --log programs.log  # goes on where the log ends
+python tools/random_programs.py --count 1000000 --log programs.log  # a million, from where the log ends
+python tools/random_programs.py --minutes 10                        # from a number of the moment on
+python tools/random_programs.py --first 764 --count 1               # this one
+WEFT_GUARD=1 python tools/random_programs.py --minutes 10           # with guarded memory
 
-Each batch runs in a child process, so that a crash costs one program: it is found again, and named. What differs is
-made shorter and printed as steps and seed; the end is the count, the rate and the number of failures. A log has a line
-per batch: first program, count, failures, guard.
+A batch runs in a child process, so that a crash costs one program: it is found again, and named. What differs is
+made shorter and printed, with its number, as the steps of a program and how it runs; `random_cases.case_of(number)`
+makes it again. The end is the count, the rate and the number of failures. A log has a line per batch: first program,
+count, failures, guard. Memory that is not guarded comes filled with garbage.
 """
 
 from __future__ import annotations
 
 import argparse
+import operator
 import os
 import signal
 import sys
 import time
+import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "samples"))
 
-BATCH = 5000  # in one process: the first of each compile what the later ones find in memory
+BATCH = 10_000  # in one process: the first of each compile what the later ones find in memory
+GARBAGE = 0x41
+MOST_FAILURES = 100  # that the exit status of a child can say
 
 
 def arguments() -> argparse.Namespace:
@@ -36,98 +42,101 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def end_of(log: Path | None) -> int | None:
-    """The number behind the last program of a log; None where there is none."""
-    lines = log.read_text().split("\n") if log is not None and log.exists() else []
-    ends = [int(first) + int(count) for first, count, *_ in map(str.split, filter(None, lines))]
-    return max(ends, default=None)
+def span_of(log: Path | None, first: int) -> tuple[int, int]:
+    """The number of the first program of a log, and the one behind its last; `first` twice where there is none."""
+    lines = log.read_text().splitlines() if log is not None and log.exists() else []
+    starts, counts = [first], [0]
+    if lines:
+        starts, counts = zip(*(map(int, line.split()[:2]) for line in lines), strict=True)
+    return min(starts), max(map(operator.add, starts, counts))
 
 
-def shortened(steps: list[Any], fails: Any) -> list[Any]:
-    """The steps without which it fails as well left out, one by one."""
-    place = len(steps)
-    while place > 0:
-        place -= 1
-        shorter = steps[:place] + steps[place + 1 :]
-        if fails(shorter):
-            steps = shorter
-    return steps
-
-
-def run_batch(first: int, count: int, here: Any) -> int:
+def run_batch(cases: ModuleType, first: int, count: int, here: Callable[[int], object]) -> int:
     """Run programs; `here` is told the number of each. How many differ."""
-    import torch
-
-    import random_index_programs as programs
-
-    torch.set_num_threads(1)
     failures = 0
     for number in range(first, first + count):
         here(number)
-        steps, way = programs.program_of(number), programs.way_of(number)
-        if programs.compare(steps, number, torch, way):
-            failures += 1
-            steps = shortened(
-                steps, lambda part, n=number, w=way: programs.compare(part, n, torch, w)
-            )
-            print(f"program {number} {way}: steps = {steps}", flush=True)
-            print("\n".join(programs.compare(steps, number, torch, way)), flush=True)
+        case = cases.case_of(number)
+        if not case.differences():
+            continue
+        failures += 1
+        case = case.shortened()
+        print(f"program {number} ({case.name}): steps = {case.steps}", flush=True)
+        print("\n".join(case.differences()), flush=True)
     return failures
 
 
-def in_child(first: int, count: int) -> tuple[int, int]:
+def in_child(cases: ModuleType, first: int, count: int) -> tuple[int, int]:
     """Run a batch in a child process: how many differ, and the number of the program that ended it, or -1."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        failures = run_batch(first, count, lambda n: os.write(writing, n.to_bytes(8, "little")))
-        sys.stdout.flush()
-        os._exit(min(failures, 100))
+        status = MOST_FAILURES + 1
+        try:
+            failures = run_batch(
+                cases, first, count, lambda number: os.write(writing, number.to_bytes(8, "little"))
+            )
+            status = min(failures, MOST_FAILURES)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
     os.close(writing)
+    last = first
     with os.fdopen(reading, "rb") as stream:
-        seen = stream.read()
+        while seen := stream.read(8):
+            last = int.from_bytes(seen, "little")
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if 0 <= status <= 100:
+    if 0 <= status <= MOST_FAILURES:
         return status, -1
-    last = int.from_bytes(seen[-8:], "little")
     reason = signal.strsignal(-status) if status < 0 else f"status {status}"
     print(f"program {last} has ended the process: {reason}", flush=True)
     return 1, last
 
 
-def guard() -> str:
-    """How memory is guarded, for the log."""
-    return os.environ.get("WEFT_GUARD") or "-"
+def prepared() -> ModuleType:
+    """The cases, with everything imported that all children need."""
+    import torch
+
+    import random_cases
+    from weft.config import config
+    from weft.engine.devices.cpu import pool
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    if not config.guard:
+        pool.set_fill(GARBAGE)
+    return random_cases
+
+
+def note(log: Path | None, *line: object) -> None:
+    """Add a line to a log, if there is one."""
+    if log is not None:
+        with log.open("a") as file:
+            print(*line, os.environ.get("WEFT_GUARD") or "-", file=file)
 
 
 def main() -> int:
     """Run batches until the count or the time is reached."""
     given = arguments()
-    warnings.simplefilter("ignore")
-    import torch  # noqa: F401 - once, for all children
-
-    import random_index_programs  # noqa: F401
-
-    begun, done, failures = time.monotonic(), 0, 0
-    behind = end_of(given.log)
-    given.first = given.first if behind is None else behind
-    while not given.count or done < given.count:
-        spent = time.monotonic() - begun
-        if given.minutes and spent > 60 * given.minutes:
+    cases = prepared()
+    begun, failures = time.monotonic(), 0
+    first, start = span_of(given.log, given.first)
+    end = first + given.count if given.count else sys.maxsize
+    number = start
+    while number < end:
+        if given.minutes and time.monotonic() - begun > 60 * given.minutes:
             break
-        count = min(BATCH, given.count - done) if given.count else BATCH
-        first = given.first + done
-        different, stopped = in_child(first, count)
-        done = stopped + 1 - given.first if stopped >= 0 else done + count
+        count = min(BATCH, end - number)
+        different, stopped = in_child(cases, number, count)
+        count = stopped + 1 - number if stopped >= 0 else count
         failures += different
-        if given.log is not None:
-            with given.log.open("a") as log:
-                print(first, given.first + done - first, different, guard(), file=log)
-        print(
-            f"{done} programs, {done / (time.monotonic() - begun):.1f}/s, {failures} failed",
-            flush=True,
-        )
+        note(given.log, number, count, different)
+        number += count
+        rate = (number - start) / (time.monotonic() - begun)
+        print(f"{number - start} programs, {rate:.1f}/s, {failures} failed", flush=True)
     return min(failures, 1)
 
 

@@ -1,18 +1,30 @@
 """Random programs of views, in-place operations and grad modes, run on PyTorch and on Weft in step.
 
-`Machine(framework, seed)` draws the same program for both; `compare` checks two machines after each
-step: values, strides, offsets, flags, versions and what raised, and at the end the gradients.
+`Machine(framework, seed)` draws the same program for both. `differences` compares two machines after every few steps:
+values, strides, offsets, flags, versions and what raised, and at the end the gradients.
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Collection
+from math import prod
 from typing import Any
 
 import numpy as np
 
+import weft
+
 Shape = tuple[int, ...]
+STEPS = 25
+# Where PyTorch itself raises because it overwrites: Weft keeps saved values and reads before it writes. And where it
+# finds out late that it refused a view's history (`facts` would have shown it).
+REFUSED = (
+    "some elements of the input tensor and the written-to",
+    "modified by an inplace operation",
+    "is a view and its base or another view of its base has been modified inplace",
+)
 
 
 def is_expanded(tensor: Any) -> bool:
@@ -49,8 +61,7 @@ class Machine:
         return tensor
 
     def numbers(self, shape: Shape) -> Any:
-        count = int(np.prod(shape))
-        values = [self.random.randint(-3, 3) for _ in range(count)]
+        values = [self.random.randint(-3, 3) for _ in range(prod(shape))]
         return np.array(values, np.float64).reshape(shape)
 
     def create(self) -> None:
@@ -63,8 +74,8 @@ class Machine:
 
     # -- steps ---------------------------------------------------------------------------------------
 
-    def step(self) -> None:
-        """One random step; what it raises is remembered."""
+    def step(self, left_out: bool = False) -> None:
+        """One random step, or what follows in the place of one; what it raises is remembered."""
         kind = self.random.choice(
             [self.view] * 4 + [self.mutate] * 4 + [self.compute] * 2 + [self.handle]
         )
@@ -75,7 +86,8 @@ class Machine:
         self.quiet = quiet
         try:
             with context:
-                kind()
+                if not left_out:
+                    kind()
         except (RuntimeError, IndexError, ValueError, TypeError) as error:
             self.raised = str(error)
         self.random.setstate(state)
@@ -196,4 +208,80 @@ class Machine:
         }
 
     def values(self, tensor: Any) -> Any:
-        return np.array(tensor.detach().tolist())
+        return tensor.detach().tolist()
+
+
+def differences(
+    torch: Any, seed: int, steps: Collection[int] = range(STEPS), every: int = 1
+) -> list[str]:
+    """Where Weft and PyTorch differ in what a program shows, of which some steps may be left out. They are compared
+    after every so many steps, and at the end."""
+    reference, machine = Machine(torch, seed), Machine(weft, seed)
+    for step in range(STEPS):
+        for one in (reference, machine):
+            one.step(left_out=step not in steps)
+        if is_refused(reference.raised):
+            return []
+        if bool(machine.raised) != bool(reference.raised):
+            return [f"step {step}: {machine.raised!r} and {reference.raised!r}"]
+        if (step + 1) % every and step + 1 < STEPS:
+            continue
+        found = different_tensors(machine, reference)
+        if found is None:
+            return []
+        if found:
+            return [f"step {step}, {text}" for text in found]
+    return [] if reference.silent else different_gradients(machine, reference)
+
+
+def is_refused(error: str) -> bool:
+    """Whether PyTorch refused what Weft can do."""
+    return any(text in error for text in REFUSED)
+
+
+def different_tensors(machine: Machine, reference: Machine) -> list[str] | None:
+    """Where the tensors of two machines differ; None where PyTorch cannot tell (a view whose base was rebased)."""
+    found = []
+    for number, (ours, theirs) in enumerate(zip(machine.tensors, reference.tensors, strict=True)):
+        try:
+            expected = reference.facts(theirs), reference.values(theirs)
+        except RuntimeError:
+            return None
+        shown = machine.facts(ours), machine.values(ours)
+        if shown[0] != expected[0] or not are_equal(shown[1], expected[1]):
+            found.append(f"tensor {number}: {shown} and {expected}")
+    return found
+
+
+def are_equal(ours: Any, theirs: Any) -> bool:
+    """Whether numbers are: any nan is nan, and either zero is zero."""
+    return ours == theirs or repr(ours).replace("-0.0", "0.0") == repr(theirs).replace(
+        "-0.0", "0.0"
+    )
+
+
+def different_gradients(machine: Machine, reference: Machine) -> list[str]:
+    """Where the gradients of two machines differ."""
+    errors = [backward_error(one) for one in (machine, reference)]
+    if is_refused(errors[1]):
+        return []
+    if bool(errors[0]) != bool(errors[1]):
+        return [f"backward: {errors[0]!r} and {errors[1]!r}"]
+    pairs = [
+        [None if leaf.grad is None else leaf.grad.tolist() for leaf in one.leaves]
+        for one in (machine, reference)
+    ]
+    return [
+        f"gradient {number}: {ours} and {theirs}"
+        for number, (ours, theirs) in enumerate(zip(*pairs, strict=True))
+        if not are_equal(ours, theirs)
+    ]
+
+
+def backward_error(machine: Machine) -> str:
+    """What a backward pass raises."""
+    try:
+        machine.backward()
+    except RuntimeError as error:
+        return str(error)
+    return ""
