@@ -66,7 +66,7 @@ def differentiated(loss: Any, leaves: list[Any]) -> float:
     for leaf in leaves:
         leaf.grad = None
     loss.backward()
-    return float(loss) + sum(float(leaf.grad[0]) for leaf in leaves[-1:] if leaf.grad is not None)
+    return loss.item() + sum(float(leaf.grad[0]) for leaf in leaves[-1:] if leaf.grad is not None)
 
 
 def formulas(lib: Any) -> Job:

@@ -28,10 +28,17 @@ STEPS = 4  # of a network: its fused kernels are compiled when they come again
 
 
 def operands(count: int, dtype: str) -> Iterator[list[Any]]:
-    """Operands of a row in usual layouts: all of one shape, one of them a number, a row or a column."""
+    """Operands of a row in usual layouts: all of one shape, all without axes, all (or all but a cotangent) one tensor,
+    one element repeated; one of them a number, a row or a column."""
     whole = weft.tensor(np.linspace(0.1, 0.9, 24).reshape(4, 6).astype(dtype))
     yield [whole * 1 for _ in range(count)]
-    for place in range(count if count > 1 and dtype == COMMON else 0):
+    yield [whole[number % 4, number % 6] * 1 for number in range(count)]
+    if dtype != COMMON:
+        return
+    yield [whole * 1] * count
+    yield [whole * 1] + [whole * 2] * (count - 1)
+    yield [(whole[number % 4, number % 6] * 1).expand(4, 6) for number in range(count)]
+    for place in range(count if count > 1 else 0):
         for other in (2, whole[0], whole[:, :1]):
             yield [other if number == place else whole * 1 for number in range(count)]
 
