@@ -127,7 +127,7 @@ def _has_no_history(tensor: Tensor) -> cython.bint:
     that a gradient flows to its base can be told."""
     return (
         tensor.base is not None
-        and tensor.version_seen != tensor.storage.version
+        and tensor.version_seen != tensor._storage.version
         and tensor.creation & KIND_BITS not in (0, KIND_MULTIPLE_OUTPUTS)
     )
 
