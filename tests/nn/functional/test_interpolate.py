@@ -150,3 +150,24 @@ def test_what_grows_least_is_resized_first() -> None:
     line = stages(lambda: weft.nn.functional.interpolate(x, (16, 64), mode="bilinear"))
     stored = int(re.findall(r"for (\d+) bytes stored", line["plan"].splitlines()[0])[0])
     assert stored <= 4 * (16 * 16 + 16 * 64)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "bfloat16", "uint8"))
+@pytest.mark.parametrize("mode", ("nearest", "nearest-exact"))
+def test_the_nearest_are_pytorchs_at_odd_ratios(mode: str, dtype: str) -> None:
+    """Of long rows a scale is rounded: which element is nearest depends on the width of that arithmetic."""
+    source = np.random.default_rng(7)
+    for turn in range(40):
+        have, want = (int(n) for n in source.integers(1, 60006 if turn % 4 == 0 else 90, 2))
+        values = np.arange(have) % 200
+        given: tuple[dict[str, Any], ...] = ({"size": want},)
+        factor = float(source.uniform(1 / have, 5))
+        given += tuple({"scale_factor": factor, "recompute_scale_factor": r} for r in (None, True))
+        for options in given:
+            found, wanted = (
+                lib.nn.functional.interpolate(
+                    lib.tensor(values[None, None], dtype=getattr(lib, dtype)), mode=mode, **options
+                )
+                for lib in (weft, torch)
+            )
+            np.testing.assert_array_equal(found.float().numpy(), wanted.float().numpy())

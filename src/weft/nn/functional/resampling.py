@@ -329,19 +329,26 @@ def _upsampled(mode: str, dimensions: int) -> str:
 
 def _nearest(x: Tensor, wanted: Shape, factors: list[float | None], exact: bool) -> Any:
     """Each element that of the input that is nearest, or the one before."""
+    wide = x._dtype is dtypes.float64
     for axis, (want, factor) in enumerate(zip(wanted, factors, strict=True), 2):
-        places = _table(_nearest_places, want, x._shape[axis], want, factor, exact)
+        places = _table(_nearest_places, want, x._shape[axis], want, factor, exact, wide)
         x = taken(x, axis, places)
     return x
 
 
-def _nearest_places(have: int, want: int, factor: float | None, exact: bool) -> Places:
-    scale = 1 / factor if factor else have / want
+def _nearest_places(have: int, want: int, factor: float | None, exact: bool, wide: bool) -> Places:
+    """The elements that are nearest, in the arithmetic of PyTorch's kernels: scales and positions in float64 for such
+    tensors and in float32 for all others, whole numbers by rounding down in float32."""
+    real: type[np.floating[Any]] = np.float64 if wide else np.float32
+    scale = real(1 / factor) if factor else real(have) / real(want)
+    positions = np.arange(want).astype(real)
     if exact:
-        places = np.floor((np.arange(want) + 0.5) * scale)
+        centers = scale * (positions + real(0.5)) - real(0.5)
+        positions = np.maximum(centers, 0).astype(np.float64) + 0.5
     else:
-        places = np.floor(np.float32(scale) * np.arange(want, dtype=np.float32))
-    return places_of(np.minimum(places, have - 1).astype(np.int64))
+        positions = scale * positions
+    places = np.floor(positions.astype(np.float32)).astype(np.int64)
+    return places_of(np.minimum(places, have - 1))
 
 
 def resized_bytes(
