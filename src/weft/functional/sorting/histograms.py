@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from weft._typing import Array
 
 
+BLOCK = 1 << 14  # elements that are counted at a time
 Histogram = result_type("histogram")
 Histogramdd = result_type("histogramdd")
 
@@ -52,6 +54,13 @@ def _bounds(
     return low, high
 
 
+def _blocks(rows: np.ndarray) -> Iterator[slice]:
+    """The rows of values, or of points, some at a time: counting them takes several times their memory."""
+    count = max(BLOCK // max(math.prod(rows.shape[1:]), 1), 1)
+    for start in range(0, len(rows), count):
+        yield slice(start, start + count)
+
+
 def histc(
     input: Tensor, bins: int = 100, min: int = 0, max: int = 0, *, out: Tensor | None = None
 ) -> Any:
@@ -73,9 +82,11 @@ def histc(
         )
     array = host.to_numpy(input).reshape(-1)
     low, high = _bounds("torch.histc", array, float(min), float(max), 1.0)
-    kept = array[(array >= low) & (array <= high)]
-    places = ((kept - low) / (np.asarray(high, kept.dtype) - low) * bins).astype(np.int64)
-    counts = np.bincount(np.minimum(places, bins - 1), minlength=bins)
+    counts = np.zeros(bins, np.int64)
+    for block in map(array.__getitem__, _blocks(array)):
+        kept = block[(block >= low) & (block <= high)]
+        places = ((kept - low) / (np.asarray(high, kept.dtype) - low) * bins).astype(np.int64)
+        counts += np.bincount(np.minimum(places, bins - 1), minlength=bins)
     return given(out, host.from_numpy(counts, input._dtype))
 
 
@@ -96,18 +107,39 @@ def _ascends(edges: np.ndarray) -> bool:
     return not (~(edges[1:] >= edges[:-1])).any()
 
 
-def _counts_of_any_order(points: np.ndarray, edges: list[np.ndarray], weights: Array | None) -> Any:
-    """Counts between edges out of order: as in PyTorch, points between the first edge and the last go where a binary
-    search for the first larger edge ends."""
-    inside = np.ones(len(points), bool)
-    places = []
-    for column, ends in zip(points.T, edges, strict=True):
-        inside &= (column >= ends[0]) & (column <= ends[-1])
-        places.append(np.clip(_first_larger(ends, column) - 1, 0, len(ends) - 2))
-    counts = np.zeros([len(ends) - 1 for ends in edges])
-    where = tuple([place[inside] for place in places])
-    np.add.at(counts, where, 1.0 if weights is None else weights[inside])
-    return counts
+def _counted(
+    points: np.ndarray, edges: list[np.ndarray], equal: list[bool], weights: Array | None
+) -> Any:
+    """The number of points, or the sum of their weights, between edges; `equal` says where these are equally far
+    apart."""
+    sizes = [len(ends) - 1 for ends in edges]
+    total = np.zeros(math.prod(sizes))
+    for block in _blocks(points):
+        columns = points[block].astype(np.float64).T
+        inside = np.ones(columns.shape[1], bool)
+        for column, ends in zip(columns, edges, strict=True):
+            inside &= (column >= ends[0]) & (column <= ends[-1])
+        place = np.zeros(int(np.count_nonzero(inside)), np.int64)
+        for column, ends, same in zip(columns, edges, equal, strict=True):
+            place = place * (len(ends) - 1) + _places(column[inside], ends, same)
+        shares = None if weights is None else weights[block][inside]
+        total += np.bincount(place, shares, len(total))
+    return total.reshape(sizes)
+
+
+def _places(values: np.ndarray, edges: np.ndarray, equal: bool) -> Any:
+    """The interval of each value between the first edge and the last. Of edges out of order it is, as in PyTorch, where
+    a binary search for the first larger edge ends."""
+    last = len(edges) - 2
+    if not equal or not edges[-1] > edges[0]:
+        ordered = _ascends(edges)
+        found = np.searchsorted(edges, values, "right") if ordered else _first_larger(edges, values)
+        return np.clip(found - 1, 0, last)
+    guess = ((values - edges[0]) * ((last + 1) / (edges[-1] - edges[0]))).astype(np.int64)
+    place = np.minimum(guess, last)  # right, or beside it, since edges are rounded
+    place -= values < edges[place]
+    place += (values >= edges[place + 1]) & (place < last)
+    return place
 
 
 def _first_larger(edges: np.ndarray, values: np.ndarray) -> Any:
@@ -156,10 +188,8 @@ def _in_bins(
             fix="pass a weight for each point",
         )
     wide = [e.astype(np.float64) for e in edges]
-    if all(map(_ascends, wide)):
-        counts, _ = np.histogramdd(points.astype(np.float64), wide, weights=weights)
-    else:
-        counts = _counts_of_any_order(points.astype(np.float64), wide, weights)
+    equal = [not isinstance(count, Tensor) for count in bins]
+    counts = _counted(points, wide, equal, weights)
     if density:
         volume: Any = 1.0
         for k, e in enumerate(wide):
