@@ -93,6 +93,7 @@ SPELLINGS.update(
         "exponent": lambda lib, x, params: lib.frexp(x).exponent,
         "cube": lambda lib, x, params: x**3,
         "zeta": lambda lib, s, q, params: lib.special.zeta(s, q),
+        "trigamma": lambda lib, x, params: lib.polygamma(1, x),
         "ndtri": lambda lib, x, params: lib.special.ndtri(x),
         "mean": _reduction("mean"),
         "clamp": lambda lib, x, params: lib.clamp(x, *params),

@@ -65,6 +65,9 @@ def spell(lib: Any, op: Any, operands: list[Any], params: Any) -> Any:
 
 # An integer by zero ends differently on each machine; NumPy, PyTorch and Weft agree elsewhere (see its own test).
 DIVIDES = ("floor_divide", "remainder", "fmod", "trunc_divide", "pow")
+# PyTorch has nan where these have a limit at infinity and at denormals, rounds the phase of large waves, is finite at
+# some poles, and has no derivatives of most.
+BESSEL = ("i0", "i1", "bessel", "modified", "scaled")
 ONE_AXIS = ("prod", "argmax", "argmin", "max", "min")
 
 
@@ -123,6 +126,10 @@ def compared(op: Any, params: Any, arrays: list[Any], ours: Any, other: Any) -> 
                 np.isnan(other) & np.isfinite(arrays[0]) & (np.abs(arrays[0] / arrays[1]) > 2.0**53)
             )
         return np.where(lost, 0, ours), np.where(lost, 0, other)
+    if op.name.startswith((*BESSEL, "trigamma")):
+        size = np.abs(arrays[0].astype(np.float64))
+        near = (size < 1e3) & (size > 1e-37) & ((op.name != "trigamma") | (arrays[0] > 0))
+        return np.where(near, ours, 0), np.where(near, other, 0)
     if op.name == "gcd":  # of the least integer, whose size is none, PyTorch's has any sign
         return np.abs(ours), np.abs(other)
     if op.name != "cast" or params.category != 1 or arrays[0].dtype.kind in "biu":
@@ -203,7 +210,10 @@ def assert_gradients_agree(function: Any, arrays: list[Any], precision: str = "f
 
 
 KINKED = [
-    r for r in PUBLIC if kind(r) == "elementwise" and r.differentiable and "float64" in r.dtypes
+    r
+    for r in PUBLIC
+    if kind(r) == "elementwise" and r.differentiable and "float64" in r.dtypes
+    if not r.name.startswith((*BESSEL, "digamma", "trigamma"))
 ]
 
 

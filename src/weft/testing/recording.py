@@ -27,7 +27,6 @@ from weft.nn.functional.losses.classification import _pick_logs
 from weft.nn.functional.normalization import standardize
 from weft.ops.contractions.attention import attend
 from weft.ops.contractions.convolution import Geometry, convolve
-from weft.ops.elementwise import bessel
 from weft.ops.elementwise.arithmetic import tied
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "hypot": lambda x, y, params: weft.hypot(x, y),
     "ndtri": lambda x, params: special.SPECIAL["ndtri"](x),
     "sinc": lambda x, params: weft.sinc(x),
-    "digamma": lambda x, params: weft.digamma(x),
     "gelu": lambda x, params: weft.nn.functional.gelu(x, approximate=params),
     "binary_cross_entropy": lambda x, y, params: weft.nn.functional.binary_cross_entropy(
         x, y, reduction="none"
@@ -63,9 +61,6 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "convolution": lambda x, w, params: convolve(x, w, None, Geometry(*params)),
     "convolution_bias": lambda x, w, b, params: convolve(x, w, b, Geometry(*params)),
 }
-COMPOSITES.update(
-    {name: lambda x, params, name=name: special.SPECIAL[name](x) for name in bessel.VALUES}
-)
 COMPOSITES["picked_log_softmax"] = lambda x, index, params: _pick_logs(
     x, weft.log_softmax(x, params[0]), params[0], index
 )

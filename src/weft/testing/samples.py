@@ -129,13 +129,6 @@ _DOMAINS = {
     "binary_cross_entropy": "share",
     "ndtri": "share",
     "sinc": "nonzero",
-    "digamma": "positive",
-    "bessel_y0": "positive",
-    "bessel_y1": "positive",
-    "modified_bessel_k0": "positive",
-    "modified_bessel_k1": "positive",
-    "scaled_modified_bessel_k0": "positive",
-    "scaled_modified_bessel_k1": "positive",
     "zeta": "above_one",
 }
 

@@ -1,8 +1,8 @@
 # ruff: noqa: A002 - PyTorch's names
 """Bessel functions and zeta under PyTorch's `special` names; not imported before the first use.
 
-Tensors come in, integers at the default type; values are computed in float64 (`weft.ops.elementwise.bessel`), which
-also has the derivatives; PyTorch has none of J, Y, K, and of zeta by its first argument.
+Tensors come in, integers at the default type; the rows and their derivatives are in `weft.ops.elementwise.bessel`.
+PyTorch has no derivatives of J, Y, K, and none of zeta by its first argument.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TEXTS = {
 
 def _function(name: str, op: str) -> Any:
     def function(input: Tensor, *, out: Tensor | None = None) -> Any:
-        result = bessel.function_of(op, floating(f"special_{name}", input, halves=op[0] == "i"))
+        result = call(op, floating(f"special_{name}", input, halves=op[0] == "i"))
         return result if out is None else write_out(out, result)
 
     return composed_of_primitives(named(function, name, f"{_TEXTS[op]} Shapes: as `input`."))

@@ -260,7 +260,7 @@ def _kernel(name: str, text: str) -> Any:
 
 erfinv = _kernel("erfinv", "The inverse of erf on [-1, 1], nan elsewhere.")
 lgamma = _kernel("lgamma", "The logarithm of |gamma| of each element.")
-digamma = _composed("digamma", special_functions.digamma_value, "The derivative of lgamma.")
+digamma = _kernel("digamma", "The derivative of lgamma.")
 
 
 @composed_of_primitives

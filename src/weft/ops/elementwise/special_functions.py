@@ -2,12 +2,12 @@
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Rows of analysis: erfinv, ndtri, sinc, lgamma, digamma and its derivatives.
 
-The values of erfinv and lgamma are functions of kernels; the others are composites, computed in float64 from the rows
-of the table. Against correctly rounded values ndtri and polygamma are within 1e-14 of themselves; sinc, lgamma and
-digamma within 1e-14 of themselves or of 1, whichever is more: they have zeros, near which only the absolute error is
-small.
-Sources: Winitzki 2008 (a first guess for the inverse of erf), Halley's method; Abramowitz and Stegun 6.3.7, 6.3.18,
-6.4.7; 23.2.7 and Euler and Maclaurin's sum for Hurwitz' zeta function.
+The values of erfinv, lgamma, digamma and trigamma are functions of kernels; the others are composites, computed in
+float64 from the rows of the table. Against correctly rounded values ndtri and polygamma are within 1e-14 of themselves;
+sinc, lgamma and digamma within 1e-14 of themselves or of 1, whichever is more: they have zeros, near which only the
+absolute error is small.
+Sources: Winitzki 2008 (a first guess for the inverse of erf), Halley's method; Abramowitz and Stegun 6.4.7;
+23.2.7 and Euler and Maclaurin's sum for Hurwitz' zeta function.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def _scipy(name: str) -> Any:
         import scipy.special
 
         wide = np.asarray(x, np.float64)
+        if name == "trigamma":
+            return np.where(wide == -np.inf, np.nan, scipy.special.polygamma(1, wide))
         return np.asarray(np.sinc(wide) if name == "sinc" else getattr(scipy.special, name)(wide))
 
     return reference
@@ -85,12 +87,19 @@ def _analytic(name: str, scipy_name: str, vjp: Rule, dtypes: str = "float") -> N
     )
 
 
-def _kernel(name: str, scipy_name: str, vjp: Rule) -> None:
+def _kernel(name: str, scipy_name: str, vjp: Rule, grad_name: str = "") -> None:
     """A row whose value is an elementary function of kernels."""
     reference = _scipy(scipy_name)
     domain = "unit" if name == "erfinv" else "positive"
     define_elementwise(
-        name, "self", lambda x: reference(x, None), domain, {"self": vjp}, TO_FLOAT, dtypes="float"
+        name,
+        "self",
+        lambda x: reference(x, None),
+        domain,
+        {"self": vjp},
+        TO_FLOAT,
+        grad_name=grad_name,
+        dtypes="float",
     )
 
 
@@ -139,25 +148,6 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 _SHIFT = 10  # the argument from which asymptotic series are used
 
 
-def digamma_value(x: Tensor) -> Any:
-    """The derivative of log gamma in float64; nan at negative integers, and at 0 infinite on the side of its sign."""
-    left = x < 0
-    y = where(left, 1 - x, x)
-    total: Any = 0.0
-    for place in range(_SHIFT):
-        total = total + 1 / (y + float(place))
-    z = y + float(_SHIFT)
-    square = 1 / (z * z)
-    series: Any = _BERNOULLI[-1] / (2 * len(_BERNOULLI))
-    for place in range(len(_BERNOULLI) - 1, 0, -1):
-        series = series * square + _BERNOULLI[place - 1] / (2 * place)
-    value = call("log", z) - 0.5 / z - series * square - total
-    part = where(left, x - call("round", x), 0.25)
-    value = where(left, value - math.pi / call("tan", part * math.pi), value)
-    value = where(x == 0, -1 / x, where(x == math.inf, math.inf, value))
-    return where(left & (part == 0), math.nan, value)
-
-
 def _whole_power(x: Tensor, exponent: int) -> Any:
     """x to a positive whole power, by squaring."""
     result: Any = None
@@ -189,6 +179,8 @@ def _zeta(s: int, x: Tensor) -> Any:
 
 def polygamma(order: int, x: Tensor) -> Any:
     """The derivative of `digamma` of an order above 0, in the type of x."""
+    if order == 1:
+        return call("trigamma", x)
     wide = cast(x, dtypes.float64)
     left = wide <= 0
     even = order % 2 == 0
@@ -218,5 +210,6 @@ def _in_double(value: Callable[[Tensor], Tensor], g: Tensor, x: Tensor) -> Any:
 
 
 _analytic("sinc", "sinc", lambda g, self: _in_double(_slope_of_sinc, g, self))
-_kernel("lgamma", "gammaln", lambda g, self: _in_double(digamma_value, g, self))
-_analytic("digamma", "digamma", lambda g, self: g * polygamma(1, self))
+_kernel("lgamma", "gammaln", lambda g, self: g * call("digamma", self))
+_kernel("digamma", "digamma", lambda g, self: g * call("trigamma", self))
+_kernel("trigamma", "trigamma", lambda g, self: g * polygamma(2, self), "PolygammaBackward0")

@@ -3,7 +3,8 @@
 `emit` appends the instructions of one function to a builder.  Values are float, double, or vectors
 of either.  Results are within 2 ulp of the exact value over the whole range; only IEEE operations
 and explicit fused multiply-adds are used, and no library is called.  The code is straight-line
-except for sin, cos and tan, which become internal functions of the module.
+except for functions that skip what no lane wants (sin, cos, tan, digamma, trigamma, Bessel functions), which
+become internal functions of the module.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from weft.engine.devices.cpu.elementary import (
+    bessel,
     error_function,
     exponential,
     gamma,
@@ -69,6 +71,9 @@ FUNCTIONS: dict[str, Function] = {
     "erfc": through_double(error_function.erfc),
     "erfinv": through_double(error_function.erfinv),
     "lgamma": through_double(gamma.lgamma),
+    "digamma": gamma.digamma,
+    "trigamma": gamma.trigamma,
+    **{name: bessel.function(name) for name in bessel.VALUES},
     "pow": pow_either,
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from llvmlite import ir
 
@@ -20,7 +21,8 @@ from weft.engine.devices.cpu.elementary.double_double import (
     two_product,
     two_sum,
 )
-from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma, horner, suffix
+from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma, horner
+from weft.engine.devices.cpu.elementary.functions import any_lane, call_of_own
 from weft.engine.devices.cpu.elementary.payne_hanek import reduce_lanes
 
 SHIFTER = 1.5 * 2.0**52
@@ -139,13 +141,6 @@ def tan_of(kind: Kind, angle: Angle) -> SimdExpr:
 RESULTS = {"sin": sin_of, "cos": cos_of, "tan": tan_of}
 
 
-def any_lane(builder: ir.IRBuilder, mask: SimdExpr) -> ir.Value:
-    if not isinstance(mask.type, ir.VectorType):
-        return mask.value
-    packed = ir.IntType(mask.type.count)
-    return builder.icmp_unsigned("!=", builder.bitcast(mask.value, packed), packed(0))
-
-
 def build(function: ir.Function, name: str, single: bool) -> None:
     """The body: moderate lanes inline, a second block for huge ones."""
     builder = ir.IRBuilder(function.append_basic_block("moderate"))
@@ -179,15 +174,8 @@ def build(function: ir.Function, name: str, single: bool) -> None:
 
 
 def call(name: str, x: SimdExpr) -> SimdExpr:
-    """A call of the module's own `name`, which is built on its first use."""
-    full = f"weft.{name}.{suffix(x.type)}"
-    function = x.builder.module.globals.get(full)
-    if function is None:
-        function = ir.Function(x.builder.module, ir.FunctionType(x.type, [x.type]), full)
-        function.linkage = "internal"
-        function.attributes.add("nounwind")
-        build(function, name, x.single)
-    return SimdExpr(x.builder, x.builder.call(function, [x.value]))
+    """A call of the module's own `name`."""
+    return call_of_own(name, x, partial(build, name=name, single=x.single))
 
 
 def sin(x: SimdExpr) -> SimdExpr:

@@ -44,7 +44,9 @@ from weft.engine.devices.cpu.llvm.simd_value import (
 ELEMENTARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin",
     "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf",
-    "erfc", "erfinv", "lgamma",
+    "erfc", "erfinv", "lgamma", "digamma", "trigamma", "i0", "i0e", "i1", "i1e", "bessel_j0", "bessel_j1", "bessel_y0",
+    "bessel_y1", "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1",
 )
 # fmt: on
 
