@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from weft.engine.frontend.tensor import Tensor
     from weft.engine.ir.dtype import DType
+    from weft.engine.ir.grad_edges import AccumulateGrad, OutputEdge
+    from weft.engine.ir.node import Node
     from weft.tensor.device import device
 
 Shape: TypeAlias = tuple[int, ...]
@@ -30,6 +32,8 @@ Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 Array: TypeAlias = "np.ndarray[Any, Any]"
 DTypeLike: TypeAlias = "DType | type[bool] | type[int] | type[float] | type[complex]"
 DeviceLike: TypeAlias = "device | str | int"
+# Where the cotangent of an input goes.
+GradientEdge: TypeAlias = "Node | OutputEdge | AccumulateGrad | None"
 # What optimizers are given: parameters, with names or without, or groups of them with options.
 Parameters: TypeAlias = "Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]"
 

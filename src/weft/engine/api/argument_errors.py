@@ -39,9 +39,9 @@ _RAISES = ("RAISE_VARARGS", "RERAISE")
 
 
 def explain(
-    function: Callable[..., Any],
-    values: list[Any],
-    keywords: dict[str, Any],
+    function: Callable[..., object],
+    values: list[object],
+    keywords: dict[str, object],
     error: Exception,
 ) -> WeftError | None:
     """The error for a call that failed with `error`, or None where the arguments are not to blame."""
@@ -71,7 +71,10 @@ def explain(
 
 
 def _first_wrong(
-    name: str, signature: inspect.Signature, arguments: Mapping[str, Any], keywords: Iterable[str]
+    name: str,
+    signature: inspect.Signature,
+    arguments: Mapping[str, object],
+    keywords: Iterable[str],
 ) -> WeftError | None:
     """The error of the first argument that is of a wrong type, or too large; None if all fit."""
     first = 0 if _has_self(signature) else 1
@@ -114,7 +117,7 @@ def _completed(
     )
 
 
-def _called(function: Callable[..., Any], values: list[Any]) -> str:
+def _called(function: Callable[..., object], values: list[object]) -> str:
     """The name by which users know a function: `exp`, `Linear`, `Module.register_buffer`."""
     if function.__name__ == "__init__" and values:
         return type(values[0]).__name__
@@ -123,7 +126,7 @@ def _called(function: Callable[..., Any], values: list[Any]) -> str:
     return function.__qualname__.removesuffix(".__init__")
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+def _signature(function: Callable[..., object]) -> inspect.Signature | None:
     """A function's parameters, None if it does not tell; an in-place variant has those of the function that it wraps,
     but for `out`, and what is `explained_as` another function has that one's."""
     try:
@@ -178,8 +181,8 @@ def _given(
 def _wrong_call(
     name: str,
     signature: inspect.Signature,
-    values: list[Any],
-    keywords: dict[str, Any],
+    values: list[object],
+    keywords: dict[str, object],
     reason: str,
 ) -> ArgumentTypeError:
     got = [type_name(value) for value in values]
@@ -196,7 +199,7 @@ def _wrong_call(
 
 
 def _misfit(
-    signature: inspect.Signature, values: list[Any], keywords: Iterable[str], reason: str
+    signature: inspect.Signature, values: list[object], keywords: Iterable[str], reason: str
 ) -> str:
     """The reason why arguments cannot be bound, in PyTorch's words; `reason` is in those of `inspect`."""
     parameters = signature.parameters.values()
@@ -230,7 +233,7 @@ def _wrong_type(
     name: str,
     place: str,
     parameter: inspect.Parameter,
-    value: Any,
+    value: object,
     signature: inspect.Signature,
 ) -> ArgumentTypeError | None:
     kind = kind_of(name, parameter, signature.parameters)
@@ -257,7 +260,7 @@ def _element(kind: str) -> str:
     return {"tensors": "tensor", "ints": "int", "numbers": "number"}.get(kind, kind)
 
 
-def _too_large(name: str, parameter: inspect.Parameter, value: Any) -> ArgumentError | None:
+def _too_large(name: str, parameter: inspect.Parameter, value: object) -> ArgumentError | None:
     """Integers that no 64 bits hold."""
     items = value if isinstance(value, (tuple, list)) else (value,)
     for item in items:
@@ -273,7 +276,7 @@ def _too_large(name: str, parameter: inspect.Parameter, value: Any) -> ArgumentE
     return None
 
 
-def _of_limits(name: str, arguments: Mapping[str, Any], error: Exception) -> WeftError | None:
+def _of_limits(name: str, arguments: Mapping[str, object], error: Exception) -> WeftError | None:
     """The error of a failure that no single argument causes: lack of memory, or sequences that contain themselves."""
     got = ", ".join(f"{key}={show(value)}" for key, value in arguments.items())
     if isinstance(error, MemoryError):
@@ -296,7 +299,7 @@ def _of_limits(name: str, arguments: Mapping[str, Any], error: Exception) -> Wef
 # -- words -----------------------------------------------------------------------------------------
 
 
-def type_name(value: Any) -> str:
+def type_name(value: object) -> str:
     """The type of a value; of a sequence also that of its first element."""
     name = class_name(value)
     return (
@@ -304,7 +307,7 @@ def type_name(value: Any) -> str:
     )
 
 
-def show(value: Any) -> str:
+def show(value: object) -> str:
     """A value in an error text, in at most 80 characters."""
     if isinstance(value, Tensor):
         return f"{value._dtype.name}{list(value._shape)}"

@@ -73,7 +73,7 @@ _warned: list[str] = []  # the function whose call was warned about: one warning
 
 
 def respelled(
-    function: Callable[..., Any], values: list[Any], keywords: dict[str, Any]
+    function: Callable[..., object], values: list[object], keywords: dict[str, object]
 ) -> Call | None:
     """The arguments of a call under the names of the function's parameters, or None where nothing is to be changed."""
     if not str(function.__module__).startswith(_PARSED):
@@ -82,7 +82,7 @@ def respelled(
 
 
 @cache
-def _parameters(function: Callable[..., Any]) -> tuple[list[str], str, frozenset[str], bool]:
+def _parameters(function: Callable[..., object]) -> tuple[list[str], str, frozenset[str], bool]:
     """The names by place, that of a `*parameter`, all names, and whether any other name is taken. `out` is always one:
     it may be taken by what is wrapped around the function."""
     found = inspect.signature(getattr(function, "explained_as", function)).parameters.values()
@@ -94,7 +94,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[list[str], str, frozenset
 
 
 def _renamed(
-    function: Callable[..., Any], values: list[Any], keywords: dict[str, Any]
+    function: Callable[..., object], values: list[object], keywords: dict[str, object]
 ) -> Call | None:
     placed, several, names, others = _parameters(function)
     made: dict[str, Any] = {}
@@ -125,12 +125,12 @@ def _own_name(keyword: str, placed: list[str], names: Iterable[str]) -> str | No
     return placed[place] if place < len(placed) else None
 
 
-def _is_sequence(keyword: str, value: Any) -> bool:
+def _is_sequence(keyword: str, value: object) -> bool:
     return keyword in _SEQUENCES and isinstance(value, (tuple, list))
 
 
 def _spread(
-    placed: list[str], values: list[Any], keywords: dict[str, Any], sequence: Any
+    placed: list[str], values: list[object], keywords: dict[str, object], sequence: object
 ) -> Call | None:
     """A call whose `*parameter` was named: what stands before it goes to its place."""
     before = placed[len(values) :]
@@ -143,7 +143,7 @@ def _spread(
 
 
 def _scalars_behind(
-    function: Callable[..., Any], values: list[Any], keywords: dict[str, Any]
+    function: Callable[..., object], values: list[object], keywords: dict[str, object]
 ) -> Call | None:
     """The call of a deprecated form: its numbers by name."""
     name = function.__name__
@@ -161,7 +161,7 @@ def _scalars_behind(
     return tensors, {**dict(zip(scalars, numbers, strict=False)), **rest}
 
 
-def _kinds(values: list[Any]) -> str:
+def _kinds(values: list[object]) -> str:
     """A letter for each value: t for a tensor, n for a number; a tensor of no dimensions is a number unless it is
     first or last."""
     last = len(values) - 1

@@ -10,32 +10,35 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 
+if TYPE_CHECKING:
+    from weft._typing import Array
 
-def _is_integer(value: Any) -> bool:
+
+def _is_integer(value: object) -> bool:
     if isinstance(value, (Tensor, np.ndarray)):
         return _has_one(value) and _is_whole(value)
     return hasattr(type(value), "__index__")
 
 
-def _has_one(value: Any) -> bool:
+def _has_one(value: Tensor | Array) -> bool:
     """True if an array has one element."""
     return all(size == 1 for size in value.shape)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: Tensor | Array) -> bool:
     if isinstance(value, Tensor):
         return value._dtype.category < 2
     return value.dtype.kind in "biu"
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "biufc"
     if isinstance(value, Tensor):
@@ -43,7 +46,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex, np.number, np.bool_)) or _is_integer(value)
 
 
-def _is_real(value: Any) -> bool:
+def _is_real(value: object) -> bool:
     return _is_number(value) and not isinstance(value, (complex, np.complexfloating))
 
 
@@ -56,22 +59,22 @@ def _all(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
     )
 
 
-def _is_dtype(value: Any) -> bool:
+def _is_dtype(value: object) -> bool:
     return isinstance(value, DType) or value in (bool, int, float, complex)
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return isinstance(value, Tensor)
 
 
-def _is_a(name: str, value: Any) -> bool:
+def _is_a(name: str, value: object) -> bool:
     """True if a value is of a class of the layers above, which cannot be imported here."""
     return any(
         cls.__name__ == name and cls.__module__.startswith("weft.") for cls in type(value).__mro__
     )
 
 
-def _is_flag(value: Any) -> bool:
+def _is_flag(value: object) -> bool:
     return isinstance(value, (bool, np.bool_))
 
 

@@ -8,7 +8,6 @@ object of an unknown class among its arguments.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, class_name
@@ -33,7 +32,7 @@ SEVERAL = frozenset(
 
 
 def in_several_forms(
-    name: str, values: Iterable[Any], keywords: dict[str, Any], error: ArgumentTypeError
+    name: str, values: Iterable[object], keywords: dict[str, object], error: ArgumentTypeError
 ) -> ArgumentTypeError:
     """The error of a wrong argument, or of too many or too few, in the words of a function of several forms, where it
     is one."""
@@ -52,7 +51,7 @@ def in_several_forms(
     )
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     """A type as PyTorch names it; of a sequence also those of its elements."""
     if isinstance(value, Tensor):
         return "Tensor"

@@ -9,6 +9,7 @@ posthooks of the record, `retain_grad` handles (weak), post-accumulate hooks of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import cython
@@ -136,11 +137,11 @@ def add_hook(table: dict, entry: object) -> RemovableHandle:
     return handle
 
 
-def _name(hook: Any) -> str:
+def _name(hook: object) -> str:
     return str(getattr(hook, "__name__", type(hook).__name__))
 
 
-def check_replacement(new: Any, old: Any, hook: Any = None) -> Any:
+def check_replacement(new: object, old: Any, hook: object = None) -> Any:
     """A gradient that a hook returned in place of another. Errors: TypeError, RuntimeError (changed the size)."""
     if new is None:
         return old
@@ -213,7 +214,7 @@ def _retain_all(observers: Observers, values: list):
             retain(handle, values[number])
 
 
-def _is_at(handle: Any, observers: Observers) -> bool:
+def _is_at(handle: Tensor, observers: Observers) -> bool:
     """True if a tensor is still the output of the record; an in-place operation moves it to another."""
     edge = edge_for(handle)
     return edge is not None and discovery.target_for(edge)[0].observers is observers
@@ -230,7 +231,7 @@ def before_vjp(observers: Observers, gradients: tuple) -> tuple:
     return tuple(values)
 
 
-def _replaced(result: Any, old: list[Any], hook: Any) -> Any:
+def _replaced(result: object, old: list[object], hook: object) -> Any:
     if result is None:
         return old
     if not isinstance(result, tuple):
@@ -262,7 +263,7 @@ def after_node(observers: Observers, parts: list, gradients: tuple) -> list:
     return parts
 
 
-def retain(handle: Any, gradient: Any) -> None:
+def retain(handle: Tensor, gradient: Tensor) -> None:
     """Keep the gradient of a non-leaf in its `.grad`."""
     before = handle._grad
     handle._grad = gradient if before is None else before + gradient
@@ -279,7 +280,7 @@ def observe_leaf(leaf: Tensor, gradient: object) -> object:
     return gradient
 
 
-def call_after(leaf: Tensor, hooks: dict[int, Any]) -> None:
+def call_after(leaf: Tensor, hooks: dict[int, Callable[[Tensor], object]]) -> None:
     """Call the post-accumulate hooks of a leaf. Errors: TypeError, RuntimeError where one returns something."""
     for hook in list(hooks.values()):
         result = hook(leaf)

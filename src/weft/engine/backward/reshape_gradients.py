@@ -7,7 +7,7 @@ broadcasting is undone, the dtype converted, and any other shape refused. Users 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.backward.reachability import observed_edge, target_for
 from weft.engine.frontend.recorder import cast
@@ -17,12 +17,21 @@ from weft.engine.ir.grad_edges import GradientFunction, OutputEdge
 from weft.errors import GradientError
 from weft.ops.primitives import sum_to
 
+if TYPE_CHECKING:
+    from weft._typing import Shape
+    from weft.engine.ir.dtype import DType
+
 
 class Refitted(GradientFunction):
     """The record of a tensor that shows other data than its history led to. `behind` is the edge to that history,
     `output_types` what the tensor shows now, `wanted` (shape, dtype) of the history."""
 
-    def __init__(self, edge: Any, wanted: tuple[Any, Any], shown: tuple[Any, Any]) -> None:
+    def __init__(
+        self,
+        edge: Any,
+        wanted: tuple[Shape, DType],
+        shown: tuple[Shape, DType],
+    ) -> None:
         self.edges, self.behind = (edge,), edge
         self.wanted, self.output_types = wanted, [shown]
 
@@ -35,13 +44,13 @@ class Refitted(GradientFunction):
         """The name of the record behind."""
         return str(target_for(self.behind)[0].name())
 
-    def vjp(self, cotangents: list[Any], create: bool) -> list[Any]:
+    def vjp(self, cotangents: list[Tensor | None], create: bool) -> list[Any]:
         """The cotangent as the history takes it. Errors: RuntimeError where it does not fit."""
         (cotangent,) = cotangents
         return [None if cotangent is None else fit(cotangent, *self.wanted, where=self.where)]
 
 
-def refit(tensor: Tensor, shape: Any, dtype: Any) -> None:
+def refit(tensor: Tensor, shape: Shape, dtype: DType) -> None:
     """Put a record in front of the history of a tensor, which had this shape and dtype up to now; take away one that
     was there."""
     edge, wanted = edge_for(tensor), (shape, dtype)
@@ -54,7 +63,9 @@ def refit(tensor: Tensor, shape: Any, dtype: Any) -> None:
     set_edge(tensor, behind)
 
 
-def fit(cotangent: Any, shape: Any, dtype: Any = None, where: str | None = None) -> Any:
+def fit(
+    cotangent: Tensor, shape: Shape, dtype: DType | None = None, where: str | None = None
+) -> Any:
     """A cotangent in a shape, and a dtype if one is given: what a size of one or a missing dimension was broadcast to
     is added up, real numbers become complex ones. Errors: RuntimeError on any other shape, and on complex numbers where
     real ones are wanted."""
@@ -83,7 +94,7 @@ def fit(cotangent: Any, shape: Any, dtype: Any = None, where: str | None = None)
     return cast(cotangent, dtype)
 
 
-def fit_all(came: Any, shape: Any) -> Any:
+def fit_all(came: Tensor | list[tuple[Tensor, int, int]] | None, shape: Shape) -> Any:
     """The contributions to a leaf, each in the given shape: a tensor, or a list of (tensor, row, number)."""
     if came is None or isinstance(came, Tensor):
         return came if came is None else fit(came, shape)

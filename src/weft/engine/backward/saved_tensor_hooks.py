@@ -7,7 +7,7 @@ of the residuals. The walk and `grad_fn._saved_*` unpack them. Of nested pairs t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.backward.hooks import Observers
 from weft.engine.frontend.resolve import set_edge, value_of
@@ -22,16 +22,20 @@ from weft.engine.ir.residuals import release_residual
 from weft.engine.pipeline.batching import batched_residuals
 from weft.errors import ArgumentTypeError, GradientError, MutationError
 
+if TYPE_CHECKING:
+    from weft._typing import GradientEdge
+    from weft.engine.ir.node import Node
+
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class Packed:
     """One saved value after its pack hook."""
 
-    def __init__(self, value: Any, pair: Pair) -> None:
+    def __init__(self, value: object, pair: Pair) -> None:
         self.value, self.pair = value, pair
 
-    def unpack(self, edge: Any) -> Any:
+    def unpack(self, edge: GradientEdge) -> Any:
         """The value again, on the edge that it had: the leaf itself where it is one. Errors: TypeError where the hook
         returns no tensor."""
         tensor = without_grad(self.pair[1], self.value)
@@ -51,7 +55,7 @@ class Packed:
         return again
 
 
-def without_grad(function: Callable[[Any], Any], argument: Any) -> Any:
+def without_grad(function: Callable[[Any], Any], argument: object) -> Any:
     """Call a hook with gradients off."""
     mode = tapes.tape().mode
     tracked, mode.grad = mode.grad, False
@@ -61,7 +65,7 @@ def without_grad(function: Callable[[Any], Any], argument: Any) -> Any:
         mode.grad = tracked
 
 
-def apply_pack(tensor: Any, pair: Pair) -> Packed:
+def apply_pack(tensor: Tensor, pair: Pair) -> Packed:
     """Pass a value through a pack hook. Errors: RuntimeError where it changes it in place."""
     version = tensor._version
     packed = without_grad(pair[0], tensor)
@@ -76,7 +80,7 @@ def apply_pack(tensor: Any, pair: Pair) -> Packed:
     return Packed(packed, pair)
 
 
-def pack_one(node: Any, index: int, pair: Pair) -> None:
+def pack_one(node: Node, index: int, pair: Pair) -> None:
     """Replace one save of a node by what a hook makes of it; one that returns its argument leaves it as it is."""
     if index == RESULT_BIT:
         saved = batched_residuals.saved_result(node)
@@ -98,22 +102,22 @@ def pack_one(node: Any, index: int, pair: Pair) -> None:
 class Kept(Packed):
     """A value that the hook handed back: it stays the node's own save, so that it makes no cycle."""
 
-    def __init__(self, node: Any, index: int, pair: Pair) -> None:
+    def __init__(self, node: Node, index: int, pair: Pair) -> None:
         super().__init__(None, pair)
         self.index = index
 
-    def attach(self, saved: Any) -> Packed:
+    def attach(self, saved: Node) -> Packed:
         """The same for the moment of use, with the value."""
         return Packed(wrap_node(saved), self.pair)
 
 
-def pack_value(tensor: Any) -> Packed | None:
+def pack_value(tensor: Tensor) -> Packed | None:
     """A value packed by the hooks in force on this thread; None if there are none."""
     pairs = tapes.tape().mode.saved_hooks
     return apply_pack(tensor.detach(), pairs[-1]) if pairs else None
 
 
-def pack_node(node: Any) -> None:
+def pack_node(node: Node) -> None:
     """Pass everything that a new node saves through the hooks in force on this thread; duals get their tangent."""
     mode = tapes.tape().mode
     if mode.duals is not None:
@@ -124,7 +128,7 @@ def pack_node(node: Any) -> None:
         _pack_saves(node, mode.saved_hooks[-1])
 
 
-def _pack_saves(node: Any, pair: Pair) -> None:
+def _pack_saves(node: Node, pair: Pair) -> None:
     for index in range(len(node.inputs)):
         if node.residual_mask >> index & 1:
             pack_one(node, index, pair)
@@ -132,7 +136,7 @@ def _pack_saves(node: Any, pair: Pair) -> None:
         pack_one(node, RESULT_BIT, pair)
 
 
-def unpacked(node: Any, index: int, edge: Any) -> Any:
+def unpacked(node: Node, index: int, edge: GradientEdge) -> Any:
     """The unpacked value that a walk uses in place of a residual; None if no hook has packed it. Errors: as
     `Packed.unpack`."""
     packed = node.observers.packed.get(index)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from weft.engine.ir import tape as tapes
 
 WALKS_ON_ONE_STACK = 40
+Result = TypeVar("Result")
 
 _turn = threading.RLock()
 _depth = 0  # of walks inside the one that has the turn
@@ -28,7 +29,7 @@ def _new_turn() -> None:
 os.register_at_fork(after_in_child=_new_turn)
 
 
-def in_turn(walk: Callable[..., Any], *asked: Any) -> Any:
+def in_turn(walk: Callable[..., Result], *asked: object) -> Result:
     """Call what walks, when no other thread does."""
     if tapes.tape().mode.walk <= 0:
         with _turn:
@@ -36,7 +37,7 @@ def in_turn(walk: Callable[..., Any], *asked: Any) -> Any:
     return _inside(walk, *asked)
 
 
-def _inside(walk: Callable[..., Any], *asked: Any) -> Any:
+def _inside(walk: Callable[..., Result], *asked: object) -> Result:
     """A walk in a hook or a Function of another: each can have one inside, without end."""
     global _depth
     _depth += 1

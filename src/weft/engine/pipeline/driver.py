@@ -11,6 +11,7 @@ a kernel or of an interpreted function that is called here, never from the middl
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import cython
@@ -69,7 +70,7 @@ def form_batches(tape: Tape) -> Any:
         return batch.group(tape.since(tape.watermark))
 
 
-def alone(function: Any, *arguments: Any) -> Any:
+def alone(function: Callable[..., object], *arguments: object) -> Any:
     """Call a function that moves values in memory, while no thread runs a program that reads them."""
     with _lock:
         return function(*arguments)
@@ -150,7 +151,7 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
 
 
 @cython.cfunc
-def execute_all(tape: Tape, others: list[Any]) -> cython.void:
+def execute_all(tape: Tape, others: list[Tape]) -> cython.void:
     """Run a tape. Where there are several devices, a failure on one of them ends the run: it goes on with what does not
     read the failed value."""
     failures: cython.longlong = -1
@@ -164,7 +165,7 @@ def execute_all(tape: Tape, others: list[Any]) -> cython.void:
 
 
 @cython.cfunc
-def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
+def keep_for_others(tape: Tape, others: list[Tape]) -> cython.void:
     """Keep, until the run is over, what other threads may read afterwards: what has a handle, which they may write to
     meanwhile; what their pending work reads, also of values that are there and could make room here; and what this run
     takes from their tapes."""
@@ -188,7 +189,7 @@ def keep_for_others(tape: Tape, others: list[Any]) -> cython.void:
         tape.held.append(node)
 
 
-def fail_descendants(pending: list[Any], others: list[Any]) -> None:
+def fail_descendants(pending: list[Node], others: list[Tape]) -> None:
     """Fail the nodes that were recorded on failed values since these failed, with the same error, before anything
     runs."""
     if others:
@@ -262,7 +263,7 @@ def require(node: Node) -> cython.void:
         raise released(node)
 
 
-def realize(*tensors: Any) -> None:
+def realize(*tensors: object) -> None:
     """Compute the given tensors (and whatever else is live); without arguments, everything pending."""
     if not tensors:
         flush()
@@ -273,7 +274,7 @@ def realize(*tensors: Any) -> None:
             require(value_of(tensor))
 
 
-def array_of(node: Any) -> np.ndarray[Any, Any]:
+def array_of(node: Node) -> np.ndarray[Any, Any]:
     """The value of a node as a read-only array over its own memory; bfloat16 as its bits in uint16."""
     require(node)
     return array_over(node)

@@ -145,7 +145,7 @@ def copy_over(node: Node) -> cython.void:
 
 @cython.cfunc
 def is_interpreted(
-    tape: Tape, pending: list[Any], fingerprint: FlushFingerprint, again: cython.bint
+    tape: Tape, pending: list[Node], fingerprint: FlushFingerprint, again: cython.bint
 ) -> cython.bint:
     """Run a flush that has never come before node by node, if that pays; True if it has run. A node that cannot run
     alone is scheduled with those after it. Flushes whose storages may have to go back to pending values, and those
@@ -184,7 +184,7 @@ def is_interpreted(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def bytes_of(nodes: list[Any]) -> cython.longlong:
+def bytes_of(nodes: list[Node]) -> cython.longlong:
     """The bytes of nodes that are all stored."""
     total: cython.longlong = 0
     node: Node
@@ -294,7 +294,7 @@ def run_known(fingerprint: FlushFingerprint) -> cython.bint:
 
 @cython.cfunc
 def schedule(
-    pending: list[Any],
+    pending: list[Node],
     fingerprint: FlushFingerprint,
     bare: FlushFingerprint | None,
     again: cython.bint,
@@ -398,7 +398,7 @@ def launch(
     program: Program,
     memory: Plan,
     lowering: Lowering,
-    pending: list[Any],
+    pending: list[Node],
 ) -> cython.bint:
     """Compile, reserve memory, run, commit; store the program under its fingerprint, where it has one. An interrupt
     leaves what has not run pending, inputs intact (of a program under a budget, everything). Where an index check
@@ -479,7 +479,7 @@ def failed_kernels(run: ProgramRun) -> list[Any]:
     return failed
 
 
-def prepare_again(pending: list[Any], program: Any, failed: list[int]) -> bool:
+def prepare_again(pending: list[Node], program: Program, failed: list[int]) -> bool:
     """A program has failed: whether running it again tells more. Batches are taken apart; the indices of what failed
     and the values that storages may go back to are kept from now on."""
     again = membership.ungroup(pending)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.config import config
 from weft.engine.devices.api import device_at
@@ -37,6 +37,11 @@ from weft.engine.pipeline.simplify import (
     implicit_gemm,
 )
 
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+
+Result = TypeVar("Result")
+
 
 class Compilation:
     """One flush on its way: the pending nodes, and what passes have made of them. `again`: its structure has come
@@ -48,7 +53,7 @@ class Compilation:
 
     def __init__(
         self,
-        pending: list[Any],
+        pending: list[Node],
         again: bool = False,
         whole: bool = False,
         overwrites: int = memory_plan.ALL,
@@ -76,16 +81,18 @@ class Pass:
     part: str = "schedule"
 
 
-def _on_program(function: Callable[[Any], Any]) -> Callable[[Compilation], Any]:
+def _on_program(function: Callable[[Program], Result]) -> Callable[[Compilation], Result]:
     return lambda one: function(one.program)
 
 
-def _simplification(name: str, run: Callable[[Any], Any], verify: Callable[[Any], Any]) -> Pass:
+def _simplification(
+    name: str, run: Callable[[Program], object], verify: Callable[[Program], object]
+) -> Pass:
     text = _on_program(program_text.text)
     return Pass(name, "collect", _on_program(run), _on_program(verify), text)
 
 
-def _fusion(name: str, run: Callable[[Any], Any]) -> Pass:
+def _fusion(name: str, run: Callable[[Program], object]) -> Pass:
     stage = form_kernels
     return Pass(name, "fuse", _on_program(run), _on_program(stage.verify), _on_program(stage.text))
 

@@ -11,7 +11,7 @@ import ctypes
 import math
 import re
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.devices.api import default_device
 from weft.engine.frontend.node_factory import make_node, make_scalar, make_value
@@ -25,6 +25,11 @@ from weft.engine.pipeline.program_ir import Kernel, Program
 from weft.engine.pipeline.program_text import WITHOUT_MEMREFS, dtype_of_numbers
 from weft.errors import ArgumentError
 from weft.ops.registry import OPS
+
+if TYPE_CHECKING:
+    from weft.engine.ir.dtype import DType
+    from weft.engine.ir.node import Node
+    from weft.engine.ir.primitive import Primitive
 
 _KIND = r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]"
 _MARKS = r"(?P<live> live)?(?P<kept> kept)?(?P<risky> may fail)?(?P<twin> twin)?(?: again ?(?P<again>%\d+)?)?"
@@ -101,7 +106,7 @@ class _Parser:
         if self.with_memrefs and match["live"]:
             self.program.viewed.add(node)
 
-    def add_outside(self, node: Any) -> None:
+    def add_outside(self, node: Node) -> None:
         if self.with_memrefs:
             memref = self.program.new_value(node, node.strides or contiguous_strides(node.shape))
             self.program.add_external(memref.value)
@@ -136,7 +141,7 @@ class _Parser:
             program.keep(node)
 
     def new_node(
-        self, match: re.Match[str], op: Any, operands: tuple[Any, ...], params: Any
+        self, match: re.Match[str], op: Primitive, operands: tuple[Node, ...], params: object
     ) -> Any:
         dtype, shape = _kind(match)
         node = make_node(op, operands, params, shape, dtype)
@@ -153,7 +158,7 @@ class _Parser:
         self.named[match["name"]] = node
         return node
 
-    def operand(self, word: str, dtype: Any) -> Any:
+    def operand(self, word: str, dtype: DType) -> Any:
         """The node that an operand names, or the view of it that it describes; a number has a dtype."""
         name, bracket, rest = word.partition("[")
         root = self.named.get(name) or self.number(name, dtype)
@@ -167,7 +172,7 @@ class _Parser:
             self.views[root, rest] = view
         return self.views[root, rest]
 
-    def number(self, word: str, dtype: Any) -> Any:
+    def number(self, word: str, dtype: DType) -> Any:
         given = _NUMBER.fullmatch(word)
         if given is not None:
             dtype, word = dtypes.by_name(given[1]), given[2]
@@ -242,7 +247,7 @@ def _split(rest: str) -> tuple[list[str], Any]:
     return [word for word in words if word], _literal(params) if params else None
 
 
-def _zeros(dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> Any:
+def _zeros(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> Any:
     """Memory for a value from outside."""
     steps = strides or contiguous_strides(shape)
     last = sum((size - 1) * abs(step) for size, step in zip(shape, steps, strict=True))

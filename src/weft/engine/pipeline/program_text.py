@@ -20,12 +20,18 @@ they are formed.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.ir.node import PENDING_STATE as PENDING
 from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.pipeline.program_ir import Program
+
+if TYPE_CHECKING:
+    from weft.engine.ir.dtype import DType
+    from weft.engine.ir.node import Node
+    from weft.engine.pipeline.program_ir import Kernel, MemRef
 
 WITHOUT_MEMREFS = "views not folded"
 
@@ -66,10 +72,10 @@ class _Printer:
         return [node for kernel in program.kernels for node in kernel.nodes]
 
     @staticmethod
-    def is_row(node: Any) -> bool:
+    def is_row(node: Node) -> bool:
         return node.quotient is not None and node.state == PENDING
 
-    def computed(self, node: Any) -> Any:
+    def computed(self, node: Node) -> Any:
         """The node whose line says how a node's value is computed: what stands for it, or itself."""
         while node.state == PENDING and not self.is_row(node):
             other = self.program.expanded.get(node)
@@ -78,7 +84,7 @@ class _Printer:
             node = other
         return node
 
-    def root(self, node: Any) -> Any:
+    def root(self, node: Node) -> Any:
         return self.program.memref(node).root
 
     def lines(self) -> list[str]:
@@ -87,12 +93,12 @@ class _Printer:
         found += [self.line(node) for node in self.names]
         return found + [self.kernel_line(kernel) for kernel in self.program.kernels]
 
-    def outside_line(self, node: Any) -> str:
+    def outside_line(self, node: Node) -> str:
         strides = "" if node.strides is None else f" strides {node.strides}"
         live = " live" if node.external_refs > 0 or node in self.program.viewed else ""
         return f"{self.outside[node]} = value {_kind(node)}{strides}{live}"
 
-    def line(self, node: Any) -> str:
+    def line(self, node: Node) -> str:
         marks = ""
         if node.external_refs > 0 or (not self.with_memrefs and node in self.held):
             marks += " live"
@@ -111,7 +117,7 @@ class _Printer:
         operands = ", ".join(self.operands(node))
         return f"{self.names[node]} = {node.op.name}({operands}){params} : {_kind(node)}{marks}"
 
-    def operands(self, node: Any) -> list[str]:
+    def operands(self, node: Node) -> list[str]:
         expected = dtype_of_numbers(node.inputs, node.dtype)
         if not self.with_memrefs:
             sources = [self.computed(source) for source in node.inputs]
@@ -119,21 +125,21 @@ class _Printer:
         memrefs = self.program.reads(node)
         return [self.value(memref.root, expected) + self.region(memref) for memref in memrefs]
 
-    def value(self, node: Any, expected: Any) -> str:
+    def value(self, node: Node, expected: DType) -> str:
         if node.op is SCALAR_OP:
             number = repr(node.params)
             return number if node.dtype is expected else f"{node.dtype.name}({number})"
         return self.names.get(node) or self.outside[node]
 
     @staticmethod
-    def region(memref: Any) -> str:
+    def region(memref: MemRef) -> str:
         root = memref.root
         own = root.strides or contiguous_strides(root.shape)
         if memref.offset == 0 and memref.shape == root.shape and memref.strides == own:
             return ""
         return f"[{memref.offset}; {_items(memref.shape)}; {_items(memref.strides)}]"
 
-    def kernel_line(self, kernel: Any) -> str:
+    def kernel_line(self, kernel: Kernel) -> str:
         reduced = "" if kernel.axes is None else f" reduce{list(kernel.axes)}"
         rows = " rows" if kernel.is_row_kernel else ""
         nodes, stores = [
@@ -143,15 +149,15 @@ class _Printer:
         return f"{head}: {nodes} -> {stores}".rstrip()
 
 
-def _kind(node: Any) -> str:
+def _kind(node: Node) -> str:
     return f"{node.dtype.name}{list(node.shape)}"
 
 
-def _items(values: tuple[Any, ...]) -> str:
+def _items(values: tuple[object, ...]) -> str:
     return ", ".join(map(str, values))
 
 
-def dtype_of_numbers(operands: Any, dtype: Any) -> Any:
+def dtype_of_numbers(operands: Sequence[Node | None], dtype: DType) -> Any:
     """The dtype that a number has among operands of a result where nothing is said of it."""
     for source in reversed(operands):
         if source is not None and source.op is not SCALAR_OP:

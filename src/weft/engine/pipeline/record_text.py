@@ -8,7 +8,7 @@ derivatives of these edges need must be kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.frontend.recorder import COMPARE, LOGICAL
 from weft.engine.ir import dtype as dtypes
@@ -20,12 +20,15 @@ from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import VerificationError
 
+if TYPE_CHECKING:
+    from weft._typing import GradientEdge
+
 ATTENTION = [kinds.FORMS["contract"][form] for form in ("attention", "attention_gradient")]
 
 OF_FIRST = (kinds.VIEW, kinds.REGION, kinds.CONTRACT, kinds.INDEX, kinds.SCATTER)
 
 
-def text(nodes: list[Any]) -> str:
+def text(nodes: list[Node]) -> str:
     """One line per pending node, oldest first: its value inputs, its value, where its cotangents go."""
     names = {node: f"%{number}" for number, node in enumerate(nodes)}
     lines = []
@@ -37,17 +40,17 @@ def text(nodes: list[Any]) -> str:
     return "\n".join(lines)
 
 
-def _kind(node: Any) -> str:
+def _kind(node: Node) -> str:
     return f"{node.dtype.name}{list(node.shape)}"
 
 
-def _operand(node: Any, names: dict[Any, str]) -> str:
+def _operand(node: Node, names: dict[Node, str]) -> str:
     if node.op is SCALAR_OP:
         return repr(node.params)
     return names.get(node) or f"value {_kind(node)}"
 
 
-def _edge(edge: Any, names: dict[Any, str]) -> str:
+def _edge(edge: GradientEdge, names: dict[Node, str]) -> str:
     """A gradient edge: the record of an input, a leaf, or none."""
     if edge is None:
         return "-"
@@ -56,13 +59,14 @@ def _edge(edge: Any, names: dict[Any, str]) -> str:
     if isinstance(edge, OutputEdge):
         function: Any = edge.function
         return f"{function.name()}.{edge.number}"
-    return names.get(edge) or str(edge.name())
+    record: Any = edge
+    return names.get(record) or str(record.name())
 
 
 # -- what holds ----------------------------------------------------------------------------------------------------
 
 
-def verify(nodes: list[Any]) -> None:
+def verify(nodes: list[Node]) -> None:
     """Every pending node is what the op table says. Errors: VerificationError."""
     for node in nodes:
         if node.state != PENDING or node.inputs is None:
@@ -77,17 +81,17 @@ def verify(nodes: list[Any]) -> None:
             _verify_residuals(node)
 
 
-def _wrong(node: Any, expected: str, got: Any) -> VerificationError:
+def _wrong(node: Node, expected: str, got: object) -> VerificationError:
     return VerificationError("record", expected=f"{node!r} with {expected}", got=repr(got))
 
 
-def _expect(node: Any, field: str, expected: Any) -> None:
+def _expect(node: Node, field: str, expected: object) -> None:
     got = getattr(node, field)
     if expected is not None and got != expected:
         raise _wrong(node, f"{field} {expected!r}, as its op says", got)
 
 
-def _shape(node: Any) -> Any:
+def _shape(node: Node) -> Any:
     """The shape that a row makes of its operands' shapes; None where it leaves that free."""
     op, shapes = node.op, [source.shape for source in node.inputs]
     if op.kind == kinds.ROWS or (len(shapes) == 1 and shapes[0] == node.shape):
@@ -104,7 +108,7 @@ def _shape(node: Any) -> Any:
     return expected
 
 
-def _dtype(node: Any) -> Any:
+def _dtype(node: Node) -> Any:
     """The dtype that an op makes of its operands' dtypes; None if the recorder chooses it."""
     op, given = node.op, [source.dtype for source in node.inputs]
     if op.kind in OF_FIRST:
@@ -116,7 +120,7 @@ def _dtype(node: Any) -> Any:
     return given[-1] if op.dtype is None else op.dtype(node.params, given[-1])
 
 
-def _verify_edges(node: Any) -> None:
+def _verify_edges(node: Node) -> None:
     """One gradient edge for each input, or none; it leads to something of the input's shape."""
     if not node.op.differentiable:
         raise _wrong(node, "no gradient edges, since it has no derivative", node.edges)
@@ -128,7 +132,7 @@ def _verify_edges(node: Any) -> None:
             raise _wrong(node, f"an edge to a gradient of shape {source.shape}", (edge, shape))
 
 
-def _edge_shape(edge: Any) -> Any:
+def _edge_shape(edge: GradientEdge) -> Any:
     """The shape of the cotangents that an edge takes; None where it says nothing of it."""
     if isinstance(edge, Node):
         return edge.shape
@@ -137,7 +141,7 @@ def _edge_shape(edge: Any) -> Any:
     return None
 
 
-def _verify_residuals(node: Any) -> None:
+def _verify_residuals(node: Node) -> None:
     """Check the residuals of a node: exactly the inputs that the derivatives of its edges need are kept, each
     referenced."""
     if not node.has_residuals:

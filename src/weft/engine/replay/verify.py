@@ -6,11 +6,15 @@ operations with equal params, shapes, dtypes and residuals, of equal operands, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ctypes import string_at
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
 from weft.errors import VerificationError
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
 
 FACTS = (
     "op", "params", "shape", "numel", "dtype", "payload", "residual_mask", "batch_seen", "may_fail", "code",
@@ -18,7 +22,7 @@ FACTS = (
 )  # fmt: skip
 
 
-def compare(client: str, replayed: list[Any], real: list[Any]) -> dict[Any, Any]:
+def compare(client: str, replayed: list[Node], real: list[Node]) -> dict[Any, Any]:
     """The real node of each that was replayed. Errors: AssertionError where one is not like the other."""
     pairs: dict[Any, Any] = {}
     if len(replayed) != len(real):
@@ -49,16 +53,18 @@ def is_pair(one: Any, other: Any, pairs: dict[Any, Any]) -> bool:
     return _bytes(one) == _bytes(other)  # constants that a function makes
 
 
-def _bytes(node: Any) -> bytes:
+def _bytes(node: Node) -> bytes:
     """The bytes of a value that is contiguous in memory."""
     return string_at(node.buffer.address + node.offset, node.numel * node.dtype.itemsize)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     return one is other or (type(one) is type(other) and bool(one == other))
 
 
-def _lead_alike(some: Any, others: Any, pairs: dict[Any, Any]) -> bool:
+def _lead_alike(
+    some: Sequence[object] | None, others: Sequence[object] | None, pairs: dict[Any, Any]
+) -> bool:
     if some is None or others is None:
         return some is others
     return len(some) == len(others) and all(map(is_pair, some, others, [pairs] * len(some)))

@@ -73,9 +73,7 @@ def raise_failure(sequence: int) -> None:
 
 
 @cython.cfunc
-def decide(
-    program: Program, failed: dict[Any, Any], finished: cython.Py_ssize_t, gone: list[Any]
-) -> list[Commit]:
+def decide(program: Program, failed: dict, finished: cython.Py_ssize_t, gone: list) -> list[Commit]:
     """The commits of the nodes that have run: (node, slot, byte offset in the slot, strides) for each that keeps its
     value; the others are appended to `gone`."""
     node: Node
@@ -117,7 +115,7 @@ def _remaining(program: Program, memref: MemRef) -> MemRef:
 
 
 @cython.cfunc
-def fail(node: Node, memref: MemRef, failed: dict[Any, Any]) -> cython.bint:
+def fail(node: Node, memref: MemRef, failed: dict) -> cython.bint:
     """Fail a node whose memory is part of a failed value; True if it failed. The other rows of a batch are valid."""
     from weft.engine.runtime.error_propagation import FailedRows, failure_of
 
@@ -144,7 +142,7 @@ def _ran(memref: MemRef, finished: cython.Py_ssize_t) -> cython.bint:
 
 
 @cython.cfunc
-def commit(commits: list[Commit], gone: list[Any], run: Any) -> cython.void:
+def commit(commits: list[Commit], gone: list, run: Any) -> cython.void:
     """Hand buffers to the nodes that keep them and take what has run off the tape."""
     node: Node
     buffer: OwnedMemory

@@ -8,7 +8,7 @@ in memory: the pipeline keeps them when it runs a failed program again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from weft.engine.pipeline.batching.membership import batched_operands, rows_alon
 from weft.errors import WeftError
 from weft.ops.limits import limit_error_of_op
 from weft.ops.structure.indexing import public_name
+
+if TYPE_CHECKING:
+    from weft._typing import Array
+    from weft.engine.ir.node import Node
+    from weft.engine.pipeline.program_ir import MemRef, Program
 
 SELECT = FORMS["view"]["select"]
 
@@ -34,7 +39,7 @@ class FailedRows(dict[int, WeftError]):
 Failure = WeftError | FailedRows
 
 
-def poison(program: Any, memory: Any, run: Any, kernels: list[int]) -> dict[Any, Failure]:
+def poison(program: Program, memory: Any, run: Any, kernels: list[int]) -> dict[Any, Failure]:
     """The failures by root: of the index checks, and of everything computed from failed or partly failed values."""
     failed: dict[Any, Failure] = {
         memref.root: memref.root.error
@@ -54,14 +59,14 @@ def poison(program: Any, memory: Any, run: Any, kernels: list[int]) -> dict[Any,
     return failed
 
 
-def failure_of(node: Any, memref: Any, failure: Failure) -> WeftError | None:
+def failure_of(node: Node, memref: MemRef, failure: Failure) -> WeftError | None:
     """The error of a value in a region of a failed one; None if the region has no failed row."""
     if not isinstance(failure, FailedRows):
         return failure
     return failure.first_of(_rows_of(memref.root, memref.offset, node.shape, memref.strides))
 
 
-def failure_by_rows(node: Any, source: Any) -> WeftError | None:
+def failure_by_rows(node: Node, source: Node) -> WeftError | None:
     """The error of a node that reads a batch which has failed in part: what picks rows may pick others."""
     if node.op.kind == ROWS:
         numbers, rows, _ = node.payload
@@ -72,7 +77,7 @@ def failure_by_rows(node: Any, source: Any) -> WeftError | None:
     return failure_of_all(source)
 
 
-def failure_of_all(source: Any) -> WeftError:
+def failure_of_all(source: Node) -> WeftError:
     """The first error among the rows of a batch."""
     error: WeftError = next(iter(source.error.values()))
     return error
@@ -89,7 +94,7 @@ def _joined(found: list[Failure]) -> Failure | None:
     return rows or None
 
 
-def _inherited(node: Any, program: Any, failed: dict[Any, Failure]) -> Iterator[Failure]:
+def _inherited(node: Node, program: Program, failed: dict[Node, Failure]) -> Iterator[Failure]:
     """The failures that a node inherits from its operands."""
     flags = batched_operands(node)
     for number, source in enumerate(node.inputs):
@@ -107,7 +112,7 @@ def _inherited(node: Any, program: Any, failed: dict[Any, Failure]) -> Iterator[
                 yield error
 
 
-def _row_by_row(node: Any, source: Any, memref: Any, failure: FailedRows) -> FailedRows:
+def _row_by_row(node: Node, source: Node, memref: MemRef, failure: FailedRows) -> FailedRows:
     """Examples of a batch fail with their own operand."""
     found = FailedRows()
     axis = rows_along(node) + len(source.shape) - len(node.shape)
@@ -118,7 +123,7 @@ def _row_by_row(node: Any, source: Any, memref: Any, failure: FailedRows) -> Fai
     return found
 
 
-def _gathered(node: Any, number: int, memref: Any, failure: Failure) -> FailedRows:
+def _gathered(node: Node, number: int, memref: MemRef, failure: Failure) -> FailedRows:
     """Gathered rows fail with those that they are made of."""
     numbers, rows, offsets = node.payload
     source = node.inputs[number]
@@ -135,7 +140,7 @@ def _gathered(node: Any, number: int, memref: Any, failure: Failure) -> FailedRo
 
 
 def _failure_of_row(
-    source: Any, row: int, memref: Any, failure: Failure, axis: int = 0
+    source: Node, row: int, memref: MemRef, failure: Failure, axis: int = 0
 ) -> WeftError | None:
     """The error of one row of a value along a dimension, or of all of it (row -1)."""
     if row < 0 or not isinstance(failure, FailedRows):
@@ -145,7 +150,7 @@ def _failure_of_row(
     return failure.first_of(_rows_of(memref.root, start, shape, strides))
 
 
-def _rows_of(root: Any, offset: int, shape: Any, strides: Any) -> range:
+def _rows_of(root: Node, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> range:
     """The rows of a batch that a strided region of it touches, and those between them; if the region takes whole rows
     at equal distances, only these."""
     if 0 in shape:
@@ -162,7 +167,7 @@ def _rows_of(root: Any, offset: int, shape: Any, strides: Any) -> range:
     return range(first // length, last // length + 1)
 
 
-def index_failure(node: Any, values: Any) -> Failure:
+def index_failure(node: Node, values: Array) -> Failure:
     """The failure of a node whose index is out of range, by its values; of a batch, by example."""
     flags = batched_operands(node)
     axis = node.params[0]
@@ -182,7 +187,9 @@ def index_failure(node: Any, values: Any) -> Failure:
     )
 
 
-def _outside(name: str, values: Any, size: int, axis: int, wraps: bool, where: Any) -> WeftError:
+def _outside(
+    name: str, values: Array, size: int, axis: int, wraps: bool, where: str | None
+) -> WeftError:
     """The error of an index out of range, or of what an index was made to find."""
     outside = f"{int((values != 0).sum())} of {values.size} elements outside"
     error: WeftError = limit_error_of_op(name, outside, where) or range_error(
@@ -191,7 +198,7 @@ def _outside(name: str, values: Any, size: int, axis: int, wraps: bool, where: A
     return error
 
 
-def value_in(node: Any, program: Any, memory: Any, run: Any) -> np.ndarray[Any, Any]:
+def value_in(node: Node, program: Program, memory: Any, run: Any) -> Array:
     """A copy of a value that a program holds in a slot it keeps."""
     memref = program.memref(node)
     slot = memref.value.slot

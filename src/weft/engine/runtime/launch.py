@@ -106,7 +106,7 @@ class ProgramRun:
 
 
 @cython.cfunc
-def _first_of(launches: list[Any], position: cython.int) -> cython.Py_ssize_t:
+def _first_of(launches: list[Launch], position: cython.int) -> cython.Py_ssize_t:
     """The first launch of a kernel at a position or behind it."""
     launch: Launch
     for index, launch in enumerate(launches):
@@ -126,7 +126,7 @@ def is_compiled(lowering: Lowering) -> cython.bint:
 
 
 @cython.cfunc
-def _checked(launches: list[Any]) -> list[Any]:
+def _checked(launches: list[Launch]) -> list[Any]:
     """The launches that report to a status cell."""
     launch: Launch
     found: list[Any] = []
@@ -138,7 +138,7 @@ def _checked(launches: list[Any]) -> list[Any]:
 
 @cython.cfunc
 def _bind(
-    memory: Memory, external: list[Any], buffers: list[Any], addresses: list[Any]
+    memory: Memory, external: list[Node], buffers: list[OwnedMemory], addresses: list[int]
 ) -> cython.void:
     """The memory of values that exist; numbers get cells of one buffer."""
     cells: OwnedMemory = None
@@ -165,7 +165,7 @@ def _bind(
 
 @cython.cfunc
 def _reserve(
-    memory: Memory, sizes: list[Any], buffers: list[Any], addresses: list[Any]
+    memory: Memory, sizes: list[int], buffers: list[OwnedMemory], addresses: list[int]
 ) -> cython.void:
     """Memory of these sizes."""
     size: cython.Py_ssize_t
@@ -177,7 +177,7 @@ def _reserve(
 
 @cython.cfunc
 def _lay_out(
-    memory: Memory, layout: Any, sizes: list[Any], buffers: list[Any], addresses: list[Any]
+    memory: Memory, layout: Any, sizes: list[int], buffers: list[OwnedMemory], addresses: list[int]
 ) -> cython.void:
     """Memory of these sizes: places in one arena, or buffers of their own."""
     arena: OwnedMemory = memory.allocate(layout.arena)

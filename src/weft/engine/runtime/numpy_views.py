@@ -5,7 +5,7 @@ It takes a computed node and copies nothing: the array has the strides of the no
 element, and an expanded value one for many. NumPy refuses an array that would reach outside its buffer.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
@@ -15,18 +15,21 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.ir.strides import contiguous_strides
 
+if TYPE_CHECKING:
+    from weft._typing import Array
+
 require(__name__, cython.compiled)
 
 WORDS = np.dtype(np.uint16)  # the type of the bits of bfloat16
 
 
-def bytes_of(buffer: Any) -> np.ndarray[Any, Any]:
+def bytes_of(buffer: Any) -> Array:
     """Memory as an array of bytes, which is an owner of it for as long as an array over it lives: of a buffer that an
     array is made over directly, NumPy keeps only the object, and no view."""
     return np.frombuffer(buffer, np.uint8) if buffer.nbytes else np.zeros(0, np.uint8)
 
 
-def array_over(node: Node) -> np.ndarray[Any, Any]:
+def array_over(node: Node) -> Array:
     """The value of a node that has been computed, read-only; bfloat16 as its bits in uint16."""
     if node.op is SCALAR_OP:
         from weft.engine.runtime.scalar_bytes import scalar_bytes
@@ -48,7 +51,7 @@ def array_over(node: Node) -> np.ndarray[Any, Any]:
 
 def window_over(
     node: Node, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int
-) -> np.ndarray[Any, Any]:
+) -> Array:
     """A region of a computed value, read-only. `strides` and `offset` are a handle's: they count the value's elements
     in row-major order, whatever its memory order. Errors: ValueError for a region outside the memory."""
     whole = array_over(node)
@@ -66,9 +69,7 @@ def window_over(
     return array
 
 
-def _chosen(
-    whole: np.ndarray[Any, Any], shape: tuple[int, ...], strides: tuple[int, ...], offset: int
-) -> np.ndarray[Any, Any]:
+def _chosen(whole: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
     """A region of elements that are not contiguous in memory: a copy, unless the value is a constant."""
     if not any(whole.strides):
         return np.broadcast_to(whole.reshape(-1)[0], shape)

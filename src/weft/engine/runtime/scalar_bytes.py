@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.engine.ir.dtype import DType
 
 _FORMATS = {
     "bool": "?",
@@ -18,7 +21,7 @@ _FORMATS = {
 }
 
 
-def scalar_bytes(value: Any, dtype: Any) -> bytes:
+def scalar_bytes(value: Any, dtype: DType) -> bytes:
     """The memory of a number of a type, by the conversion that casts use."""
     name = dtype.name
     if dtype.is_complex:

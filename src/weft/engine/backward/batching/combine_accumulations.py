@@ -13,7 +13,7 @@ replaced contributions have no readers and never run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.ir.primitive import MATMUL, OF_ELEMENTS, PERMUTE, UPDATE
@@ -27,10 +27,15 @@ from weft.engine.ir.node import PENDING_STATE
 from weft.engine.ir.strides import contiguous_strides
 from weft.ops.primitives import concat, full, matmul, reduce, reshape, transpose
 
+if TYPE_CHECKING:
+    from weft.engine.frontend.tensor import Tensor
+    from weft.engine.ir.node import Node
+    from weft.engine.ir.primitive import Primitive
+
 require(__name__, cython.compiled)
 
 
-def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
+def join(parts: list[Tensor], shape: tuple[int, ...]) -> list[Any]:
     """Contributions with the same sum as `parts`, tensors of one shape."""
     kinds: dict[str, list[Any]] = {rule: [] for rule in _FITS}
     others = []
@@ -48,7 +53,7 @@ def join(parts: list[Any], shape: tuple[int, ...]) -> list[Any]:
     return others
 
 
-def _rule_of(op: Any) -> str | None:
+def _rule_of(op: Primitive) -> str | None:
     """The name of the rule that may join contributions of an operation, or None."""
     if op.form == UPDATE:
         return "rows"
@@ -68,7 +73,7 @@ class _Operation:
     operands = cython.declare(list, visibility="readonly")
     transposed = cython.declare(object, visibility="readonly")
 
-    def __init__(self, part: Any, node: Any) -> None:
+    def __init__(self, part: Tensor, node: Node) -> None:
         self.part, self.params = part, node.params
         self.operands = [wrap_node(source) for source in node.inputs]
         self.transposed = _turned_from(node.inputs[0])
@@ -77,7 +82,7 @@ class _Operation:
 # -- blocks of rows in zeros -----------------------------------------------------------------------
 
 
-def _is_rows(node: Any, shape: tuple[int, ...]) -> bool:
+def _is_rows(node: Node, shape: tuple[int, ...]) -> bool:
     """True if a value is zeros but for whole neighbouring rows of the first dimension."""
     base, block = node.inputs
     offset, strides = node.params
@@ -105,7 +110,7 @@ def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return all(size == 1 or a == b for size, a, b in zip(shape, strides, own, strict=True))
 
 
-def _join_rows(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
+def _join_rows(operations: list[_Operation], shape: tuple[int, ...]) -> list[Any] | None:
     """The blocks concatenated, with zeros in the gaps; None if two overlap."""
     row = _row_size(shape)
     blocks = []
@@ -126,14 +131,14 @@ def _join_rows(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | Non
     return [concat(tuple(pieces), 0)]
 
 
-def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
+def _zeros(like: Tensor, shape: tuple[int, ...]) -> Any:
     return full(shape, 0, like.dtype)
 
 
 # -- products and sums over rows -------------------------------------------------------------------
 
 
-def _below_each_other(rows: Iterable[Any]) -> Any:
+def _below_each_other(rows: Iterable[Tensor]) -> Any:
     """All rows as one value, marked so that batching leaves it alone, which would gather each part. Backward meets a
     loop's last step first; the first step comes first here, as in the layout of a sequence's cotangent, so that CSE
     makes one of both."""
@@ -142,7 +147,7 @@ def _below_each_other(rows: Iterable[Any]) -> Any:
     return joined
 
 
-def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
+def _is_thin(node: Node, shape: tuple[int, ...]) -> bool:
     """True if a value is a product over so few rows that concatenating them moves less memory than writing the
     product, reading it and writing the sum."""
     left, right = node.inputs
@@ -153,7 +158,7 @@ def _is_thin(node: Any, shape: tuple[int, ...]) -> bool:
     return bool(rows * (m + n) <= 2 * m * n)
 
 
-def _join_products(operations: list[Any], shape: tuple[int, ...]) -> list[Any]:
+def _join_products(operations: list[_Operation], shape: tuple[int, ...]) -> list[Any]:
     """a₁ b₁ + a₂ b₂ + ... as one product of [a₁ a₂ ...] and [b₁ b₂ ...] below each other."""
     left = _below_each_other(
         _transposed(operation) for operation in reversed(operations)
@@ -164,27 +169,27 @@ def _join_products(operations: list[Any], shape: tuple[int, ...]) -> list[Any]:
     return [matmul(transpose(left), right)]
 
 
-def _turned_from(node: Any) -> Any:
+def _turned_from(node: Node) -> Any:
     """The handle of the matrix that a pending node transposes; None if the node is no transpose."""
     transposed = node.op.form == PERMUTE and node.params == (1, 0)
     free = node.state == PENDING_STATE and node.quotient is None
     return wrap_node(node.inputs[0]) if transposed and free else None
 
 
-def _transposed(operation: Any) -> Any:
+def _transposed(operation: _Operation) -> Any:
     """The transpose of the left operand: what it was turned from, as a rule."""
     transposed = operation.transposed
     return transpose(operation.operands[0]) if transposed is None else transposed
 
 
-def _is_column_sum(node: Any, shape: tuple[int, ...]) -> bool:
+def _is_column_sum(node: Node, shape: tuple[int, ...]) -> bool:
     rows = node.inputs[0]
     tuning = device_at(rows.device).tuning.batching
     small = rows.numel * rows.dtype.itemsize <= tuning.joined_sum_bytes
     return small and len(rows.shape) == 2 and node.params == ((0,), False)
 
 
-def _join_sums(operations: list[Any], shape: tuple[int, ...]) -> list[Any] | None:
+def _join_sums(operations: list[_Operation], shape: tuple[int, ...]) -> list[Any] | None:
     """One sum over all rows. If the rows come from products with a weight, the weight's gradient is a product of the
     same concatenated rows, which are then in memory once."""
     if (

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from weft.engine.capi.lru_table import LruTable
@@ -96,7 +97,7 @@ class JitTarget:
     identity: str = field(init=False, default="")
 
 
-def _own_features(llvm: Any) -> str:
+def _own_features(llvm: ModuleType) -> str:
     """The features of this machine. Gathers are switched off for AMD's processors, whose gather instruction is slower
     than loading lane by lane."""
     features: str = llvm.get_host_cpu_features().flatten()
@@ -361,7 +362,7 @@ class Compiler:
         self._lljit = llvm.create_lljit_compiler(self._new_machine(llvm, triple))
         self._llvm = llvm
 
-    def _new_machine(self, llvm: Any, triple: str) -> Any:
+    def _new_machine(self, llvm: ModuleType, triple: str) -> Any:
         return llvm.Target.from_triple(triple).create_target_machine(
             cpu=self.target.cpu,
             features=self.target.features,

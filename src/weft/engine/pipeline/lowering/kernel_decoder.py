@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft.engine.kernels import loop_ir, row_ir
@@ -21,7 +22,7 @@ def loop_kernel(key: KernelKey) -> LoopKernel:
     def number(value: tuple[str, int]) -> int:
         return base[value[0]] + value[1]
 
-    def instr(item: tuple[Any, ...]) -> Instr:
+    def instr(item: tuple[str, str, Sequence[tuple[str, int]], int]) -> Instr:
         return Instr(item[0], item[1], tuple(number(a) for a in item[2]), item[3])
 
     return LoopKernel(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cython
 from cython.cimports.weft.engine.ir.node import Node
@@ -24,6 +24,15 @@ from weft._build.compiled import require
 from weft.engine.devices.tuning import Products
 from weft.engine.ir.primitive import VIEW
 from weft.engine.ir.strides import contiguous_strides
+
+if TYPE_CHECKING:
+    from weft._typing import Shape
+
+    Stride = (
+        int | tuple[tuple[int, int], ...]
+    )  # of an axis: one, or the dimensions (size, stride) that it walks
+    Strides = tuple[Stride, ...]
+    Operand = tuple[Shape, Strides]
 
 require(__name__, cython.compiled)
 
@@ -66,7 +75,7 @@ class GemmForm(NamedTuple):
 # -- which reshapes are left out -----------------------------------------------------------------------------------
 
 
-def fold_reshapes(program: Any) -> None:
+def fold_reshapes(program: Program) -> None:
     """Leave out the reshapes that matrix products alone read, where windows overlap in at least one operand."""
     if not _has_views(program):
         return
@@ -98,11 +107,11 @@ def _has_views(program: Program) -> cython.bint:
     return False
 
 
-def _may_be(node: Any) -> bool:
+def _may_be(node: Node) -> bool:
     return node.dtype.name in DTYPES and node.numel > 0
 
 
-def _left_out(program: Any, found: set[Any], readers: dict[Any, list[Any]]) -> set[Any]:
+def _left_out(program: Program, found: set[Node], readers: dict[Node, list[Node]]) -> set[Any]:
     """Those all of whose readers are products that can walk them and are worth it. One that stays makes the readers of
     the others be looked at again."""
     while True:
@@ -116,7 +125,7 @@ def _left_out(program: Any, found: set[Any], readers: dict[Any, list[Any]]) -> s
         found = found - kept
 
 
-def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
+def _can_walk(program: Program, node: Node, found: set[Node]) -> bool:
     """True if a reader is a product that can read its operands through the reshapes, at least one of which repeats
     elements."""
     if node.op.form != MATMUL or node.numel == 0:
@@ -134,13 +143,13 @@ def _can_walk(program: Any, node: Any, found: set[Any]) -> bool:
     return overlaps and choose(program.device.tuning.products, node.shape, *operands) is not None
 
 
-def _overlaps(program: Any, reshape: Any) -> bool:
+def _overlaps(program: Program, reshape: Node) -> bool:
     """True if the reshape repeats elements of its source."""
     below = program.memref(reshape.inputs[0])
     return bool(reshape.numel > below.root.numel)
 
 
-def nested(program: Any, node: Any, found: set[Any]) -> Any:
+def nested(program: Program, node: Node, found: set[Node]) -> Any:
     """The place of a view of a reshape in the reshape's source; None where its axes do not follow the dimensions."""
     memref = program.memref(node)
     if memref.root not in found:
@@ -158,7 +167,7 @@ def nested(program: Any, node: Any, found: set[Any]) -> Any:
     return below.within(below.offset, tuple(strides), node.shape)
 
 
-def split(size: int, stride: int, shape: Any, strides: Any) -> Dims | None:
+def split(size: int, stride: int, shape: Shape, strides: Strides) -> Dims | None:
     """The dimensions (size, stride) in memory of an axis that has this size and stride in the row-major value of
     `shape`; None if strides cannot express them."""
     if size == 1 or stride == 0:
@@ -189,7 +198,7 @@ def split(size: int, stride: int, shape: Any, strides: Any) -> Dims | None:
 # -- axes ----------------------------------------------------------------------------------------------------------
 
 
-def choose(tuning: Products, shape: Any, left: Any, right: Any) -> GemmForm | None:
+def choose(tuning: Products, shape: Shape, left: Operand, right: Operand) -> GemmForm | None:
     """The GEMM form of a product of the given shape; `left` and `right` are the operands' shapes and strides. None if
     an axis needs more than `DIMENSIONS`."""
     return _choose(tuning, shape, *left, *right)
@@ -197,7 +206,7 @@ def choose(tuning: Products, shape: Any, left: Any, right: Any) -> GemmForm | No
 
 @lru_cache(4096)
 def _choose(
-    tuning: Products, shape: Any, a_shape: Any, a: Any, b_shape: Any, b: Any
+    tuning: Products, shape: Shape, a_shape: Shape, a: Strides, b_shape: Shape, b: Strides
 ) -> GemmForm | None:
     axes = _axes(shape, (a_shape, a), (b_shape, b))
     if axes is None:
@@ -211,7 +220,7 @@ def _choose(
     return min(forms, key=lambda form: _cost(tuning, form)) if forms else None
 
 
-def _axes(shape: Any, left: Any, right: Any) -> GemmAxes | None:
+def _axes(shape: Shape, left: Operand, right: Operand) -> GemmAxes | None:
     out = contiguous_strides(shape)
     (a_shape, a), (b_shape, b) = left, right
     m = _joined((shape[-2], a[-2], out[-2]))
@@ -233,7 +242,7 @@ def _axes(shape: Any, left: Any, right: Any) -> GemmAxes | None:
     return GemmAxes(rest, _collapsed(m), _collapsed([*outer, *n]), _collapsed(k))
 
 
-def _lead(shape: Any, strides: Any, axis: int) -> Any:
+def _lead(shape: Shape, strides: Strides, axis: int) -> Any:
     """The stride of a leading dimension of an operand, which broadcasts."""
     if -axis > len(shape) or shape[axis] == 1:
         return 0

@@ -8,6 +8,7 @@ one head of keys and values.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -214,7 +215,9 @@ class AttentionFrame:
 class AttentionRows:
     """Walks over the scores of some rows of one tile: a function of its own."""
 
-    def __init__(self, frame: AttentionFrame, name: str, parameters: Any) -> None:
+    def __init__(
+        self, frame: AttentionFrame, name: str, parameters: Sequence[tuple[str, ir.Type]]
+    ) -> None:
         self.frame, self.spec, self.element = frame, frame.spec, frame.element
         self.vector = ir.VectorType(self.element, LANES)
         common = [(key, I64) for key in ("count", "limit", "step", "keys", "mask_stride")]
@@ -258,7 +261,9 @@ class AttentionRows:
             found.append(SimdExpr(f, seen).where(score, score.like(-FAR)))
         return found
 
-    def folded(self, value: SimdExpr, combine: Any) -> SimdExpr:
+    def folded(
+        self, value: SimdExpr, combine: Callable[[SimdExpr, SimdExpr], SimdExpr]
+    ) -> SimdExpr:
         """All lanes combined by halves, in every lane."""
         f, half = self.f, LANES // 2
         while half:

@@ -121,7 +121,7 @@ class Stage:
         if level < self.top:
             self.uniform(scope, level)
 
-    def _value(self, instr: loop_ir.Instr, values: dict[int, Any], scope: Scope) -> SimdValue:
+    def _value(self, instr: loop_ir.Instr, values: dict[int, SimdValue], scope: Scope) -> SimdValue:
         if instr.operand < 0:
             return self._compute(instr, values)
         if instr.op == "offset":
@@ -132,7 +132,7 @@ class Stage:
             pointer = self._indexed(instr, values, pointer)
         return decode(self.e, self.memory.load_one(pointer, instr.dtype), instr.dtype)
 
-    def _compute(self, instr: loop_ir.Instr, values: dict[int, Any]) -> SimdValue:
+    def _compute(self, instr: loop_ir.Instr, values: dict[int, SimdValue]) -> SimdValue:
         args = [values[arg] for arg in instr.args]
         if instr.op == "cast":
             return self.e.cast(args[0], instr.dtype)
@@ -144,7 +144,7 @@ class Stage:
 
     # Indexes
 
-    def _indexed(self, instr: loop_ir.Instr, values: dict[int, Any], pointer: Value) -> Value:
+    def _indexed(self, instr: loop_ir.Instr, values: dict[int, SimdValue], pointer: Value) -> Value:
         """The address that index values, equal in every lane, lead to."""
         b, size = self.builder, integer(loop_ir.SIZES[instr.dtype])
         for position, arg in enumerate(instr.args):
@@ -240,15 +240,15 @@ class Stage:
         """A scope of a stage with fewer lanes, its values repeated as often as this one's lanes want them."""
         inner, times = scope.inner(), self.e.lanes // lanes
         for number, value in scope.values.items():
-            parts = [joined(self.builder, [part] * times) for part in cast(SimdValue, value).parts]
-            inner.values[number] = SimdValue(cast(SimdValue, value).dtype, *parts)
+            parts = [joined(self.builder, [part] * times) for part in value.parts]
+            inner.values[number] = SimdValue(value.dtype, *parts)
         return inner
 
     def narrowed(self, scope: Scope) -> Scope:
         """A scope of a stage with more lanes, of whose values the first lanes are taken: all of them are equal."""
         inner = scope.inner()
         for number, value in scope.values.items():
-            inner.values[number] = pieces(self.builder, cast(SimdValue, value), self.e.lanes)[0]
+            inner.values[number] = pieces(self.builder, value, self.e.lanes)[0]
         return inner
 
     def abreast(
@@ -435,7 +435,7 @@ class Stage:
         for number, instr in self.instrs:
             scope.values[number] = self._value(instr, scope.values, scope)
         for number, item in self.stores:
-            raw = encode(self.e, cast(SimdValue, scope.values[item.value]))
+            raw = encode(self.e, scope.values[item.value])
             self.builder.store(raw, scope.pointers["store", number])
 
 

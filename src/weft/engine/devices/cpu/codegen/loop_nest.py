@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from weft.engine.devices.cpu.codegen import schedule
 from weft.engine.devices.cpu.codegen.schedule import Scheduled
 from weft.engine.devices.cpu.llvm.builder import I64, POINTER, Builder, Value, counted, integer
+from weft.engine.devices.cpu.llvm.simd_value import SimdValue
 from weft.engine.kernels import loop_ir
 
 Key = tuple[str, int]  # ("operand" or "store", number)
@@ -24,7 +25,7 @@ class Scope:
 
     pointers: dict[Key, Value]
     offsets: dict[int, Value]
-    values: dict[int, object] = field(default_factory=dict)
+    values: dict[int, SimdValue] = field(default_factory=dict)
 
     def inner(self) -> Scope:
         """A copy that a nested scope may change."""

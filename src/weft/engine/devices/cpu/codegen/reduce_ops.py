@@ -177,7 +177,9 @@ class KernelReductions:
         return current
 
 
-def load_state(b: Builder, elements: Sequence[Any], lanes: int, places: Sequence[Value]) -> State:
+def load_state(
+    b: Builder, elements: Sequence[llvm.Type], lanes: int, places: Sequence[Value]
+) -> State:
     """A state from memory, where a bool is a byte."""
     state = []
     for element, place in zip(elements, places, strict=True):

@@ -60,7 +60,7 @@ def encode(e: Emitter, v: SimdValue) -> Value:
     return to_bits(e, v.dtype, v.value) if v.dtype in HALVES else v.value
 
 
-def masked_load(b: Builder, type_: Any, pointer: Value, mask: Value) -> Value:
+def masked_load(b: Builder, type_: ir.Type, pointer: Value, mask: Value) -> Value:
     """The lanes of a mask, zero in the others."""
     name = f"llvm.masked.load.{_suffix(type_)}.p0"
     return b.intrinsic(name, type_, [pointer, mask, Value(type_, "zeroinitializer")])
@@ -306,6 +306,6 @@ def _parts(dtype: str) -> int:
     return 2 if dtype in COMPLEX else 1
 
 
-def _suffix(type_: Any) -> str:
+def _suffix(type_: ir.Type) -> str:
     names = {"float": "f32", "double": "f64"}
     return f"v{type_.count}{names.get(str(type_.element)) or str(type_.element)}"

@@ -70,14 +70,14 @@ class Emitter:
 
     # Values and types
 
-    def vector(self, element: Any) -> Any:
+    def vector(self, element: ir.Type) -> Any:
         """The vector type with this element type."""
         key = str(element)
         if key not in self._types:
             self._types[key] = ir.VectorType(element, self.lanes)
         return self._types[key]
 
-    def literal(self, number: float | int | bool, element: Any) -> Value:
+    def literal(self, number: float | int | bool, element: ir.Type) -> Value:
         """A number of an element type in every lane."""
         return splat(Value(element, literal(number, element)), self.lanes)
 

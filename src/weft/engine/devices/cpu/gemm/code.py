@@ -20,7 +20,9 @@ Index = SimdExpr
 class Function(Builder):
     """A function of its own signature that other functions of the module call."""
 
-    def __init__(self, module: ir.Module, name: str, parameters: Sequence[tuple[str, Any]]) -> None:
+    def __init__(
+        self, module: ir.Module, name: str, parameters: Sequence[tuple[str, ir.Type]]
+    ) -> None:
         super().__init__(module, name)
         self.arguments = {key: Value(type_, f"%{key}") for key, type_ in parameters}
 
@@ -32,7 +34,7 @@ class Function(Builder):
     def index(self, name: str) -> Index:
         return SimdExpr(self, self.arguments[name])
 
-    def invoke(self, caller: Builder, *values: Any) -> None:
+    def invoke(self, caller: Builder, *values: Value | SimdExpr) -> None:
         """A call of this function from `caller`."""
         parts = [v.value if isinstance(v, SimdExpr) else v for v in values]
         text = ", ".join(f"{v.type} {v.get_reference()}" for v in parts)
@@ -117,21 +119,21 @@ def _value(a: Index | int) -> Any:
     return a.value if isinstance(a, SimdExpr) else integer(a)
 
 
-def address(builder: Builder, base: Any, index: Index | int, element: Any) -> Value:
+def address(builder: Builder, base: Value, index: Index | int, element: ir.Type) -> Value:
     """The address of base[index]."""
     return builder.gep(base, [_value(index)], source_etype=element)
 
 
-def either(builder: Builder, condition: SimdExpr, yes: Any, no: Any) -> Value:
+def either(builder: Builder, condition: SimdExpr, yes: Value, no: Value) -> Value:
     """A pointer chosen by a condition."""
     return builder.select(condition.value, yes, no)
 
 
-def buffer(builder: Builder, element: Any, count: int) -> Value:
+def buffer(builder: Builder, element: ir.Type, count: int) -> Value:
     return builder.alloca(ir.ArrayType(element, count))
 
 
-def fma(builder: Builder, type_: Any, a: Any, b: Any, c: Any) -> Value:
+def fma(builder: Builder, type_: ir.Type, a: Value, b: Value, c: Value) -> Value:
     lane = "f64" if "double" in str(type_) else "f32"
     count = f"v{type_.count}" if isinstance(type_, ir.VectorType) else ""
     return builder.intrinsic(f"llvm.fma.{count}{lane}", type_, [a, b, c])
@@ -145,7 +147,7 @@ def lane_mask(builder: Builder, lanes: int, count: Index) -> Value:
     return builder.icmp_signed("<", every, limit)
 
 
-def masked_load(builder: Builder, type_: Any, pointer: Value, mask: Value, align: int) -> Value:
+def masked_load(builder: Builder, type_: ir.Type, pointer: Value, mask: Value, align: int) -> Value:
     lane = {"float": "f32", "double": "f64"}[str(type_.element)]
     zero = Value(type_, "zeroinitializer")
     name = f"llvm.masked.load.v{type_.count}{lane}.p0"

@@ -113,7 +113,7 @@ class Driver:
             self.a_strides, self.b_strides = mirrored(self.b_strides), mirrored(self.a_strides)
             self.c_strides = mirrored(self.c_strides)
 
-    def element_address(self, base: Any, strides: list[Index], *place: Index) -> Value:
+    def element_address(self, base: Value, strides: list[Index], *place: Index) -> Value:
         offset = sum((s * i for s, i in zip(strides[1:], place[1:], strict=True)),
                      strides[0] * place[0])  # fmt: skip
         return address(self.f, base, offset * self.number.planes, self.number.memory)

@@ -15,7 +15,6 @@ that.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 from llvmlite import ir
 
@@ -172,7 +171,7 @@ class AxesDriver:
             with loop(f, number(f, length)) as i:
                 f.store((i * step).value, address(f, table, i, I64))
 
-    def word(self, base: Any, index: Index | int) -> Index:
+    def word(self, base: Value, index: Index | int) -> Index:
         return SimdExpr(self.f, self.f.load(address(self.f, base, index, I64), typ=I64))
 
     def read_arguments(self) -> None:

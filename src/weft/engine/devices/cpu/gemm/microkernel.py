@@ -10,7 +10,7 @@ then -ai*bi, the imaginary part ar*bi, then ai*br.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -27,7 +27,7 @@ from weft.engine.devices.cpu.gemm.code import (
     number,
 )
 from weft.engine.devices.cpu.gemm.spec import Spec
-from weft.engine.devices.cpu.llvm.builder import I1, I64, POINTER, Builder, Value, integer
+from weft.engine.devices.cpu.llvm.builder import I1, I64, POINTER, Block, Builder, Value, integer
 
 PARAMETERS = (
     ("a", POINTER),
@@ -120,7 +120,7 @@ class Micro:
             f.store(value, place, align=spec.size)
         f.ret_void()
 
-    def steps(self, head: Any, body: Any, done: Any, starts: list[Any]) -> list[Value]:
+    def steps(self, head: Block, body: Block, done: Block, starts: Sequence[Value]) -> list[Value]:
         """All k, from the block `body`, which follows `head`, to a branch to `done`."""
         f = self.function
         f.position_at_end(body)
@@ -136,7 +136,7 @@ class Micro:
         f.cbranch(f.icmp_signed("<", after, f.arguments["depth"]), body, done)
         return following
 
-    def step(self, k: SimdExpr, b: Value, sums: list[Any]) -> list[Any]:
+    def step(self, k: SimdExpr, b: Value, sums: list[Value]) -> list[Any]:
         """One k: the new accumulators."""
         f, spec = self.function, self.spec
         count = spec.vectors * self.planes
@@ -161,13 +161,15 @@ class Micro:
         one = f.load(address(f, place, offset, self.element), typ=self.element)
         return f.broadcast(one, self.spec.lanes)
 
-    def real_row(self, place: Value, row: int, columns: list[Value], sums: list[Any]) -> list[Any]:
+    def real_row(
+        self, place: Value, row: int, columns: list[Value], sums: list[Value]
+    ) -> list[Any]:
         a = self.broadcast(place, row * self.spec.a_stride)
         pairs = zip(columns, sums, strict=True)
         return [fma(self.function, self.vector, a, b, total) for b, total in pairs]
 
     def complex_row(
-        self, place: Value, row: int, columns: list[Value], sums: list[Any]
+        self, place: Value, row: int, columns: list[Value], sums: list[Value]
     ) -> list[Any]:
         f, vector, half = self.function, self.vector, self.spec.vectors
         real = self.broadcast(place, row * self.spec.a_stride)

@@ -91,7 +91,7 @@ class Shift:
         f.ret_void()
         return f
 
-    def add(self, i: Index, form: Any) -> None:
+    def add(self, i: Index, form: ir.Type) -> None:
         f, element = self.f, self.spec.number.compute
         places = [
             address(f, f.arguments[name], i * f.index(f"{name}_stride"), element)

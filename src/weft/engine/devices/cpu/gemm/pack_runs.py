@@ -9,8 +9,7 @@ position of the other axis: one masked load for each run, which reads nothing ou
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
@@ -222,21 +221,29 @@ class Runs:
         one = f.shl(integer(1), bit.value)
         f.store(f.or_(f.load(mask, typ=I64), one), mask)
 
-    def word(self, base: Any, index: Index | int) -> Index:
+    def word(self, base: Value, index: Index | int) -> Index:
         return SimdExpr(self.f, self.f.load(address(self.f, base, index, I64), typ=I64))
 
 
 class Reader(Function):
     """The common part of `Copy` and `Turn`: choosing a loop by the number of runs, and reading a vector by them."""
 
-    def __init__(self, module: ir.Module, name: str, spec: Spec, parameters: Any) -> None:
+    def __init__(
+        self, module: ir.Module, name: str, spec: Spec, parameters: Sequence[tuple[str, ir.Type]]
+    ) -> None:
         super().__init__(module, name, parameters)
         self.spec, self.lanes, self.element = spec, spec.lanes, spec.number.compute
 
-    def word(self, base: Any, index: Index | int) -> Index:
+    def word(self, base: Value, index: Index | int) -> Index:
         return SimdExpr(self, self.load(address(self, base, index, I64), typ=I64))
 
-    def choose(self, steps: tuple[int, ...], counts: tuple[int, ...], body: Any, rest: Any) -> None:
+    def choose(
+        self,
+        steps: tuple[int, ...],
+        counts: tuple[int, ...],
+        body: Callable[[int, int], None],
+        rest: Callable[[], None],
+    ) -> None:
         """`body(step, count)` for the step and the number of runs at hand, or `rest()` where there are too many."""
         runs = self.word(self.arguments["record"], 0)
         done = self.append_basic_block("chosen")
@@ -415,7 +422,7 @@ class Line(Function):
         self.ret_void()
         return self
 
-    def copy(self, i: Index, form: Any) -> None:
+    def copy(self, i: Index, form: ir.Type) -> None:
         source, target = (
             address(self, self.arguments[name], i, self.spec.number.compute)
             for name in ("source", "target")

@@ -211,7 +211,7 @@ class PanelPrefetch:
         ask_for(f, address(f, f.arguments["source"], offset, self.spec.number.memory), SECOND_CACHE)
 
 
-def transpose(f: Function, rows: list[Any], size: int) -> list[Any]:
+def transpose(f: Function, rows: list[Value], size: int) -> list[Any]:
     """The square of `rows` mirrored: first inside 16-byte pieces, then piece by piece.
 
     Each step is a shuffle that x86 and AArch64 have as one instruction.
@@ -223,7 +223,7 @@ def transpose(f: Function, rows: list[Any], size: int) -> list[Any]:
     return [columns[i % piece][i // piece] for i in range(count)]
 
 
-def in_pieces(f: Function, rows: list[Any], pieces: int) -> list[Any]:
+def in_pieces(f: Function, rows: list[Value], pieces: int) -> list[Any]:
     """Vector c of the result holds element c of every row, for each piece of 16 bytes."""
     piece = len(rows)
     count = piece * pieces
@@ -246,7 +246,7 @@ def in_pieces(f: Function, rows: list[Any], pieces: int) -> list[Any]:
     return rows
 
 
-def exchange(f: Function, rows: list[Any], piece: int) -> list[Any]:
+def exchange(f: Function, rows: list[Value], piece: int) -> list[Any]:
     """Pieces of `piece` lanes transposed, by exchanging halves, quarters and so on."""
     count = len(rows) * piece
     half = len(rows) // 2

@@ -11,14 +11,14 @@ one set of the first cache. The first steps and the last ones, which the other v
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import Index, address, fma, minimum, number
 from weft.engine.devices.cpu.gemm.microkernel import Micro
 from weft.engine.devices.cpu.gemm.pack_runs import walk
 from weft.engine.devices.cpu.gemm.panels import transpose
-from weft.engine.devices.cpu.llvm.builder import Value
+from weft.engine.devices.cpu.llvm.builder import Block, Value
 
 GROUP = 4  # columns that are addressed from one pointer
 SKEW_VECTORS = 6  # vectors of k
@@ -28,7 +28,7 @@ CROWDING_BYTES = 2048  # bytes (or a multiple) between columns, at which two vec
 class TransposedTile(Micro):
     """Writes the function for `rows` rows and one or two vectors of columns."""
 
-    def steps(self, head: Any, body: Any, done: Any, starts: list[Any]) -> list[Value]:
+    def steps(self, head: Block, body: Block, done: Block, starts: Sequence[Value]) -> list[Value]:
         """All k, as many at a time as there are lanes."""
         f = self.function
         f.position_at_end(body)
@@ -46,7 +46,7 @@ class TransposedTile(Micro):
         return sums
 
     def stretch(
-        self, start: Index, length: Index, sums: list[Any], moves: list[Index | None]
+        self, start: Index, length: Index, sums: Sequence[Value], moves: list[Index | None]
     ) -> list[Value]:
         """`length` steps of k from `start`, moved by so much for each vector of columns; None leaves one out."""
         f = self.function
@@ -61,7 +61,7 @@ class TransposedTile(Micro):
         walked: list[Index] = walk(f, length, [SimdExpr(f, total) for total in sums], step)
         return [total.value for total in walked]
 
-    def block(self, k: Index, v: int, sums: list[Any]) -> None:
+    def block(self, k: Index, v: int, sums: list[Value]) -> None:
         """The products of one vector of columns at so many k as there are lanes are added to its sums."""
         f, spec = self.function, self.spec
         stride, base, lines = f.index("b_stride"), f.arguments["b"], []

@@ -101,5 +101,5 @@ class Keys:
         keys = b.xor(bits, b.or_(b.ashr(bits, shift), self._sign(type_)))
         return keys, e.isnan(v).value
 
-    def _sign(self, type_: Any) -> Value:
+    def _sign(self, type_: ir.Type) -> Value:
         return Value(type_, f"splat ({type_.element} {-(1 << (self.bits - 1))})")

@@ -26,7 +26,7 @@ class Value:
 
     __slots__ = ("ref", "type")
 
-    def __init__(self, type_: Any, ref: str) -> None:
+    def __init__(self, type_: ir.Type, ref: str) -> None:
         self.type = type_
         self.ref = ref
 
@@ -40,11 +40,11 @@ class Phi(Value):
 
     __slots__ = ("edges",)
 
-    def __init__(self, type_: Any, ref: str) -> None:
+    def __init__(self, type_: ir.Type, ref: str) -> None:
         super().__init__(type_, ref)
         self.edges: list[tuple[Any, Block]] = []
 
-    def add_incoming(self, value: Any, block: Block) -> None:
+    def add_incoming(self, value: Value, block: Block) -> None:
         """The value is `value` when control comes from `block`."""
         self.edges.append((value, block))
 
@@ -63,19 +63,19 @@ class Block:
         self.lines: list[Any] = []
 
 
-def integer(value: int, type_: Any = I64) -> Value:
+def integer(value: int, type_: ir.Type = I64) -> Value:
     """An integer constant."""
     return Value(type_, str(value))
 
 
-def splat(value: Any, lanes: int) -> Value:
+def splat(value: Value, lanes: int) -> Value:
     """A constant in every lane."""
     return Value(ir.VectorType(value.type, lanes), f"splat ({value.type} {value.get_reference()})")
 
 
 def _binary(op: str) -> Callable[..., Value]:
     def method(
-        self: Builder, lhs: Any, rhs: Any, name: str = "", flags: tuple[str, ...] = ()
+        self: Builder, lhs: Value, rhs: Value, name: str = "", flags: tuple[str, ...] = ()
     ) -> Value:
         type_ = lhs.type
         return self.line(type_, f"{op} {type_} {lhs.get_reference()}, {rhs.get_reference()}")
@@ -84,7 +84,7 @@ def _binary(op: str) -> Callable[..., Value]:
 
 
 def _cast(op: str) -> Callable[..., Value]:
-    def method(self: Builder, value: Any, typ: Any, name: str = "") -> Value:
+    def method(self: Builder, value: Value, typ: ir.Type, name: str = "") -> Value:
         if value.type == typ:
             return value  # type: ignore[no-any-return]
         return self.line(typ, f"{op} {value.type} {value.get_reference()} to {typ}")
@@ -140,7 +140,7 @@ class Builder:
     ptrtoint = _cast("ptrtoint")
     inttoptr = _cast("inttoptr")
 
-    def line(self, type_: Any, code: str) -> Value:
+    def line(self, type_: ir.Type, code: str) -> Value:
         """Append an instruction that gives a value."""
         self.count += 1
         ref = f"%v{self.count}"
@@ -162,53 +162,53 @@ class Builder:
         """Continue writing in `block`."""
         self.block = block
 
-    def fneg(self, value: Any, name: str = "", flags: tuple[str, ...] = ()) -> Value:
+    def fneg(self, value: Value, name: str = "", flags: tuple[str, ...] = ()) -> Value:
         """-value, the sign bit flipped."""
         return self.line(value.type, f"fneg {value.type} {value.get_reference()}")
 
-    def neg(self, value: Any, name: str = "") -> Value:
+    def neg(self, value: Value, name: str = "") -> Value:
         """0 - value, for integers."""
         return self.sub(Value(value.type, "zeroinitializer"), value)
 
-    def not_(self, value: Any, name: str = "") -> Value:
+    def not_(self, value: Value, name: str = "") -> Value:
         """Every bit flipped."""
         type_ = value.type
         vector = isinstance(type_, ir.VectorType)
         ones = f"splat ({type_.element} -1)" if vector else "-1"
         return self.line(type_, f"xor {type_} {value.get_reference()}, {ones}")
 
-    def _compare(self, code: str, lhs: Any, rhs: Any) -> Value:
+    def _compare(self, code: str, lhs: Value, rhs: Value) -> Value:
         type_ = lhs.type
         vector = isinstance(type_, ir.VectorType)
         result = ir.VectorType(I1, type_.count) if vector else I1
         return self.line(result, f"{code} {type_} {lhs.get_reference()}, {rhs.get_reference()}")
 
-    def icmp_signed(self, cmpop: str, lhs: Any, rhs: Any, name: str = "") -> Value:
+    def icmp_signed(self, cmpop: str, lhs: Value, rhs: Value, name: str = "") -> Value:
         """A comparison of signed integers."""
         sign = "" if cmpop in ("==", "!=") else "s"
         return self._compare(f"icmp {sign}{_COMPARE[cmpop]}", lhs, rhs)
 
-    def icmp_unsigned(self, cmpop: str, lhs: Any, rhs: Any, name: str = "") -> Value:
+    def icmp_unsigned(self, cmpop: str, lhs: Value, rhs: Value, name: str = "") -> Value:
         """A comparison of unsigned integers."""
         sign = "" if cmpop in ("==", "!=") else "u"
         return self._compare(f"icmp {sign}{_COMPARE[cmpop]}", lhs, rhs)
 
     def fcmp_ordered(
-        self, cmpop: str, lhs: Any, rhs: Any, name: str = "", flags: tuple[str, ...] = ()
+        self, cmpop: str, lhs: Value, rhs: Value, name: str = "", flags: tuple[str, ...] = ()
     ) -> Value:
         """A comparison of floats that is false where one is nan ("uno": true only there)."""
         sign = "u" if cmpop == "uno" else "o"
         return self._compare(f"fcmp {sign}{_FLOAT_COMPARE[cmpop]}", lhs, rhs)
 
     def fcmp_unordered(
-        self, cmpop: str, lhs: Any, rhs: Any, name: str = "", flags: tuple[str, ...] = ()
+        self, cmpop: str, lhs: Value, rhs: Value, name: str = "", flags: tuple[str, ...] = ()
     ) -> Value:
         """A comparison of floats that is true where one is nan ("ord": false only there)."""
         sign = "o" if cmpop == "ord" else "u"
         return self._compare(f"fcmp {sign}{_FLOAT_COMPARE[cmpop]}", lhs, rhs)
 
     def select(
-        self, cond: Any, lhs: Any, rhs: Any, name: str = "", flags: tuple[str, ...] = ()
+        self, cond: Value, lhs: Value, rhs: Value, name: str = "", flags: tuple[str, ...] = ()
     ) -> Value:
         """`lhs` where `cond`, else `rhs`."""
         return self.line(
@@ -217,7 +217,7 @@ class Builder:
             f"{rhs.type} {rhs.get_reference()}",
         )
 
-    def extract_element(self, vector: Any, idx: Any, name: str = "") -> Value:
+    def extract_element(self, vector: Value, idx: Value, name: str = "") -> Value:
         """One lane."""
         return self.line(
             vector.type.element,
@@ -225,7 +225,7 @@ class Builder:
             f"{idx.type} {idx.get_reference()}",
         )
 
-    def insert_element(self, vector: Any, value: Any, idx: Any, name: str = "") -> Value:
+    def insert_element(self, vector: Value, value: Value, idx: Value, name: str = "") -> Value:
         """The vector with one lane replaced."""
         return self.line(
             vector.type,
@@ -233,7 +233,7 @@ class Builder:
             f"{value.type} {value.get_reference()}, {idx.type} {idx.get_reference()}",
         )
 
-    def shuffle_vector(self, vector1: Any, vector2: Any, mask: Any, name: str = "") -> Value:
+    def shuffle_vector(self, vector1: Value, vector2: Value, mask: Value, name: str = "") -> Value:
         """Lanes of two vectors, picked by a constant mask."""
         return self.line(
             ir.VectorType(vector1.type.element, mask.type.count),
@@ -241,26 +241,28 @@ class Builder:
             f"{vector2.type} {vector2.get_reference()}, {mask.type} {mask.get_reference()}",
         )
 
-    def shuffle(self, vector1: Any, vector2: Any, lanes: Sequence[int]) -> Value:
+    def shuffle(self, vector1: Value, vector2: Value, lanes: Sequence[int]) -> Value:
         """`shuffle_vector` with the mask as numbers."""
         mask = ", ".join(f"i32 {lane}" for lane in lanes)
         return self.shuffle_vector(
             vector1, vector2, Value(ir.VectorType(I32, len(lanes)), f"<{mask}>")
         )
 
-    def broadcast(self, scalar: Any, lanes: int) -> Value:
+    def broadcast(self, scalar: Value, lanes: int) -> Value:
         """A scalar in every lane."""
         type_ = ir.VectorType(scalar.type, lanes)
         one = self.insert_element(Value(type_, "poison"), scalar, Value(I32, "0"))
         mask = Value(ir.VectorType(I32, lanes), "zeroinitializer")
         return self.shuffle_vector(one, Value(type_, "poison"), mask)
 
-    def load(self, ptr: Any, name: str = "", align: int | None = None, typ: Any = None) -> Value:
+    def load(
+        self, ptr: Value, name: str = "", align: int | None = None, typ: ir.Type = None
+    ) -> Value:
         """The value of type `typ` at an address."""
         align = align or _align(typ)
         return self.line(typ, f"load {typ}, ptr {ptr.get_reference()}, align {align}")
 
-    def store(self, value: Any, ptr: Any, align: int | None = None) -> None:
+    def store(self, value: Value, ptr: Value, align: int | None = None) -> None:
         """Write a value at an address."""
         align = align or _align(value.type)
         self.effect(
@@ -269,11 +271,11 @@ class Builder:
 
     def gep(
         self,
-        ptr: Any,
-        indices: Sequence[Any],
+        ptr: Value,
+        indices: Sequence[Value],
         inbounds: bool = False,
         name: str = "",
-        source_etype: Any = I8,
+        source_etype: ir.Type = I8,
     ) -> Value:
         """An address `indices` elements further; a vector of indices gives a vector of them."""
         index = indices[0]
@@ -285,32 +287,34 @@ class Builder:
             f"{index.type} {index.get_reference()}",
         )
 
-    def alloca(self, typ: Any, size: Any = None, name: str = "", align: int = 64) -> Value:
+    def alloca(
+        self, typ: ir.Type, size: Value | None = None, name: str = "", align: int = 64
+    ) -> Value:
         """Memory of this call, reserved in the entry block."""
         self.count += 1
         ref = f"%v{self.count}"
         self.blocks[0].lines.insert(0, f"{ref} = alloca {typ}, align {align}")
         return Value(POINTER, ref)
 
-    def call(self, fn: Any, args: Sequence[Any], name: str = "") -> Value:
+    def call(self, fn: ir.Function, args: Sequence[Value], name: str = "") -> Value:
         """The result of a function declared in the module."""
         return self._call(fn.function_type.return_type, fn.get_reference(), args)
 
-    def intrinsic(self, name: str, result: Any, args: Sequence[Any]) -> Value:
+    def intrinsic(self, name: str, result: ir.Type, args: Sequence[Value]) -> Value:
         """The result of an LLVM intrinsic, given with its type suffix."""
         if name not in self.module.globals:
             types = [arg.type for arg in args]
             ir.Function(self.module, ir.FunctionType(result, types), name)
         return self._call(result, f'@"{name}"', args)
 
-    def _call(self, result: Any, reference: str, args: Sequence[Any]) -> Value:
+    def _call(self, result: ir.Type, reference: str, args: Sequence[Value]) -> Value:
         code = f"call {result} {reference}({_arguments(args)})"
         if isinstance(result, ir.VoidType):
             self.effect(code)
             return Value(result, "")
         return self.line(result, code)
 
-    def phi(self, typ: Any, name: str = "", flags: tuple[str, ...] = ()) -> Phi:
+    def phi(self, typ: ir.Type, name: str = "", flags: tuple[str, ...] = ()) -> Phi:
         """A value chosen by the block control came from."""
         self.count += 1
         phi = Phi(typ, f"%v{self.count}")
@@ -321,7 +325,7 @@ class Builder:
         """Go on in `target`."""
         self.effect(f"br label %{target.name}")
 
-    def cbranch(self, cond: Any, truebr: Block, falsebr: Block) -> None:
+    def cbranch(self, cond: Value, truebr: Block, falsebr: Block) -> None:
         """Go on in `truebr` if `cond`, else in `falsebr`."""
         self.effect(f"br i1 {cond.get_reference()}, label %{truebr.name}, label %{falsebr.name}")
 
@@ -341,14 +345,14 @@ class Builder:
         return "\n".join(lines)
 
 
-def _arguments(args: Sequence[Any]) -> str:
+def _arguments(args: Sequence[Value]) -> str:
     return ", ".join(f"{arg.type} {arg.get_reference()}" for arg in args)
 
 
 _ALIGN = {"double": 8, "float": 4, "half": 2, "ptr": 8}
 
 
-def _align(type_: Any) -> int:
+def _align(type_: ir.Type) -> int:
     element = getattr(type_, "element", type_)
     if isinstance(element, ir.IntType):
         return max(1, int(element.width) // 8)
@@ -369,11 +373,11 @@ def module_text(module: ir.Module, builders: Sequence[Builder], register_bits: i
 
 def counted(
     builder: Builder,
-    start: Any,
-    stop: Any,
+    start: Value,
+    stop: Value,
     step: int,
-    carry: Sequence[Any],
-    body: Callable[[Value, list[Value]], Sequence[Any]],
+    carry: Sequence[Value],
+    body: Callable[[Value, list[Value]], Sequence[Value]],
 ) -> list[Value]:
     """A loop over range(start, stop, step): `body(index, carry)` gives the next carry."""
     before = builder.block
@@ -396,9 +400,9 @@ def counted(
 
 def repeated(
     builder: Builder,
-    carry: Sequence[Any],
-    holds: Callable[[list[Value]], Any],
-    body: Callable[[list[Value]], Sequence[Any]],
+    carry: Sequence[Value],
+    holds: Callable[[list[Value]], Value],
+    body: Callable[[list[Value]], Sequence[Value]],
 ) -> list[Value]:
     """A loop as long as `holds(carry)`: `body(carry)` gives the next one."""
     before = builder.block
@@ -418,16 +422,16 @@ def repeated(
     return list(phis)
 
 
-def minimum(builder: Builder, a: Any, b: Any) -> Value:
+def minimum(builder: Builder, a: Value, b: Value) -> Value:
     """The smaller of two signed integers."""
     return builder.select(builder.icmp_signed("<", a, b), a, b)
 
 
 def choose(
     builder: Builder,
-    condition: Any,
-    yes: Callable[[], Sequence[Any]],
-    no: Callable[[], Sequence[Any]],
+    condition: Value,
+    yes: Callable[[], Sequence[Value]],
+    no: Callable[[], Sequence[Value]],
 ) -> list[Value]:
     """The values of `yes` if the condition holds, else those of `no`, each in blocks of its own."""
     first, second, after = (builder.append_basic_block(name) for name in ("yes", "no", "join"))

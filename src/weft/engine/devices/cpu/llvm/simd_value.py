@@ -7,7 +7,6 @@ vectors.
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from llvmlite import ir
 
@@ -84,7 +83,7 @@ def same_dtype(a: SimdValue, b: SimdValue) -> None:
         raise TypeError(f"operands of one dtype expected, got {a.dtype} and {b.dtype}; cast first")
 
 
-def literal(number: float | int | bool, element: Any) -> str:
+def literal(number: float | int | bool, element: ir.Type) -> str:
     """The text of a number as a constant of an element type."""
     if isinstance(element, ir.IntType):
         if element.width == 1:

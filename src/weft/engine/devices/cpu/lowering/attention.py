@@ -12,7 +12,7 @@ import itertools
 import math
 import struct
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.weft.engine.ir.primitive import ATTENTION_GRADIENT
@@ -21,6 +21,10 @@ from weft._build.compiled import require
 from weft.engine.devices.cpu.lowering.copy import contiguous
 from weft.engine.ir.strides import contiguous_strides
 from weft.ops.contractions.attention import PLAIN, gradient_shapes, result_shapes
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+    from weft.engine.pipeline.launch_ir import KernelSpec, Lowering
 
 require(__name__, cython.compiled)
 
@@ -53,7 +57,7 @@ def _units(kind: str, dtype: str, matrices: Shape, rows: int, keys: int, depth: 
     return launch_attention(dtype, outer * inner * heads, rows, keys, depth)
 
 
-def lower_attention(lowering: Any, node: Any) -> None:
+def lower_attention(lowering: Lowering, node: Node) -> None:
     """Any of the four rows: operands, what the kernel writes, the mask."""
     kind = "backward" if node.op.form == ATTENTION_GRADIENT else "forward"
     given = dict(zip(node.op.operands, node.inputs, strict=True))
@@ -68,7 +72,7 @@ def lower_attention(lowering: Any, node: Any) -> None:
     _launch(lowering, node, kind, _spec(node.dtype.name, variant), shapes, regions)
 
 
-def _read(lowering: Any, source: Any, lead: Shape, dense: int) -> Region:
+def _read(lowering: Lowering, source: Node, lead: Shape, dense: int) -> Region:
     """The region of an operand: strides of the batch, its own first three dimensions, and columns if it has any.
     Copied if its last `dense` dimensions are not row-major."""
     slot, offset, strides = lowering.region_of(source)
@@ -82,7 +86,7 @@ def _read(lowering: Any, source: Any, lead: Shape, dense: int) -> Region:
     return slot, offset, (*missing, *steps[:kept])
 
 
-def _written(lowering: Any, node: Any, kind: str, shapes: tuple[Shape, ...]) -> list[Region]:
+def _written(lowering: Lowering, node: Node, kind: str, shapes: tuple[Shape, ...]) -> list[Region]:
     """The arrays that one vector holds, each (B, heads, rows, columns) in its order in memory."""
     slot, size = lowering.slot_of(node), node.dtype.itemsize
     query, _, value = shapes
@@ -102,7 +106,12 @@ def _written(lowering: Any, node: Any, kind: str, shapes: tuple[Shape, ...]) -> 
 
 
 def _launch(
-    lowering: Any, node: Any, kind: str, spec: Any, shapes: tuple[Shape, ...], regions: list[Region]
+    lowering: Lowering,
+    node: Node,
+    kind: str,
+    spec: KernelSpec,
+    shapes: tuple[Shape, ...],
+    regions: list[Region],
 ) -> None:
     """One launch for each place in all leading dimensions but the last."""
     (inner, heads, rows, depth), (_, groups, keys, _), (*_, width) = shapes

@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.engine.pipeline.launch_ir import KernelSpec
 from weft.engine.pipeline.simplify.implicit_gemm import DIMENSIONS, Dims, choose
+
+if TYPE_CHECKING:
+    from weft.engine.ir.node import Node
+    from weft.engine.pipeline.launch_ir import Lowering
 
 
 @cache
@@ -21,7 +26,7 @@ def _kernel(dtype: str, variant: str) -> Any:
     return KernelSpec(name, lambda symbol: code(dtype, symbol, variant), (name,))
 
 
-def lower_axes(lowering: Any, node: Any) -> None:
+def lower_axes(lowering: Lowering, node: Node) -> None:
     """The launches of a product that has operands with nested strides."""
     from weft.engine.devices.cpu.gemm import launch_axes
 
@@ -57,7 +62,7 @@ def _filled(dims: Dims) -> list[int]:
     return [*empty, *[word for dim in dims for word in dim]]
 
 
-def _moves(dims: list[Any]) -> list[tuple[int, int, int]]:
+def _moves(dims: Sequence[tuple[int, ...]]) -> list[tuple[int, int, int]]:
     """Offsets in A, B and C of the matrices that are launched one by one."""
     found = [(0, 0, 0)]
     for size, a, b, c in dims:

@@ -8,7 +8,7 @@ element strides); operands that a family cannot read in place are copied to temp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from weft.engine.ir.strides import contiguous_strides
 
 if TYPE_CHECKING:
     from weft.engine.ir.node import Node
-    from weft.engine.pipeline.launch_ir import Lowering
+    from weft.engine.pipeline.launch_ir import KernelSpec, Lowering
 
 require(__name__, cython.compiled)
 
@@ -37,7 +37,7 @@ ORDER_WORK, RUNNING_WORK, TAP_WORK = 100, 10, 2  # of an element, in additions
 _Dim = tuple[int, tuple[int, ...]]  # a size, and the steps of index, source and output
 
 
-def _spec(key: tuple[Any, ...], build: Any, checked: bool = False) -> Any:
+def _spec(key: tuple[object, ...], build: Callable[[str], object], checked: bool = False) -> Any:
     from weft.engine.pipeline.launch_ir import KernelSpec
 
     name = "_".join(str(part) for part in key)
@@ -51,7 +51,7 @@ def _scan(kind: str, dtype: str) -> Any:
     return _spec((kind, dtype), lambda symbol: lower_scan(kind, dtype, symbol))
 
 
-def lower_scan(lowering: Any, node: Any) -> None:
+def lower_scan(lowering: Lowering, node: Node) -> None:
     """cumsum and cumprod: the operand with the axis last, scanned row by row, then moved back."""
     axis = node.params[0]
     if node.numel == 0:
@@ -67,7 +67,7 @@ def lower_scan(lowering: Any, node: Any) -> None:
     _into_place(lowering, node, axis, launch)
 
 
-def _rows_of(lowering: Any, source: Any, axis: int) -> tuple[int, int]:
+def _rows_of(lowering: Lowering, source: Node, axis: int) -> tuple[int, int]:
     """(slot, byte offset) of a value whose `axis` is last, row by row; copied if its memory is in another order."""
     slot, offset, strides = lowering.region_of(source)
     order = _last(len(source.shape), axis)
@@ -81,7 +81,7 @@ def _rows_of(lowering: Any, source: Any, axis: int) -> tuple[int, int]:
     return target, 0
 
 
-def _into_place(lowering: Any, node: Any, axis: int, launch: Any) -> None:
+def _into_place(lowering: Lowering, node: Node, axis: int, launch: Callable[[int], None]) -> None:
     """`launch(slot)` writes what a node is with an axis last; moved back where the axis is another."""
     if axis == len(node.shape) - 1:
         launch(lowering.slot_of(node))
@@ -106,7 +106,12 @@ def _last(rank: int, axis: int) -> tuple[int, ...]:
 
 
 def _launch_scan(
-    lowering: Any, spec: Any, source: tuple[int, int], out: int, shape: tuple[int, int], size: int
+    lowering: Lowering,
+    spec: KernelSpec,
+    source: tuple[int, int],
+    out: int,
+    shape: tuple[int, int],
+    size: int,
 ) -> None:
     """Rows scanned by one launch, long ones by one per segment; each goes on from the total before it."""
     from weft.engine.devices.cpu.kernels.scan import SEGMENT, TOTAL, launch_scan
@@ -135,7 +140,7 @@ def _order(dtype: str, wide: bool) -> Any:
     return _spec(key, lambda symbol: lower_order(dtype, wide, symbol))
 
 
-def lower_order(lowering: Any, node: Any) -> None:
+def lower_order(lowering: Lowering, node: Node) -> None:
     """The first places of an order: the operand with the axis last, row by row."""
     from weft.engine.devices.cpu.kernels.sort import is_wide, launch_order
 
@@ -170,7 +175,7 @@ def _running(dtype: str, wide: bool) -> Any:
     return _spec(("running", dtype), lambda symbol: lower_running(dtype, wide, symbol))
 
 
-def lower_running(lowering: Any, node: Any) -> None:
+def lower_running(lowering: Lowering, node: Node) -> None:
     """The places of running extrema: the operand with the axis last, row by row."""
     from weft.engine.devices.cpu.kernels.cumulative_extrema import launch_running
     from weft.engine.devices.cpu.kernels.sort import is_wide
@@ -205,7 +210,7 @@ def _resample(direction: str, dtype: str) -> Any:
     return _spec(("resample", direction, dtype), lower[direction])
 
 
-def lower_resample(lowering: Any, node: Any) -> None:
+def lower_resample(lowering: Lowering, node: Node) -> None:
     """Along an axis, over (outer, axis, inner): weighted sums or their transpose, what weighs each tap, the largest."""
     from weft.engine.devices.cpu.kernels.resample import launch_resample
     from weft.engine.devices.cpu.kernels.resample_taps import launch_largest, launch_products
@@ -268,7 +273,7 @@ def _scatter(combine: str | None, dtype: str) -> Any:
     )
 
 
-def lower_scatter(lowering: Any, node: Any) -> None:
+def lower_scatter(lowering: Lowering, node: Node) -> None:
     """The base copied, then the source written through the index in order: over (outer, positions, inner)."""
     base, index, source = node.inputs
     strides = contiguous_strides(node.shape)
@@ -292,7 +297,12 @@ def lower_scatter(lowering: Any, node: Any) -> None:
 
 
 def _launch_scatter(
-    lowering: Any, node: Any, places: Any, sizes: Any, steps: Any, shifts: Any
+    lowering: Lowering,
+    node: Node,
+    places: list[tuple[int, int]],
+    sizes: tuple[int, ...],
+    steps: tuple[tuple[int, ...], ...],
+    shifts: tuple[int, ...],
 ) -> None:
     """One scatter, many positions by several launches, which keep their order. Steps and shifts (in elements) are
     those of index, source and output."""
@@ -330,7 +340,7 @@ def _product(sizes: tuple[int, ...]) -> int:
 
 
 def _scatter_geometry(
-    node: Any, index: Any, source_strides: Any, strides: Any, axis: int
+    node: Node, index: Node, source_strides: tuple[int, ...], strides: tuple[int, ...], axis: int
 ) -> Iterator[tuple[Any, Any, Any]]:
     """(outer, positions, inner) views of an elementwise scatter; inner is the dimension behind the axis, if there is
     one, as in memory. Dimensions beyond three are walked here."""

@@ -5,7 +5,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.engine.pipeline.launch_ir import Lowering
+
+
+Region = tuple[int, int, *tuple[object, ...]]  # slot, byte offset, and what the copy knows already
 
 
 @cache
@@ -17,11 +23,11 @@ def _spec() -> Any:
 
 
 def copy_lines(
-    lowering: Any,
+    lowering: Lowering,
     itemsize: int,
     shape: tuple[int, int],
-    source: tuple[Any, ...],
-    target: tuple[Any, ...],
+    source: Region,
+    target: Region,
     steps: tuple[int, int],
     written: int,
 ) -> bool:
