@@ -192,7 +192,7 @@ def _sparse() -> Any:
     return _find("sparse")
 
 
-def _array_namespace(self: Any, /, *, api_version: str | None = None) -> Any:
+def _array_namespace(self: object, /, *, api_version: str | None = None) -> Any:
     """The array API standard's functions for this tensor: `weft.array_api`. Errors: ValueError on another version."""
     if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
         raise errors.ArgumentError(
@@ -224,7 +224,7 @@ def _join() -> None:
     globals().update(_all_public(functions), __all__=[*functions, *_EXPORTS, *plain])
 
 
-def compile(model: Any = None, **options: Any) -> Any:  # noqa: A001
+def compile(model: object = None, **options: object) -> Any:  # noqa: A001
     """The model itself: every graph is compiled anyway. Also a decorator with options."""
     return (lambda function: function) if model is None else model
 

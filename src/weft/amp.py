@@ -137,7 +137,7 @@ def _innermost() -> autocast:
     return _modes[-1] if _modes else _lasting()
 
 
-def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
+def set_autocast_enabled(device_type: object, enabled: bool | None = None) -> None:
     """Have autocast on or off on the CPU; other devices, and CUDA where none is named, are not there."""
     if enabled is None or device_type != "cpu":
         return
@@ -194,7 +194,7 @@ def _forget(mode: autocast) -> None:
         _modes.remove(mode)
 
 
-def _half(dtype: Any) -> Any:
+def _half(dtype: object) -> Any:
     """The type itself. Errors: ValueError for one that is no half."""
     if dtype not in (weft.bfloat16, weft.float16):
         raise ArgumentError(
@@ -215,7 +215,7 @@ class autocast:  # noqa: N801 - PyTorch's name
     def __init__(
         self,
         device_type: str,
-        dtype: Any = None,
+        dtype: object = None,
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:

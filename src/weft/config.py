@@ -66,7 +66,7 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 
 
-def bytes_of(amount: Any) -> int:
+def bytes_of(amount: object) -> int:
     """An amount of memory in bytes: an integer, or a number with a unit ("2 GB", "512MiB").
 
     Errors: ValueError for what is no amount, TypeError for what is neither text nor an integer.
@@ -116,7 +116,7 @@ class Config:
         self.spill_dir = os.environ.get("WEFT_SPILL_DIR", "")  # read once, as something is spilled
         self.guard = _guarded_side()  # read once, when the pool is made
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, explained_parts(value) if name == "explain" else value)
 
 

@@ -42,7 +42,7 @@ class TracerWarning(Warning):
 class CompilationUnit:
     """No object is one: there is no script. Errors: ValueError when one is made."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: object, **options: object) -> None:
         raise _no_file("CompilationUnit")
 
 

@@ -129,7 +129,7 @@ def triton_op(
     return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
-def wrap_triton(triton_kernel: Any, /) -> Any:
+def wrap_triton(triton_kernel: object, /) -> Any:
     """The kernel itself: nothing is traced."""
     return triton_kernel
 

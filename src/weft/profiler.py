@@ -78,7 +78,7 @@ class record_function:  # noqa: N801 - PyTorch's name
 class EventList(list[tuple[str, int, float]]):
     """Names, counts and seconds; `table()` prints them. Options of PyTorch's are accepted."""
 
-    def __init__(self, events: Iterable[tuple[str, int, float]] = (), **options: Any) -> None:
+    def __init__(self, events: Iterable[tuple[str, int, float]] = (), **options: object) -> None:
         super().__init__(events)
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **options: object) -> str:
@@ -95,7 +95,9 @@ class profile:  # noqa: N801 - PyTorch's name
     """A context that counts what runs in it. Options of PyTorch's profiler are accepted; `schedule` and
     `on_trace_ready` are not followed, but `on_trace_ready(profile)` is called at the end."""
 
-    def __init__(self, *args: Any, on_trace_ready: Any = None, **options: object) -> None:
+    def __init__(
+        self, *args: object, on_trace_ready: Callable[..., object] | None = None, **options: object
+    ) -> None:
         self.on_trace_ready = on_trace_ready
         self.times: dict[str, list[float]] = defaultdict(list)
         self.counts: dict[str, int] = {}

@@ -224,7 +224,7 @@ def _watched(
     return results
 
 
-def _in_turn(*asked: Any) -> Any:
+def _in_turn(*asked: object) -> Any:
     return without_collector(in_turn, _walk, *asked)
 
 

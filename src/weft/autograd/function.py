@@ -37,7 +37,7 @@ require(__name__, cython.compiled)
 class Function:
     """Base class of custom functions: static `forward`, `backward`, optionally `setup_context`; call `apply`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         """Warns: nothing is done with instances."""
         warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
@@ -134,11 +134,11 @@ class NestedIOFunction(Function):
     """A Function over nested tuples and lists, in the style before `apply`; kept so that programs that derive from it
     load. A call raises, as in PyTorch."""
 
-    def forward_extended(self, *arguments: Any) -> Any:
+    def forward_extended(self, *arguments: object) -> Any:
         """Defined by subclasses."""
         raise NotImplementedError
 
-    def backward_extended(self, *cotangents: Any) -> Any:
+    def backward_extended(self, *cotangents: object) -> Any:
         """Defined by subclasses."""
         raise NotImplementedError
 
@@ -147,11 +147,11 @@ FunctionMeta = type(Function)  # what custom Functions are instances of
 BackwardCFunction = FunctionNode  # what `grad_fn` of their results is an instance of
 
 
-def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(function: Callable[..., object]) -> Callable[..., Any]:
     """Mark a backward that cannot itself be differentiated: its results raise when it is tried."""
 
     @functools.wraps(function)
-    def wrapper(ctx: Any, *cotangents: Any) -> Any:
+    def wrapper(ctx: object, *cotangents: object) -> Any:
         mode = tapes.tape().mode
         tracked, mode.grad = mode.grad, False
         try:
@@ -167,7 +167,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-def _poisoned(result: Any) -> Any:
+def _poisoned(result: object) -> Any:
     if not isinstance(result, Tensor):
         return result
     tensor = alias_of(result)

@@ -60,7 +60,7 @@ def _fresh(inputs: Tensors, connected: bool) -> Tensors:
     return tuple(made)
 
 
-def _call(func: Callable[..., Tensor], inputs: Any, create: bool, name: str) -> Any:
+def _call(func: Callable[..., Tensor], inputs: object, create: bool, name: str) -> Any:
     several, items = _as_tuple(inputs, "inputs", name)
     fresh = _fresh(items, create)
     multiple, outputs = _as_tuple(func(*fresh), "outputs of the user-provided function", name)

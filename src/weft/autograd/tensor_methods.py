@@ -34,10 +34,10 @@ refitting = later("weft.engine.backward.reshape_gradients")
 
 def tensor_backward(
     self: Tensor,
-    gradient: Any = None,
+    gradient: object = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Any = None,
+    inputs: object = None,
 ) -> None:
     """Accumulate the gradients of this tensor into the leaves that it was computed from. See `autograd.backward`."""
     reverse.backward(self, gradient, retain_graph, create_graph, inputs=inputs)

@@ -35,7 +35,7 @@ class AbsentType:
     is_complex = is_floating_point = False
     eps = max = tiny = 0.0
 
-    def __init__(self, name: str, itemsize: int = 1, fix: str = _EIGHT, **facts: Any) -> None:
+    def __init__(self, name: str, itemsize: int = 1, fix: str = _EIGHT, **facts: object) -> None:
         self.name, self.itemsize, self.fix = name, itemsize, fix
         self.is_signed = not name.startswith(("uint", "quint", "bits")) and name != "float8_e8m0fnu"
         self.__dict__.update(facts)
@@ -85,7 +85,7 @@ def refused(name: str, module: str, error: Callable[[str], Exception]) -> type:
     """A class of a name that libraries import, annotate with and ask for; nothing is an instance of it. Making one, or
     calling it where PyTorch has a function, raises `error(name)`."""
 
-    def __init__(self: Any, *arguments: object, **options: object) -> None:  # noqa: N807
+    def __init__(self: object, *arguments: object, **options: object) -> None:  # noqa: N807
         raise error(name)
 
     body = {"__doc__": "No object is one.", "__module__": module, "__init__": __init__}

@@ -6,7 +6,6 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import weft
 from weft.errors import ArgumentError
@@ -19,12 +18,12 @@ _LISTED = (weft.Tensor, int, float, bool, int | float | bool)  # types that also
 
 
 def infer_schema(
-    prototype_function: Callable[..., Any],
+    prototype_function: Callable[..., object],
     /,
     *,
     mutates_args: Iterable[str] | str,
     op_name: str | None = None,
-    tags: Any = (),
+    tags: object = (),
 ) -> str:
     """The schema that the type hints of a function say, after `op_name`.
 
@@ -69,7 +68,7 @@ def _refused(signature: inspect.Signature, text: str) -> ArgumentError:
     )
 
 
-def _type_of(hint: Any) -> str | None:
+def _type_of(hint: object) -> str | None:
     """A schema's name of a type; None for one that schemas do not have."""
     if hint in _TYPES:
         return _TYPES[hint]
@@ -93,7 +92,7 @@ def _written(signature: inspect.Signature, name: str, kind: str, place: int) -> 
     return f"Tensor(a{place}!){kind[len('Tensor') :]}"
 
 
-def _default(signature: inspect.Signature, name: str, value: Any) -> str:
+def _default(signature: inspect.Signature, name: str, value: object) -> str:
     """`=` and a parameter's default, or nothing."""
     if value is inspect.Parameter.empty:
         return ""
@@ -108,7 +107,7 @@ def _default(signature: inspect.Signature, name: str, value: Any) -> str:
     )
 
 
-def _result(signature: inspect.Signature, hint: Any) -> str:
+def _result(signature: inspect.Signature, hint: object) -> str:
     """A schema's name of what a function returns."""
     if hint is None or hint is type(None):
         return "()"

@@ -55,7 +55,7 @@ def cond(
 
 
 def while_loop(
-    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any
+    cond_fn: Callable[..., object], body_fn: Callable[..., object], carried_inputs: object
 ) -> Any:
     """Run a loop: while `cond_fn(*carried)` is true, `carried_inputs` become `body_fn(*carried)`. Returns the last
     ones."""
@@ -139,12 +139,12 @@ def _need(function: str, holds: bool, value: object, wanted: str) -> None:
         )
 
 
-def sym_int(a: Any) -> int:
+def sym_int(a: object) -> int:
     """The integer towards zero."""
     return int(_converted("sym_int", int, a))
 
 
-def sym_float(a: Any) -> float:
+def sym_float(a: object) -> float:
     """The number as a float."""
     return float(_converted("sym_float", float, a))
 
@@ -154,12 +154,12 @@ def sym_not(a: object) -> bool:
     return not a
 
 
-def sym_max(a: Any, b: object) -> Any:
+def sym_max(a: object, b: object) -> Any:
     """The larger of two numbers, a float where one of them is. Errors: AssertionError on anything else."""
     return _chosen("sym_max", max, a, b)
 
 
-def sym_min(a: Any, b: object) -> Any:
+def sym_min(a: object, b: object) -> Any:
     """The smaller of two numbers, a float where one of them is. Errors: AssertionError on anything else."""
     return _chosen("sym_min", min, a, b)
 
@@ -184,7 +184,7 @@ def sym_ite(b: object, t: object, f: object) -> Any:
     return t if b else f
 
 
-def sym_sqrt(a: Any) -> float:
+def sym_sqrt(a: object) -> float:
     """The root."""
     return float(_converted("sym_sqrt", math.sqrt, a))
 

@@ -10,12 +10,12 @@ from weft.engine.api.api_function import publish
 from weft.nn.functional.grouped_products import grouped_mm
 
 
-def _standard_gamma(input: Any, generator: Any = None) -> Any:
+def _standard_gamma(input: Any, generator: object = None) -> Any:
     """Gamma numbers of scale 1, one for each concentration; with gradients."""
     return standard_gamma(input)
 
 
-def _sample_dirichlet(input: Any, generator: Any = None) -> Any:
+def _sample_dirichlet(input: Any, generator: object = None) -> Any:
     """Shares that add up to 1 along the last dimension, for concentrations; without gradients."""
     drawn = standard_gamma(input.detach())
     return drawn / drawn.sum(-1, keepdim=True)

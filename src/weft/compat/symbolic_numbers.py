@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from weft.errors import NotDefinedError
 
 
 class SymInt:
     """No number is one: sizes are numbers. Errors: NotImplementedError when one is made."""
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: object) -> None:
         name = type(self).__name__
         raise NotDefinedError(
             f"weft.{name}: sizes are numbers",

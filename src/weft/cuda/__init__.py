@@ -105,7 +105,7 @@ current_stream, default_stream, get_rng_state, set_rng_state, mem_get_info = map
 class Stream:
     """No object is one: there is no device. Errors: RuntimeError when one is made."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: object, **options: object) -> None:
         raise _missing(type(self).__name__)
 
 
@@ -133,7 +133,7 @@ def stream(stream: None) -> nullcontext[None]:
 class device(Stream):  # noqa: N801 - PyTorch's name
     """A block on a device; None, and -1, change nothing. Errors: RuntimeError for any other."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: object) -> None:
         if device not in (None, -1):
             super().__init__()
 
@@ -170,7 +170,7 @@ def _is_in_bad_fork() -> bool:
     return False
 
 
-def _lazy_call(callable: Callable[[], Any], **options: Any) -> None:  # noqa: A002 - PyTorch's name
+def _lazy_call(callable: Callable[[], object], **options: object) -> None:  # noqa: A002 - PyTorch's name
     """Nothing: it would be called when a device is first used."""
 
 
@@ -274,7 +274,7 @@ def _unmarked(*arguments: object, **options: object) -> int:
 class _UnmarkedRange(ContextDecorator):
     """Nothing around a block, or a function."""
 
-    def __init__(self, message: str, *arguments: Any, **options: Any) -> None:
+    def __init__(self, message: str, *arguments: object, **options: object) -> None:
         """The message is nobody's."""
 
     def __enter__(self) -> None:

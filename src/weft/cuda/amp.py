@@ -20,14 +20,14 @@ def _classes() -> dict[str, type]:
         """A context, and a decorator, that does nothing."""
 
         def __init__(
-            self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True
+            self, enabled: bool = True, dtype: object = None, cache_enabled: bool = True
         ) -> None:
             super().__init__("cuda", enabled=False)
 
     class GradScaler(amp.GradScaler):  # type: ignore[misc,name-defined]
         """A scaler that does nothing."""
 
-        def __init__(self, *args: Any, **options: Any) -> None:
+        def __init__(self, *args: object, **options: object) -> None:
             super().__init__("cuda", *args, **{**options, "enabled": False})
 
     return {"autocast": autocast, "GradScaler": GradScaler}

@@ -159,7 +159,7 @@ class ChainDataset(IterableDataset):
 class StackDataset(Dataset):
     """Data sets side by side: tuples of their examples, or dictionaries where they are given by name."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         if bool(args) == bool(kwargs):
             raise ArgumentError(
                 "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, "

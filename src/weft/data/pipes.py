@@ -8,7 +8,7 @@ that PyTorch itself registers are not here: a `Dataset` and a `DataLoader` do wh
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from weft.data.dataset import Dataset, IterableDataset
@@ -75,7 +75,7 @@ class MapDataPipe(_Piped, Dataset):
 class DataChunk(list[Any]):
     """Several examples as one."""
 
-    def __init__(self, items: Iterable[Any]) -> None:
+    def __init__(self, items: Iterable[object]) -> None:
         super().__init__(items)
         self.items = list(self)
 
@@ -87,7 +87,7 @@ class DataChunk(list[Any]):
 class IterableWrapper(IterDataPipe):
     """A stream of what an iterable gives."""
 
-    def __init__(self, iterable: Iterable[Any], deepcopy: bool = True) -> None:
+    def __init__(self, iterable: Iterable[object], deepcopy: bool = True) -> None:
         self.iterable, self.deepcopy = iterable, deepcopy
 
     def __iter__(self) -> Iterator[Any]:
@@ -100,7 +100,7 @@ class IterableWrapper(IterDataPipe):
 class SequenceWrapper(MapDataPipe):
     """The elements of a sequence by index."""
 
-    def __init__(self, sequence: Any, deepcopy: bool = True) -> None:
+    def __init__(self, sequence: Sequence[object], deepcopy: bool = True) -> None:
         self.sequence = sequence
 
     def __getitem__(self, index: object) -> Any:

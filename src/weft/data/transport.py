@@ -146,7 +146,7 @@ def _convert(data: Any, kind: type, function: Callable[[Any], Any]) -> Any:
     return data
 
 
-def packed(batch: Any, sent: Sent) -> tuple[bytes, int | None, int]:
+def packed(batch: object, sent: Sent) -> tuple[bytes, int | None, int]:
     """A batch as bytes, the descriptor of its memory if it has some, and the size of that."""
     sizes: list[int] = []
     _convert(batch, Tensor, lambda tensor: sizes.append(tensor.nbytes))

@@ -7,7 +7,7 @@ refused. Start with `collectives`.
 from __future__ import annotations
 
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from weft._build.lazy import gather as _gather
 from weft._build.lazy import join as _join
@@ -102,13 +102,13 @@ def new_group(ranks: object = None, **options: object) -> None:
     need_group()
 
 
-def get_process_group_ranks(group: Any = None) -> list[int]:
+def get_process_group_ranks(group: object = None) -> list[int]:
     """The processes of the group: 0."""
     need_group()
     return [0]
 
 
-def get_global_rank(group: Any, group_rank: int) -> int:
+def get_global_rank(group: object, group_rank: int) -> int:
     """The number of a process of the group among all: its own."""
     need_group()
     return group_rank
@@ -138,7 +138,7 @@ GroupMember = group
 class ProcessGroup:
     """No object is one: there is one process. Errors: RuntimeError when one is made."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: object, **options: object) -> None:
         raise DeviceError(
             f"{type(self).__name__}: there is one process",
             expected="a program of one process",

@@ -35,7 +35,7 @@ def need_group() -> None:
 class Work:
     """An operation that was begun, and is done."""
 
-    def __init__(self, result: Any = None) -> None:
+    def __init__(self, result: object = None) -> None:
         self._result = result
 
     def wait(self, timeout: object = None) -> bool:

@@ -87,7 +87,7 @@ class _Bounded(Constraint):
 class _Interval(_Bounded):
     """Both bounds included."""
 
-    def __init__(self, lower_bound: Any, upper_bound: Tensor | float) -> None:
+    def __init__(self, lower_bound: object, upper_bound: Tensor | float) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Any:
@@ -116,7 +116,7 @@ class _IntegerInterval(_Interval):
 class _GreaterThan(_Bounded):
     """Above a bound."""
 
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: object) -> None:
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Any:
@@ -145,7 +145,7 @@ class _IntegerGreaterThan(_GreaterThan):
 class _LessThan(_Bounded):
     """Below a bound."""
 
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: object) -> None:
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import weft
 from weft._typing import Shape
 from weft.distributions import constraints
-from weft.distributions.distribution import linalg
+from weft.distributions.distribution import Distribution, linalg
 from weft.distributions.elementwise_transforms import ComposeTransform, Transform
 from weft.engine.frontend.tensor import Tensor
 
@@ -185,7 +185,7 @@ class CumulativeDistributionTransform(Transform):
     codomain = constraints.unit_interval
     sign = 1  # type: ignore[assignment]
 
-    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+    def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.distribution = distribution
 

@@ -170,7 +170,7 @@ class MixtureSameFamily(Distribution):
 
     def __init__(
         self,
-        mixture_distribution: Any,
+        mixture_distribution: Categorical,
         component_distribution: Distribution,
         validate_args: bool | None = None,
     ) -> None:

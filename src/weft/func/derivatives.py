@@ -91,7 +91,7 @@ class Point:
     fresh = cython.declare(list)
     records = cython.declare(list, visibility="readonly")
 
-    def __init__(self, primals: Any, name: str) -> None:
+    def __init__(self, primals: object, name: str) -> None:
         self.tree, self.name = primals, name
         self.given = leaves(primals)
         for index, leaf in enumerate(self.given):
@@ -167,7 +167,7 @@ def _alias(leaf: Any) -> Any:
 _MISSED = {"linearize": "new_empty", "jacfwd": "numel"}
 
 
-def _no_tensor(leaf: Any, name: str, index: int) -> Any:
+def _no_tensor(leaf: object, name: str, index: int) -> Any:
     said = {
         "expected": "tensors, or nested tuples, lists and dictionaries of them",
         "got": f"{leaf!r:.60} as input {index}",
@@ -181,7 +181,7 @@ def _no_tensor(leaf: Any, name: str, index: int) -> Any:
     return KindError(f"{name}: {text}", **said)
 
 
-def released(values: list[Any], create: bool) -> list[Any]:
+def released(values: list[object], create: bool) -> list[Any]:
     """Results without the transform's own graph, unless the caller's is in it."""
     return [
         value.detach() if isinstance(value, weft.Tensor) and not create else value
@@ -197,7 +197,7 @@ _CALLS = {
 }
 
 
-def tensors_of(result: Any, name: str) -> list[Any]:
+def tensors_of(result: object, name: str) -> list[Any]:
     """The leaves of a function's result. Errors: RuntimeError (and TypeError) on anything but tensors."""
     found = leaves(result)
     for leaf in found:
@@ -226,7 +226,7 @@ def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     return result
 
 
-def chosen(args: tuple[Any, ...], argnums: Any, name: str) -> tuple[Any, tuple[int, ...]]:
+def chosen(args: tuple[object, ...], argnums: object, name: str) -> tuple[Any, tuple[int, ...]]:
     """The arguments to differentiate by, and their places. Errors: RuntimeError, ValueError on a wrong argnums."""
     places = argnums if isinstance(argnums, tuple) else (argnums,)
     if not all(isinstance(place, int) for place in places):
@@ -250,7 +250,7 @@ def chosen(args: tuple[Any, ...], argnums: Any, name: str) -> tuple[Any, tuple[i
     return (picked if isinstance(argnums, tuple) else picked[0]), places
 
 
-def _wrong_argnums(text: str, argnums: Any) -> KindError:
+def _wrong_argnums(text: str, argnums: object) -> KindError:
     return KindError(
         text,
         expected="the number of an argument, or a tuple of different ones",
@@ -272,7 +272,7 @@ def with_arguments(
 # -- reverse mode ----------------------------------------------------------------------------------------------------
 
 
-def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Any:
+def grad_and_value(func: Callable[..., object], argnums: object = 0, has_aux: bool = False) -> Any:
     """A function that returns the gradient of `func`, and its value (with has_aux: the value and aux).
 
     Errors: RuntimeError where `func` does not return a scalar tensor.
@@ -280,7 +280,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
     need_function(func, "grad_and_value")
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         return _with_value(func, argnums, has_aux, args, kwargs)
 
     return wrapper
@@ -305,7 +305,7 @@ def _with_value(func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -
     return gradient, (value, map_leaves(lambda leaf: released([leaf], create)[0], aux))
 
 
-def _check_scalar(output: Any) -> None:
+def _check_scalar(output: object) -> None:
     if not isinstance(output, weft.Tensor):
         raise GradientError(
             f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}",
@@ -323,7 +323,7 @@ def _check_scalar(output: Any) -> None:
         )
 
 
-def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Any:
+def grad(func: Callable[..., object], argnums: object = 0, has_aux: bool = False) -> Any:
     """A function that returns the gradient of `func` by its arguments `argnums` (with has_aux: gradient and aux).
 
     Errors: RuntimeError where `func` does not return a scalar tensor.
@@ -331,7 +331,7 @@ def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> A
     need_function(func, "grad")
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         gradient, value = _with_value(func, argnums, has_aux, args, kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
@@ -347,7 +347,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         outer = point.needs_graph(outputs)
 
     def vjp_function(
-        cotangents: Any = MISSING, retain_graph: bool = True, create_graph: bool | None = None
+        cotangents: object = MISSING, retain_graph: bool = True, create_graph: bool | None = None
     ) -> Any:
         if cotangents is MISSING or isinstance(retain_graph, weft.Tensor):
             raise _no_single_argument(output, cotangents)
@@ -363,7 +363,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (value, vjp_function, aux) if has_aux else (value, vjp_function)
 
 
-def _no_single_argument(output: Any, cotangents: Any) -> ArgumentTypeError:
+def _no_single_argument(output: object, cotangents: object) -> ArgumentTypeError:
     text = "is missing 1 required positional argument: 'cotangents'"
     got = "no argument"
     if cotangents is not MISSING:
@@ -414,7 +414,7 @@ def jvp(
     return (value, product, aux) if has_aux else (value, product)
 
 
-def _need_tuple(primals: Any) -> None:
+def _need_tuple(primals: object) -> None:
     if not isinstance(primals, tuple) or not primals:
         raise GradientError(
             f"{JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).",

@@ -46,7 +46,7 @@ class Outputs(NamedTuple):
 class Mapping:
     """The map around a Function that is called."""
 
-    def __init__(self, lifting: Lifting, randomness: str, outer: Any) -> None:
+    def __init__(self, lifting: Lifting, randomness: str, outer: object) -> None:
         self.lifting, self.randomness, self.outer = lifting, randomness, outer
         self.flushes = 0  # made by `vmap` staticmethods, which may read all examples
 

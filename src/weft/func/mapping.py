@@ -35,7 +35,7 @@ from weft.ops import OPS
 require(__name__, cython.compiled)
 
 
-def _spread(dims: Any, tree: Any, what: str) -> list[int | None]:
+def _spread(dims: object, tree: object, what: str) -> list[int | None]:
     """One dimension (or None) for every leaf. Errors: ValueError where the structures do not fit."""
     if dims is None or isinstance(dims, int):
         return [dims] * len(leaves(tree))
@@ -119,13 +119,13 @@ class _Map:
     count = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
     def __init__(
-        self, func: Any, args: Any, kwargs: Any, dims: Any, values: Any, split: int
+        self, func: object, args: object, kwargs: object, dims: Any, values: Any, split: int
     ) -> None:
         self.func, self.args, self.kwargs = func, args, kwargs
         self.dims, self.values, self.split = dims, values, split
         self.count = _size(values, dims)
 
-    def call(self, example: list[Any]) -> Any:
+    def call(self, example: list[object]) -> Any:
         """The function at one example."""
         args = rebuild(self.args, iter(example[: self.split]))
         if not self.kwargs:
@@ -151,7 +151,7 @@ class _Map:
 
 
 @cython.cfunc
-def _call_of(func: Any, args: Any, kwargs: Any, in_dims: Any) -> _Map:
+def _call_of(func: object, args: object, kwargs: object, in_dims: object) -> _Map:
     """A call with the dimensions that `in_dims` says; named arguments are the same for all examples."""
     values = leaves(args)
     dims = _spread(in_dims, args, "in_dims")
@@ -217,7 +217,7 @@ class _Writes:
     outer = cython.declare(object)
     outside = cython.declare(set, visibility="readonly")
 
-    def __init__(self, lifting: Lifting, outer: Any) -> None:
+    def __init__(self, lifting: Lifting, outer: object) -> None:
         self.lifting, self.outer = (
             lifting,
             outer,
@@ -279,9 +279,9 @@ def _refusal() -> GradientError:
 
 
 def vmap(
-    func: Callable[..., Any],
-    in_dims: Any = 0,
-    out_dims: Any = 0,
+    func: Callable[..., object],
+    in_dims: object = 0,
+    out_dims: object = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
@@ -306,7 +306,7 @@ def vmap(
     Randomness(randomness)
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         mapped = _call_of(func, args, kwargs, in_dims)
         chance = Randomness(randomness)
         size = chunk_size or mapped.count
@@ -319,7 +319,7 @@ def vmap(
     return wrapper
 
 
-def _mapped(mapped: _Map, chance: Randomness, out_dims: Any, strict: bool) -> Any:
+def _mapped(mapped: _Map, chance: Randomness, out_dims: object, strict: bool) -> Any:
     """The results over some examples: lifted from the first one, or one after the other."""
     lifting = Lifting(mapped.count)
     example = [
@@ -389,7 +389,9 @@ def _placed(lifting: Any, first: Any, out_dims: Any, func: Any) -> Any:
     return rebuild(first, iter(placed))
 
 
-def _out_dims(out_dims: Any, first: Any, found: list[Any], func: Any) -> list[int | None]:
+def _out_dims(
+    out_dims: object, first: object, found: list[object], func: object
+) -> list[int | None]:
     """The position of the batch dimension in each result. Errors: ValueError if the structures do not fit, and for a
     result that is no tensor but has a dimension in `out_dims`."""
     if isinstance(first, weft.Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
@@ -401,7 +403,7 @@ def _out_dims(out_dims: Any, first: Any, found: list[Any], func: Any) -> list[in
     return dims
 
 
-def _batched_without_dim(func: Any) -> ArgumentError:
+def _batched_without_dim(func: object) -> ArgumentError:
     name = getattr(func, "__name__", type(func).__name__)
     return ArgumentError(
         f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None",
@@ -411,7 +413,7 @@ def _batched_without_dim(func: Any) -> ArgumentError:
     )
 
 
-def _need_tensor(leaf: Any, func: Any) -> None:
+def _need_tensor(leaf: object, func: object) -> None:
     """Errors: ValueError (and TypeError)."""
     if not isinstance(leaf, weft.Tensor):
         name = getattr(func, "__name__", type(func).__name__)
@@ -424,7 +426,7 @@ def _need_tensor(leaf: Any, func: Any) -> None:
         )
 
 
-def _joined(results: list[Any], out_dims: Any, func: Any) -> Any:
+def _joined(results: list[object], out_dims: object, func: object) -> Any:
     """The results of all examples, stacked."""
     first = results[0]
     columns = list(zip(*[leaves(result) for result in results], strict=True))
@@ -436,7 +438,7 @@ def _joined(results: list[Any], out_dims: Any, func: Any) -> Any:
     return rebuild(first, iter(joined))
 
 
-def _joined_parts(parts: list[Any], out_dims: Any) -> Any:
+def _joined_parts(parts: list[object], out_dims: object) -> Any:
     """The results of all chunks, one behind the other."""
     if len(parts) == 1:
         return parts[0]

@@ -19,10 +19,10 @@ require(__name__, cython.compiled)
 
 
 def functional_call(
-    module: Any,
-    parameter_and_buffer_dicts: Any,
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
+    module: object,
+    parameter_and_buffer_dicts: object,
+    args: object = None,
+    kwargs: dict[str, object] | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,
@@ -55,7 +55,9 @@ def functional_call(
         _put_back(previous)
 
 
-def _exchanged(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> list[Any]:
+def _exchanged(
+    module: object, given: dict[str, object], tie_weights: bool, strict: bool
+) -> list[Any]:
     """Give a module other members. Returns: those it had, for `_put_back`. Errors: RuntimeError, ValueError."""
     owners = _owners(module)
     if strict or tie_weights:
@@ -81,8 +83,8 @@ def _put_back(previous: list[Any]) -> None:
 
 @contextmanager
 def with_members(
-    module: Any,
-    parameters_and_buffers: dict[str, Any],
+    module: object,
+    parameters_and_buffers: dict[str, object],
     tie_weights: bool = False,
     strict: bool = False,
     stack_weights: bool = False,
@@ -130,7 +132,7 @@ def _owners(module: Any) -> dict[str, tuple[dict[str, Any], str]]:
     return found
 
 
-def _check_disjoint(given: dict[str, Any], state: dict[str, Any]) -> None:
+def _check_disjoint(given: dict[str, object], state: dict[str, object]) -> None:
     """Errors: ValueError where a name is in two dictionaries."""
     twice = [name for name in state if name in given]
     if twice:
@@ -142,7 +144,7 @@ def _check_disjoint(given: dict[str, Any], state: dict[str, Any]) -> None:
         )
 
 
-def _check_names(module: Any, given: dict[str, Any], own: dict[str, Any]) -> None:
+def _check_names(module: object, given: dict[str, object], own: dict[str, object]) -> None:
     shared = {id(own[name]) for name in given if name in own}
     missing = [
         name for name, member in own.items() if name not in given and id(member) not in shared
@@ -163,7 +165,7 @@ def _check_names(module: Any, given: dict[str, Any], own: dict[str, Any]) -> Non
     )
 
 
-def _tie(given: dict[str, Any], own: dict[str, Any]) -> None:
+def _tie(given: dict[str, object], own: dict[str, object]) -> None:
     """Give all names of a shared member the value that one of them got. Errors: ValueError where two got different
     ones."""
     if len(set(map(id, own.values()))) == len(own):

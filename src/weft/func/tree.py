@@ -14,7 +14,7 @@ from weft.errors import ArgumentTypeError, class_name
 require(__name__, cython.compiled)
 
 
-def need_function(func: Any, name: str) -> None:
+def need_function(func: object, name: str) -> None:
     """Errors: TypeError on what cannot be called."""
     if not callable(func):
         raise ArgumentTypeError(
@@ -25,7 +25,7 @@ def need_function(func: Any, name: str) -> None:
         )
 
 
-def leaves(tree: Any) -> list[Any]:
+def leaves(tree: object) -> list[Any]:
     """The leaves, in order."""
     found: list[Any] = []
     _collect(tree, found)
@@ -33,7 +33,7 @@ def leaves(tree: Any) -> list[Any]:
 
 
 @cython.cfunc
-def _collect(tree: Any, found: list[Any]) -> None:
+def _collect(tree: object, found: list[object]) -> None:
     if isinstance(tree, dict):
         for part in tree.values():
             _collect(part, found)
@@ -44,13 +44,13 @@ def _collect(tree: Any, found: list[Any]) -> None:
         found.append(tree)
 
 
-def rebuild(tree: Any, new: Iterator[Any]) -> Any:
+def rebuild(tree: object, new: Iterator[object]) -> Any:
     """The same structure with other leaves, taken in order."""
     return _rebuild(tree, new)
 
 
 @cython.cfunc
-def _rebuild(tree: Any, new: Any) -> Any:
+def _rebuild(tree: object, new: Any) -> Any:
     if type(tree) is dict:
         result: dict[Any, Any] = {}
         for key, part in tree.items():
@@ -66,6 +66,6 @@ def _rebuild(tree: Any, new: Any) -> Any:
     return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+def map_leaves(function: Callable[[Any], Any], tree: object) -> Any:
     """A function applied to every leaf."""
     return rebuild(tree, iter([function(leaf) for leaf in leaves(tree)]))

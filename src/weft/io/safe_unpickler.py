@@ -43,7 +43,7 @@ class Known:
     """A global: what it stands for, how it is called (None: not at all), and whether it is the caller's own class,
     whose instances may be made and filled as Python would."""
 
-    def __init__(self, value: Any, call: Callable[..., Any] | None = None, own: bool = False):
+    def __init__(self, value: Any, call: Callable[..., object] | None = None, own: bool = False):
         self.value, self.call, self.own = value, call, own
 
 
@@ -107,7 +107,7 @@ def _encoded(text: object, encoding: object = "utf-8") -> bytes:
     return text.encode(encoding)
 
 
-def hashable(key: Any, depth: int = 0) -> Any:
+def hashable(key: object, depth: int = 0) -> Any:
     """A key of a dictionary. Nested ones are bounded: Python's hash of a tuple calls itself without end."""
     if isinstance(key, tuple | frozenset):
         if depth > _MOST_NESTED:

@@ -127,7 +127,7 @@ def load(
     *,
     weights_only: bool | None = True,
     mmap: bool | None = None,
-    **pickle_load_args: Any,
+    **pickle_load_args: object,
 ) -> Any:
     """The value that `save` wrote. As a `map_location`, "meta" gives tensors without memory, and other devices are
     refused; functions and tables are accepted.
@@ -228,7 +228,7 @@ class _Writer:
     """The arrays of a file by name, and which of them are bfloat16. NumPy has no such type: they are kept as float32,
     which holds it exactly."""
 
-    def __init__(self, obj: Any) -> None:
+    def __init__(self, obj: object) -> None:
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
         self.bfloat16: list[str] = []
         self._names: dict[int, str] = {}  # of stored tensors and storages

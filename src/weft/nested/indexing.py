@@ -48,7 +48,7 @@ def _normal(tensor: NestedTensor, index: object) -> list[Any]:
     return [*given, *missing]
 
 
-def get(tensor: NestedTensor, index: Any) -> Any:
+def get(tensor: NestedTensor, index: object) -> Any:
     """tensor[index]. See `weft.nested` for what an index may be."""
     if isinstance(index, NestedTensor):
         return _masked(tensor, index)

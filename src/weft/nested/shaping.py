@@ -223,7 +223,7 @@ def unflatten(function: Callable[..., object], input: NestedTensor, dim: int, si
     return NestedTensor(values, input.rows, tuple(own + more * (own > place) for own in input.dims))
 
 
-def expand(function: Callable[..., Tensor] | Sequence[int], input: Any, *sizes: Any) -> Any:
+def expand(function: Callable[..., Tensor] | Sequence[int], input: Any, *sizes: object) -> Any:
     """Uniform dimensions of size 1 repeated; ragged ones and the batch stay."""
     target = _spread(sizes)
     for dim, size in enumerate(target):

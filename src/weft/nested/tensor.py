@@ -68,9 +68,9 @@ class NestedTensor:
     def __torch_function__(
         cls,
         function: Callable[..., object],
-        types: Any,
-        args: Any = (),
-        kwargs: Any = None,
+        types: object,
+        args: object = (),
+        kwargs: object = None,
     ) -> Any:
         """The result of a dense tensor's function. Errors: NotDefinedError if it has no meaning here."""
         return _above.dispatch.answer(function, args, kwargs or {})

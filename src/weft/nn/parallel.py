@@ -63,7 +63,7 @@ def data_parallel(
     device_ids: object = None,
     output_device: object = None,
     dim: int = 0,
-    module_kwargs: dict[str, Any] | None = None,
+    module_kwargs: dict[str, object] | None = None,
 ) -> Any:
     """The result of the module for the inputs: with one device there is nothing to split."""
     given = inputs if isinstance(inputs, tuple) else (inputs,)

@@ -169,10 +169,10 @@ class UninitializedTensorMixin:
     @classmethod
     def __torch_function__(
         cls,
-        func: Any,
-        types: Any,
-        args: Any = (),
-        kwargs: Any = None,
+        func: object,
+        types: object,
+        args: object = (),
+        kwargs: object = None,
     ) -> Any:
         """Errors: ValueError for all but questions about its kind, and conversions."""
         if getattr(func, "__name__", "") not in _ANSWERED:

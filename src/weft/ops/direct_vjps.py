@@ -138,7 +138,7 @@ def _row_for(name: str, op: Primitive, steps: list[Step], sources: tuple[int, ..
 
 def _evaluated(
     steps: list[Step],
-    given: tuple[Any, ...],
+    given: tuple[object, ...],
     apply: Callable[[Step, list[Any]], Any],
     number: Callable[[Any, Any], Any],
 ) -> Any:

@@ -49,7 +49,7 @@ def need_pair(label: str, value: tuple[float | None, ...]) -> None:
         )
 
 
-def check_not_negative(**values: Any) -> None:
+def check_not_negative(**values: object) -> None:
     """ValueError for an option below zero; underscores in its label are spaces, two of them one underscore."""
     for label, value in values.items():
         name = label.replace("__", "\0").replace("_", " ").replace("\0", "_")

@@ -71,7 +71,7 @@ def _options(form: _Form, given: dict[str, object]) -> dict[str, Any]:
     return options
 
 
-def _number(name: str, entry: Any, counts: tuple[str, ...]) -> Any:
+def _number(name: str, entry: object, counts: tuple[str, ...]) -> Any:
     """A state's entry as the class keeps it."""
     return entry.item() if name in counts and isinstance(entry, Tensor) else entry
 
@@ -114,7 +114,9 @@ def _step(
 def _function(name: str) -> Callable[..., None]:
     form = _FORMS[name]
 
-    def function(params: list[Any], grads: list[Any], *lists: Any, **options: Any) -> None:
+    def function(
+        params: list[object], grads: list[object], *lists: object, **options: object
+    ) -> None:
         words = [*form.lists, *_AFTER.get(name, ())]
         given = {**dict(zip(words, lists, strict=False)), **options}
         taken = {word: given.pop(word, None) for word in form.lists}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weft.engine.frontend.tensor import Tensor
 
 
-def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
+def _use_grad_for_differentiable(func: Callable[..., object]) -> Callable[..., Any]:
     """Record the step of an optimizer for derivatives where its option `differentiable` says so."""
 
     @functools.wraps(func)
@@ -23,7 +23,7 @@ def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]
     return step
 
 
-def _get_value(x: Any) -> Any:
+def _get_value(x: object) -> Any:
     """A number of a tensor of one element; a number as it is."""
     return x.item() if isinstance(x, weft.Tensor) else x
 
@@ -31,7 +31,7 @@ def _get_value(x: Any) -> Any:
 _to_scalar = _get_value
 
 
-def _stack_if_compiling(x: Any) -> Any:
+def _stack_if_compiling(x: object) -> Any:
     """Numbers as they are: nothing is traced."""
     return x
 
@@ -61,6 +61,6 @@ def _view_as_real(params: list[Tensor], *state_and_grads: list[Any]) -> None:
                 values[place] = weft.view_as_real(values[place])
 
 
-def _disable_dynamo_if_unsupported(single_tensor_fn: Any = None) -> Callable[..., Any]:
+def _disable_dynamo_if_unsupported(single_tensor_fn: object = None) -> Callable[..., Any]:
     """A decorator that leaves a function as it is: nothing is traced."""
     return lambda function: function

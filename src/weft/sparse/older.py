@@ -10,7 +10,7 @@ from weft.errors import ArgumentError, ShapeError
 from weft.sparse.making import sparse_coo_tensor
 
 
-def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Any:
+def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: object = None) -> Any:
     """A sparse matrix whose diagonals are rows of `diagonals`; element j of a row is in column j.
 
     Args: `offsets` has the diagonal of each row: 0 the main one, above it positive, below negative. `layout` is None,

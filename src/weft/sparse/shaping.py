@@ -205,7 +205,7 @@ def get(tensor: SparseTensor, index: object) -> Any:
     return found
 
 
-def _of_values(tensor: SparseTensor, axis: int, parts: list[Any]) -> SparseTensor:
+def _of_values(tensor: SparseTensor, axis: int, parts: list[object]) -> SparseTensor:
     entries = tensor.entries[(slice(None), *[slice(None)] * (axis - tensor.sparse_dim()), *parts)]
     return like(tensor, entries, [*tensor.shape[: tensor.sparse_dim()], *entries.shape[1:]])
 

@@ -68,9 +68,9 @@ class SparseTensor(Tensor, asks=False):
     def __torch_function__(
         cls,
         function: Callable[..., Tensor],
-        types: Any,
-        args: Any = (),
-        kwargs: Any = None,
+        types: object,
+        args: object = (),
+        kwargs: object = None,
     ) -> Any:
         """The result of a dense tensor's function. Errors: NotDefinedError if it has no meaning here."""
         return _above.dispatch.answer(function, args, kwargs or {})
@@ -146,7 +146,7 @@ class SparseTensor(Tensor, asks=False):
         """`weft.sspaddmm(self, mat1, mat2)`."""
         return _above.mixed.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
-    def to_sparse(self, *args: Any, **kwargs: Any) -> SparseTensor:
+    def to_sparse(self, *args: object, **kwargs: object) -> SparseTensor:
         """This tensor, in another layout where one is named."""
         return _above.making.to_sparse(self, *args, **kwargs)
 

@@ -62,7 +62,7 @@ def need_tensor(function: str, value: object, argument: str = "input", position:
     )
 
 
-def _as_integer(dim: Any) -> int:
+def _as_integer(dim: object) -> int:
     try:
         return operator.index(dim)
     except TypeError as error:

@@ -11,7 +11,7 @@ from weft.engine.devices.tuning import replaced
 
 
 @contextmanager
-def tuned(group: str, **fields: Any) -> Iterator[None]:
+def tuned(group: str, **fields: object) -> Iterator[None]:
     """Let some fields of a group of the device's `Tuning` have other values inside. Programs that are known stay."""
     device = default_device()
     before = device.tuning

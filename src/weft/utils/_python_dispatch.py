@@ -33,12 +33,12 @@ class TorchDispatchMode:
         """Nothing has been entered."""
 
 
-def is_traceable_wrapper_subclass(t: Any) -> bool:
+def is_traceable_wrapper_subclass(t: object) -> bool:
     """True if a tensor is made of others that a trace looks at: never."""
     return False
 
 
-def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+def return_and_correct_aliasing(func: object, args: object, kwargs: object, out: object) -> Any:
     """The result of a function, as it is."""
     return out
 

@@ -146,7 +146,7 @@ register_pytree_node(namedtuple, _namedtuple_flatten, _namedtuple_unflatten)
 _register_pytree_node = _private_register_pytree_node = register_pytree_node  # as packages call it
 
 
-def _is_namedtuple_instance(tree: Any) -> bool:
+def _is_namedtuple_instance(tree: object) -> bool:
     return isinstance(tree, tuple) and hasattr(tree, "_fields")
 
 
@@ -174,7 +174,7 @@ def tree_flatten(
     """The leaves in order, and the structure without them."""
     leaves: list[Any] = []
 
-    def flatten(part: Any) -> TreeSpec:
+    def flatten(part: object) -> TreeSpec:
         node = _node(part, is_leaf)
         if node is None:
             leaves.append(part)
@@ -212,12 +212,12 @@ def tree_leaves(tree: object, is_leaf: Callable[[object], bool] | None = None) -
 tree_iter = tree_leaves
 
 
-def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+def tree_is_leaf(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """True if a value is a leaf: of no class that is taken apart, or one that `is_leaf` keeps whole."""
     return _is_leaf(tree, is_leaf)
 
 
-def is_structseq_instance(obj: Any) -> bool:
+def is_structseq_instance(obj: object) -> bool:
     """True if a value is one of the named tuples that functions of several results return."""
     return type(obj) in TYPES.values()
 
@@ -259,7 +259,7 @@ def tree_any(pred: Callable[[object], bool], tree: object) -> bool:
 def tree_map_(
     func: Callable[..., object],
     tree: object,
-    *rests: Any,
+    *rests: object,
     is_leaf: Callable[[object], bool] | None = None,
 ) -> Any:
     """Call a function, which changes them, with the leaves of trees of one structure; the first tree itself."""
@@ -268,7 +268,7 @@ def tree_map_(
 
 
 def tree_map_only_(
-    kind: Any, func: Callable[..., Tensor], tree: Any, is_leaf: object = None
+    kind: object, func: Callable[..., Tensor], tree: object, is_leaf: object = None
 ) -> Any:
     """Call a function with the leaves of a type; the tree itself."""
     tree_map_only(kind, func, tree, is_leaf)
@@ -315,7 +315,7 @@ class GetAttrKey:
     def __str__(self) -> str:
         return f".{self.name}"
 
-    def get(self, parent: Any) -> Any:
+    def get(self, parent: object) -> Any:
         """The child of `parent` that this step leads to."""
         return getattr(parent, self.name)
 
@@ -370,7 +370,7 @@ def tree_leaves_with_path(
 def tree_map_with_path(
     func: Callable[..., object],
     tree: object,
-    *rests: Any,
+    *rests: object,
     is_leaf: Callable[[object], bool] | None = None,
 ) -> Any:
     """A function of the path and the leaves of trees of one structure."""

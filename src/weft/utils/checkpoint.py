@@ -107,14 +107,14 @@ _PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "einsum")
 class SelectiveCheckpointContext:
     """The arguments of a policy: whether it is asked in recomputation, and the result that it decides on."""
 
-    def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
+    def __init__(self, *, is_recompute: bool, op_output: object = None) -> None:
         self.is_recompute, self.op_output = is_recompute, op_output
 
 
 class _Selective:
     """A policy in force while the forward pass runs, and what it has said of each operation so far."""
 
-    def __init__(self, policy: Callable[..., Any]) -> None:
+    def __init__(self, policy: Callable[..., object]) -> None:
         self.policy = policy
         self.keeps: dict[Any, bool] = {}
 
@@ -254,10 +254,10 @@ class _Frame:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         args: tuple[Tensor, ...],
-        kwargs: Any,
-        context: Any,
+        kwargs: dict[str, object],
+        context: contextlib.AbstractContextManager[object],
         options: _Options,
     ) -> None:
         self.function, self.context, self.kwargs = function, context, kwargs

@@ -89,7 +89,11 @@ class FlopCounterMode(TorchFunctionMode):
     """A context that counts. `get_flop_counts()["Global"]` has the counts by name."""
 
     def __init__(
-        self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None
+        self,
+        mods: object = None,
+        depth: int = 2,
+        display: bool = True,
+        custom_mapping: object = None,
     ) -> None:
         self.display, self.depth = display, depth
         self.flop_counts: dict[str, Counter[str]] = {"Global": Counter()}

@@ -12,7 +12,7 @@ class WeakIdRef(weakref.ref[Any]):
 
     __slots__ = ("_id",)
 
-    def __init__(self, key: Any, callback: object = None) -> None:
+    def __init__(self, key: object, callback: object = None) -> None:
         super().__init__(key, callback)  # type: ignore[call-arg]
         self._id = id(key)
 
@@ -64,7 +64,7 @@ WeakTensorKeyDictionary, WeakTensorRefKey = WeakIdKeyDictionary, WeakIdRef
 class TensorWeakRef:
     """A weak reference to a tensor: called, it gives the tensor, or None where it is gone."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: object) -> None:
         self.ref = weakref.ref(tensor)
 
     def __call__(self) -> Any:

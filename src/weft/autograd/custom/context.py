@@ -41,7 +41,7 @@ def among(item: object, items: object) -> cython.bint:
     return False
 
 
-def _no_tensor(text: str, value: Any) -> GradientError:
+def _no_tensor(text: str, value: object) -> GradientError:
     return GradientError(
         f"{text} got {type(value).__name__}",
         expected="tensors",
@@ -114,7 +114,7 @@ class FunctionCtx:
         """True if missing cotangents are zeros also for outputs that are marked as not differentiable."""
         return bool(getattr(self, "_materialize_non_diff_grads", True))
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    def save_for_backward(self, *tensors: object) -> None:
         """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None, where a gradient is
         needed."""
         for index, tensor in enumerate(tensors):
@@ -132,7 +132,7 @@ class FunctionCtx:
                 )
         self._saved = tuple([Saved(t) if isinstance(t, Tensor) else None for t in tensors])
 
-    def save_for_forward(self, *tensors: Any) -> None:
+    def save_for_forward(self, *tensors: object) -> None:
         """Keep tensors for `jvp`, where `saved_tensors` gives them. Where nothing is saved for the other mode, each is
         given what was saved for the first.
 
@@ -151,14 +151,14 @@ class FunctionCtx:
         if not self._saved:
             self.save_for_backward(*tensors)
 
-    def mark_dirty(self, *tensors: Any) -> None:
+    def mark_dirty(self, *tensors: object) -> None:
         """Declare inputs that forward changed in place and returns. Errors: RuntimeError on what is no tensor."""
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
                 raise _no_tensor("mark_dirty can only accept variables, but", tensor)
         self._dirty = tensors
 
-    def mark_non_differentiable(self, *tensors: Any) -> None:
+    def mark_non_differentiable(self, *tensors: object) -> None:
         """Declare outputs without a gradient. Errors: RuntimeError on what is no tensor."""
         for tensor in tensors:
             if not isinstance(tensor, Tensor):

@@ -47,7 +47,7 @@ def tangents_for(ctx: FunctionCtx, arguments: Any, tangents: list[object]) -> li
     return given
 
 
-def transposed(record: Any, cotangents: list[Tensor | None]) -> list[Any]:
+def transposed(record: object, cotangents: list[Tensor | None]) -> list[Any]:
     """The cotangents of the arguments of a Function that has a `jvp`."""
     return Transposed(record, cotangents).parts()
 

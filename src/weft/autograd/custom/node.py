@@ -176,7 +176,7 @@ class FunctionNode(GradientFunction):
         """Attributes that forward set on ctx can be read from the record, too."""
         return getattr(self.ctx, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Attributes that users set are kept on ctx."""
         try:
             PyObject_GenericSetAttr(

@@ -379,7 +379,7 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def _to_copy(input: Tensor, *, dtype: DType | None = None, **placed: Any) -> Any:
+def _to_copy(input: Tensor, *, dtype: DType | None = None, **placed: object) -> Any:
     """A copy, of another type where one is given."""
     return input.to(input.dtype if dtype is None else dtype, copy=True)
 

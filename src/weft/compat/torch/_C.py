@@ -49,7 +49,7 @@ _are_functorch_transforms_active = _cuda_isInBadFork = _get_cudnn_enabled = _off
 _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _off
 
 
-def _ignored(*arguments: Any) -> bool:
+def _ignored(*arguments: object) -> bool:
     """Nothing: there is no script compiler to set."""
     return False
 

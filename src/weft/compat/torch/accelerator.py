@@ -25,7 +25,7 @@ __all__ = [
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
-    def refuse(*arguments: Any, **options: Any) -> NoReturn:
+    def refuse(*arguments: object, **options: object) -> NoReturn:
         raise DeviceError(
             "Cannot access accelerator device when none is available.",
             expected="a question that the CPU can answer, the only device of this version",

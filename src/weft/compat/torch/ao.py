@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from weft._build.lazy import join as _join
 from weft.nn import Identity
@@ -12,7 +11,7 @@ from weft.nn import Identity
 class QuantStub(Identity):
     """Values as they are; `qconfig` is kept."""
 
-    def __init__(self, qconfig: Any = None) -> None:
+    def __init__(self, qconfig: object = None) -> None:
         super().__init__()
         if qconfig is not None:
             self.qconfig = qconfig

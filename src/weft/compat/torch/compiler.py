@@ -65,7 +65,7 @@ def cudagraph_mark_step_begin() -> None:
 class set_stance(nullcontext[None]):  # noqa: N801 - PyTorch's name
     """A context that changes nothing: nothing is traced again."""
 
-    def __init__(self, stance: str = "default", **options: Any) -> None:
+    def __init__(self, stance: str = "default", **options: object) -> None:
         super().__init__()
 
     def __call__(self, function: Callable[..., object]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ T = TypeVar("T")
 class Future(Generic[T]):
     """A value, or an error, that somebody sets."""
 
-    def __init__(self, *, devices: Any = None) -> None:
+    def __init__(self, *, devices: object = None) -> None:
         self._held: futures.Future[T] = futures.Future()
 
     def done(self) -> bool:

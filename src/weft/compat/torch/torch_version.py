@@ -31,16 +31,16 @@ class TorchVersion(str):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         return self._compare(operator.lt, other)
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: object) -> bool:
         return self._compare(operator.le, other)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: object) -> bool:
         return self._compare(operator.gt, other)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: object) -> bool:
         return self._compare(operator.ge, other)
 
     def _compare(self, relation: Callable[[Any, Any], bool], other: object) -> bool:

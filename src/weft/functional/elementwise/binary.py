@@ -453,7 +453,7 @@ def clamp_max(input: Tensor, max: TensorLike, *, out: Tensor | None = None) -> A
     return result if out is None else write_out(out, result)
 
 
-def _extremum(name: str, precedes: Callable[..., Any], which: str) -> Any:
+def _extremum(name: str, precedes: Callable[..., object], which: str) -> Any:
     def function(input: object, other: TensorLike, *, out: Tensor | None = None) -> Any:
         need_tensor(name, input)
         need_tensor(name, other, "other", 2)

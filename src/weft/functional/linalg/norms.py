@@ -145,7 +145,7 @@ def _over(
     return reshape(result, reduced_shape(x._shape, axes, False))
 
 
-def _without_identity(x: Tensor, ord: Any) -> DimensionError:
+def _without_identity(x: Tensor, ord: object) -> DimensionError:
     return DimensionError(
         f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not have an "
         "identity",
@@ -216,7 +216,7 @@ def matrix_norm(
 
 
 def _of_singular_values(
-    A: Tensor, ord: Any, dim: Shape, keepdim: bool, dtype: DTypeLike | None
+    A: Tensor, ord: object, dim: Shape, keepdim: bool, dtype: DTypeLike | None
 ) -> Any:
     """The sum, the largest or the smallest of the singular values of matrices in two dimensions."""
     axes = reduced_axes(dim, len(A._shape))

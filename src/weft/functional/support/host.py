@@ -116,7 +116,9 @@ def raw_routine(name: str, dtype: np.dtype[np.generic]) -> Any:
     return getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + name)
 
 
-def answering(function: Callable[..., object], array: Array, *rest: object, **keywords: Any) -> Any:
+def answering(
+    function: Callable[..., object], array: Array, *rest: object, **keywords: object
+) -> Any:
     """function(array, ...), which must only compute: for a large array on a thread of its own, so that this one can
     answer signals. A call that a signal handler's exception leaves behind ends by itself, unseen."""
     if array.size < LONG or threading.current_thread() is not threading.main_thread():

@@ -153,7 +153,7 @@ class BackwardObserver:
         args, self.inputs_observed = observe(args, self._on_inputs)
         return args
 
-    def watch_output(self, result: Any) -> Any:
+    def watch_output(self, result: object) -> Any:
         """The result to hand to the caller."""
         if not isinstance(result, Tensor | tuple):
             warnings.warn(
@@ -283,7 +283,7 @@ def _run_forward_hook(
     hook: Hook,
     args: tuple[Tensor | int, ...],
     kwargs: dict[str, object] | None,
-    result: Any,
+    result: object,
 ) -> Any:
     if hook.with_kwargs:
         return hook.function(module, args, kwargs, result)
@@ -296,7 +296,7 @@ def _run_always_called(
     called: set[int],
     args: tuple[Tensor | int, ...],
     kwargs: dict[str, object] | None,
-    result: Any,
+    result: object,
 ) -> None:
     """After a failure: the hooks that asked to be called in any case and were not yet."""
     for number, hook in list(hooks.forward.items()):

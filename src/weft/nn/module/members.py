@@ -220,7 +220,7 @@ class Attributes(_DictLike):
         return repr(self.copy())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.copy() if isinstance(value, Members) else value
 
 
@@ -237,7 +237,7 @@ def hide_buffers(values: dict[str, Any], names: Collection[str]) -> None:
             kinds[name] = HIDDEN_BUFFER if name in names else BUFFER
 
 
-def take_attributes(module: Module, values: dict[str, Any]) -> None:
+def take_attributes(module: Module, values: dict[str, object]) -> None:
     """Have these attributes and no others: `clone.__dict__ = module.__dict__.copy()`."""
     _set_own_values(module, {})
     Attributes(module).update(values)

@@ -458,7 +458,7 @@ class Module(HookMethods):
             fix="define get_extra_state and set_extra_state, or neither",
         )
 
-    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+    def set_extra_state(self, state: Mapping[str, object]) -> None:
         """Take back what `get_extra_state` gave."""
         raise NotDefinedError(
             "Reached a code path in Module.set_extra_state() that should never be called.",
@@ -486,7 +486,7 @@ class Module(HookMethods):
         return states.collect(self, destination, prefix, keep_vars)
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+        self, state_dict: Mapping[str, object], strict: bool = True, assign: bool = False
     ) -> states.IncompatibleKeys:
         """Copy values in by path, or with `assign` put the given tensors in place.
 

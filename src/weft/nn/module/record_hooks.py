@@ -24,7 +24,7 @@ def hook_record(
     module: Module,
     hooks: Mapping[int, Any],
     args: tuple[object, ...],
-    result: Any,
+    result: object,
 ) -> None:
     """Hang the hooks of a module on the record of its (first) result."""
     record = _first_tensor(result).grad_fn
@@ -54,7 +54,7 @@ def _are_tensors(value: object) -> bool:
     return all(isinstance(part, Tensor) for part in parts)
 
 
-def _missed(args: object, result: Any, record: Any) -> str | None:
+def _missed(args: object, result: object, record: Any) -> str | None:
     """The text of a warning if the record does not see all that the module takes and gives; None if it does."""
     if not _are_tensors(result):
         return "a Module does not return a single Tensor or a tuple of Tensors, some grad_output are missing."

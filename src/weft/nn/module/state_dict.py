@@ -107,7 +107,9 @@ def save_own(module: Module, destination: StateDict, prefix: str, keep_vars: boo
         destination[prefix + EXTRA_STATE] = module.get_extra_state()
 
 
-def load(module: Module, state: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+def load(
+    module: Module, state: Mapping[str, object], strict: bool, assign: bool
+) -> IncompatibleKeys:
     """Give a module tree the values in `state`; RuntimeError lists everything that does not fit."""
     if not isinstance(state, Mapping):
         raise ArgumentTypeError(
@@ -168,7 +170,7 @@ class Loader:
                 )
 
 
-def _parts(state: Mapping[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
+def _parts(state: Mapping[str, object], prefix: str) -> dict[str, dict[str, Any]]:
     """By the name of a child below `prefix`: the part of `state` that is below it."""
     parts: dict[str, dict[str, Any]] = {}
     for key, value in state.items():
@@ -278,7 +280,7 @@ def load_extra_state(
         unexpected.append(key)
 
 
-def unknown_keys(module: Module, state: Mapping[str, Any], prefix: str) -> list[str]:
+def unknown_keys(module: Module, state: Mapping[str, object], prefix: str) -> list[str]:
     """Keys below `prefix` that name no member of this module; those of its children are theirs to
     judge.
     """

@@ -269,7 +269,7 @@ class _Named(Module):
         for key in self.keys():  # noqa: SIM118 - the list, because the table changes
             del self[key]
 
-    def update(self, members: Any) -> None:
+    def update(self, members: object) -> None:
         """Add from a mapping or from pairs."""
         pairs = members.items() if isinstance(members, Mapping | _Named) else members
         for key, member in _as_pairs(type(self).__name__, pairs):
@@ -478,7 +478,7 @@ class ParameterList(Module):
             self.append(value)
         return self
 
-    def __iadd__(self, values: Iterable[Any]) -> Self:
+    def __iadd__(self, values: Iterable[object]) -> Self:
         return self.extend(values)
 
     def extra_repr(self) -> str:

@@ -146,7 +146,7 @@ def _make_class(module: Module) -> None:
     """A class of its own for a module, into which properties can be put."""
     plain = type(module)
 
-    def refuse(self: Any) -> Any:
+    def refuse(self: object) -> Any:
         raise ShapeError(
             "Serialization of parametrized modules is only supported through state_dict().",
             expected="state_dict()",

@@ -103,7 +103,7 @@ class BasePruningMethod(ABC):
         name: str,
         *args: object,
         importance_scores: Tensor | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> BasePruningMethod:
         """Prune a parameter, from now on before each forward; the rest of the arguments makes the method. Returns the
         hook. Errors: MissingError, AssertedError; the module is then as it was."""

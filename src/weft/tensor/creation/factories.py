@@ -136,7 +136,7 @@ def filled(shape: Shape, value: float, dtype: DType, absent: bool = False) -> Te
 
 
 def tensor(
-    data: Any,
+    data: object,
     *,
     dtype: DType | None = None,
     device: DeviceLike | None = None,

@@ -32,7 +32,7 @@ _MOST_READ = cython.declare(cython.longlong, 1 << 24)
 
 
 @cython.ccall
-def tensor_of_number(number: Any) -> Any:
+def tensor_of_number(number: object) -> Any:
     """A tensor of a Python float in the default type, or of a Python int as int64; None for every other number."""
     node: Node
     if type(number) is float:
@@ -83,7 +83,7 @@ class _Reader:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def read(self, part: Any, depth: cython.Py_ssize_t) -> cython.bint:
+    def read(self, part: object, depth: cython.Py_ssize_t) -> cython.bint:
         """Copy the elements of one list; whether they are all of the kind, and as many as in the first."""
         if type(part) is not list and type(part) is not tuple:
             return False
@@ -135,7 +135,7 @@ _WHOLE = cython.declare(cython.int, 2)
 
 
 @cython.ccall
-def tensor_of_list(data: Any) -> Any:
+def tensor_of_list(data: object) -> Any:
     """A tensor of nested lists or tuples of equal lengths, all of Python floats, in the default type, or all of Python
     ints, as int64; None for everything else."""
     reader: _Reader = _Reader()
@@ -165,7 +165,7 @@ def tensor_of_list(data: Any) -> Any:
 
 
 @cython.cfunc
-def _kind_of(number: Any) -> DType:
+def _kind_of(number: object) -> DType:
     """The type of a tensor of such numbers; None where that is to be asked elsewhere."""
     if type(number) is int:
         return _whole

@@ -364,7 +364,7 @@ def need_fit(value: float, dtype: DType) -> None:
     )
 
 
-def to_array(data: Any, dtype: DType | None) -> tuple[Any, DType]:
+def to_array(data: object, dtype: DType | None) -> tuple[Any, DType]:
     """Raw elements and dtype of what a user passed; the array may be the user's own memory."""
     if isinstance(data, np.ndarray):
         found = dtype_of_array(data)

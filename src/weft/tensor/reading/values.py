@@ -145,7 +145,7 @@ def truth(tensor: Tensor) -> bool:
     return bool(_number(tensor))
 
 
-def contains(tensor: Tensor, element: Any) -> bool:
+def contains(tensor: Tensor, element: object) -> bool:
     """`element in tensor`: whether any of its elements is equal. Errors: RuntimeError on what is no number."""
     if not isinstance(element, bool | int | float | complex | Tensor):
         raise ArgumentError(

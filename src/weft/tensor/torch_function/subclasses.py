@@ -175,8 +175,8 @@ def torch_function(
     cls: type[Tensor],
     func: Any,
     types: Any,
-    args: Any = (),
-    kwargs: Any = None,
+    args: object = (),
+    kwargs: object = None,
 ) -> Any:
     """`Tensor.__torch_function__`: call the function; tensors that it returns become instances of `cls`. NotImplemented
     where a type is involved that `cls` does not come from."""

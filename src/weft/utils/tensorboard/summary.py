@@ -56,7 +56,7 @@ def make_np(x: object) -> np.ndarray[Any, Any]:
     return np.atleast_1d(np.asarray(x)) if np.isscalar(x) else np.asarray(x)
 
 
-def _summary(tag: str, **value: Any) -> Any:
+def _summary(tag: str, **value: object) -> Any:
     return Summary(value=[Summary.Value(tag=tag, **value)])
 
 
@@ -331,7 +331,7 @@ def mesh(
 
 
 def hparams(
-    hparam_dict: dict[str, Any],
+    hparam_dict: dict[str, object],
     metric_dict: dict[str, object],
     hparam_domain_discrete: dict[str, list[object]] | None = None,
 ) -> tuple[Any, Any, Any]:
@@ -359,7 +359,7 @@ def hparams(
     )
 
 
-def _session(tag: str, **part: Any) -> Any:
+def _session(tag: str, **part: object) -> Any:
     version = hparams_words.PLUGIN_DATA_VERSION
     data = plugin_data_pb2.HParamsPluginData(version=version, **part).SerializeToString()
     return _summary(tag, metadata=_shown_by(hparams_words.PLUGIN_NAME, data))

@@ -47,7 +47,7 @@ _is_fx_tracing_flag = False  # what packages read; see `is_fx_tracing`
 class ProxyableClassMeta(type):
     """Of classes whose instances are made inside traced programs: making one of proxies is a node."""
 
-    def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
+    def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, object]) -> None:
         _proxyable_classes.setdefault(cls)
         super().__init__(name, bases, attrs)
 
@@ -126,7 +126,7 @@ class Tracer(TracerBase):
             finally:
                 del self.module_stack[key]
 
-    def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, Any]) -> Any:
+    def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, object]) -> Any:
         """The reading of a member of a module: parameters are nodes, buffers if `proxy_buffer_attributes` says so."""
         return self._module_getattr(attr, attr_val, parameter_proxy_cache)
 

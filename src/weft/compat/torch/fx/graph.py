@@ -74,7 +74,7 @@ class Graph(NodeFactory):
         self,
         owning_module: GraphModule | None = None,
         tracer_cls: type | None = None,
-        tracer_extras: dict[str, Any] | None = None,
+        tracer_extras: dict[str, object] | None = None,
     ) -> None:
         self._owning_module, self._tracer_cls = owning_module, tracer_cls
         self._tracer_extras = tracer_extras

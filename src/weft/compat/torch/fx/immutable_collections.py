@@ -15,7 +15,7 @@ from weft.utils import _pytree
 __all__ = ["immutable_dict", "immutable_list"]
 
 
-def _refuse(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
+def _refuse(self: Tensor, *args: object, **kwargs: object) -> NoReturn:
     name = type(self).__name__
     raise ArgumentTypeError(
         f"{name!r} object does not support mutation",

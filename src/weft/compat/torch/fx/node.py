@@ -110,7 +110,7 @@ class Node:
         target: Target,
         args: tuple[Argument, ...],
         kwargs: dict[str, Argument],
-        return_type: Any = None,
+        return_type: object = None,
     ) -> None:
         if op not in _legal_ops:
             raise AssertionError(f"op {op!r} is not in _legal_ops")

@@ -89,7 +89,7 @@ def replace_pattern_with_filters(
 _replace_pattern = replace_pattern_with_filters
 
 
-def _graph_of(program: Any) -> Graph:
+def _graph_of(program: object) -> Graph:
     if isinstance(program, GraphModule):
         return program.graph
     if isinstance(program, Graph):

@@ -61,7 +61,7 @@ def get_current_meta() -> dict[str, Any]:
 
 
 @contextmanager
-def annotate(annotation_dict: dict[str, Any]) -> Iterator[None]:
+def annotate(annotation_dict: dict[str, object]) -> Iterator[None]:
     """A context in which new nodes get these entries in `meta["custom"]`."""
     custom = {**_current.get().get("custom", {}), **annotation_dict}
     with _set(_preserved, True), _set(_current, {**_current.get(), "custom": custom}):

@@ -50,7 +50,7 @@ def replace_node_module(node: Node, modules: dict[str, Any], new_module: nn.Modu
     setattr(modules[above], name, new_module)
 
 
-def fuse(model: Any, inplace: bool = False, no_trace: bool = False) -> Any:
+def fuse(model: object, inplace: bool = False, no_trace: bool = False) -> Any:
     """The model with every batch norm behind a convolution made part of that: values as in `eval` mode."""
     model = model if inplace else copy.deepcopy(model)
     traced: GraphModule = (

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ..._functorch import make_fx
 
@@ -29,7 +28,7 @@ maybe_disable_fake_tensor_mode = disable_proxy_modes_tracing
 class ProxyTorchDispatchMode:
     """No mode is one."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         make_fx()
 
 

@@ -64,7 +64,7 @@ DimDynamic = StatelessSymbolicContext = Any
 class ShapeEnv:
     """No object is one."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         raise NotDefinedError(
             "ShapeEnv: sizes are numbers",
             expected="sizes that are known",

@@ -50,12 +50,14 @@ def these_before_those_pass_constraint(these: Any, those: Any) -> Callable[..., 
 class PassManager:
     """Runs functions from modules to modules, in an order that their constraints allow."""
 
-    def __init__(self, passes: Any = None, constraints: Any = None) -> None:
+    def __init__(
+        self, passes: list[Callable[..., Any]] | None = None, constraints: Any = None
+    ) -> None:
         self.passes, self.constraints = passes or [], constraints or []
         self._validated = False
 
     @classmethod
-    def build_from_passlist(cls, passes: object) -> PassManager:
+    def build_from_passlist(cls, passes: list[Callable[..., Any]]) -> PassManager:
         """One of a list of passes."""
         return cls(passes)
 

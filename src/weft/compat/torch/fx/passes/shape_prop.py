@@ -51,7 +51,7 @@ def _extract_tensor_metadata(
 class ShapeProp(Interpreter):
     """Notes on each node `meta["tensor_meta"]`, where it has tensors, and `meta["type"]`."""
 
-    def __init__(self, gm: Any, fake_mode: Any = None) -> None:
+    def __init__(self, gm: Any, fake_mode: object = None) -> None:
         super().__init__(gm)
         self.fake_mode = fake_mode
 
