@@ -1,26 +1,22 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""Random numbers under PyTorch's names: the default generator's state, distributions, and their in-place forms.
+"""Random numbers under PyTorch's names: the default generator's state, and new tensors of distributions.
 
 Shapes and parameters come in; tensors that are computed when they are read go out. Where the numbers come from is
-`weft.functional.random.generator`'s part.
+`weft.functional.random.generator`'s part; draws into a tensor are in `in_place_draws` beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cython
-import numpy as np
 
 from weft._build.compiled import require
-from weft.engine.frontend.inplace import in_place, mutate
-from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -28,22 +24,27 @@ from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
-    DTypeError,
     ShapeError,
     UnsupportedDTypeError,
-    class_name,
 )
+from weft.functional.random import in_place_draws
 from weft.functional.random.generator import (
     Generator,
-    chosen,
     default_generator,
     integers,
     standard_normal,
     unit,
     wide,
 )
-from weft.functional.shape.views import expand
-from weft.functional.support import host
+from weft.functional.random.multinomial import multinomial
+from weft.functional.random.parameters import (
+    check_fits,
+    check_range,
+    coins,
+    floating,
+    real_number,
+    span,
+)
 from weft.functional.support.value_bounds import need_within
 from weft.functional.support.variants import by_name, check_apart, write_out
 from weft.ops.primitives import elementwise as call
@@ -63,7 +64,7 @@ from weft.tensor.memory.host_memory import need_room
 from weft.tensor.meta import moved
 
 if TYPE_CHECKING:
-    from weft._typing import Array, DeviceLike, DTypeLike, TensorLike
+    from weft._typing import DeviceLike, DTypeLike, TensorLike
     from weft.engine.ir.dtype import DType
     from weft.tensor.layout import Layout, MemoryFormat
 
@@ -117,19 +118,6 @@ def fork_rng(devices: object = None, enabled: bool = True, **ignored: object) ->
 
 
 @cython.cfunc
-def _floating(dtype: DTypeLike | None) -> Any:
-    dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
-    if not dtype.is_floating_point:
-        raise UnsupportedDTypeError(
-            f"\"uniform\" not implemented for '{TYPE_NAMES[dtype.name]}'",
-            expected="a floating-point dtype",
-            got=dtype.name,
-            fix="draw floats and convert, or use randint",
-        )
-    return dtype
-
-
-@cython.cfunc
 def _finished(result: Tensor, requires_grad: bool, absent: bool = False) -> Any:
     """A result as a leaf; `absent` on the device meta."""
     result = result.detach() if result.requires_grad else result
@@ -167,7 +155,7 @@ def _draw(
     shape = _no_negative(sizes(size))
     dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
     if absent:
-        kept = dtype if dtype.is_complex else _floating(dtype)
+        kept = dtype if dtype.is_complex else floating(dtype)
         return _finished(without_memory(shape, kept), requires_grad)
     need_room(shape, dtype)
     if dtype.is_complex:
@@ -179,7 +167,7 @@ def _draw(
             ),
             requires_grad,
         )
-    return _finished(law(shape, _floating(dtype), generator), requires_grad)
+    return _finished(law(shape, floating(dtype), generator), requires_grad)
 
 
 @cython.cfunc
@@ -270,33 +258,6 @@ def randn_like(
     return _drawn_like(standard_normal, input, generator, dtype, device, requires_grad)
 
 
-@cython.cfunc
-def _check_range(low: int, high: int) -> None:
-    if low >= high:
-        raise ArgumentError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}",
-            expected="low < high",
-            got=f"low={low}, high={high}",
-            fix="swap them",
-        )
-
-
-@cython.cfunc
-def _check_fits(low: int, high: int, dtype: DType) -> None:
-    """Errors: RuntimeError where an integer type does not hold the first or the last number of [low, high)."""
-    if dtype.category > 1:
-        return
-    least = _least(dtype)
-    for name, value in (("from", low), ("to - 1", high - 1)):
-        if not least <= value < _span(dtype):
-            raise ArgumentError(
-                f"{name} is out of bounds for {dtype.name}",
-                expected=f"numbers from {least} to {_span(dtype) - 1}",
-                got=f"low={low}, high={high}",
-                fix="choose a wider dtype",
-            )
-
-
 def randint(
     *arguments: int | Sequence[int],
     low: int | None = None,
@@ -325,7 +286,7 @@ def randint(
             fix="pass high and the size as a tuple",
         )
     low, high = need_integer("randint", low, "low"), need_integer("randint", high, "high")
-    _check_range(low, high)
+    check_range(low, high)
     if out is None:
         return _whole(low, high, sizes((size,)), generator, dtype, requires_grad, device)
     wanted = out._dtype if dtype is None else dtype
@@ -347,7 +308,7 @@ def _whole(
     """Integers in [low, high)."""
     wanted = dtypes.int64 if dtype is None else as_dtype(dtype)
     _no_negative(shape)
-    _check_fits(low, high, wanted)
+    check_fits(low, high, wanted)
     if on_meta(device, "randint"):
         return _finished(without_memory(shape, wanted), requires_grad)
     return _finished(cast(integers(low, high, shape, generator), wanted), requires_grad)
@@ -366,7 +327,7 @@ def randint_like(
 ) -> Any:
     """Integers in [low, high) (or [0, low)) in the shape and type of a tensor; high alone by keyword is also taken."""
     low, high = (0, low) if high is None else (low, high)
-    _check_range(low, high)
+    check_range(low, high)
     where = input.device if device is None else device
     wanted = input._dtype if dtype is None else dtype
     return _whole(low, high, input._shape, generator, wanted, requires_grad, where)
@@ -407,7 +368,7 @@ def _counting(n: int, usual: DType, dtype: DTypeLike | None) -> Any:
             got=wanted.name,
             fix="draw int64 and convert",
         )
-    most = _span(wanted) + (wanted.category == 2)  # every number up to 2**digits, which is one too
+    most = span(wanted) + (wanted.category == 2)  # every number up to 2**digits, which is one too
     if n > most:
         raise ArgumentError(
             f"n cannot be greater than {most} for {TYPE_NAMES[wanted.name]} type.",
@@ -432,7 +393,7 @@ def normal(
 ) -> Any:
     """Normal numbers; mean and std are numbers or tensors, broadcast."""
     if size is not None:  # numbers for all elements
-        mean, std = _real("normal", mean, "mean"), _real("normal", std, "std")
+        mean, std = real_number("normal", mean, "mean"), real_number("normal", std, "std")
     if isinstance(std, (int, float)) and std < 0:
         raise ArgumentError(
             f"normal expects std >= 0.0, but found std {std}",
@@ -448,7 +409,7 @@ def normal(
         wanted = tensors[0]._dtype
     else:
         shape = read_size("normal", (size,)) if size is not None else ()
-        wanted = _floating(dtype if out is None else out._dtype)
+        wanted = floating(dtype if out is None else out._dtype)
     absent = not tensors and on_meta(device, "normal")
     drawn = standard_normal(shape, wanted, generator) * std + mean
     result = _flat(_finished(drawn, requires_grad, absent), *tensors)
@@ -484,306 +445,15 @@ def bernoulli(
     if out is not None:
         check_apart(out, (input,))
     dtype = input._dtype if out is None else out._dtype
-    result = cast(_coins(input._shape, chance, generator), dtype).detach()
+    result = cast(coins(input._shape, chance, generator), dtype).detach()
     if p is None:
         result = _flat(result, input)
     return result if out is None else write_out(out, result)
-
-
-def _real(function: str, value: object, argument: str) -> float:
-    """A real number, checked before any random number is drawn. Errors: ArgumentTypeError."""
-    if isinstance(value, (int, float, np.integer, np.floating)):
-        return value  # type: ignore[return-value]
-    if isinstance(value, Tensor) and not value._shape and not value._dtype.is_complex:
-        return value.item()
-    raise ArgumentTypeError(
-        f"{function}(): argument '{argument}' must be float, not {class_name(value)}",
-        expected="a number",
-        got=describe(argument, value) if isinstance(value, Tensor) else repr(value),
-        fix="pass one number for all elements",
-    )
-
-
-def _coins(shape: Shape, p: TensorLike, generator: Generator | None) -> Any:
-    if isinstance(p, Tensor):
-        p = expand(need_within("bernoulli", "p", p), shape)
-    elif not 0 <= _real("bernoulli", p, "p") <= 1:
-        raise ArgumentError(
-            f"bernoulli_ expects p to be in [0, 1], but got p={p}",
-            expected="0 <= p <= 1",
-            got=str(p),
-            fix="pass a probability",
-        )
-    bits = cast(chosen(generator).bits(shape), dtypes.float64)
-    limit = cast(p.detach(), dtypes.float64) * 2.0**32 if isinstance(p, Tensor) else p * 2.0**32
-    return bits < limit
-
-
-def multinomial(
-    input: Tensor,
-    num_samples: int,
-    replacement: bool = False,
-    *,
-    generator: Generator | None = None,
-    out: Tensor | None = None,
-) -> Any:
-    """Indices drawn with the weights of each row. Reads the weights. Shapes: (n) or (m, n) -> (..., num_samples)."""
-    need_tensor("multinomial", input)
-    if len(input._shape) not in (1, 2):
-        raise ShapeError(
-            "prob_dist must be 1 or 2 dim",
-            expected="weights (n) or (m, n)",
-            got=describe("input", input),
-            fix="reshape the weights",
-        )
-    if input._dtype.category != 2:
-        raise DTypeError(
-            f"multinomial only supports floating-point dtypes for input, got: {input._dtype.name}",
-            expected="weights of a floating-point type",
-            got=describe("input", input),
-            fix="convert with .float()",
-        )
-    if out is not None and out._dtype is not dtypes.int64:
-        raise DTypeError(
-            f"multinomial expects Long tensor out, got: {out._dtype.name}",
-            expected="out= of int64",
-            got=describe("out", out),
-            fix="pass weft.empty(0, dtype=weft.int64)",
-        )
-    num_samples = need_integer("multinomial", num_samples, "num_samples")
-    weights = host.to_numpy(input).astype(np.float64)
-    _check_weights(weights, num_samples, replacement)
-    rows = weights.reshape(-1, weights.shape[-1])
-    source = chosen(generator)
-    if replacement:
-        draws = host.to_numpy(unit((len(rows), num_samples), dtypes.float64, source))
-        edges = np.cumsum(rows, 1)
-        found = np.stack(
-            [
-                np.searchsorted(edge, draw * edge[-1], "right")
-                for edge, draw in zip(edges, draws, strict=True)
-            ]
-        )
-        found = np.minimum(found, [np.flatnonzero(row)[-1:] for row in rows])
-        result = host.from_numpy(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64))
-    else:
-        result = _first_of_races(input.detach(), num_samples, source)
-    return result if out is None else write_out(out, result)
-
-
-def _first_of_races(weights: Tensor, count: int, source: Generator) -> Any:
-    """The indices that are through first where each takes an exponential time at the rate of its weight."""
-    draws = unit(weights._shape, dtypes.float64, source)
-    rates = cast(weights, dtypes.float64)
-    runs = rates > 0
-    times = call("log1p", -draws) / call("where", runs, -rates, 1)
-    return order(call("where", runs, times, math.inf), len(weights._shape) - 1, count)
-
-
-MOST_CATEGORIES = 2**24  # categories in a row of weights, as in PyTorch
-
-
-def _not_weights(weights: Array, one_by_one: bool) -> str:
-    """PyTorch's error text for invalid weights: it has two checks, by the way in which numbers are drawn."""
-    if not one_by_one:
-        return "probability tensor contains either `inf`, `nan` or element < 0"
-    entry = "< 0" if np.any(weights < 0) else "= infinity or NaN"
-    return f"invalid multinomial distribution (encountering probability entry {entry})"
-
-
-def _check_weights(weights: Array, count: int, replacement: bool) -> None:
-    if count <= 0:
-        raise ArgumentError(
-            "cannot sample n_sample <= 0 samples",
-            expected="num_samples > 0",
-            got=str(count),
-            fix="pass 1 or more",
-        )
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise ArgumentError(
-            _not_weights(weights, replacement and count > 1),
-            expected="finite weights >= 0",
-            got="others",
-            fix="use softmax, or clamp the weights",
-        )
-    if weights.shape[-1] > MOST_CATEGORIES:
-        raise ArgumentError(
-            "number of categories cannot exceed 2^24",
-            expected=f"at most {MOST_CATEGORIES} weights in a row",
-            got=str(weights.shape[-1]),
-            fix="draw a block first, then a category of it",
-        )
-    if not replacement and count > weights.shape[-1]:
-        raise ArgumentError(
-            "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
-            expected=f"num_samples <= {weights.shape[-1]}",
-            got=str(count),
-            fix="pass replacement=True",
-        )
-    if np.any(weights.sum(-1) <= 0):
-        raise ArgumentError(
-            "invalid multinomial distribution (sum of probabilities <= 0)",
-            expected="a positive sum",
-            got="a row of zeros",
-            fix="add a small number to the weights",
-        )
-
-
-# -- in place ------------------------------------------------------------------------------------------------------
-
-
-def _numbers(
-    law: Callable[..., Tensor],
-    input: Tensor,
-    generator: Generator | None,
-    scale: float,
-    shift: float,
-) -> Any:
-    """Numbers of a law, scaled and shifted, in the type of a tensor: complex ones in both parts."""
-    dtype = input._dtype
-    if is_on_meta(input):
-        return without_memory(input._shape, dtype)
-    if not dtype.is_complex:
-        return _moved(law, input._shape, _floating(dtype), generator, scale, shift)
-    draws = [_moved(law, input._shape, dtype.to_real(), generator, scale, shift) for _ in range(2)]
-    return call("complex", *draws)
-
-
-def _moved(
-    law: Callable[..., Tensor],
-    shape: Shape,
-    dtype: DType,
-    generator: Generator | None,
-    scale: float,
-    shift: float,
-) -> Any:
-    """Numbers of a law times `scale`, plus `shift`; adding 0 would change a normal number, -0.0."""
-    draw = law(shape, dtype, generator)
-    scaled = draw if scale == 1 else draw * scale
-    return scaled if shift == 0 and law is unit else scaled + shift
-
-
-def _fill(input: Tensor, draw: Callable[[], Tensor]) -> Any:
-    """Numbers as the value of a tensor, converted to its type; none are drawn for the device meta."""
-    absent = is_on_meta(input)
-    drawn = without_memory(input._shape, input._dtype) if absent else cast(draw(), input._dtype)
-    return mutate(input, drawn)
-
-
-def _start(function: str, keywords: Mapping[str, float], positional: float | None) -> Any:
-    """The argument `from`, which Python can name in no signature. Errors: ArgumentTypeError on other keywords."""
-    unknown = next((key for key in keywords if key != "from"), None)
-    if unknown is not None:
-        raise ArgumentTypeError(
-            f"{function}() got an unexpected keyword argument '{unknown}'",
-            expected="from, to and generator",
-            got=f"{unknown}={keywords[unknown]!r}",
-            fix="leave it away",
-        )
-    return keywords.get("from", positional)
-
-
-def uniform_(
-    input: Tensor,
-    from_: float = 0.0,
-    to: float = 1.0,
-    *,
-    generator: Generator | None = None,
-    **keywords: float,
-) -> Any:
-    """Uniform numbers in [from, to), in place."""
-    low = _real("uniform_", _start("uniform_", keywords, from_), "from")
-    to = _real("uniform_", to, "to")
-    if low > to:
-        raise ArgumentError(
-            f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}",
-            expected="from <= to",
-            got=f"from={low}, to={to}",
-            fix="swap them",
-        )
-    return in_place(input, _numbers(unit, input, generator, to - low, low))
-
-
-def normal_(
-    input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
-) -> Any:
-    """Normal numbers, in place."""
-    mean, std = _real("normal_", mean, "mean"), _real("normal_", std, "std")
-    if std < 0:
-        raise ArgumentError(
-            f"normal expects std >= 0.0, but found std {std}",
-            expected="std >= 0",
-            got=str(std),
-            fix="pass a positive number",
-        )
-    scale = std * math.sqrt(0.5) if input._dtype.is_complex else std
-    return in_place(input, _numbers(standard_normal, input, generator, scale, mean))
-
-
-def bernoulli_(input: Tensor, p: TensorLike = 0.5, *, generator: Generator | None = None) -> Any:
-    """1 with probability p (a number or a tensor), else 0, in place."""
-    return _fill(input, lambda: _coins(input._shape, p, generator))
-
-
-def random_(
-    input: Tensor,
-    from_: int | None = None,
-    to: int | None = None,
-    *,
-    generator: Generator | None = None,
-    **keywords: int,
-) -> Any:
-    """Integers in [from, to), in place; random_(to) starts at 0, random_() spans the type."""
-    low = _start("random_", keywords, from_)
-    if to is None:
-        low, to = 0, _span(input._dtype) if low is None else low
-    low = 0 if low is None else low
-    _check_range(low, to)
-    _check_fits(low, to, input._dtype)
-    return _fill(input, lambda: integers(low, to, input._shape, generator))
-
-
-@cache
-def _least(dtype: DType) -> int:
-    """The least number of a type of integers or truth values."""
-    return 0 if dtype.category == 0 else int(np.iinfo(dtype.numpy).min)
-
-
-@cache
-def _span(dtype: DType) -> int:
-    """The count of numbers from 0 on that a dtype has without a gap."""
-    if dtype.category == 2:
-        return int(2 ** {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[dtype.name])
-    return 2 if dtype.category == 0 else int(np.iinfo(dtype.numpy).max) + 1
-
-
-def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Any:
-    """Exponential numbers of rate lambd, in place. Errors: RuntimeError on integers."""
-    if not input._dtype.is_floating_point:
-        raise DTypeError(
-            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but "
-            f"you specified {input._dtype.name}",
-            expected="a floating-point tensor",
-            got=input._dtype.name,
-            fix="convert with .float()",
-        )
-    lambd = _real("exponential_", lambd, "lambd")
-    if not lambd > 0:
-        raise ArgumentError(
-            f"exponential_ expects lambda > 0.0, but found lambda={lambd}",
-            expected="lambd > 0",
-            got=str(lambd),
-            fix="pass a positive rate",
-        )
-    wide = dtypes.float64 if input._dtype is dtypes.float64 else dtypes.float32
-    return _fill(
-        input, lambda: call("log", 1 - unit(input._shape, wide, generator)) * (-1.0 / lambd)
-    )
 
 
 FUNCTIONS = by_name(
     Generator, manual_seed, seed, initial_seed, get_rng_state, set_rng_state, rand, randn, rand_like, randn_like,
     randint, randint_like, randperm, normal, bernoulli, multinomial, thread_safe_generator,
 )  # fmt: skip
-METHODS = by_name(uniform_, normal_, bernoulli_, random_, exponential_, bernoulli, multinomial)
+METHODS = {**in_place_draws.METHODS, **by_name(bernoulli, multinomial)}
 __all__ = [*FUNCTIONS, "default_generator", "fork_rng"]

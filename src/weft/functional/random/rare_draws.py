@@ -190,7 +190,7 @@ def _mapped(name: str, callable: Callable[..., object], self: Tensor, *others: T
     return mutate(self, host.from_numpy(values, self._dtype))
 
 
-def apply_(self: Tensor, callable: Callable[..., Any]) -> Any:  # noqa: A002
+def apply_(self: Tensor, callable: Callable[..., object]) -> Any:  # noqa: A002
     """A Python function of each element, in place. Reads the values. Errors: RuntimeError where it requires grad."""
     return _mapped("apply_", callable, self)
 

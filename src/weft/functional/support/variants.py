@@ -180,7 +180,7 @@ _SEVERAL_PASSES = (
 )
 _ALSO_ONE_PASS = ("diff", "outer", "triangular_solve")
 _PLACES = {f"weft.functional.{module}" for module in _ONE_PASS.split()}
-_PLACES |= {"weft.random", "weft.nn.functional.activation"}
+_PLACES |= {"weft.random", "weft.functional.random.multinomial", "weft.nn.functional.activation"}
 
 
 def check_out(
