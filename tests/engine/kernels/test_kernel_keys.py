@@ -38,8 +38,8 @@ STRUCTURES: dict[str, Callable[[], Any]] = {
     "a largest element": lambda: X.amax(1),
     "an epilogue": lambda: X.exp().sum(1).log(),
     "two reductions": lambda: (X.sum(1), X.amax(1)),
-    "staged": lambda: X.softmax(1),
-    "staged, with what it is made of": lambda: ((y := X * Y), y.softmax(1)),
+    "row kernel": lambda: X.softmax(1),
+    "row kernel, with what it is made of": lambda: ((y := X * Y), y.softmax(1)),
     "counted": lambda: weft.arange(30) + X,
 }
 

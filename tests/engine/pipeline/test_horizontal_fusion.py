@@ -25,10 +25,10 @@ HOUR = 3_600_000_000_000  # ns of claimed work: always shared out
 
 @pytest.fixture(autouse=True)
 def _settings() -> Iterator[None]:
-    threads, gangs = get_num_threads(), horizontal_fusion.set_horizontal_fusion(True)
+    threads, groups = get_num_threads(), horizontal_fusion.set_horizontal_fusion(True)
     yield
     set_num_threads(threads)
-    horizontal_fusion.set_horizontal_fusion(gangs)
+    horizontal_fusion.set_horizontal_fusion(groups)
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def test_iterations_stay_side_by_side() -> None:
 
 
 def test_large_temporaries_do_not_join() -> None:
-    rows = TUNING.horizontal.gang_bytes // 4 // 64
+    rows = TUNING.horizontal.group_bytes // 4 // 64
     large = [weft.randn(rows, 64) for _ in range(3)]
     small = [weft.randn(rows // 2, 64) for _ in range(4)]
     weft.realize()
@@ -276,4 +276,4 @@ def test_an_update_needs_no_more_memory() -> None:
 def test_what_members_leave_for_each_other_is_bounded() -> None:
     found = peak_of_a_step("Muon")
     with without_gangs():
-        assert found <= peak_of_a_step("Muon") + 6 * TUNING.horizontal.gang_bytes
+        assert found <= peak_of_a_step("Muon") + 6 * TUNING.horizontal.group_bytes

@@ -70,7 +70,7 @@ def test_the_gradient_of_a_recurrence_agrees() -> None:
 
 @pytest.mark.parametrize("alone", [0, 3])
 def test_the_copy_comes_before_all_that_are_launched_together(alone: int) -> None:
-    """Products of one gang, of which the first does not read what is turned: it is not to pull others ahead of it."""
+    """Products of one group, of which the first does not read what is turned: it is not to pull others ahead of it."""
 
     def step(read: bool) -> list[weft.Tensor]:
         weft.manual_seed(3)

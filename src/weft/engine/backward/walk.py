@@ -32,6 +32,7 @@ from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFu
 from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import DONE, Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch
+from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs, release_residuals
 from cython.cimports.weft.engine.ir.tape import current_tape
 
@@ -302,34 +303,37 @@ class Walk(ReadyQueue):
         )
         g = group.assemble(form.shape)
         group.dense, group.row_contributions = [], []
-        parts: list = None
-        edges: tuple = group.edges()
         if g is not None and self.takes_rows(first, self.create, self.place()):
             if not self.keep:
                 self.finish_all(group)
             rows: tuple = (group.members.count * first.shape[0], *first.shape[1:])
             self.scatter_rows(group, reshape(g, rows), True)
             return
-        if g is not None:
-            start: object = self.place()
-            parts = vjp_rules(
-                first.op,
-                g,
-                At(form.params, form.shapes, form.shape),
-                form.inputs,
-                form.result,
-                edges,
-            )
-            if start is not None:
-                members: list = group.nodes()
-                self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
+        parts: list = None if g is None else self.apply_rules(group, first.op, g, form)
         if not self.keep:
             self.finish_all(group)
+        self.give_batched(group, parts, form.flags)
+
+    @cython.cfunc
+    def apply_rules(self, group: Group, op: Primitive, g: object, form: object) -> list:
+        """The cotangents of a batch's operands, by the derivatives of its op."""
+        start: object = self.place()
+        at: At = At(form.params, form.shapes, form.shape)
+        parts: list = vjp_rules(op, g, at, form.inputs, form.result, group.edges())
+        if start is not None:
+            members: list = group.nodes()
+            self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
+        return parts
+
+    @cython.cfunc
+    def give_batched(self, group: Group, parts: list, flags: tuple) -> cython.void:
+        """Give the cotangents of a batch's operands on: those of shared ones (by `flags`) whole, the others by rows."""
+        edges: tuple = group.edges()
         index: cython.int
         for index in range(cython.cast(cython.int, len(edges))):
             target: cython.int = self.target(group, 0, index)
             part = None if parts is None else parts[index]
-            if part is not None and not form.flags[index]:
+            if part is not None and not flags[index]:
                 if target >= 0:
                     self.give(target, output_of(edges[index]), part, -1)
                 part = None
@@ -402,16 +406,8 @@ class Walk(ReadyQueue):
     @cython.cfunc
     def vjp_function(self, function: GradientFunction) -> cython.void:
         """The derivative of a gradient record with Python of its own."""
-        sums: list = [None] * function.outputs
         own: cython.int = number_in(function.walk_number)
-        came = self.take(own)
-        if isinstance(came, Tensor):
-            sums[0] = came
-        elif came is not None:
-            for part, row, output in cython.cast(list, came):
-                if row >= 0:
-                    part = wrap(row_of(value(part), row), None)
-                sums[output] = part if sums[output] is None else sums[output] + part
+        sums: list = self.sums_of(function, own)
         if function.observers is not None:
             sums = list(before_node(function.observers, tuple(sums)))
         if self.captured:
@@ -433,6 +429,20 @@ class Walk(ReadyQueue):
             function.released = True
             function.release()
         self.release_below(own)
+
+    @cython.cfunc
+    def sums_of(self, function: GradientFunction, own: cython.int) -> list:
+        """The cotangent of each output of a gradient record: what has come to it, added up."""
+        sums: list = [None] * function.outputs
+        came = self.take(own)
+        if isinstance(came, Tensor):
+            sums[0] = came
+        elif came is not None:
+            for part, row, output in cython.cast(list, came):
+                if row >= 0:
+                    part = wrap(row_of(value(part), row), None)
+                sums[output] = part if sums[output] is None else sums[output] + part
+        return sums
 
     @cython.cfunc
     def accumulate(self, sink: AccumulateGrad) -> cython.void:

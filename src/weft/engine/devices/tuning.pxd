@@ -46,7 +46,7 @@ cdef class Rematerialization(Record):
     cdef readonly long long negligible_ratio
 
 cdef class Horizontal(Record):
-    cdef readonly long long gang_bytes
+    cdef readonly long long group_bytes
 
 cdef class Tiering(Record):
     cdef readonly long long new_kernels_of_a_flush

@@ -153,7 +153,7 @@ class Horizontal(Record):
 
     def __init__(self, **fields):
         take = fields.pop
-        self.gang_bytes = take("gang_bytes")  # bytes that a group may store for other kernels
+        self.group_bytes = take("group_bytes")  # bytes that a group may store for other kernels
         need_none(self, fields)
 
 

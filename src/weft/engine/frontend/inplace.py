@@ -94,6 +94,39 @@ def mutate(tensor: Tensor, new: Tensor):
         or needs_grad(tensor)
         or (tensor.base is not None and needs_grad(tensor.base))
     )
+    _check(tensor, mode, grad)
+    if tensor.view_transform != 0 or (tensor.base is not None and tensor.base.view_transform != 0):
+        core_hooks.write_through_view_transform(tensor, new)
+        _retain_again(tensor)
+        return tensor
+    region = _region_of(tensor) if grad else None
+    storage: Storage = share(tensor)
+    old: Node = storage.node
+    base: Tensor = tensor if tensor.base is None else tensor.base
+    edge = base.edge
+    if mode.contexts is not None or mode.fiber is not None:
+        _tell_of_write(mode, tensor, new)
+    if storage.foreign is not None:
+        core_hooks.write_through(tensor, new)
+    elif not _is_region_of(new, tensor):
+        _write(tensor, storage, value(new))
+    _count_write(tensor, storage)
+    if storage.undo is not None or storage.node.may_fail:
+        log_write(storage, old, base if grad else None, edge)
+    if grad:
+        _move_edges(tensor, new, region)
+    elif tensor.base is None:
+        tensor.version_seen = storage.version
+    _retain_again(tensor)
+    check_budget()
+    return tensor
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def _check(tensor: Tensor, mode: Mode, grad: cython.bint) -> cython.int:
+    """Errors: MutationError where several elements of a tensor are one place in memory; as `_check_mutation`."""
     if tensor.strides is not None and overlaps(tensor._shape, tensor.strides):
         raise MutationError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
@@ -104,36 +137,29 @@ def mutate(tensor: Tensor, new: Tensor):
         )
     if mode.grad:
         _check_mutation(tensor, grad)
-    if tensor.view_transform != 0 or (tensor.base is not None and tensor.base.view_transform != 0):
-        core_hooks.write_through_view_transform(tensor, new)
-        _retain_again(tensor)
-        return tensor
-    region = _region_of(tensor) if grad else None
-    storage: Storage = share(tensor)
-    old: Node = storage.node
-    base: Tensor = tensor if tensor.base is None else tensor.base
-    edge = base.edge
-    if mode.contexts is not None and mode.contexts.note_write is not None:
-        mode.contexts.note_write(storage, new)
-    if mode.fiber is not None and mode.walk == 0:
-        mode.fiber.check_write(tensor, storage.node.seq)
-    if storage.foreign is not None:
-        core_hooks.write_through(tensor, new)
-    elif not _is_region_of(new, tensor):
-        _write(tensor, storage, value(new))
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _count_write(tensor: Tensor, storage: Storage) -> cython.void:
+    """A new version of a storage, and of a handle that counts its own."""
     storage.version += 1
     if tensor.counter is not None:
         tensor.counter.version += 1
         storage.apart += 1
-    if storage.undo is not None or storage.node.may_fail:
-        log_write(storage, old, base if grad else None, edge)
-    if grad:
-        _move_edges(tensor, new, region)
-    elif tensor.base is None:
-        tensor.version_seen = storage.version
-    _retain_again(tensor)
-    check_budget()
-    return tensor
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _tell_of_write(mode: Mode, tensor: Tensor, new: Tensor) -> cython.int:
+    """Tell the contexts and the fiber around of a write into a tensor that has a storage."""
+    if mode.contexts is not None and mode.contexts.note_write is not None:
+        mode.contexts.note_write(tensor._storage, new)
+    if mode.fiber is not None and mode.walk == 0:
+        mode.fiber.check_write(tensor, tensor._storage.node.seq)
+    return 0
 
 
 @cython.cfunc

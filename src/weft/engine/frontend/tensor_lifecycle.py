@@ -57,6 +57,14 @@ def _empty(tensor: Tensor) -> cython.void:
         tensor.hooks = None
     if tensor.counter is not None:
         tensor.counter = None
+    _drop_attributes(tensor)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _drop_attributes(tensor: Tensor) -> cython.void:
+    """Give up what users have set."""
     if tensor.attributes != cython.NULL:
         Py_DECREF(cython.cast(object, tensor.attributes))
         tensor.attributes = cython.NULL

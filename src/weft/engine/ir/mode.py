@@ -50,26 +50,20 @@ class Contexts:
     ):
         if around is not None:
             self._take(around)
-        if anomaly is not None:
-            self.anomaly = anomaly
-        if checkpoint_policy is not None:
-            self.checkpoint_policy = checkpoint_policy
-        if hooks_disabled is not None:
-            self.hooks_disabled = hooks_disabled
-        if mapping is not None:
-            self.mapping = mapping
-        if randomness is not None:
-            self.randomness = randomness
-        if recomputation_group is not None:
-            self.recomputation_group = recomputation_group
-        if refuse_reads is not None:
-            self.refuse_reads = refuse_reads
-        if transform is not None:
-            self.transform = transform
-        if transposing is not None:
-            self.transposing = transposing
-        if note_write is not None:
-            self.note_write = note_write
+        self.anomaly = self.anomaly if anomaly is None else anomaly
+        self.checkpoint_policy = (
+            self.checkpoint_policy if checkpoint_policy is None else checkpoint_policy
+        )
+        self.hooks_disabled = self.hooks_disabled if hooks_disabled is None else hooks_disabled
+        self.mapping = self.mapping if mapping is None else mapping
+        self.randomness = self.randomness if randomness is None else randomness
+        self.recomputation_group = (
+            self.recomputation_group if recomputation_group is None else recomputation_group
+        )
+        self.refuse_reads = self.refuse_reads if refuse_reads is None else refuse_reads
+        self.transform = self.transform if transform is None else transform
+        self.transposing = self.transposing if transposing is None else transposing
+        self.note_write = self.note_write if note_write is None else note_write
 
     @cython.cfunc
     def _take(self, around: Contexts) -> cython.void:

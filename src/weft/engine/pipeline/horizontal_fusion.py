@@ -28,7 +28,7 @@ _enabled = True
 
 
 def set_horizontal_fusion(enabled: bool):
-    """Form gangs (the default), or launch every kernel alone. Bits are the same; returns the old setting."""
+    """Form groups (the default), or launch every kernel alone. Bits are the same; returns the old setting."""
     global _enabled
     previous = _enabled
     _enabled = enabled
@@ -39,10 +39,10 @@ def fuse_horizontally(program: Program) -> Program:
     """Give kernels that can run together one position, and put them in order of position."""
     groups: list = []
     left: list = []  # bytes that each group stores for other kernels
-    open_groups: dict = {}  # key -> positions of gangs with room
+    open_groups: dict = {}  # key -> positions of groups with room
     kernel: Kernel
     position: cython.Py_ssize_t
-    most: cython.longlong = program.device.tuning.horizontal.gang_bytes
+    most: cython.longlong = program.device.tuning.horizontal.group_bytes
     for kernel in program.kernels:
         key = _key_of(program, kernel) if _enabled else None
         nbytes: cython.longlong = 0 if key is None else _bytes_of(kernel)
@@ -134,7 +134,7 @@ def count(program: Program):
 
 
 def verify(program: Program):
-    """Kernels stand in order of position; each behind all that it reads, also behind the gangs."""
+    """Kernels stand in order of position; each behind all that it reads, also behind the groups."""
     last: cython.int = 0
     kernel: Kernel
     for kernel in program.kernels:
@@ -149,7 +149,7 @@ def verify(program: Program):
 
 
 def text(program: Program):
-    """One line per gang: how many members it has."""
+    """One line per group: how many members it has."""
     sizes: dict = {}
     for kernel in program.kernels:
         sizes.setdefault(kernel.position, []).append(kernel)

@@ -115,14 +115,14 @@ class SegmentTable:
 @cython.cclass
 class Launch:
     """One call: pointers are (slot, byte offset), slots below the plan's count are the plan's, then temporaries. Of a
-    gang one call for all `members`, which are launches, too; its units are grains of theirs."""
+    group one call for all `members`, which are launches, too; its units are grains of theirs."""
 
     def __dealloc__(self):
         free(self.words)
 
     @property
     def pointers(self):
-        """(slot, byte offset) of each operand, then of each result; of a gang those of its members."""
+        """(slot, byte offset) of each operand, then of each result; of a group those of its members."""
         if self.members is not None:
             return [pointer for launch in self.members for pointer in launch.pointers]
         return [
@@ -232,7 +232,7 @@ class Lowering:
 
 @cython.cfunc
 def joined(members: list) -> list:
-    """The launches of a gang: those of its members that run the same codes in the same order are one each."""
+    """The launches of a group: those of its members that run the same codes in the same order are one each."""
     if len(members) < 2:
         return members[0] if members else []
     by_codes: dict = {}

@@ -197,15 +197,11 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
         return False
     if result.overwrites == NOTHING:
         return False
-    number: cython.Py_ssize_t
     memref: MemRef = operand(program, node, 0)
     root: Node = memref.root
     if memref.offset != 0 or root.numel != node.numel or memref.value.last_reader is not kernel:
         return False
-    for number in range(1, len(node.inputs)):
-        if root is operand(program, node, number).root and _may_meet(program, node, number):
-            return False
-    if root.dtype is not node.dtype:
+    if root.dtype is not node.dtype or _reads_beside(program, node, root):
         return False
     if memref.strides != row_major(node.shape) or root in result.kept or root in result.in_place:
         return False
@@ -219,6 +215,17 @@ def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> c
     if kernel.kind == SCATTER and result.overwriting < 0 and _adds_in_parts(program, node):
         result.overwriting = kernel.position
     return True
+
+
+@cython.cfunc
+@cython.inline
+def _reads_beside(program: Program, node: Node, base: Node) -> cython.bint:
+    """True if an operation may read its base through another operand after it has overwritten it."""
+    number: cython.Py_ssize_t
+    for number in range(1, len(node.inputs)):
+        if base is operand(program, node, number).root and _may_meet(program, node, number):
+            return True
+    return False
 
 
 @cython.cfunc

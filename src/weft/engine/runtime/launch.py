@@ -191,7 +191,7 @@ def _lay_out(
 
 @cython.cfunc
 def _check_in(launch: Launch, status: int64_t, offset: int64_t) -> cython.void:
-    """Let a launch report to a status cell, a gang to one."""
+    """Let a launch report to a status cell, a group to one."""
     index: cython.Py_ssize_t
     member: Launch
     for member in launch.members or ():
@@ -204,7 +204,7 @@ def _check_in(launch: Launch, status: int64_t, offset: int64_t) -> cython.void:
 
 @cython.cfunc
 def _append(program: Executable, launch: Launch) -> cython.void:
-    """One instruction, which of a gang runs a kernel on several sets of operands."""
+    """One instruction, which of a group runs a kernel on several sets of operands."""
     first: Launch = launch if launch.members is None else launch.members[0]
     spec: KernelSpec = launch.spec
     program.append_words(

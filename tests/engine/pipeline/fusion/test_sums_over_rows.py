@@ -1,4 +1,4 @@
-"""Sums over rows that a staged kernel makes beside what it does along them: the same bits as from memory."""
+"""Sums over rows that a row kernel makes beside what it does along them: the same bits as from memory."""
 
 from __future__ import annotations
 

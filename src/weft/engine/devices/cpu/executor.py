@@ -221,21 +221,7 @@ class CpuExecutable(Instructions):
             timed = index < self.timed
             if timed:
                 began = now()
-            if launch.cost_ns >= SLICE_ABOVE and poll:
-                if not self._run_slices(launch, resolved, team, raised):
-                    return index
-            else:
-                _run_units(
-                    launch,
-                    resolved,
-                    self.arguments,
-                    self.members,
-                    0,
-                    launch.units,
-                    launch.cost_ns,
-                    team,
-                )
-            if spill_failure != 0 and _spill_failed(raised):
+            if not _run_one(self, launch, resolved, poll, team, raised):
                 return index
             if timed:
                 self.times[index] += now() - began
@@ -518,6 +504,36 @@ def launch_once(
         with cython.nogil:
             program.code.kernel(addresses, program.arguments, begin, min(begin + task, end))
         begin += task
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _run_one(
+    executable: CpuExecutable,
+    launch: cython.pointer(Instruction),
+    resolved: cython.pp_void,
+    poll: cython.bint,
+    team: cython.pointer(Team),
+    raised: cython.pp_void,
+) -> cython.bint:
+    """Run an instruction; False when a signal handler raised, or a spill failed."""
+    if launch.cost_ns >= SLICE_ABOVE and poll:
+        if not executable._run_slices(launch, resolved, team, raised):
+            return False
+    else:
+        _run_units(
+            launch,
+            resolved,
+            executable.arguments,
+            executable.members,
+            0,
+            launch.units,
+            launch.cost_ns,
+            team,
+        )
+    return spill_failure == 0 or not _spill_failed(raised)
 
 
 @cython.final

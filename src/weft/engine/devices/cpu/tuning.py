@@ -66,7 +66,7 @@ TUNING = tuning.Tuning(
         most_readers=4,
         negligible_ratio=16,
     ),
-    horizontal=tuning.Horizontal(gang_bytes=128 << 10),
+    horizontal=tuning.Horizontal(group_bytes=128 << 10),
     tiering=tuning.Tiering(
         new_kernels_of_a_flush=12,
         compiler_wait_ns=10_000_000,

@@ -22,5 +22,7 @@ cdef class Schedule:
     cdef void _make(self, Py_ssize_t slot, Py_ssize_t action)
     cdef void _drop(self, Py_ssize_t slot, Py_ssize_t time, bint spilled)
     cdef void _bring_back(self, Py_ssize_t time)
+    cdef list _to_run_again(self, Py_ssize_t time)
+    cdef void _fetch_missing(self, Py_ssize_t step, Py_ssize_t time)
     cdef void _fetch(self, Py_ssize_t slot, Py_ssize_t time)
     cdef void _add_up(self)

@@ -119,28 +119,34 @@ class Schedule:
             if is_begun and self._present[slot] is None:
                 self._fetch(slot, time)
         step: cython.Py_ssize_t
+        for step in self._to_run_again(time):
+            if self.graph.until[step] <= time:
+                self.valid = False
+            self._fetch_missing(step, time)
+            self._run(step, time)
+        self._fetch_missing(time, time)
+
+    @cython.cfunc
+    def _to_run_again(self, time: cython.Py_ssize_t) -> list:
+        """The steps, in order, that make what a step reads and what is neither present nor on file."""
         needed: set = set()
         stack: list = [time]
-        missing: cython.bint = False
+        slot: cython.Py_ssize_t
         while stack:
-            step = stack.pop()
-            for slot in self._reads[step]:
-                if self._present[slot] is None:
-                    missing = True
+            for slot in self._reads[cython.cast(cython.Py_ssize_t, stack.pop())]:
+                if self._present[slot] is None and slot not in self._on_file:
                     maker: cython.Py_ssize_t = self.graph.makers[slot]
-                    if slot not in self._on_file and maker >= 0 and maker not in needed:
+                    if maker >= 0 and maker not in needed:
                         needed.add(maker)
                         stack.append(maker)
-        if not missing:
-            return
-        for step in [*sorted(needed), time]:
-            if step != time and self.graph.until[step] <= time:
-                self.valid = False
-            for slot in self._reads[step]:
-                if self._present[slot] is None:
-                    self._fetch(slot, time)
-            if step != time:
-                self._run(step, time)
+        return sorted(needed)
+
+    @cython.cfunc
+    def _fetch_missing(self, step: cython.Py_ssize_t, time: cython.Py_ssize_t) -> cython.void:
+        slot: cython.Py_ssize_t
+        for slot in self._reads[step]:
+            if self._present[slot] is None:
+                self._fetch(slot, time)
 
     @cython.cfunc
     def _fetch(self, slot: cython.Py_ssize_t, time: cython.Py_ssize_t) -> cython.void:

@@ -24,9 +24,34 @@ _elementwise = cython.declare(cython.int, ELEMENTWISE)
 def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
     """The kernel of the latest input, where the iteration spaces agree; merged with the other inputs' kernels
     where nothing stands between them; otherwise a new one."""
-    best: Kernel = None
-    floor: cython.int = -1
     candidates: list = []
+    floor: cython.int = _find_candidates(program, node, candidates)
+    best: Kernel = _latest_above(candidates, floor)
+    if best is None:
+        best = Kernel(_elementwise, node.shape)
+        append_kernel(kernels, best)
+        return best
+    if best.axes is not None and not best.is_row_kernel:
+        best.is_row_kernel = goes_on(program, best, node)
+    if len(candidates) > 1:
+        candidates.sort(key=_position_of, reverse=True)
+    kernel: Kernel
+    for kernel in candidates:
+        if kernel is best or merge(program, kernels, kernel, best):
+            continue
+        if kernel.position > floor and raise_kernel(program, kernels, kernel, best):
+            best = kernel
+            best.is_row_kernel = best.is_row_kernel or goes_on(program, best, node)
+        else:  # it is read by `best`, which cannot rise above it
+            floor = max(floor, kernel.position)
+    return best
+
+
+@cython.cfunc
+def _find_candidates(program: Program, node: Node, candidates: list) -> cython.int:
+    """Append the kernels of inputs that a node can join; the position of the last other one, above which it must
+    stay, or -1."""
+    floor: cython.int = -1
     number: cython.Py_ssize_t
     for number in range(len(node.inputs)):
         memref: MemRef = operand(program, node, number)
@@ -41,25 +66,17 @@ def join_elementwise(program: Program, kernels: list, node: Node) -> Kernel:
                 candidates.append(kernel)
         elif kernel.position > floor:
             floor = kernel.position
+    return floor
+
+
+@cython.cfunc
+def _latest_above(candidates: list, floor: cython.int) -> Kernel:
+    """The last kernel behind a position, or None."""
+    best: Kernel = None
+    kernel: Kernel
     for kernel in candidates:
         if kernel.position > floor and (best is None or kernel.position > best.position):
             best = kernel
-    if best is None:
-        best = Kernel(_elementwise, node.shape)
-        append_kernel(kernels, best)
-        return best
-    if best.axes is not None and not best.is_row_kernel:
-        best.is_row_kernel = goes_on(program, best, node)
-    if len(candidates) > 1:
-        candidates.sort(key=_position_of, reverse=True)
-    for kernel in candidates:
-        if kernel is best or merge(program, kernels, kernel, best):
-            continue
-        if kernel.position > floor and raise_kernel(program, kernels, kernel, best):
-            best = kernel
-            best.is_row_kernel = best.is_row_kernel or goes_on(program, best, node)
-        else:  # it is read by `best`, which cannot rise above it
-            floor = max(floor, kernel.position)
     return best
 
 

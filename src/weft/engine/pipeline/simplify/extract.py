@@ -46,7 +46,6 @@ def _visit(program: Program, start: Node) -> cython.void:
     """Depth-first by an explicit stack: values before their readers."""
     stack: list = [start]
     node: Node
-    source: Node
     instead: Node
     replaced: cython.bint = len(program.expanded) > 0
     while stack:
@@ -61,13 +60,7 @@ def _visit(program: Program, start: Node) -> cython.void:
             if instead is None and replaced:
                 instead = program.expanded.get(node)
             if instead is None:
-                for source in node.inputs:
-                    if not has_memref(program, source):
-                        if source.state == PENDING:
-                            stack.append(source)
-                            ready = False
-                        else:
-                            program.number(source)
+                ready = _has_inputs(program, node, stack)
             elif not has_memref(program, instead):
                 stack.append(instead)
                 ready = False
@@ -76,6 +69,22 @@ def _visit(program: Program, start: Node) -> cython.void:
             program.number(node)
             if node.state == PENDING and instead is None:
                 program.order.append(node)
+
+
+@cython.cfunc
+@cython.inline
+def _has_inputs(program: Program, node: Node, stack: list) -> cython.bint:
+    """True if all that a node reads has a number: values get one here, pending inputs go onto the stack."""
+    ready: cython.bint = True
+    source: Node
+    for source in node.inputs:
+        if not has_memref(program, source):
+            if source.state == PENDING:
+                stack.append(source)
+                ready = False
+            else:
+                program.number(source)
+    return ready
 
 
 def verify(program: Program):

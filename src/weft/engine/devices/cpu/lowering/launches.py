@@ -39,7 +39,7 @@ def lower(program: Program, plan: Plan) -> Lowering:
     """The launches of a planned program, in order."""
     lowering: Lowering = Lowering(program, plan)
     launches: list = []
-    members: list = []  # the launches of each kernel of the gang in hand
+    members: list = []  # the launches of each kernel of the group in hand
     kernel: Kernel
     for kernel in program.kernels:
         if kernel.position != lowering.current:
@@ -56,7 +56,7 @@ def lower(program: Program, plan: Plan) -> Lowering:
 
 @cython.cfunc
 def _close(lowering: Lowering, launches: list, members: list) -> cython.void:
-    """Append a gang; before it the copies that several of its members read."""
+    """Append a group; before it the copies that several of its members read."""
     if lowering.prepacked is not None and lowering.prepacked.copies:
         launches.extend(lowering.prepacked.take_copies())
     launches.extend(joined(members))
@@ -76,8 +76,7 @@ def _lower_one(lowering: Lowering, kernel: Kernel) -> cython.void:
     elif kernel.kind == INDEX:
         lower_indexed(lowering, node)
     elif kernel.kind == REGION:
-        if node.op.form != CONCAT or not lower_joined(lowering, node):
-            lower_region(lowering, node)
+        _lower_update(lowering, node)
     elif kernel.kind == CONTRACT:
         lower_matmul(lowering, node)
     elif kernel.kind == SCAN:
@@ -88,6 +87,13 @@ def _lower_one(lowering: Lowering, kernel: Kernel) -> cython.void:
         lower_rows(lowering, node)
     else:
         raise VerificationError("lower", expected="a kind of kernel", got=repr(kernel))
+
+
+@cython.cfunc
+def _lower_update(lowering: Lowering, node: Node) -> cython.void:
+    """A write of regions: a concatenation with a kernel of its own where there is one."""
+    if node.op.form != CONCAT or not lower_joined(lowering, node):
+        lower_region(lowering, node)
 
 
 @cython.cfunc

@@ -27,7 +27,7 @@ _contract = cython.declare(cython.int, CONTRACT)
 @cython.cclass
 class Prepacked:
     """The matrices of a program that enough products read across: where each has been copied, None for not yet; and
-    the launches of copies that have to come before the gang in hand, whose members are put in another order."""
+    the launches of copies that have to come before the group in hand, whose members are put in another order."""
 
     regions = cython.declare(dict, visibility="readonly")
     copies = cython.declare(list, visibility="readonly")
@@ -51,7 +51,7 @@ class Prepacked:
         self.regions = {key: None for key, count in counts.items() if count >= often}
 
     def take_copies(self):
-        """The launches that come before a gang; the next one has its own."""
+        """The launches that come before a group; the next one has its own."""
         copies, self.copies = self.copies, []
         return copies
 

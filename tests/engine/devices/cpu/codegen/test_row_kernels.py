@@ -1,4 +1,4 @@
-"""Staged kernels: each phase gives the bits that it gives alone, whatever the target, the rows and the cuts."""
+"""Row kernels: each phase gives the bits that it gives alone, whatever the target, the rows and the cuts."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_phases_run_row_by_row(target) -> None:
 
 
 def test_the_printed_form_is_golden() -> None:
-    assert row_ir.text(row_ir.verify(SHARES)) == (GOLDEN / "staged.txt").read_text()
+    assert row_ir.text(row_ir.verify(SHARES)) == (GOLDEN / "row_kernel.txt").read_text()
 
 
 def with_phase(number: int, **changes: object) -> RowKernel:
@@ -125,4 +125,4 @@ def test_the_verifier_names_the_fault(fault: str) -> None:
 
 
 if __name__ == "__main__":
-    (GOLDEN / "staged.txt").write_text(row_ir.text(SHARES))
+    (GOLDEN / "row_kernel.txt").write_text(row_ir.text(SHARES))
