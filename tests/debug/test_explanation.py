@@ -28,7 +28,7 @@ def linear(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
     return layer
 
 
-def test_a_chain_of_batches_has_levels_sizes_and_ways() -> None:
+def test_a_chain_of_batches_has_levels_sizes_and_packings() -> None:
     inputs, layer = rows(5, 8), linear(8, 4)
     with weft.no_grad(), weft.explain() as report:
         outputs = [layer(row).tanh() for row in inputs]
@@ -38,10 +38,10 @@ def test_a_chain_of_batches_has_levels_sizes_and_ways() -> None:
     assert [made.facts.operation for made in run.batches] == ["linear_bias", "tanh"]
     assert [made.size for made in run.batches] == [5, 5]
     assert [made.level for made in run.batches] == [1, 2]
-    assert [operand.way for operand in product.operands] == [GATHERED, SHARED, SHARED]
+    assert [operand.packing for operand in product.operands] == [GATHERED, SHARED, SHARED]
     assert product.operands[0].sources == 5
     assert product.nbytes == 5 * 8 * 4
-    assert tanh.operands[0].way == IN_PLACE
+    assert tanh.operands[0].packing == IN_PLACE
     assert tanh.nbytes == 0
     assert tanh.sources == (product.number,)
     assert not run.alone
@@ -56,7 +56,7 @@ def test_rows_that_lie_in_order_are_used_in_place() -> None:
         weft.stack([weft.dot(row, row) for row in table]).tolist()
     first = report.runs[0].batches[0]
     assert first.size == 4
-    assert all(operand.way == IN_PLACE for operand in first.operands)
+    assert all(operand.packing == IN_PLACE for operand in first.operands)
     assert report.counts()["bytes"] == 0
 
 

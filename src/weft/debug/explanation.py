@@ -36,13 +36,13 @@ SHARED, IN_PLACE, GATHERED, AGAIN = "shared", "in place", "gathered", "gathered 
 class Operand:
     """The packing of a batch's operand; `nbytes` are copied for it from `sources` values."""
 
-    way: str
+    packing: str
     sources: int = 0
     nbytes: int = 0
 
     def __str__(self) -> str:
-        if self.way != GATHERED:
-            return self.way
+        if self.packing != GATHERED:
+            return self.packing
         return f"gathered from {self.sources} ({with_unit(self.nbytes)})"
 
 
@@ -218,7 +218,7 @@ class Explanation:
             "batches": len(batches),
             "operations": sum(made.size for made in batches),
             "alone": sum(lot.count for run in self.runs for lot in run.alone),
-            "gathers": sum(operand.way == GATHERED for operand in copied),
+            "gathers": sum(operand.packing == GATHERED for operand in copied),
             "bytes": sum(operand.nbytes for operand in copied),
         }
 
