@@ -74,14 +74,18 @@ def _as_integer(dim: object) -> int:
         ) from error
 
 
-def integer_of(value: object) -> int | None:
-    """A value that is one integer, Python's, NumPy's or that of a tensor without dimensions, as Python's; None for all
-    others, floats too."""
+def integer_of(value: object, alone: bool = False) -> int | None:
+    """A value that is one integer, Python's, NumPy's or that of a tensor without dimensions (`alone`: with one
+    element), as Python's; None for all others, floats too."""
     if isinstance(value, int):
         return int(value)
-    if not hasattr(type(value), "__index__") or getattr(value, "shape", ()) != ():
+    if not hasattr(type(value), "__index__"):
         return None
     if isinstance(value, Tensor) and value._dtype.category >= 2:
+        return None
+    if getattr(value, "shape", ()) != () and not (
+        alone and isinstance(value, Tensor) and value.numel() == 1
+    ):
         return None
     try:
         return operator.index(value)
@@ -112,23 +116,19 @@ def is_empty(value: object) -> bool:
 def need_integer(
     function: str, value: object, argument: str, least: int = -(2**63), most: int = 2**63 - 1
 ) -> int:
-    """An integer argument between `least` and `most`. Errors: ArgumentTypeError, ArgumentError."""
-    whole = hasattr(type(value), "__index__")
-    if isinstance(value, Tensor):
-        whole = value._dtype.category < 2 and value.numel() == 1
-    elif whole:
-        whole = getattr(value, "shape", ()) == ()
-    if whole:
-        number = operator.index(value)
-        if least <= number <= most:
-            return number
+    """An integer argument between `least` and `most`, also that of a tensor with one element. Errors:
+    ArgumentTypeError, ArgumentError."""
+    number = integer_of(value, True)
+    if number is None:
+        raise _no_integer(function, value, argument)
+    if not least <= number <= most:
         raise ArgumentError(
             f"{function}(): argument '{argument}' is out of range, got {number}",
             expected=f"{least} <= {argument} <= {most}",
             got=str(number),
             fix="check how it was computed",
         )
-    raise _no_integer(function, value, argument)
+    return number
 
 
 def need_number(function: str, value: object, argument: str) -> int:
