@@ -5,6 +5,8 @@ Slicing, adding and repeating Sizes gives Sizes. Compiled, and with its subscrip
 programs read `x.shape[i]` all the time.
 """
 
+import math
+
 import cython
 from cython.cimports.cpython.ref import Py_INCREF
 from cython.cimports.cpython.tuple import PyTuple_GET_SIZE, PyTuple_SET_ITEM
@@ -37,10 +39,7 @@ class Size(tuple):
 
     def numel(self):
         """The number of elements."""
-        total = 1
-        for size in self:
-            total *= size
-        return total
+        return math.prod(self)
 
     def __add__(self, other):
         if isinstance(other, tuple):

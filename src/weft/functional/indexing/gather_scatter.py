@@ -8,6 +8,7 @@ store keep the last value, of an addition sum in stable order.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft._build.lazy import later
-from weft._typing import Scalar, Shape, TensorLike
+from weft._typing import Scalar, TensorLike
 from weft.engine.frontend.recorder import cast, record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -101,7 +102,7 @@ def gather(
     axis = wrap_dim(dim, len(input._shape))
     _need_index_type("gather", index)
     if 0 in index._shape:  # of any rank
-        return reshape(reshape(input, (_count(input._shape),))[:0], index._shape)
+        return reshape(reshape(input, (math.prod(input._shape),))[:0], index._shape)
     _check_rank("gather", input, axis, index)
     index = _within("gather", index, input, axis)
     if not input._shape:
@@ -288,7 +289,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         )
     if input._shape:
         return take(input, axis, _vector(index))
-    count = _count(index._shape)
+    count = math.prod(index._shape)
     if count != 1:
         raise ShapeError(
             f"index_select(): Index to scalar can have only 1 value, got {count} value(s)",
@@ -419,9 +420,9 @@ def take_along_dim(
         )
     if dim is None:
         return gather_value(
-            reshape(input, (_count(input._shape),)),
+            reshape(input, (math.prod(input._shape),)),
             0,
-            reshape(indices, (_count(indices._shape),)),
+            reshape(indices, (math.prod(indices._shape),)),
         )
     axis = wrap_dim(dim, len(input._shape))
     hole = (*input._shape[:axis], 1, *input._shape[axis + 1 :])
@@ -434,16 +435,9 @@ def take_along_dim(
     return gather_value(expand(input, wide), axis, expand(places, index))
 
 
-def _count(shape: Shape) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
-
-
 def take_flat(input: Tensor, index: Tensor) -> Any:
     """Elements of the flattened tensor, in the shape of the index."""
-    count = _count(input._shape)
+    count = math.prod(input._shape)
     places = wrapped("take", _need_index_type("take", index), count, 0)
     return record(_TAKE, (reshape(input, (count,)), places), (0,), index._shape, input._dtype)
 
@@ -463,8 +457,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
 
     shape = broadcast_shapes([input._shape, mask._shape], "masked_scatter")
     chosen = expand(mask, shape)
-    flat = reshape(source, (_count(source._shape),))
-    count = _count(shape)
+    flat = reshape(source, (math.prod(source._shape),))
+    count = math.prod(shape)
     _check_source(source, mask, count)
     if not flat._shape[0]:  # and no place is chosen, or that had raised
         return call("clone", expand(input, shape))
@@ -477,7 +471,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
 def _check_source(source: Tensor, mask: Tensor, count: int) -> None:
     """Errors: ShapeError where a mask that is there already, or has to be for there are no elements, holds at more
     places than there are elements."""
-    there = _count(source._shape)
+    there = math.prod(source._shape)
     values = values_if_there(mask) if there else host.to_numpy(mask)
     if values is None or not values.size:
         return
@@ -522,7 +516,7 @@ def repeat_interleave(
         return host.from_numpy(np.repeat(np.arange(len(counts)), counts))
     need_tensor("repeat_interleave", input)
     if dim is None:
-        input, dim = reshape(input, (_count(input._shape),)), 0
+        input, dim = reshape(input, (math.prod(input._shape),)), 0
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis]
     if isinstance(repeats, int):

@@ -9,6 +9,7 @@ Operands of different types raise: a product never promotes.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cython
@@ -91,12 +92,12 @@ def product(a: Tensor, b: Tensor, name: str = "matmul") -> Any:
         _same_dtype(name, a, b)
     if shape_a[-1] != shape_b[-2]:
         if len(shape_a) == 2 or len(shape_b) == 2:
-            rows = shape_a[-2] if len(shape_a) == 2 else _count(shape_a[:-1])
+            rows = shape_a[-2] if len(shape_a) == 2 else math.prod(shape_a[:-1])
             text = f"mat1 and mat2 shapes cannot be multiplied ({rows}x{shape_a[-1]} and {shape_b[-2]}x{shape_b[-1]})"
         else:
             text = (
-                f"Expected size for first two dimensions of batch2 tensor to be: [{_count(shape_a[:-2])}, "
-                f"{shape_a[-1]}] but got: [{_count(shape_b[:-2])}, {shape_b[-2]}]."
+                f"Expected size for first two dimensions of batch2 tensor to be: [{math.prod(shape_a[:-2])}, "
+                f"{shape_a[-1]}] but got: [{math.prod(shape_b[:-2])}, {shape_b[-2]}]."
             )
         raise _mismatch(name, a, b, text)
     if (a._dtype.category < 2 or a._dtype.itemsize == 2) and not _is_whole_product(a, b):
@@ -138,13 +139,6 @@ def _unusual_product(a: Tensor, b: Tensor) -> Any:
     return reduce("sum", terms, (len(terms._shape) - 2,))
 
 
-def _count(shape: Shape) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
-
-
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     """The matrix product: dot for two vectors, otherwise over the last two dimensions, leading ones broadcast.
 
@@ -176,8 +170,8 @@ def _vector_product(a: Tensor, b: Tensor, rank_a: int, rank_b: int) -> Any:
                 "matmul",
                 a,
                 b,
-                f"size mismatch, got input ({_count(a._shape[:-1])}), mat "
-                f"({_count(a._shape[:-1])}x{a._shape[-1]}), vec ({b._shape[0]})",
+                f"size mismatch, got input ({math.prod(a._shape[:-1])}), mat "
+                f"({math.prod(a._shape[:-1])}x{a._shape[-1]}), vec ({b._shape[0]})",
             )
         result = product(a, reshape(b, (b._shape[0], 1)))  # (..., m, k) @ (k, 1) -> (..., m, 1)
         return reshape(result, result._shape[:-1])
@@ -357,7 +351,7 @@ def linear(
     if len(shape) == 2 and len(read) > 0 and _plain(input, weight):
         if read[-1] != shape[1]:
             text = (
-                f"mat1 and mat2 shapes cannot be multiplied ({_count(read[:-1])}x{read[-1]} and "
+                f"mat1 and mat2 shapes cannot be multiplied ({math.prod(read[:-1])}x{read[-1]} and "
                 f"{shape[1]}x{shape[0]})"
             )
             raise _mismatch("linear", input, transpose(weight), text)

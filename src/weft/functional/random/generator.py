@@ -10,6 +10,7 @@ distributions under PyTorch's names are in `weft.random`.
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -42,13 +43,6 @@ _devices = later("weft.tensor.device")
 _BITS, _WIDE, _WHOLE = OPS["random_bits"], OPS["random_wide"], OPS["random_integers"]
 _UNIFORM = {dtypes.by_name(name): OPS[f"uniform_{name}"] for name in MANTISSA}
 _NORMAL_32, _NORMAL_64 = OPS["normal_float32"], OPS["normal_float64"]
-
-
-def _count(shape: Shape) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
 
 
 def note_draw(generator: Generator | None) -> None:
@@ -164,7 +158,7 @@ class Generator:
         note_draw(self)
         place = self.place()
         seed, offset = place
-        count = _count(shape)
+        count = math.prod(shape)
         key = seed - 2**64 if seed >= 2**63 else seed
         operands = (key, offset, iota(shape), count if span is None else span)
         made = record_elementwise(op, operands[: len(op.operands)], None)

@@ -9,6 +9,7 @@ strides can express the result, `reshape` copies and `view` raises. Rearrangemen
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -56,22 +57,15 @@ _TRANSPOSE, _T = named(_PERMUTE, "TransposeBackward0"), named(_PERMUTE, "TBackwa
 # -- shapes --------------------------------------------------------------------------------------------------------
 
 
-def _numel(shape: Shape) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
-
-
 def infer_shape(input: Tensor, shape: Shape) -> Shape:
     """A target shape with its -1 worked out. Errors: ShapeError where the number of elements differs."""
-    have = _numel(input._shape)
+    have = math.prod(input._shape)
     if -1 not in shape:
-        if _numel(shape) != have or (shape and min(shape) < 0):
+        if math.prod(shape) != have or (shape and min(shape) < 0):
             raise _wrong_count(input, shape)
         return shape
     place = shape.index(-1)
-    rest = _numel(shape[:place]) * _numel(shape[place + 1 :])
+    rest = math.prod(shape[:place]) * math.prod(shape[place + 1 :])
     if shape.count(-1) > 1:
         raise ShapeError(
             "only one dimension can be inferred",
@@ -93,7 +87,7 @@ def infer_shape(input: Tensor, shape: Shape) -> Shape:
 
 
 def _wrong_count(input: Tensor, shape: Shape) -> ShapeError:
-    have = _numel(input._shape)
+    have = math.prod(input._shape)
     return ShapeError(
         f"shape '{list(shape)}' is invalid for input of size {have}",
         expected=f"sizes whose product is {have}",
@@ -184,7 +178,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
         return input
     return reshape(
         input,
-        (*input._shape[:start], _numel(input._shape[start : end + 1]), *input._shape[end + 1 :]),
+        (*input._shape[:start], math.prod(input._shape[start : end + 1]), *input._shape[end + 1 :]),
     )
 
 
@@ -206,9 +200,9 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Any:
     shape = tuple(sizes)
     if -1 in shape:
         place = shape.index(-1)
-        rest = _numel(shape[:place]) * _numel(shape[place + 1 :])
+        rest = math.prod(shape[:place]) * math.prod(shape[place + 1 :])
         shape = (*shape[:place], input._shape[axis] // (rest or 1), *shape[place + 1 :])
-    if _numel(shape) != input._shape[axis]:
+    if math.prod(shape) != input._shape[axis]:
         raise ShapeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {axis} "
             f"({input._shape[axis]}) in the input tensor",

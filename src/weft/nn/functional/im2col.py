@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,7 +44,7 @@ def unfold(
     edges = tuple([(width, width) for width in widths])
     check_kernel(input, x._shape, kernel, gaps, edges)
     views = convolution.windows(convolution.margins(x, edges), kernel, steps, gaps)
-    count = convolution.count
+    count = math.prod
     columns = reshape(
         permute(views, (0, 1, 4, 5, 2, 3)),
         (x._shape[0], x._shape[1] * count(kernel), count(views._shape[2:4])),

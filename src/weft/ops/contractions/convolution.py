@@ -9,6 +9,7 @@ cotangent and patches, which are made again rather than kept. Arguments are chec
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,14 +55,6 @@ class Geometry(NamedTuple):
     padding: tuple[tuple[int, int], ...]
     dilation: Shape
     groups: int
-
-
-def count(sizes: Shape) -> int:
-    """The product of sizes."""
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
 
 
 def margins(x: Tensor, widths: tuple[tuple[int, int], ...], first: int = 2) -> Any:
@@ -120,15 +113,15 @@ def compute(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) 
     x = margins(x, geometry.padding)
     kernel, outputs, groups = weight._shape[2:], weight._shape[0], geometry.groups
     spatial, batch, channels = len(kernel), x._shape[0], x._shape[1]
-    if count(kernel) == 1 and max(geometry.stride) == 1:
+    if math.prod(kernel) == 1 and max(geometry.stride) == 1:
         places, patches = x._shape[2:], x
     else:
         views = windows(x, kernel, geometry.stride, geometry.dilation)
         places = views._shape[2 : 2 + spatial]
         order = (0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial))
         patches = permute(views, order)
-    positions = count(places)
-    patches = reshape(patches, (batch, channels * count(kernel), positions))
+    positions = math.prod(places)
+    patches = reshape(patches, (batch, channels * math.prod(kernel), positions))
     if not _may_join(x):
         return reshape(_by_outputs(patches, weight, bias, groups), (batch, outputs, *places))
     result = reshape(_by_positions(patches, weight, bias, groups), (batch, *places, outputs))
@@ -138,7 +131,7 @@ def compute(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) 
 def _may_join(x: Tensor) -> bool:
     """True if x is one example, and so small that separate ones may run as one batch
     (`weft.engine.pipeline.batching.scheduler`)."""
-    return bool(x._shape[0] == 1 and count(x._shape) * x._dtype.itemsize <= ROW_BYTES)
+    return bool(x._shape[0] == 1 and math.prod(x._shape) * x._dtype.itemsize <= ROW_BYTES)
 
 
 def _by_outputs(patches: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Any:
@@ -258,8 +251,8 @@ def _vjp_weight(g: Tensor, self: Tensor, at: At) -> Any:
     arranged = channels_last if _reads_by_channels(g, shape, groups) else margins
     views = windows(arranged(self, geometry.padding), kernel, geometry.stride, geometry.dilation)
     order = (1, *range(2 + spatial, 2 + 2 * spatial), 0, *range(2, 2 + spatial))
-    batch, positions = self._shape[0], count(g._shape[2:])
-    patches = reshape(permute(views, order), (groups, count(shape[1:]), batch * positions))
+    batch, positions = self._shape[0], math.prod(g._shape[2:])
+    patches = reshape(permute(views, order), (groups, math.prod(shape[1:]), batch * positions))
     outer = reshape(
         permute(g, (1, 0, *range(2, 2 + spatial))), (groups, shape[0] // groups, batch * positions)
     )
@@ -271,8 +264,10 @@ def _reads_by_channels(g: Tensor, shape: Shape, groups: int) -> bool:
     """True if the product for a kernel's derivative should read whole vectors of channels, from a copy, and write the
     kernel element by element, instead of transposing each window while it packs: sums are long then, and windows
     overlap."""
-    length = count(g._shape) // g._shape[1]
-    return shape[1] >= VECTOR and length >= TURNS * (shape[0] // groups) and count(shape[2:]) > 1
+    length = math.prod(g._shape) // g._shape[1]
+    return (
+        shape[1] >= VECTOR and length >= TURNS * (shape[0] // groups) and math.prod(shape[2:]) > 1
+    )
 
 
 def _vjp_taps(g: Tensor, x: Tensor, geometry: Geometry, shape: Shape) -> Any:

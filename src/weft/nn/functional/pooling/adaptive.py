@@ -7,6 +7,7 @@ indices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,6 @@ from weft.functional.support.memory_formats import in_order, like_channels
 from weft.nn.functional.pooling.arguments import check_adaptive
 from weft.nn.functional.pooling.windowed import (
     batched,
-    elements_of,
     need_order,
     unbatched,
     windowed_max,
@@ -57,7 +57,7 @@ def adaptive_avg_pool(
         total = reduce(
             "sum", reshape(input, tuple(shape)), tuple(range(lead + 1, lead + 2 * spatial, 2))
         )
-        mean = total / (elements_of(sizes) // elements_of(wanted))
+        mean = total / (math.prod(sizes) // math.prod(wanted))
         return mean if spatial == 3 else like_channels(mean, given)
     for axis, (have, want) in enumerate(zip(sizes, wanted, strict=True), lead):
         order = [a for a in range(len(input._shape)) if a != axis] + [axis]
@@ -128,7 +128,7 @@ def _adaptive_max_pool(
 def _adaptive_source(parts: list[_Parts], place: Tensor, sizes: Shape) -> Any:
     """The row-major index into the input's spatial sizes of each window's place."""
     linear: Any = None
-    rest = elements_of(tuple([part.width for part in parts]))
+    rest = math.prod(tuple([part.width for part in parts]))
     for number, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         rest //= part.width
         within = call("remainder", call("floor_divide", place, rest), part.width)

@@ -9,6 +9,7 @@ at once.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,8 +97,8 @@ def windowed_max(
         return unbatched(_largest(views, plan.axes), input, spatial)
     place = _place_of_largest(views, plan.axes)
     linear = _source_index(plan, place)
-    lines = reshape(x, (*x._shape[:2], elements_of(plan.sizes)))
-    values = gather(lines, 2, reshape(linear, (*linear._shape[:2], elements_of(plan.places))))
+    lines = reshape(x, (*x._shape[:2], math.prod(plan.sizes)))
+    values = gather(lines, 2, reshape(linear, (*linear._shape[:2], math.prod(plan.places))))
     values = unbatched(reshape(values, linear._shape), input, spatial)
     return (values, unbatched(linear, input, spatial)) if return_indices else values
 
@@ -137,11 +138,11 @@ def _place_of_largest(views: Tensor, axes: Shape) -> Any:
 
 def _is_little(views: Tensor) -> bool:
     """True if one operation costs less than several that are quicker per element."""
-    return elements_of(views._shape) <= LITTLE
+    return math.prod(views._shape) <= LITTLE
 
 
 def _elements(views: Tensor, axes: Shape) -> int:
-    return elements_of(tuple([views._shape[axis] for axis in axes]))
+    return math.prod(tuple([views._shape[axis] for axis in axes]))
 
 
 def _walk(views: Tensor, axes: Shape) -> tuple[Any, Any]:
@@ -178,17 +179,10 @@ def _totals(views: Tensor, axes: Shape) -> Any:
     return record_gradient(OPS["sum"], (views,), (axes, False), total)
 
 
-def elements_of(shape: Shape) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
-
-
 def _source_index(plan: Windows, place: Tensor) -> Any:
     """The row-major index into the input's spatial sizes of each window's place."""
     linear: Any = None
-    rest = elements_of(plan.kernel)
+    rest = math.prod(plan.kernel)
     for axis in range(plan.spatial):
         rest //= plan.kernel[axis]
         within = call("remainder", call("floor_divide", place, rest), plan.kernel[axis])

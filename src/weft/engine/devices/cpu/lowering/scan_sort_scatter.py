@@ -8,6 +8,7 @@ element strides); operands that a family cannot read in place are copied to temp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -219,7 +220,7 @@ def lower_resample(lowering: Lowering, node: Node) -> None:
     if node.numel == 0:
         return
     axis, extent = node.params
-    outer, inner = _product(operand.shape[:axis]), _product(operand.shape[axis + 1 :])
+    outer, inner = math.prod(operand.shape[:axis]), math.prod(operand.shape[axis + 1 :])
     taps, places = index.shape
     spread = node.op.form == RESAMPLE_TRANSPOSED
     direction = node.op.combiner or ("spread" if spread else "gathered")
@@ -284,7 +285,7 @@ def lower_scatter(lowering: Lowering, node: Node) -> None:
     axis = node.params[0]
     places = [contiguous(lowering, index), lowering.region_of(source)[:2], (slot, 0)]
     if node.op.form == SLICES:
-        outer, inner = _product(node.shape[:axis]), _product(node.shape[axis + 1 :])
+        outer, inner = math.prod(node.shape[:axis]), math.prod(node.shape[axis + 1 :])
         places[1] = contiguous(lowering, source)
         count = index.numel
         steps = (0, 1, 0), (count * inner, inner, 1), (node.shape[axis] * inner, inner, 1)
@@ -330,13 +331,6 @@ def _launch_scatter(
             grain_size,
             outer * positions * inner * 2,
         )
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
 
 
 def _scatter_geometry(
