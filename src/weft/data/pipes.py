@@ -103,7 +103,7 @@ class SequenceWrapper(MapDataPipe):
     def __init__(self, sequence: Sequence[object], deepcopy: bool = True) -> None:
         self.sequence = sequence
 
-    def __getitem__(self, index: object) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         return self.sequence[index]
 
     def __len__(self) -> int:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import io
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 COLUMNS = 8  # columns of a grid of pictures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from PIL.Image import Image
 
 
 def as_bytes(values: Any) -> Any:
@@ -59,7 +63,7 @@ def png(shown: Any, rescale: float = 1, boxes: object = None, labels: object = N
     return file.getvalue()
 
 
-def _draw_boxes(image: object, boxes: Any, labels: Any) -> None:
+def _draw_boxes(image: Image, boxes: Any, labels: Any) -> None:
     from PIL import ImageDraw, ImageFont
 
     pen, font = ImageDraw.Draw(image), ImageFont.load_default()
@@ -98,7 +102,7 @@ def gif(frames: Any, fps: float) -> bytes:
     return file.getvalue()
 
 
-def figure_to_image(figures: object, close: bool = True) -> Any:
+def figure_to_image(figures: Figure | list[Figure], close: bool = True) -> Any:
     """A figure of matplotlib as (3, H, W) of bytes; a list of them as (N, 3, H, W)."""
     if isinstance(figures, list):
         return np.stack([figure_to_image(figure, close) for figure in figures])

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tensorboard.compat.proto import event_pb2
@@ -20,6 +20,9 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.utils.tensorboard import embedding, graphs, pictures, summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
@@ -285,7 +288,7 @@ class SummaryWriter:
     def add_figure(
         self,
         tag: str,
-        figure: object,
+        figure: Figure | list[Figure],
         global_step: int | None = None,
         close: bool = True,
         walltime: float | None = None,
