@@ -14,7 +14,7 @@ import weft
 from weft.debug import stages
 from weft.engine.devices import api
 from weft.engine.devices.cpu.device import CPU, CpuDevice
-from weft.engine.devices.cpu.pool import HostMemory
+from weft.engine.devices.cpu.host_memory import HostMemory
 from weft.engine.devices.tuning import replaced
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.transfer import copy_to

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft.engine.devices.api import Capabilities, Device, Lowerer, Queue
+from weft.engine.devices.cpu.host_memory import HostMemory
 from weft.engine.devices.cpu.limits import ALIGNMENT, LONGEST_ROW, MARGIN
-from weft.engine.devices.cpu.pool import HostMemory
 from weft.engine.devices.cpu.tuning import TUNING
 
 

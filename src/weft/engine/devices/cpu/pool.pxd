@@ -1,6 +1,5 @@
 cimport cython
 from libc.stdint cimport int64_t, uintptr_t
-from weft.engine.devices.api cimport Memory
 from weft.engine.ir.memory cimport OwnedMemory
 
 
@@ -33,11 +32,6 @@ cdef Py_ssize_t _budget  # bytes that there may be; 0: no bound
 
 @cython.final
 cdef class Buffer(OwnedMemory):
-    pass
-
-
-@cython.final
-cdef class HostMemory(Memory):
     pass
 
 

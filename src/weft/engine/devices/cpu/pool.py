@@ -35,14 +35,14 @@ from cython.cimports.weft.engine.capi.atomics import (
     munmap,
     timespec,
 )
-from cython.cimports.weft.engine.devices.api import Memory, note_budgets
+from cython.cimports.weft.engine.devices.api import note_budgets
 from cython.cimports.weft.engine.devices.cpu.guard import (
     CELL_STEP,
     map_cells,
     map_guarded,
     unmap_guarded,
 )
-from cython.cimports.weft.engine.devices.cpu.pool import CELL_BYTES, room_left
+from cython.cimports.weft.engine.devices.cpu.pool import CELL_BYTES
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
 
 from weft._build.compiled import require
@@ -288,67 +288,6 @@ def address_of(array: object) -> object:
     address: uintptr_t = cython.cast(uintptr_t, view.buf)
     PyBuffer_Release(cython.address(view))
     return address
-
-
-@cython.final
-@cython.cclass
-class HostMemory(Memory):
-    """The pool as the CPU's memory: kernels read numbers, and write status words, where the host has them."""
-
-    @cython.ccall
-    def allocate(self, nbytes: cython.Py_ssize_t) -> OwnedMemory:
-        buffer: Buffer = allocate(nbytes)
-        buffer.device = self.device
-        return buffer
-
-    @cython.cfunc
-    def allocate_cells(self, count: cython.Py_ssize_t) -> OwnedMemory:
-        return allocate_cells(count)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def cell(
-        self, cells: OwnedMemory, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t
-    ) -> uintptr_t:
-        return cell(cython.cast(Buffer, cells), index, itemsize)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def budget(self) -> cython.Py_ssize_t:
-        return _budget
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def room_left(self) -> cython.Py_ssize_t:
-        return room_left()
-
-    @cython.cfunc
-    def allocate_status(self, count: cython.Py_ssize_t) -> OwnedMemory:
-        status: Buffer = allocate(8 * count)
-        memset(cython.cast(cython.p_void, status.address), 0, 8 * count)
-        return status
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def has_failed(self, status: OwnedMemory, index: cython.Py_ssize_t) -> cython.bint:
-        return cython.cast(cython.pointer(int64_t), status.address)[index] != 0
-
-    def download(self, buffer: OwnedMemory, offset: int, nbytes: int) -> bytes:
-        start: cython.p_char = cython.cast(cython.p_char, buffer.address)
-        first: cython.Py_ssize_t = offset
-        return start[first : first + cython.cast(cython.Py_ssize_t, nbytes)]
-
-    def upload(self, buffer: OwnedMemory, content: bytes) -> None:
-        source: cython.p_char = content
-        memmove(
-            cython.cast(cython.p_void, buffer.address),
-            cython.cast(cython.p_void, source),
-            len(content),
-        )
-
-    def size(self) -> int:
-        """Bytes of main memory."""
-        return physical_memory()
 
 
 @cython.ccall

@@ -1,0 +1,76 @@
+# cython: language_level=3
+"""The memory pool as the CPU's memory: what `engine.devices.api` asks of a device's memory, by `pool`."""
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.string import memmove, memset
+from cython.cimports.weft.engine.devices.api import Memory
+from cython.cimports.weft.engine.devices.cpu import pool
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
+
+from weft._build.compiled import require
+from weft.engine.devices.cpu.hardware import physical_memory
+
+require(__name__, cython.compiled)
+
+
+@cython.final
+@cython.cclass
+class HostMemory(Memory):
+    """The pool as the CPU's memory: kernels read numbers, and write status words, where the host has them."""
+
+    @cython.ccall
+    def allocate(self, nbytes: cython.Py_ssize_t) -> OwnedMemory:
+        buffer: Buffer = pool.allocate(nbytes)
+        buffer.device = self.device
+        return buffer
+
+    @cython.cfunc
+    def allocate_cells(self, count: cython.Py_ssize_t) -> OwnedMemory:
+        return pool.allocate_cells(count)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def cell(
+        self, cells: OwnedMemory, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t
+    ) -> uintptr_t:
+        return pool.cell(cython.cast(Buffer, cells), index, itemsize)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def budget(self) -> cython.Py_ssize_t:
+        return pool._budget
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def room_left(self) -> cython.Py_ssize_t:
+        return pool.room_left()
+
+    @cython.cfunc
+    def allocate_status(self, count: cython.Py_ssize_t) -> OwnedMemory:
+        status: Buffer = pool.allocate(8 * count)
+        memset(cython.cast(cython.p_void, status.address), 0, 8 * count)
+        return status
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def has_failed(self, status: OwnedMemory, index: cython.Py_ssize_t) -> cython.bint:
+        return cython.cast(cython.pointer(int64_t), status.address)[index] != 0
+
+    def download(self, buffer: OwnedMemory, offset: int, nbytes: int) -> bytes:
+        start: cython.p_char = cython.cast(cython.p_char, buffer.address)
+        first: cython.Py_ssize_t = offset
+        return start[first : first + cython.cast(cython.Py_ssize_t, nbytes)]
+
+    def upload(self, buffer: OwnedMemory, content: bytes) -> None:
+        source: cython.p_char = content
+        memmove(
+            cython.cast(cython.p_void, buffer.address),
+            cython.cast(cython.p_void, source),
+            len(content),
+        )
+
+    def size(self) -> int:
+        """Bytes of main memory."""
+        return physical_memory()
