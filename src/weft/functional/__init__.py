@@ -11,8 +11,8 @@ from typing import Any
 
 from weft._build.lazy import later
 from weft.functional import imported_on_call
-from weft.functional.elementwise import binary, comparison, unary
-from weft.functional.indexing import assignment, gather_scatter, index, selection
+from weft.functional.elementwise import binary, comparison, limits, unary
+from weft.functional.indexing import assignment, gather_scatter, index, repeats, selection, slices
 from weft.functional.linalg import composed_products, einsum, norms, products
 from weft.functional.reductions import softmax, sums_and_extrema, variance
 from weft.functional.shape import (
@@ -31,9 +31,9 @@ from weft.functional.support.variants import make_in_place, with_out
 meta_results = later("weft.functional.meta_results")
 
 _MODULES: tuple[Any, ...] = (
-    unary, binary, comparison, sums_and_extrema, variance, norms, sort, unique, views, slicing, strided_regions,
-    rearrange, assignment, view_transforms, index, selection, gather_scatter, concat, products, composed_products,
-    einsum, softmax, special,
+    unary, binary, limits, comparison, sums_and_extrema, variance, norms, sort, unique, views, slicing,
+    strided_regions, rearrange, assignment, view_transforms, index, selection, gather_scatter, slices, repeats, concat,
+    products, composed_products, einsum, softmax, special,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Any] = {

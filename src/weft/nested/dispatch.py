@@ -46,7 +46,13 @@ _ELEMENTWISE = (
 # Modules of which every other function is elementwise too.
 _ELEMENTWISE_MODULES = tuple(
     f"weft.functional.{name}"
-    for name in ("elementwise.unary", "elementwise.binary", "special.special", "special.bessel")
+    for name in (
+        "elementwise.unary",
+        "elementwise.binary",
+        "elementwise.limits",
+        "special.special",
+        "special.bessel",
+    )
 )
 # Functions of the values alone: they say something about the type.
 _OF_VALUES = (

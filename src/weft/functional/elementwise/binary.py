@@ -1,7 +1,7 @@
 # ruff: noqa: A001, A002 - PyTorch's names
 # cython: language_level=3
 # cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
-"""Element-wise functions of two and more tensors: arithmetic, powers, limits, comparison, selection.
+"""Element-wise functions of two and more tensors: arithmetic, powers, comparison.
 
 Tensors and Python numbers come in; the recorder promotes, casts and broadcasts; what stands here is PyTorch's rules
 about arguments (alpha, rounding_mode, integer powers, bounds) and compositions. In-place variants are made of the
@@ -10,9 +10,6 @@ out-of-place ones by one loop at the end.
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import cython
@@ -21,7 +18,7 @@ from cython.cimports.weft.engine.frontend.recorder import binary
 
 from weft._build.compiled import require
 from weft._typing import Scalar, TensorLike
-from weft.engine.frontend.recorder import cast, record_elementwise, record_gradient
+from weft.engine.frontend.recorder import cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import Primitive
@@ -29,7 +26,6 @@ from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
     DTypeError,
-    UnsupportedDTypeError,
     class_name,
 )
 from weft.functional.support import host
@@ -42,7 +38,7 @@ from weft.functional.support.variants import (
 )
 from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, full, scalar, where
+from weft.ops.primitives import full, scalar, where
 from weft.ops.registry import named as named_op
 from weft.ops.registry import with_slopes
 from weft.tensor.arguments import (
@@ -50,7 +46,6 @@ from weft.tensor.arguments import (
     describe,
     is_number,
     need_tensor,
-    untracked,
 )
 from weft.tensor.scalars import scalar_dtype
 
@@ -73,9 +68,6 @@ _SMALL_POWERS: dict[object, Primitive] = {
     -0.5: named_op(OPS["rsqrt"], "PowBackward0"),
 }
 RSUB_NUMBER, _RSUB = (named_op(OPS["sub"], f"RsubBackward{n}") for n in (1, 0))
-_CLAMP_BY_NUMBERS, _CLAMP = OPS["clamp"], OPS["clamp_between"]
-_BOUNDS = {name: named_op(OPS[name], "ClampBackward1") for name in ("clamp_min", "clamp_max")}
-_TENSOR_BOUNDS = {name: named_op(op, "ClampBackward0") for name, op in _BOUNDS.items()}
 
 
 def _no_slope(g: object) -> Any:
@@ -392,81 +384,6 @@ def float_power_(self: Tensor, exponent: object) -> Any:
     return _float_power_in_place(self, exponent)
 
 
-# -- limits --------------------------------------------------------------------------------------------------------
-
-
-def clamp(
-    input: Tensor,
-    min: TensorLike | None = None,
-    max: TensorLike | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """Each element limited to [min, max]; the bounds are numbers or tensors. Where min > max the result is max."""
-    if not isinstance(input, Tensor):
-        need_tensor("clamp", input)
-    if min is None and max is None:
-        raise ArgumentError(
-            "torch.clamp: At least one of 'min' or 'max' must not be None",
-            expected="a bound",
-            got="min=None, max=None",
-            fix="pass min=, max= or both",
-        )
-    if min is None or max is None:
-        name, bound = ("clamp_max", max) if min is None else ("clamp_min", min)
-        rows = _TENSOR_BOUNDS if isinstance(bound, Tensor) else _BOUNDS
-        result = record_elementwise(rows[name], (input, bound), None)
-    else:
-        result = _clamp_between(input, min, max)
-    return result if out is None else write_out(out, result)
-
-
-def _clamp_between(x: Tensor, low: object, high: object) -> Any:
-    """Both bounds: two limits of the value, one gradient record."""
-    with untracked():
-        result = call("clamp_max", call("clamp_min", x, low), high)
-    dtype, shape = result._dtype, result._shape
-    if dtype.category == 0:
-        raise UnsupportedDTypeError(
-            "\"clamp\" not implemented for 'Bool'",
-            expected="numeric operands",
-            got=describe("input", x),
-            fix="convert one operand first",
-        )
-    x = cast(x, dtype)
-    if not isinstance(low, Tensor) and not isinstance(high, Tensor):
-        return record_gradient(_CLAMP_BY_NUMBERS, (x,), (low, high), result)
-    bounds = [cast(b, dtype) if isinstance(b, Tensor) else full((), b, dtype) for b in (low, high)]
-    operands = (expand(x, shape), expand(bounds[0], shape), expand(bounds[1], shape))
-    return record_gradient(_CLAMP, operands, None, result)
-
-
-def clamp_min(input: Tensor, min: TensorLike, *, out: Tensor | None = None) -> Any:
-    """Each element, at least min."""
-    result = call("clamp_min", need_tensor("clamp_min", input), min)
-    return result if out is None else write_out(out, result)
-
-
-def clamp_max(input: Tensor, max: TensorLike, *, out: Tensor | None = None) -> Any:
-    """Each element, at most max."""
-    result = call("clamp_max", need_tensor("clamp_max", input), max)
-    return result if out is None else write_out(out, result)
-
-
-def _extremum(name: str, precedes: Callable[..., object], which: str) -> Any:
-    def function(input: object, other: TensorLike, *, out: Tensor | None = None) -> Any:
-        need_tensor(name, input)
-        need_tensor(name, other, "other", 2)
-        result = where(precedes(input, other) | call("isnan", other), input, other)
-        return result if out is None else write_out(out, result)
-
-    return named(function, name, f"The {which} of two elements, the other one where one is nan.")
-
-
-fmax = _extremum("fmax", operator.ge, "larger")
-fmin = _extremum("fmin", operator.le, "smaller")
-
-
 # -- compositions --------------------------------------------------------------------------------------------------
 
 
@@ -507,32 +424,6 @@ def addcdiv(
     quotient = tensor1 / tensor2
     result = input + (quotient if value == 1 else quotient * value)
     return result if out is None else write_out(out, result)
-
-
-def nan_to_num(
-    input: Tensor,
-    nan: float | None = None,
-    posinf: float | None = None,
-    neginf: float | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """nan, +inf and -inf replaced by numbers: 0, the largest and the smallest finite one unless given."""
-    need_tensor("nan_to_num", input)
-    if input._dtype.category < 2:
-        result = call("clone", input)
-    else:
-        top = _largest(input._dtype)
-        result = where(call("isnan", input), 0.0 if nan is None else nan, input)
-        result = where(input == math.inf, top if posinf is None else posinf, result)
-        result = where(input == -math.inf, -top if neginf is None else neginf, result)
-    return result if out is None else write_out(out, result)
-
-
-def _largest(dtype: DType) -> float:
-    import numpy as np
-
-    return 3.3895313892515355e38 if dtype.numpy is None else float(np.finfo(dtype.numpy).max)
 
 
 # -- the rows with two operands ------------------------------------------------------------------------------------
@@ -581,11 +472,11 @@ _BINARY = (
 )
 _ALIASES = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt",
-    "less_equal": "le", "not_equal": "ne", "clip": "clamp", "arctan2": "atan2",
+    "less_equal": "le", "not_equal": "ne", "arctan2": "atan2",
 }  # fmt: skip
 _IN_PLACE = (
-    "add sub mul div true_divide subtract multiply divide pow clamp clip clamp_min clamp_max lerp addcmul "
-    "addcdiv nan_to_num eq ne lt le gt ge not_equal less less_equal greater greater_equal atan2 arctan2 floor_divide "
+    "add sub mul div true_divide subtract multiply divide pow lerp addcmul "
+    "addcdiv eq ne lt le gt ge not_equal less less_equal greater greater_equal atan2 arctan2 floor_divide "
     "remainder fmod logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift "
     "bitwise_right_shift gcd lcm nextafter"
 )
@@ -593,8 +484,8 @@ _IN_PLACE = (
 FUNCTIONS: dict[str, Any] = {name: _binary(name) for name in _BINARY.split()}
 FUNCTIONS.update(
     by_name(
-        add, sub, rsub, mul, div, true_divide, pow, float_power, clamp, clamp_min, clamp_max, fmax, fmin, lerp,
-        addcmul, addcdiv, nan_to_num, lcm,
+        add, sub, rsub, mul, div, true_divide, pow, float_power, lerp,
+        addcmul, addcdiv, lcm,
     )
 )  # fmt: skip
 FUNCTIONS.update({alias: FUNCTIONS[name] for alias, name in _ALIASES.items()})

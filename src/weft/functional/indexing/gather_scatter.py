@@ -27,12 +27,9 @@ from weft.errors import (
     DTypeError,
     IndexRangeError,
     ShapeError,
-    TensorIndexError,
 )
 from weft.functional.elementwise.comparison import fill_value
 from weft.functional.indexing.advanced_index import wrapped
-from weft.functional.indexing.overlapping_writes import taking_overlaps
-from weft.functional.shape.rearrange import repeated
 from weft.functional.support import host
 from weft.functional.support.index_bounds import UNKNOWN, check_index, values_if_there
 from weft.functional.support.variants import make_in_place
@@ -45,11 +42,7 @@ from weft.ops.primitives import (
     permute,
     reshape,
     slice_axis,
-    take,
-    take_add,
-    take_put,
     where,
-    write_slices,
 )
 from weft.ops.primitives import gather as gather_value
 from weft.ops.primitives import scatter as scatter_value
@@ -60,15 +53,13 @@ from weft.tensor.arguments import TYPE_NAMES, describe, need_integer, need_tenso
 # One row under the names of several functions, for gradient records and messages.
 _TAKE = named(OPS["take"], "TakeBackward0")
 _MASKED = named(OPS["take"], "MaskedScatterBackward0")
-_COPY = named(OPS["take_put"], "IndexCopyBackward0")
-_FILL = named(OPS["take_put"], "IndexFillBackward0")
 
 folding = later("weft.functional.indexing.scatter_reduce")
 
 
-def _need_index(name: str, index: Tensor, input: Tensor, axis: int) -> Any:
+def need_index(name: str, index: Tensor, input: Tensor, axis: int) -> Any:
     """The index in int64, within a dimension of the input."""
-    _need_index_type(name, index)
+    need_index_type(name, index)
     return _within(name, index, input, axis)
 
 
@@ -77,7 +68,7 @@ def _within(name: str, index: Tensor, input: Tensor, axis: int) -> Any:
     return cast(index, dtypes.int64)
 
 
-def _need_index_type(name: str, index: Tensor) -> Any:
+def need_index_type(name: str, index: Tensor) -> Any:
     """Errors: DTypeError on an index with elements that is of no integer type."""
     need_tensor(name, index, "index", 3)
     if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
@@ -90,7 +81,7 @@ def _need_index_type(name: str, index: Tensor) -> Any:
     )
 
 
-def _vector(x: Tensor) -> Any:
+def vector(x: Tensor) -> Any:
     return x if x._shape else reshape(x, (1,))
 
 
@@ -100,15 +91,15 @@ def gather(
     """out[i][j] = input[index[i][j]][j] along a dimension. Shapes: out as index."""
     need_tensor("gather", input)
     axis = wrap_dim(dim, len(input._shape))
-    _need_index_type("gather", index)
+    need_index_type("gather", index)
     if 0 in index._shape:  # of any rank
         return reshape(reshape(input, (math.prod(input._shape),))[:0], index._shape)
     _check_rank("gather", input, axis, index)
     index = _within("gather", index, input, axis)
     if not input._shape:
-        return reshape(gather_value(reshape(input, (1,)), 0, _vector(index)), index._shape)
+        return reshape(gather_value(reshape(input, (1,)), 0, vector(index)), index._shape)
     if not index._shape:
-        return reshape(gather_value(input, axis, _vector(index)), ())
+        return reshape(gather_value(input, axis, vector(index)), ())
     return gather_value(input, axis, index)
 
 
@@ -143,7 +134,7 @@ def _source(name: str, input: Tensor, index: Tensor, src: TensorLike) -> Any:
             got=describe("src", src),
             fix="convert src with .to(input.dtype)",
         )
-    source: Tensor = _vector(src)
+    source: Tensor = vector(src)
     if len(source._shape) != len(index._shape):
         raise ShapeError(
             "Index tensor must have the same number of dimensions as src tensor",
@@ -174,10 +165,10 @@ def _scatter(
 ) -> Any:
     need_tensor(name, input)
     axis = wrap_dim(dim, len(input._shape))
-    index = _vector(_need_index_type(name, index))
+    index = vector(need_index_type(name, index))
     if 0 in index._shape:
         return call("clone", input)
-    base = _vector(input)
+    base = vector(input)
     _check_rank(name, base, axis, index)
     source = _source(name, input, index, src)
     result = write(base, axis, _within(name, index, input, axis), source)
@@ -252,7 +243,7 @@ def scatter_reduce(
     if reduce in ("amax", "amin"):
         fold = lambda *given: folding.fold_extremum(*given, include_self, reduce == "amax")  # noqa: E731
         return _scatter("scatter_reduce", fold, input, dim, index, src)
-    index = _need_index("scatter_reduce", index, input, wrap_dim(dim, len(input._shape)))
+    index = need_index("scatter_reduce", index, input, wrap_dim(dim, len(input._shape)))
     ones = full(index._shape, 1, input._dtype)
     start = full(input._shape, 1 if include_self else 0, input._dtype)
     count = scatter_add(start, dim, index, ones)
@@ -270,131 +261,6 @@ def scatter_reduce(
         return total
     count = where(count == 0, 1, count)
     return total / count if input._dtype.category > 1 else call("floor_divide", total, count)
-
-
-# -- whole slices --------------------------------------------------------------------------------------------------
-
-
-def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Any:
-    """Slices of a dimension, in the order of a vector of indices."""
-    need_tensor("index_select", input)
-    axis = wrap_dim(dim, len(input._shape))
-    index = _need_index("index_select", index, input, axis)
-    if len(index._shape) > 1:
-        raise TensorIndexError(
-            "index_select(): Index is supposed to be a vector",
-            expected="one dimension",
-            got=describe("index", index),
-            fix="flatten the index",
-        )
-    if input._shape:
-        return take(input, axis, _vector(index))
-    count = math.prod(index._shape)
-    if count != 1:
-        raise ShapeError(
-            f"index_select(): Index to scalar can have only 1 value, got {count} value(s)",
-            expected="one index of a tensor without dimensions",
-            got=describe("index", index),
-            fix="expand the tensor instead",
-        )
-    return reshape(take(reshape(input, (1,)), 0, _vector(index)), ())
-
-
-def _no_slices(name: str, input: Tensor, axis: int, index: Tensor, source: Tensor) -> str:
-    """PyTorch's error text for a source that has not the shape of the slices."""
-    have, want = list(source._shape), list(input._shape)
-    if len(have) == len(want) and have[:axis] + have[axis + 1 :] == want[:axis] + want[axis + 1 :]:
-        count = f"({have[axis] if have else 1})"
-        last = f" {count}" if name == "index_copy" else f": {count}, for dim: {axis}"
-        return f"{name}_(): Number of indices ({index._shape[0]}) should be equal to source.size(dim){last}"
-    if name == "index_copy":
-        return (
-            f"{name}_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{want[:axis] + want[axis + 1 :]} at dimension {axis} and source shape: {have}"
-        )
-    return (
-        "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
-        f"{want} source.shape = {have}"
-    )
-
-
-def _slices(
-    name: str, input: Tensor, dim: int, index: Tensor, source: Tensor
-) -> tuple[int, Any, Any]:
-    axis = wrap_dim(dim, len(input._shape))
-    index = _vector(_need_index(name, index, input, axis))
-    if len(index._shape) > 1:
-        raise TensorIndexError(
-            f"{name}_(): Index is supposed to be a vector, but got dim: {len(index._shape)} with type: "
-            f"{TYPE_NAMES[index._dtype.name]} and size: {list(index._shape)}",
-            expected="one dimension",
-            got=describe("index", index),
-            fix="flatten the index",
-        )
-    want = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
-    if source._dtype is not input._dtype:
-        raise DTypeError(
-            f"{name}(): self and source expected to have the same dtype, but got (self) "
-            f"{TYPE_NAMES[input._dtype.name]} and (source) {TYPE_NAMES[source._dtype.name]}",
-            expected=input._dtype.name,
-            got=describe("source", source),
-            fix="convert the source",
-        )
-    if _vector(source)._shape != want:
-        raise ShapeError(
-            _no_slices(name, input, axis, index, source),
-            expected=str(list(want)),
-            got=describe("source", source),
-            fix="reshape the source",
-        )
-    return axis, index, _vector(source)
-
-
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Scalar = 1) -> Any:
-    """A copy with alpha * source added at slices of a dimension."""
-    axis, index, source = _slices("index_add", input, dim, index, source)
-    result = take_add(_vector(input), axis, index, source if alpha == 1 else source * alpha)
-    return result if input._shape else reshape(result, ())
-
-
-def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
-    """A copy with source stored at slices of a dimension."""
-    axis, index, source = _slices("index_copy", input, dim, index, source)
-    base = _vector(input)
-    result = write_slices(_COPY, base, axis, index, source)
-    return result if input._shape else reshape(result, ())
-
-
-def index_fill(input: Tensor, dim: int, index: Tensor, value: TensorLike) -> Any:
-    """A copy with one number in slices of a dimension."""
-    axis = wrap_dim(dim, len(input._shape))
-    size = input._shape[axis] if input._shape else 1
-    index = _vector(wrapped("index_fill", _need_index_type("index_fill", index), size, axis))
-    if len(index._shape) > 1:
-        raise ShapeError(
-            "index_fill_(): Index has to be a vector/scalar",
-            expected="one dimension at most",
-            got=describe("index", index),
-            fix="flatten the index",
-        )
-    shape = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
-    if isinstance(value, Tensor):
-        if value._shape:
-            raise ShapeError(
-                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                f"{len(value._shape)} dimension(s).",
-                expected="a number, or a tensor without dimensions",
-                got=describe("value", value),
-                fix="use index_copy for several values",
-            )
-        named_once = full(shape, True, dtypes.bool_)
-        nowhere = full(input._shape or (1,), False, dtypes.bool_)
-        filled = where(take_put(nowhere, axis, index, named_once), value, _vector(input))
-        return cast(reshape(filled, input._shape), input._dtype)
-    source = full(shape, fill_value(input._dtype, value), input._dtype)
-    base = _vector(input)
-    result = write_slices(_FILL, base, axis, index, source)
-    return result if input._shape else reshape(result, ())
 
 
 def take_along_dim(
@@ -438,7 +304,7 @@ def take_along_dim(
 def take_flat(input: Tensor, index: Tensor) -> Any:
     """Elements of the flattened tensor, in the shape of the index."""
     count = math.prod(input._shape)
-    places = wrapped("take", _need_index_type("take", index), count, 0)
+    places = wrapped("take", need_index_type("take", index), count, 0)
     return record(_TAKE, (reshape(input, (count,)), places), (0,), index._shape, input._dtype)
 
 
@@ -485,79 +351,6 @@ def _check_source(source: Tensor, mask: Tensor, count: int) -> None:
         )
 
 
-def _counts(repeats: Tensor) -> Any:
-    """The number of repetitions of each slice. Errors: ArgumentError, DTypeError."""
-    tensor = isinstance(repeats, Tensor)
-    counts = np.atleast_1d(host.to_numpy(repeats) if tensor else np.asarray(repeats, np.int64))
-    if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():
-        raise ArgumentError(
-            "repeats must be 0-dim or 1-dim tensor of integers and cannot be negative",
-            expected="integers >= 0, one for each slice",
-            got=describe("repeats", repeats) if tensor else repr(repeats),
-            fix="pass one integer, or a vector of them",
-        )
-    return counts
-
-
-def repeat_interleave(
-    input: Tensor | None = None,
-    repeats: Tensor | int | None = None,
-    dim: int | None = None,
-    *,
-    output_size: int | None = None,
-) -> Any:
-    """Each slice `repeats` times in a row; a tensor of repeats gives each its own number (its values are read).
-    Errors: ShapeError where `output_size` is another one than that of the result."""
-    if input is None or repeats is None:
-        counts = _counts(
-            need_tensor("repeat_interleave", repeats if input is None else input, "repeats")
-        )
-        _check_output_size(int(counts.sum()), output_size)
-        return host.from_numpy(np.repeat(np.arange(len(counts)), counts))
-    need_tensor("repeat_interleave", input)
-    if dim is None:
-        input, dim = reshape(input, (math.prod(input._shape),)), 0
-    axis = wrap_dim(dim, len(input._shape))
-    size = input._shape[axis]
-    if isinstance(repeats, int):
-        _check_output_size(size * repeats, output_size)
-        return _repeat_evenly(input, axis, repeats)
-    counts = _counts(repeats)
-    _check_output_size(int(counts.sum()) * (size if counts.size == 1 else 1), output_size)
-    if counts.size == 1:
-        return _repeat_evenly(input, axis, int(counts.reshape(-1)[0]))
-    if counts.shape != (size,):
-        raise ShapeError(
-            "repeats must have the same size as input along dim, but got repeats.size(0) = "
-            f"{counts.size} and input.size({axis}) = {size}",
-            expected=f"{size} numbers",
-            got=str(counts.shape),
-            fix="pass one number per slice",
-        )
-    return take(input, axis, host.from_numpy(np.repeat(np.arange(size), counts)))
-
-
-def _check_output_size(size: int, given: int | None) -> None:
-    if given is not None and given != size:
-        raise ShapeError(
-            f"repeat_interleave: Invalid output_size, expected {size} but got {given}",
-            expected=f"output_size={size}, the sum of the repeats",
-            got=f"output_size={given}",
-            fix="pass that sum, or leave output_size away",
-        )
-
-
-def _repeat_evenly(x: Tensor, axis: int, times: int) -> Any:
-    if times < 0:
-        raise ShapeError(
-            "repeats must not be negative",
-            expected="repeats >= 0",
-            got=str(times),
-            fix="pass 0 or more",
-        )
-    return repeated(x, axis, times)
-
-
 def one_hot(input: Tensor, num_classes: int = -1) -> Any:
     """Integer classes as rows with a single 1. num_classes=-1 reads the largest class. Shapes: (*, num_classes).
 
@@ -598,13 +391,8 @@ FUNCTIONS: dict[str, Any] = {
         scatter,
         scatter_add,
         scatter_reduce,
-        index_select,
-        index_add,
-        index_copy,
-        index_fill,
         take_along_dim,
         masked_scatter,
-        repeat_interleave,
     )
 }
 FUNCTIONS["take"] = take_flat
@@ -613,11 +401,7 @@ for _function in (
     scatter,
     scatter_add,
     scatter_reduce,
-    index_add,
-    index_copy,
-    index_fill,
     masked_scatter,
 ):
     METHODS[f"{_function.__name__}_"] = make_in_place(_function)
-METHODS["index_fill_"] = taking_overlaps(METHODS["index_fill_"])
 __all__ = ["FUNCTIONS", "METHODS", "one_hot", "permute"]

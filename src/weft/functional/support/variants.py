@@ -170,10 +170,10 @@ def _sharing(expected: str, got: str) -> MutationError:
 # Where functions stand that PyTorch computes in one pass over operands and `out=`, those there that it does not, and
 # those elsewhere that it does.
 _ONE_PASS = (
-    "elementwise.binary elementwise.comparison elementwise.unary indexing.gather_scatter indexing.index "
-    "indexing.selection linalg.composed_products reductions.sums_and_extrema shape.concat shape.view_transforms "
-    "sorting.sort sorting.unique special.bessel special.incomplete_gamma special.orthogonal_polynomials "
-    "special.special uncommon"
+    "elementwise.binary elementwise.comparison elementwise.limits elementwise.unary indexing.gather_scatter "
+    "indexing.index indexing.selection indexing.slices linalg.composed_products reductions.sums_and_extrema "
+    "shape.concat shape.view_transforms sorting.sort sorting.unique special.bessel special.incomplete_gamma "
+    "special.orthogonal_polynomials special.special uncommon"
 )
 _SEVERAL_PASSES = (
     "amax amin cummax cummin logsigmoid logsumexp mean multigammaln mvlgamma ndtr tensordot"
