@@ -19,10 +19,19 @@ from test_threads import run_shared, thread_count
 def others(before):
     return [os.sched_getaffinity(int(name)) for name in os.listdir("/proc/self/task") if name not in before]
 
+def park():
+    # Wait until the workers have slept for a while, however busy the machine is.
+    asleep = 0
+    while asleep < 10:
+        time.sleep(0.02)
+        states = [open(f"/proc/self/task/{name}/stat").read().rsplit(")", 1)[1].split()[0]
+                  for name in os.listdir("/proc/self/task") if name not in before]
+        asleep = asleep + 1 if set(states) <= {"S"} else 0
+
 before = os.listdir("/proc/self/task")
 assert run_shared(threads=3)
 started = others(before)
-time.sleep(0.2)  # the workers park
+park()
 """
 
 
@@ -44,7 +53,7 @@ def test_a_woken_worker_keeps_off_one_core_which_is_the_callers():
 mine = os.sched_getaffinity(0)
 for _ in range(4):  # wherever the caller runs by then
     assert run_shared(threads=3)
-    time.sleep(0.2)
+    park()
     for cores in others(before):
         assert len(cores) == len(mine) - 1 and cores < mine, (cores, mine)
 assert os.sched_getaffinity(0) == mine
@@ -58,7 +67,7 @@ mine = os.sched_getaffinity(0)
 for core in sorted(mine)[:2] * 2:
     os.sched_setaffinity(0, {core})
     assert run_shared(threads=3)
-    time.sleep(0.2)
+    park()
     assert all(cores == mine - {core} for cores in others(before)), others(before)
 """)
 
@@ -70,5 +79,6 @@ os.sched_setaffinity(0, {core})
 for name in os.listdir("/proc/self/task"):
     os.sched_setaffinity(int(name), {core})
 assert run_shared(threads=3)
-assert all(cores == {core} for cores in others(before))
+park()
+assert all(cores == {core} for cores in others(before)), others(before)
 """)
