@@ -326,7 +326,7 @@ class Agenda:
                 signature.remaining -= 1  # dead: it may have lost operands, and joins nobody
                 self.signatures[position] = None
         self.add_up()
-        self.find_levels()
+        self.count_by_level()
 
     @cython.cfunc
     def add_up(self) -> cython.void:
@@ -347,7 +347,7 @@ class Agenda:
             signature.links -= 1
 
     @cython.cfunc
-    def find_levels(self) -> cython.void:
+    def count_by_level(self) -> cython.void:
         """Count the nodes of each signature on each level: of the signatures with the most nodes, the expensive ones
         first."""
         position: cython.Py_ssize_t
@@ -412,7 +412,7 @@ class Agenda:
                 self.make_ready(reader)
 
     @cython.cfunc
-    def take(self, signature: Signature) -> Integers:
+    def ready_positions(self, signature: Signature) -> Integers:
         """The positions of a signature's ready nodes, oldest first. If they are few, the few ready nodes of equal
         signatures at other call sites join them."""
         positions: Integers = _ready_of(signature)
@@ -526,7 +526,7 @@ class Agenda:
             signature = self.known[_number_in(heapq.heappop(self.heap)) - 1]
             if signature.ready.count == 0:
                 continue  # taken already: an entry from before more of it was ready
-            positions: Integers = self.take(signature)
+            positions: Integers = self.ready_positions(signature)
             least: cython.longlong = self.least_rows(signature, self.nodes[positions.items[0]])
             if self.notes is not None:
                 self.notes.append((facts_of(signature), positions.count, least))
