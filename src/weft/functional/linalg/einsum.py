@@ -23,8 +23,6 @@ from weft.functional.shape.views import permuted
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, permute, reduce, reshape
 
-_DOTS = "."
-
 
 def _fail(text: str, equation: str) -> ShapeError:
     return ShapeError(

@@ -19,7 +19,7 @@ from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, ExportError, GradientError
 from weft.tensor.creation.factories import share_array
 from weft.tensor.device import need_cpu
-from weft.tensor.memory.host_memory import export_array, import_array, values_array
+from weft.tensor.memory.host_memory import export_array, import_array
 from weft.tensor.reading.values import describe
 
 
@@ -223,11 +223,6 @@ def from_dlpack(
         array = np.asarray(_Writable(array))
     made = import_array(array, dtypes.bfloat16) if is_bfloat else share_array(array)
     return made.clone() if copy else made
-
-
-def reading_array(tensor: Tensor) -> Any:
-    """A tensor's values to read, without sharing memory (bfloat16 as float32)."""
-    return values_array(tensor)
 
 
 def to_device(self: Tensor, device: DeviceLike, /, *, stream: int | None = None) -> Tensor:

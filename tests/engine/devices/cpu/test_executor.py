@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime_kernels import add_program, addresses, flush_kernels, kernels
-from weft.engine.devices.cpu.executor import CpuExecutable, launch_once
+from weft.engine.devices.cpu.executor import CpuExecutable
 from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
 from weft.errors import VerificationError
 
@@ -109,13 +109,6 @@ def test_every_unit_is_done_once_on_any_number_of_threads(units, grain_size, thr
     program.append(kernels()["add"], [(0, 0), (0, 0)], [1], units, grain_size, work)
     assert program.run(addresses(array)) == 1
     assert (array[:units] == 1).all() and array[units] == 0
-
-
-@pytest.mark.parametrize("splits", [1, 2, 3, 1000])
-def test_launch_once_cuts_at_grain_multiples(splits):
-    array = np.zeros(101, np.float32)
-    launch_once(kernels()["add"], addresses(array, array), [1], 100, grain_size=16, splits=splits)
-    assert (array[:100] == 1).all() and array[100] == 0
 
 
 def test_threads_give_the_same_bits():

@@ -484,28 +484,6 @@ def _pointer_room(program: CpuExecutable) -> cython.pp_void:
     return room
 
 
-def launch_once(
-    address: int, pointers: list, arguments: list, units: int, grain_size: int = 1, splits: int = 1
-) -> None:
-    """Run one kernel on the calling thread, its units cut into `splits` pieces, for tests."""
-    tasks = max(1, min(splits, -(-units // grain_size)))
-    task: cython.Py_ssize_t = -(-units // tasks)
-    task = -(-task // grain_size) * grain_size
-    begin: cython.Py_ssize_t = 0
-    end: cython.Py_ssize_t = units
-    program: CpuExecutable = CpuExecutable()
-    program.append(address, [(slot, 0) for slot in range(len(pointers))], arguments, 0, grain_size)
-    addresses: cython.pp_void = _pointer_room(program)
-    for index, pointer in enumerate(pointers):
-        addresses[cython.cast(cython.Py_ssize_t, index)] = cython.cast(
-            cython.p_void, cython.cast(uintptr_t, pointer)
-        )
-    while begin < end:
-        with cython.nogil:
-            program.code.kernel(addresses, program.arguments, begin, min(begin + task, end))
-        begin += task
-
-
 @cython.cfunc
 @cython.inline
 @cython.nogil

@@ -649,8 +649,3 @@ def stats() -> dict[str, int]:
         "idle": _idle_bytes,
         "mappings": _from_system,
     }
-
-
-def live_by_size() -> dict[int, int]:
-    """The number of live buffers by block size, for each size class that has some."""
-    return {_size_of(c): _classes[c].live for c in range(CLASSES) if _classes[c].live > 0}

@@ -28,12 +28,6 @@ from weft.engine.devices.cpu.llvm.target import Target
 from weft.engine.kernels import loop_ir, reduction_order
 
 
-def bytes_of_scratch(dtypes: Sequence[str], length: int) -> int:
-    """Scratch for sums over rows of `length` elements."""
-    pitch = -(-length // reduction_order.LANES) * reduction_order.LANES
-    return sum(loop_ir.SIZES[dtype] for dtype in dtypes) * pitch * reduction_order.LANES
-
-
 class ColumnSums:
     """The sums of one row kernel, in one of its two functions: `dtypes` of the sums, which of the launch's pointers
     are scratch and results (from `first` on), which of its arguments is the row's length, bytes between rows in local

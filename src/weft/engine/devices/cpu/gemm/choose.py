@@ -26,7 +26,6 @@ ONE_ROW_COLUMNS = 128  # columns from which one row is worth a kernel of its own
 MAX_EXACT_ROWS = 7  # rows up to which there is a kernel of their own, if columns fill its registers
 MAX_ROWS_UNPACKED_BT = 8  # rows up to which a k-contiguous B is read in place instead of packed
 VECTOR_REGISTERS = {AVX2.name: 16}  # vector registers by target; 32 elsewhere
-_reading = cython.declare(cython.longlong, B_READ_ROWS)
 _wide = cython.declare(cython.longlong, ONE_ROW_COLUMNS)
 _few = cython.declare(cython.longlong, MAX_EXACT_ROWS)
 _turned = cython.declare(cython.longlong, MAX_ROWS_UNPACKED_BT)
