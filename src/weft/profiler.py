@@ -11,7 +11,8 @@ import functools
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +76,41 @@ class record_function:  # noqa: N801 - PyTorch's name
         return named
 
 
-class EventList(list[tuple[str, int, float]]):
-    """Names, counts and seconds; `table()` prints them. Options of PyTorch's are accepted."""
+@dataclass(frozen=True)
+class FunctionEventAvg:
+    """The count and the time of a named part; it can be taken apart as (key, count, seconds)."""
 
-    def __init__(self, events: Iterable[tuple[str, int, float]] = (), **options: object) -> None:
+    key: str
+    count: int
+    seconds: float
+
+    def __iter__(self) -> Iterator[str | int | float]:
+        return iter((self.key, self.count, self.seconds))
+
+    @property
+    def cpu_time_total(self) -> float:
+        """The time of all calls in microseconds."""
+        return self.seconds * 1e6
+
+    @property
+    def cpu_time(self) -> float:
+        """The time of a call in microseconds, on average."""
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+
+class EventList(list[FunctionEventAvg]):
+    """Named parts; `table()` prints them. Options of PyTorch's are accepted."""
+
+    def __init__(self, events: Iterable[FunctionEventAvg] = (), **options: object) -> None:
         super().__init__(events)
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **options: object) -> str:
         """A line for each name, the longest first."""
-        rows = sorted(self, key=lambda row: -row[2])[: row_limit if row_limit > 0 else None]
-        lines = [f"{'Name':40} {'# of calls':>10} {'CPU total':>12}"]
-        lines += [
-            f"{name:40} {count:>10} {seconds * 1e3:>9.3f} ms" for name, count, seconds in rows
+        rows = sorted(self, key=lambda event: -event.seconds)[
+            : row_limit if row_limit > 0 else None
         ]
+        lines = [f"{'Name':40} {'# of calls':>10} {'CPU total':>12}"]
+        lines += [f"{row.key:40} {row.count:>10} {row.seconds * 1e3:>9.3f} ms" for row in rows]
         return "\n".join(lines)
 
 
@@ -133,9 +156,9 @@ class profile:  # noqa: N801 - PyTorch's name
 
     def key_averages(self, *args: object, **options: object) -> EventList:
         """The named parts, the whole as `total`, and what ran under `weft.` names."""
-        rows = [(name, len(times), sum(times)) for name, times in self.times.items()]
-        rows += [(f"weft.{name}", count, 0.0) for name, count in self.counts.items()]
-        return EventList(rows)
+        parts = [FunctionEventAvg(name, len(t), sum(t)) for name, t in self.times.items()]
+        parts += [FunctionEventAvg(f"weft.{name}", n, 0.0) for name, n in self.counts.items()]
+        return EventList(parts)
 
 
 def schedule(

@@ -190,6 +190,8 @@ def test_profiles_count_and_name() -> None:
     names = {name: count for name, count, _ in found.key_averages()}
     assert names["part"] == 1 and names["weft.flushes"] >= 1
     assert "part" in found.key_averages().table(sort_by="cpu_time_total")
+    part = next(event for event in found.key_averages() if event.key == "part")
+    assert part.count == 1 and part.cpu_time == part.cpu_time_total >= 0
 
 
 def test_operations_of_ones_own() -> None:

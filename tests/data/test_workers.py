@@ -55,6 +55,14 @@ def test_large_batches_come_through_shared_memory() -> None:
     assert descriptors() <= before
 
 
+def test_values_without_dimensions_keep_their_shape() -> None:
+    values = [weft.tensor(value) for value in (1.5, True, 2 + 1j)]
+    values += [weft.tensor(3.0, dtype=weft.bfloat16)]
+    for batch in data.DataLoader(Rows(2), num_workers=1, collate_fn=lambda rows: values):
+        assert [tensor.shape for tensor in batch] == [()] * len(values)
+        assert [tensor.item() for tensor in batch] == [tensor.item() for tensor in values]
+
+
 def test_persistent_workers_stay_and_begin_again() -> None:
     loader = data.DataLoader(Rows(), batch_size=4, num_workers=2, persistent_workers=True)
     pids = [{int(p) for b in loader for p in b["who"]} for _ in range(2)]

@@ -77,7 +77,7 @@ class _Packed:
             self.is_bfloat16 = tensor.dtype == weft.bfloat16
             value = tensor.detach()
             array = (value.to(weft.float32) if self.is_bfloat16 else value).numpy(force=True)
-        self.array = plan.placed(np.ascontiguousarray(array))
+        self.array = plan.placed(np.asarray(array, order="C"))
 
     def unpack(self, memory: _Opened) -> Tensor:
         """The tensor again."""

@@ -197,3 +197,20 @@ def test_a_product_of_wrong_sizes_says_how_to_mend_it() -> None:
         RuntimeError, match="expected m1 and m2 to have the same dtype, but got: float != double"
     ):
         weft.zeros(2, 3) @ weft.zeros(3, 4, dtype=weft.float64)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "words"),
+    [
+        ("ii", ((2, 3),), "subscript i is repeated for operand 0 but the sizes don't match, 3 != 2"),
+        ("ii->i", ((2, 1),), "subscript i is repeated for operand 0 but the sizes don't match, 1 != 2"),
+        ("ij,jk", ((2, 3), (2, 3)), "subscript j has size 2 for operand 1 which does not broadcast"),
+        ("a...,b...->...", ((5, 2), (6, 4)), "does not broadcast with previously seen ellipsis with size 2"),
+    ],
+)  # fmt: skip
+def test_einsum_refuses_sizes_that_do_not_fit(
+    equation: str, shapes: tuple[tuple[int, ...], ...], words: str
+) -> None:
+    for library in (weft, torch):
+        with pytest.raises(RuntimeError, match=words):
+            library.einsum(equation, *[library.ones(shape) for shape in shapes])

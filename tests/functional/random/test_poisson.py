@@ -34,3 +34,10 @@ def test_rates_may_be_mixed():
     assert counts[0, 0].item() == 0
     assert (counts == counts.round()).all().item()
     assert abs(counts[1, 1].item() - 5000) < 500
+
+
+@pytest.mark.parametrize("rate", [3.0, 300.0])
+def test_a_rate_without_dimensions_has_a_count_without(rate):
+    assert weft.poisson(weft.tensor(rate)).shape == ()
+    law = weft.distributions.NegativeBinomial(rate, weft.tensor(0.3))
+    assert law.sample().shape == () and law.sample((2,)).shape == (2,)

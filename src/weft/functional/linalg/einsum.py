@@ -85,13 +85,21 @@ def _names(term: str, rank: int, equation: str) -> list[Any]:
     return [*before, *(range(-dots, 0) if ellipsis else ()), *after]
 
 
-def _take_diagonals(x: Tensor, names: list[int | str]) -> tuple[Any, list[Any]]:
+def _take_diagonals(
+    x: Tensor, names: list[int | str], operand: int, equation: str
+) -> tuple[Any, list[Any]]:
     if len(set(names)) == len(names):
         return x, names
     for name in list(dict.fromkeys(names)):
         while names.count(name) > 1:
             first = names.index(name)
             second = names.index(name, first + 1)
+            if x._shape[first] != x._shape[second]:
+                raise _fail(
+                    f"subscript {name} is repeated for operand {operand} but the sizes don't match, "
+                    f"{x._shape[second]} != {x._shape[first]}",
+                    equation,
+                )
             x = diagonal(x, 0, first, second)
             names = [n for place, n in enumerate(names) if place not in (first, second)] + [name]
     return x, names
@@ -106,16 +114,26 @@ def _sum_out(x: Tensor, names: list[int | str], needed: set[object]) -> tuple[An
 
 def _sizes(operands: list[Tensor], names: list[list[object]], equation: str) -> dict[Any, int]:
     sizes: dict[Any, int] = {}
-    for x, term in zip(operands, names, strict=True):
-        for name, size in zip(term, x._shape, strict=True):
+    for operand, (x, term) in enumerate(zip(operands, names, strict=True)):
+        for axis, (name, size) in enumerate(zip(term, x._shape, strict=True)):
             have = sizes.get(name, 1)
             if have != size and 1 not in (have, size):
-                raise _fail(
-                    f"operands do not broadcast with remapped shapes: dimension {name!r} has sizes {have} and {size}",
-                    equation,
-                )
+                raise _fail(_no_broadcast(name, axis, size, operand, have), equation)
             sizes[name] = size if have == 1 else have
     return sizes
+
+
+def _no_broadcast(name: object, axis: int, size: int, operand: int, have: int) -> str:
+    """The error text for a dimension that an operand before has in another size."""
+    if isinstance(name, str):
+        return (
+            f"subscript {name} has size {size} for operand {operand} which does not broadcast with "
+            f"previously seen size {have}"
+        )
+    return (
+        f"dimension {axis} covered by ellipsis in operand {operand} has size {size} which does not "
+        f"broadcast with previously seen ellipsis with size {have} for the respective dimension"
+    )
 
 
 def _join(
@@ -205,7 +223,10 @@ def einsum(equation: str, *operands: Tensor) -> Any:
         else list(operands)
     )
     names, result = _parse(equation, tuple([len(x._shape) for x in tensors]))
-    pairs = [_take_diagonals(x, term) for x, term in zip(tensors, names, strict=True)]
+    pairs = [
+        _take_diagonals(x, term, operand, equation)
+        for operand, (x, term) in enumerate(zip(tensors, names, strict=True))
+    ]
     sizes = _sizes([x for x, _ in pairs], [term for _, term in pairs], equation)
     x, term = pairs[0]
     pair: Any = None

@@ -26,7 +26,7 @@ MOST_RATE = 64.0  # the rate up to which probabilities are added up from 0
 
 def walked(rates: Array, uniform: Array) -> Any:
     """The counts of rates from 0 to MOST_RATE."""
-    rates, uniform = (np.ascontiguousarray(x, np.float64) for x in (rates, uniform))
+    rates, uniform = (np.asarray(x, np.float64, order="C") for x in (rates, uniform))
     counts = np.empty(rates.shape, np.float64)
     rate = cython.cast(cython.p_double, cython.cast(cython.size_t, address_of(rates)))
     reach = cython.cast(cython.p_double, cython.cast(cython.size_t, address_of(uniform)))
