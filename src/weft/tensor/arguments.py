@@ -50,6 +50,18 @@ def describe(name: str, tensor: Tensor) -> str:
     return f"{name} {tensor._dtype.name}{list(tensor._shape)}"
 
 
+def no_kernel(
+    kernel: str, tensor: Tensor, expected: str = "floating-point numbers", fix: str = ".float()"
+) -> UnsupportedDTypeError:
+    """The error of a dtype that an operation does not take, in the words of PyTorch's kernel."""
+    return UnsupportedDTypeError(
+        f"\"{kernel}\" not implemented for '{TYPE_NAMES[tensor._dtype.name]}'",
+        expected=expected,
+        got=describe("input", tensor),
+        fix=f"convert with {fix}",
+    )
+
+
 def need_tensor(function: str, value: object, argument: str = "input", position: int = 1) -> Any:
     """The value itself, if it is a tensor. Errors: ArgumentTypeError."""
     if isinstance(value, Tensor):

@@ -46,6 +46,7 @@ from weft.tensor.arguments import (
     describe,
     is_number,
     need_tensor,
+    no_kernel,
 )
 from weft.tensor.scalars import scalar_dtype
 
@@ -388,7 +389,11 @@ def float_power_(self: Tensor, exponent: object) -> Any:
 
 
 def lerp(input: Tensor, end: Tensor, weight: TensorLike, *, out: Tensor | None = None) -> Any:
-    """input + weight * (end - input), from the nearer end."""
+    """input + weight * (end - input), from the nearer end. Errors: UnsupportedDTypeError on integers."""
+    if input._dtype.category < 2:
+        raise no_kernel(
+            f"lerp_kernel_{'tensor' if isinstance(weight, Tensor) else 'scalar'}", input
+        )
     if isinstance(weight, Tensor):
         gap = end - input
         result = where(call("abs", weight) < 0.5, input + weight * gap, end - gap * (1 - weight))
@@ -404,7 +409,9 @@ def lerp(input: Tensor, end: Tensor, weight: TensorLike, *, out: Tensor | None =
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1, out: Tensor | None = None
 ) -> Any:
-    """input + value * tensor1 * tensor2."""
+    """input + value * tensor1 * tensor2. Errors: UnsupportedDTypeError on truth values."""
+    if input._dtype.category == tensor1._dtype.category == tensor2._dtype.category == 0:
+        raise no_kernel("addcmul_cpu_out", input, "numbers", ".long()")
     result = input + (tensor1 if value == 1 else tensor1 * value) * tensor2
     return result if out is None else write_out(out, result)
 

@@ -20,7 +20,13 @@ from weft._build.compiled import require
 from weft._build.lazy import later
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.ir.strides import broadcast_shapes
-from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
+from weft.errors import (
+    ArgumentError,
+    DimensionError,
+    DTypeError,
+    ShapeError,
+    UnsupportedDTypeError,
+)
 from weft.functional.reductions.sums_and_extrema import (
     count_of,
     extreme_of_all,
@@ -42,6 +48,7 @@ from weft.tensor.arguments import (
     describe,
     need_rank,
     need_tensor,
+    no_kernel,
     reduced_axes,
     untracked,
     widen,
@@ -281,6 +288,18 @@ def linalg_norm(
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 
+def no_points(function: str, which: str, x: TensorArgument) -> DTypeError | UnsupportedDTypeError:
+    """The error of points that are no float32 or float64: distances have no kernel for halves."""
+    if x._dtype.category == 2:
+        return no_kernel(function, x, "points of float32 or float64")
+    return DTypeError(
+        f"{function} only supports floating-point dtypes{which}",
+        expected="points of float32 or float64",
+        got=describe("input", x),
+        fix="convert with .float(), or take the parts of complex numbers",
+    )
+
+
 def cdist(
     x1: TensorArgument,
     x2: TensorArgument,
@@ -295,11 +314,14 @@ def cdist(
     need_tensor("cdist", x2, "x2", 2)
     need_rank("cdist", x1, 2, "x1")
     need_rank("cdist", x2, 2, "x2")
+    for number, x in enumerate((x1, x2), 1):
+        if not _is_wide(x._dtype):
+            raise no_points("cdist", f", X{number} got: {TYPE_NAMES[x._dtype.name]}", x)
     products = compute_mode == "use_mm_for_euclid_dist" or (
         compute_mode == "use_mm_for_euclid_dist_if_necessary"
         and max(x1._shape[-2], x2._shape[-2]) > FEW_POINTS
     )
-    if p != 2 or not products or x1._dtype is not x2._dtype or not _is_wide(x1._dtype):
+    if p != 2 or not products or x1._dtype is not x2._dtype:
         return vector_norm(_gaps(x1, x2), p, -1)
     lead = broadcast_shapes([x1._shape[:-2], x2._shape[:-2]], "cdist")
     x1, x2 = [expand(x, (*lead, *x._shape[-2:])) for x in (x1, x2)]
@@ -320,7 +342,9 @@ def _gaps(x1: Tensor, x2: Tensor) -> Any:
 
 
 def trace(input: TensorArgument) -> Any:
-    """The sum of the diagonal of a matrix."""
+    """The sum of the diagonal of a matrix. Errors: ShapeError, UnsupportedDTypeError on truth values."""
+    if input._dtype.category == 0:
+        raise no_kernel("trace", input, "numbers", ".long()")
     if len(input._shape) != 2:
         raise ShapeError(
             f"trace: expected a matrix, but got tensor with dim {len(input._shape)}",

@@ -10,7 +10,7 @@ from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ShapeError
 from weft.functional.linalg.einsum import einsum
-from weft.functional.linalg.norms import vector_norm
+from weft.functional.linalg.norms import no_points, vector_norm
 from weft.functional.support import host
 from weft.tensor.arguments import describe, need_tensor
 
@@ -32,6 +32,8 @@ def pdist(input: Tensor, p: float = 2) -> Any:
             got=describe("input", input),
             fix="use cdist for points in batches",
         )
+    if input._dtype.name not in ("float32", "float64"):
+        raise no_points("pdist", "", input)
     count = input._shape[0]
     first, second = np.triu_indices(count, 1)
     left, right = (input.index_select(0, host.from_numpy(rows)) for rows in (first, second))
