@@ -33,12 +33,11 @@ def _is_host(names: dict[str, object]) -> bool:
     return root in ("numpy", "scipy") or root in sys.stdlib_module_names
 
 
-def describe_position(code: CodeType | None, place: int) -> str:
-    """`train.py:41 in forward` for a code object and a place in it, as `engine.capi.call_site` gives it."""
+def describe_position(code: CodeType | None, instruction: int) -> str:
+    """`train.py:41 in forward` for a code object and an instruction in it, as `engine.capi.call_site` gives it."""
     if code is None:
         return "<unknown>"
     line = code.co_firstlineno
-    instruction = place & 0x3FFFF if place >= 0 else -2 - place
     offset = 2 * instruction
     for start, end, number in code.co_lines():
         if start <= offset < end and number is not None:

@@ -140,7 +140,7 @@ def of_declarations(text: str) -> Iterator[Definition]:
         if found := re.match(r"(?:cdef )?(?:class|struct) (\w+)", bare):
             owner = found[1]
             yield Definition(owner, number)
-        elif "(" in bare:
+        elif "(" in bare and not bare.lstrip().startswith("("):
             yield Definition(bare.partition("(")[0].split()[-1].strip("*"), number)
             for type_, name in re.findall(r"(\w+)[ *]+(\w+)(?=[,)=])", bare.partition("(")[2]):
                 yield Definition(name, number, "", type_)

@@ -158,7 +158,7 @@ def _alias(leaf: Any) -> Any:
     node = value(leaf)
     edges = (edge_for(leaf),)
     record = new_node(_clone_op, None, None, node.shape, node.numel, node.dtype, edges)
-    record.payload, record.batch_seen = (node.shape,), True  # joins no batch of records
+    record.operand_shapes, record.batch_seen = (node.shape,), True  # joins no batch of records
     finish(record)
     return wrap(node, record)
 

@@ -349,7 +349,7 @@ class Lifting:
         if node not in self.tracked:
             return
         op: Primitive = node.op
-        shapes: Shape = node.payload if node.payload is not None else (node.shape,)
+        shapes: Shape = node.operand_shapes if node.operand_shapes is not None else (node.shape,)
         edges: list = []
         inputs: list = []
         index: cython.Py_ssize_t
@@ -375,7 +375,7 @@ class Lifting:
         whole: Node = new_node(
             op, sources, params, shape, count_elements(shape), node.dtype, tuple(edges)
         )
-        whole.payload = tuple([(self.count, *part) for part in shapes])
+        whole.operand_shapes = tuple([(self.count, *part) for part in shapes])
         if node.result is not None:
             whole.result = self.operand(node.result, None, True)[0]
             whole.result.external_refs += 1
@@ -482,7 +482,7 @@ def _viewed(op: Primitive, source: Node, edge, params, shape: Shape):
     node: Node = new_node(op, (source,), params, shape, count_elements(shape), source.dtype, edges)
     if edge is None:
         return node, None
-    node.payload = (source.shape,)
+    node.operand_shapes = (source.shape,)
     return node, node
 
 
@@ -507,5 +507,5 @@ def _recorded(
         tuple(behind) if tracked else None,
     )
     if tracked:
-        node.payload = tuple([cython.cast(Node, source).shape for source in operands])
+        node.operand_shapes = tuple([cython.cast(Node, source).shape for source in operands])
     return node

@@ -246,10 +246,10 @@ class Updates:
     offset_in_code: cython.int
 
     def __cinit__(self):
-        place: cython.int = -1
-        code: cython.pointer(PyObject) = caller(cython.address(place))
+        instruction: cython.int = -1
+        code: cython.pointer(PyObject) = caller(cython.address(instruction))
         self.code = None if code == cython.NULL else cython.cast(object, code)
-        self.offset_in_code = place
+        self.offset_in_code = instruction
         self.known = Cache("updates", 0)
 
     @cython.ccall

@@ -18,6 +18,7 @@ from cython.cimports.weft.optim.stepping import gradient_of
 
 import weft
 from weft._build.compiled import require
+from weft.engine.ir.tape import turns
 from weft.engine.ir.view_transform import SPARSE
 from weft.errors import GradientError
 from weft.ops.primitives import elementwise as call
@@ -89,7 +90,7 @@ def once_for_all(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
     """Those among candidates whose update has to be written down: for the others, what was recorded between two of
     them is recorded again. The update may depend on elements, on numbers in the state and on what is equal for all."""
     known = Updates()
-    for parameter, gradient, state in candidates:
+    for parameter, gradient, state in turns(candidates):
         given = known.replay(parameter, gradient, state)
         if given is True:
             continue

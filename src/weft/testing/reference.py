@@ -64,7 +64,7 @@ def _apply(node: Node, values: list[Array]) -> Array:
     if op.kind == 1:
         values = [v.astype(np.float32) if v.dtype == np.float16 else v for v in values]
     if op.name == "gather_rows":
-        return meaning(op, values, node.payload, node.shape, node.dtype)
+        return meaning(op, values, node.info, node.shape, node.dtype)
     return meaning(op, values, node.params, node.shape, node.dtype)
 
 

@@ -156,7 +156,7 @@ class Values:
         if node.op.kind == COMPOSITE:
             return copies[0]
         made = make_node(node.op, tuple(copies), node.params, node.shape, node.dtype)
-        made.payload = node.payload
+        made.operand_shapes = node.operand_shapes
         self._handles.append(wrap_node(made))
         return made
 

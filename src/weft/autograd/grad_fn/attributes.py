@@ -88,7 +88,7 @@ class SeveralOutputs(GradientFunction):
     def __init__(self, record: Any) -> None:
         discovery.note_multi_output()
         self._name, self.edges, self.where = record.name(), record.edges, record.where
-        self._row, self._shapes = record.op, record.payload
+        self._row, self._shapes = record.op, record.operand_shapes
         self._pieces = [
             Output(region.params, region.shape, record.dtype) for region in record.info.cut.regions
         ]

@@ -19,6 +19,7 @@ import types
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.api.call_cache import composed
+from cython.cimports.weft.engine.capi.call_site import CallScope, close_scope, open_scope
 from cython.cimports.weft.engine.capi.vectorcall import (
     Arguments,
     PyObject_Vectorcall,
@@ -36,9 +37,10 @@ from cython.cimports.weft.engine.dispatch.torch_function import (
 )
 from cython.cimports.weft.engine.frontend.recorder import record_unary
 from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import STRIDED
-from cython.cimports.weft.engine.ir.tape import next_sequence
+from cython.cimports.weft.engine.ir.tape import current_tape, next_sequence
 
 from weft._build.compiled import require
 from weft.engine.api.grad_fn_names import RECORDS
@@ -236,9 +238,7 @@ def _enter(
             tensor: Tensor = cython.cast(Tensor, arguments[0])
             if tensor.strides is None and tensor._dtype.category == 2:
                 return record_unary(public.unary, tensor, None)
-        if public.composed:
-            return composed(public.function, arguments, count, names)
-        return PyObject_Vectorcall(public.function, arguments, count, names)
+        return _run(public, arguments, count, names)
     except NoDataError:
         answer = _without_values(public, arguments, count, names)
         if answer is NotImplemented:
@@ -260,6 +260,22 @@ def _enter(
             raise explained from error
     values, keywords = call
     return public(*values, **keywords)
+
+
+@cython.cfunc
+def _run(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """Call the function in a scope of its own: the operations that it records are told apart by their order in it."""
+    mode: Mode = current_tape().mode
+    around = cython.declare(CallScope)
+    open_scope(cython.address(mode.scope), cython.address(around))
+    try:
+        if public.composed:
+            return composed(public.function, arguments, count, names)
+        return PyObject_Vectorcall(public.function, arguments, count, names)
+    finally:
+        close_scope(cython.address(mode.scope), cython.address(around))
 
 
 @cython.cfunc

@@ -10,7 +10,12 @@ Only calls outside of modes that watch more than nodes are replayed; in all othe
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.api.call_cache import SEQUENCE, TENSOR, PySequence_Fast_ITEMS
-from cython.cimports.weft.engine.capi.call_site import caller
+from cython.cimports.weft.engine.capi.call_site import (
+    CallScope,
+    caller_of_scope,
+    close_scope,
+    open_scope,
+)
 from cython.cimports.weft.engine.capi.vectorcall import (
     Arguments,
     PyObject_Vectorcall,
@@ -22,6 +27,7 @@ from cython.cimports.weft.engine.frontend.resolve import edge_of, needs_grad, va
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.tape import current_tape
 from cython.cimports.weft.engine.replay.cache import Cache, Entry
@@ -36,7 +42,7 @@ from cython.cimports.weft.engine.replay.fingerprint import (
     reserve,
 )
 from cython.cimports.weft.engine.replay.recorder import Recorder
-from cython.cimports.weft.engine.replay.trace import INSTRUCTION, Replay, Trace
+from cython.cimports.weft.engine.replay.trace import Replay, Trace
 
 from weft._build.compiled import require
 from weft.engine.dispatch.torch_function import has_mode
@@ -74,7 +80,13 @@ class Part:
 
     def __call__(self, *arguments):
         given: Arguments = PySequence_Fast_ITEMS(arguments)
-        return composed(self.function, given, len(arguments), cython.NULL)
+        mode: Mode = current_tape().mode
+        around = cython.declare(CallScope)
+        open_scope(cython.address(mode.scope), cython.address(around))
+        try:
+            return composed(self.function, given, len(arguments), cython.NULL)
+        finally:
+            close_scope(cython.address(mode.scope), cython.address(around))
 
 
 @cython.final
@@ -121,17 +133,19 @@ class Call(Replay):
     def read_call(
         self, function, count: cython.size_t, names: cython.pointer(PyObject)
     ) -> cython.int:
-        """Put the function, the path from the call site through the library, and the argument names into the key; the
-        line itself is each call's own."""
+        """Put the function, the scope of the call, and the argument names into the key; the user's line is each call's
+        own."""
         key: Fingerprint = self.key
-        place: cython.int = -1
-        code: cython.pointer(PyObject) = caller(cython.address(place))
+        instruction: cython.int = -1
+        code: cython.pointer(PyObject) = caller_of_scope(
+            cython.address(self.tape.mode.scope), cython.address(instruction)
+        )
         self.code = None if code == cython.NULL else cython.cast(object, code)
-        self.offset_in_code = place
+        self.offset_in_code = instruction
         reserve(key, 32)
         put(key, cython.cast(cython.longlong, cython.cast(cython.p_void, function)))
         put_object(key, function)
-        put(key, place & ~INSTRUCTION if place >= 0 else place)
+        put(key, self.tape.mode.scope.base)
         put(
             key,
             cython.cast(DType, dtypes.get_default()).code
@@ -244,7 +258,7 @@ def composed(
     count: cython.size_t,
     names: cython.pointer(PyObject),
 ):
-    """Call a function, or record what calls of this kind are known to record."""
+    """Call a function, or record what calls of this kind are known to record. The caller has opened a scope."""
     call: Call = Call.__new__(Call)
     if not call.read(function, arguments, count, names):
         return PyObject_Vectorcall(function, arguments, count, names)
@@ -317,6 +331,7 @@ def _learn(
         pass  # it has taken a view of a region, of which a handle of our own knows no memory
     if trace is None:  # it may have given an operand, or a view of one
         _calls.keep(call.key, Entry(), 0)
+        call.tape.mode.scope.count = 0
         return PyObject_Vectorcall(function, arguments, count, names)
     _calls.keep(call.key, trace, trace.size())
     check_budget()

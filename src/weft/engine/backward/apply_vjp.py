@@ -9,10 +9,12 @@ keep (`At`).
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.backward.apply_vjp import MOST_ARGUMENTS, PyList_GET_ITEM
-from cython.cimports.weft.engine.backward.direct_vjp import vjp_direct, vjp_direct_of
+from cython.cimports.weft.engine.backward.direct_vjp import base_of_rule, vjp_direct, vjp_direct_of
+from cython.cimports.weft.engine.capi.call_site import CallScope, begin_scope
 from cython.cimports.weft.engine.capi.vectorcall import PyObject_Vectorcall
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
@@ -29,6 +31,7 @@ require(__name__, cython.compiled)
 
 _composite = cython.declare(cython.int, COMPOSITE)
 _macro = cython.declare(cython.int, MACRO)
+_VARIADIC: tuple = (-2,)  # what a rule for all operands reads
 
 
 @cython.final
@@ -47,9 +50,9 @@ class At:
 def input_shapes(node: Node) -> tuple:
     """The shapes of a node's value inputs; where the record has none, all are the node's own."""
     count: cython.Py_ssize_t = len(node.edges)
-    if node.payload is None:
+    if node.operand_shapes is None:
         return (node.shape,) if count < 2 else (node.shape,) * count
-    shapes: tuple = node.payload
+    shapes: tuple = node.operand_shapes
     return shapes if len(shapes) >= count else (shapes[0],) * count
 
 
@@ -116,13 +119,14 @@ def _vjp_macro(op: Primitive, g, at: At, inputs: list, result, edges: tuple) -> 
 @cython.cfunc
 def _apply_rules(op: Primitive, g, at: At, inputs: list, result, edges: tuple) -> list:
     count: cython.Py_ssize_t = len(edges)
+    mode: Mode = current_tape().mode
     if op.is_variadic:
-        return [
-            None if edge is None else part
-            for part, edge in zip(op.vjps[0](g, at), edges, strict=True)
-        ]
+        all_parts = _call_rule(
+            mode, base_of_rule(op, 0), op.vjps[0], _VARIADIC, g, at, inputs, result
+        )
+        return [None if edge is None else part for part, edge in zip(all_parts, edges, strict=True)]
     parts: list = [None] * count
-    direct: cython.bint = not current_tape().mode.grad
+    direct: cython.bint = not mode.grad
     index: cython.Py_ssize_t
     for index in range(count):
         rule = op.vjps[index]
@@ -130,7 +134,9 @@ def _apply_rules(op: Primitive, g, at: At, inputs: list, result, edges: tuple) -
             continue
         part = vjp_direct_of(op, index, g, at.shape, inputs, result) if direct else None
         if part is None:
-            part = _apply_rule(rule, g, op.residuals[index], at, inputs, result)
+            part = _call_rule(
+                mode, base_of_rule(op, index), rule, op.residuals[index], g, at, inputs, result
+            )
         if part is not None and cython.cast(Tensor, part)._shape != at.shapes[index]:
             part = sum_to(part, at.shapes[index])
         parts[index] = part
@@ -138,8 +144,9 @@ def _apply_rules(op: Primitive, g, at: At, inputs: list, result, edges: tuple) -
 
 
 @cython.cfunc
-def _apply_rule(rule, g, saves: tuple, at: At, inputs: list, result):
-    """One rule on the cotangent and what its parameters name: operands by number, -1 the result, -2 `at`."""
+def _call_rule(mode: Mode, base: cython.uint, rule, saves: tuple, g, at: At, inputs: list, result):
+    """One rule, in a scope of its own, on the cotangent and what its parameters name: operands by number, -1 the
+    result, -2 `at`."""
     arguments = cython.declare(cython.pointer(PyObject)[MOST_ARGUMENTS])
     arguments[0] = cython.cast(cython.pointer(PyObject), g)
     place: cython.Py_ssize_t
@@ -152,7 +159,12 @@ def _apply_rule(rule, g, saves: tuple, at: At, inputs: list, result):
             arguments[place + 1] = cython.cast(cython.pointer(PyObject), result)
         else:
             arguments[place + 1] = PyList_GET_ITEM(inputs, number)
-    return PyObject_Vectorcall(rule, arguments, len(saves) + 1, cython.NULL)
+    around: CallScope = mode.scope
+    begin_scope(cython.address(mode.scope), base)
+    try:
+        return PyObject_Vectorcall(rule, arguments, len(saves) + 1, cython.NULL)
+    finally:
+        mode.scope = around
 
 
 def vjp_for(

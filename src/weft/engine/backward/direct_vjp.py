@@ -6,7 +6,8 @@ one node each. They are used only if nothing is differentiated again.
 """
 
 import cython
-from cython.cimports.weft.engine.backward.direct_vjp import RESULT, WAY_SHIFT
+from cython.cimports.weft.engine.backward.direct_vjp import RESULT, base_of_rule
+from cython.cimports.weft.engine.capi.call_site import first_site
 from cython.cimports.weft.engine.frontend.node_factory import append, count_elements
 from cython.cimports.weft.engine.frontend.recorder import check_budget
 from cython.cimports.weft.engine.frontend.resolve import value
@@ -27,7 +28,6 @@ from weft.ops.primitives import sum_to
 require(__name__, cython.compiled)
 
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
-_SPREAD = cython.declare(cython.uint, 0x9E3779B1)
 
 
 @cython.cfunc
@@ -144,8 +144,7 @@ def _recorded(
     shape: tuple,
     numel: cython.longlong,
 ) -> Tensor:
-    """Record the row of a rule. The rule's number stands in its place for the way through the library, by which batches
-    tell the operations of one cell apart."""
+    """Record the row of a rule, in the scope that the rule itself would open."""
     inputs: tuple
     first: Node = sources[0]
     if len(sources) == 1:
@@ -157,9 +156,7 @@ def _recorded(
     else:
         inputs = tuple(sources)
     node: Node = append(current_tape(), made, inputs, None, shape, numel, first.dtype, None)
-    if node.offset_in_code >= 0:
-        way: cython.uint = cython.cast(cython.uint, op.code * 8 + index + 1) * _SPREAD
-        node.offset_in_code ^= cython.cast(cython.int, way >> (WAY_SHIFT + 1) << WAY_SHIFT)
+    node.library_site = first_site(base_of_rule(op, index))
     part: Tensor = wrap(node, None)
     check_budget()
     return part

@@ -23,6 +23,7 @@ from cython.cimports.weft.engine.backward.hooks import (
 )
 from cython.cimports.weft.engine.backward.reachability import give_up, number_in, sum_edges
 from cython.cimports.weft.engine.backward.ready_queue import ReadyQueue, is_sparse, output_of
+from cython.cimports.weft.engine.capi.call_site import CallScope, begin_scope
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -55,6 +56,7 @@ require(__name__, cython.compiled)
 _region = cython.declare(cython.int, REGION)
 _contract = cython.declare(cython.int, CONTRACT)
 _reduce = cython.declare(cython.int, REDUCE)
+_OF_FUNCTIONS = cython.declare(cython.uint, 0x8000)  # base of scopes of Functions: that of no other
 _soon = cython.declare(cython.Py_ssize_t, 24)  # steps ahead at which flags are asked for
 
 
@@ -103,6 +105,8 @@ class Walk(ReadyQueue):
         previous: cython.bint = mode.grad
         hooks: object = mode.saved_hooks
         outer: tuple = (mode.walk, mode.chosen)
+        around: CallScope = mode.scope
+        mode.scope.frame = cython.NULL  # rules open their own; sums of cotangents are alike
         mode.grad = create
         mode.walk, mode.chosen = self.stamp, bool(self.captured)
         try:
@@ -111,6 +115,7 @@ class Walk(ReadyQueue):
         finally:
             mode.grad = previous
             mode.walk, mode.chosen = outer
+            mode.scope = around
             if mode.saved_hooks is not hooks:
                 put_back_hooks(hooks)
         return self.results
@@ -275,10 +280,9 @@ class Walk(ReadyQueue):
             return
         if node.observers is not None and node.residual_mask != 0:
             node.observers.forget_hooks()  # it runs no more, and a hook may close over what is computed from it
-        quotient: Node = None if node.batched else node.quotient
+        quotient: Node = None if node.released else node.quotient
         give_up(node)
         if quotient is not None:
-            node.batched = True
             batch: Batch = batch_of(quotient)
             batch.members -= 1
             self.finish_quotient(quotient)
@@ -385,7 +389,6 @@ class Walk(ReadyQueue):
             node: cython.pointer(PyObject) = self.known[group.members.items[place]].record
             if plain and _is_bare(node):
                 cython.cast(Node, node).released = True
-                cython.cast(Node, node).batched = True
                 flagged += 1
             else:
                 self.finish(cython.cast(Node, node))
@@ -419,7 +422,13 @@ class Walk(ReadyQueue):
             if function.observers is not None:
                 sums = list(before_vjp(function.observers, tuple(sums)))
             first: object = self.place()
-            parts = function.vjp(sums, self.create)
+            mode: Mode = current_tape().mode
+            around: CallScope = mode.scope
+            begin_scope(cython.address(mode.scope), _OF_FUNCTIONS)
+            try:
+                parts = function.vjp(sums, self.create)
+            finally:
+                mode.scope = around
             if first is not None:
                 self.note(function, first, parts, [])
             if function.observers is not None:
@@ -514,9 +523,9 @@ def prefetch_flags(record: cython.pointer(PyObject)) -> cython.void:
 @cython.inline
 @cython.exceptval(check=False)
 def _is_bare(node: cython.pointer(PyObject)) -> cython.bint:
-    """True if a member has not run by itself, keeps no residuals, and its batch no longer waits for it."""
+    """True if a member has not run by itself, keeps no residuals, and its batch still waits for it."""
     return (
         cython.cast(Node, node).state != DONE
         and not cython.cast(Node, node).has_residuals
-        and not cython.cast(Node, node).batched
+        and not cython.cast(Node, node).released
     )

@@ -7,30 +7,14 @@ cdef extern from "Python.h":
     int PyGC_Disable()
     int PyGC_Enable()
 
-# The innermost frame whose code is not the library's own, or the outermost one: its code object, borrowed,
-# and a number for the instruction in it and the path from there through the library's frames
-# (`weft_call_site`). CPython makes a Python object for a frame only when one is asked for; frames are read in
-# place. Their layout changes with each version: `weft_frame_*` is all that has to be known of it. Unknown
-# versions are asked through the public functions, which make the object. (3.14 is written from its headers
-# and has not been run.)
+# `weft_caller`: from a frame outwards, the first whose code is not the library's own, or the last one: its code object,
+# borrowed, and the number of the instruction in it. `weft_reaches`: whether an open frame is the innermost one,
+# or no code but the library's own is further in. CPython makes a Python object for a frame only when one is asked for; frames are read in place. Their layout
+# changes with each version: `weft_frame_*` is all that has to be known of it. Unknown versions are asked
+# through the public functions, which make the object. (3.14 is written from its headers and has not been run.)
 cdef extern from *:
     """
     typedef int (*weft_judge)(PyObject *code);
-
-    /* One more library frame on the way. Lines and instructions, not addresses: the same numbers on every run. */
-    static unsigned int weft_library_path(unsigned int path, PyObject *code, int instruction) {
-        unsigned int line = (unsigned int)((PyCodeObject *)code)->co_firstlineno;
-        return (path ^ (line << 14) ^ (unsigned int)instruction) * 0x9E3779B1u + 1;
-    }
-
-    /* 18 bits of instruction and 13 of the way; -1: unknown; below: an instruction far on in a giant function. */
-    static int weft_call_site(int instruction, unsigned int path) {
-        if (instruction < 0)
-            return -1;
-        if (instruction >= 1 << 18)
-            return -2 - instruction;
-        return instruction | (int)(path >> 19 << 18);
-    }
 
     #if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
     #ifndef Py_BUILD_CORE
@@ -65,9 +49,21 @@ cdef extern from *:
     #endif
     #endif
 
-    static PyObject *weft_caller(weft_judge is_internal, int *call_site) {
-        unsigned int path = 0;
+    static inline void *weft_innermost(void) {
+        return weft_frame_innermost(PyThreadState_Get());
+    }
+
+    static int weft_reaches(weft_judge is_internal, void *opened) {
         struct _PyInterpreterFrame *frame = weft_frame_innermost(PyThreadState_Get());
+        for (; (void *)frame != opened; frame = frame->previous)
+            if (frame == NULL ||
+                (!weft_frame_is_incomplete(frame) && !is_internal((PyObject *)weft_frame_code(frame))))
+                return 0;
+        return 1;
+    }
+
+    static inline PyObject *weft_caller(weft_judge is_internal, void *innermost, int *instruction) {
+        struct _PyInterpreterFrame *frame = innermost;
         struct _PyInterpreterFrame *last = NULL;
         for (; frame != NULL; frame = frame->previous) {
             if (weft_frame_is_incomplete(frame))
@@ -75,16 +71,20 @@ cdef extern from *:
             last = frame;
             if (!is_internal((PyObject *)weft_frame_code(frame)))
                 break;
-            path = weft_library_path(path, (PyObject *)weft_frame_code(frame), weft_frame_instruction(frame));
         }
         if (last == NULL)
             return NULL;
-        *call_site = weft_call_site(weft_frame_instruction(last), path);
+        *instruction = weft_frame_instruction(last);
         return (PyObject *)weft_frame_code(last);
     }
     #else
-    static PyObject *weft_caller(weft_judge is_internal, int *call_site) {
-        unsigned int path = 0;
+    static inline void *weft_innermost(void) {
+        PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+        Py_XDECREF(frame);
+        return frame;
+    }
+
+    static PyObject *weft_caller(weft_judge is_internal, int *instruction) {
         PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
         PyObject *code = NULL;
         while (frame != NULL) {
@@ -93,11 +93,41 @@ cdef extern from *:
             if (is_internal(code))
                 back = PyFrame_GetBack(frame);
             int offset = PyFrame_GetLasti(frame);
-            int instruction = offset < 0 ? -1 : offset / 2;
-            if (back == NULL)
-                *call_site = weft_call_site(instruction, path);
-            else
-                path = weft_library_path(path, code, instruction);
+            *instruction = offset < 0 ? -1 : offset / 2;
+            Py_DECREF(code);
+            Py_DECREF(frame);
+            frame = back;
+        }
+        return code;
+    }
+
+    static int weft_reaches(weft_judge is_internal, void *opened) {
+        PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+        int reached = 0;
+        while (frame != NULL) {
+            PyFrameObject *back = NULL;
+            PyCodeObject *code = PyFrame_GetCode(frame);
+            reached = (void *)frame == opened;
+            if (!reached && is_internal((PyObject *)code))
+                back = PyFrame_GetBack(frame);
+            Py_DECREF(code);
+            Py_DECREF(frame);
+            frame = back;
+        }
+        return reached;
+    }
+
+    static PyObject *weft_caller(weft_judge is_internal, void *innermost, int *instruction) {
+        PyFrameObject *frame = (PyFrameObject *)innermost;
+        PyObject *code = NULL;
+        Py_XINCREF(frame);
+        while (frame != NULL) {
+            PyFrameObject *back = NULL;
+            code = (PyObject *)PyFrame_GetCode(frame);
+            if (is_internal(code))
+                back = PyFrame_GetBack(frame);
+            int offset = PyFrame_GetLasti(frame);
+            *instruction = offset < 0 ? -1 : offset / 2;
             Py_DECREF(code);
             Py_DECREF(frame);
             frame = back;
@@ -107,13 +137,61 @@ cdef extern from *:
     #endif
     """
     ctypedef int (*weft_judge)(PyObject*)
-    PyObject* weft_caller(weft_judge is_internal, int* call_site)
+    void* weft_innermost() noexcept
+    PyObject* weft_caller(weft_judge is_internal, void* innermost, int* instruction)
+    int weft_reaches(weft_judge is_internal, void* opened)
 
 cdef enum:
     SEEN_BITS = 12
     SEEN = 1 << SEEN_BITS  # code objects in the cache of origins
+    SITE_SPREAD = 0x9E3779B1  # odd, so that sites of one scope differ
+    OWN_CALL = 1  # base of a scope that user code opens by calling the library
 
-cdef PyObject* caller(int* call_site) noexcept
+# A call of library code, as far as operations are told apart by it. Each operation, and each scope, that is opened
+# in it counts one; where that happens in the source does not count, nor in which file, nor if it is compiled.
+# `frame` is the innermost frame as the scope was opened (NULL: there is no scope): operations that user code
+# records in a callback, further in, are not of it.
+cdef struct CallScope:
+    void* frame
+    PyObject* code  # what `caller` says of all its operations, once one has asked; NULL before
+    int instruction
+    unsigned int base  # a hash of the way to it, from the user's call on
+    unsigned int count
+
+cdef PyObject* caller(int* instruction) noexcept
+cdef PyObject* caller_of_scope(CallScope* scope, int* instruction) noexcept
+cdef PyObject* site_in_scope(CallScope* scope, int* instruction, unsigned int* library_site) noexcept
+cdef void open_within(CallScope* scope, CallScope* around) noexcept
+
+# The library site of one more operation, or scope, of a scope.
+cdef inline unsigned int next_site(CallScope* scope) noexcept:
+    scope.count += 1
+    return (scope.base + scope.count) * SITE_SPREAD
+
+# The library site of the first operation in a scope.
+cdef inline unsigned int first_site(unsigned int base) noexcept:
+    return (base + 1) * SITE_SPREAD
+
+# Open a scope that has the same base wherever it is opened.
+cdef inline void begin_scope(CallScope* scope, unsigned int base) noexcept:
+    scope.base = base
+    scope.code = NULL
+    scope.frame = weft_innermost()
+    scope.count = 0
+
+# Open a scope in the present one, which is kept to be put back.
+cdef inline void open_scope(CallScope* scope, CallScope* around) noexcept:
+    around.frame = scope.frame
+    if scope.frame == NULL:
+        begin_scope(scope, OWN_CALL)
+    else:
+        open_within(scope, around)
+
+cdef inline void close_scope(CallScope* scope, CallScope* around) noexcept:
+    if around.frame == NULL:
+        scope.frame = NULL
+    else:
+        scope[0] = around[0]
 
 # A number that no other thread of this process has had.
 cdef inline unsigned long long thread_id() noexcept:

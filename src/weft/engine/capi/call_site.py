@@ -1,7 +1,11 @@
 # cython: language_level=3
 """The call site of an operation: the code object and instruction of the innermost frame that is not the library's own,
-and a hash of the path from there through the library. Compiled modules make no frames, so a call from user code finds
-its frame at once.
+and, where library code records it, its library site.
+
+Library code opens scopes: at the call of a public function or a module, and for each derivative rule. An operation's
+library site is its number among those of its scope, and the scope's among those of the scope around it, hashed. No
+frame, line or file of the library has part in it, so it is the same whether modules are compiled or not. Compiled
+modules make no frames, so a call from user code finds its frame at once.
 """
 
 import os
@@ -11,10 +15,16 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.call_site import (
+    OWN_CALL,
     SEEN_BITS,
+    CallScope,
     PyGC_Disable,
     PyGC_Enable,
+    begin_scope,
+    next_site,
     weft_caller,
+    weft_innermost,
+    weft_reaches,
 )
 from cython.cimports.weft.engine.capi.lru_table import LruTable
 
@@ -84,11 +94,62 @@ def _remember(slot: cython.int, code: object) -> cython.void:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def caller(call_site: cython.p_int) -> cython.pointer(PyObject):
-    """The code object of the user's frame (borrowed; NULL if there is none). `call_site` gets a number for the
-    instruction and the path from there (`errors.describe_position` reads the line)."""
-    call_site[0] = -1
-    return weft_caller(_is_internal, call_site)
+def caller(instruction: cython.p_int) -> cython.pointer(PyObject):
+    """The code object of the user's frame (borrowed; NULL if there is none). `instruction` gets the number of the
+    instruction in it (`errors.describe_position` reads the line)."""
+    instruction[0] = -1
+    return weft_caller(_is_internal, weft_innermost(), instruction)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _find_caller(scope: cython.pointer(CallScope)) -> cython.void:
+    """Note in a scope what is the caller of all its operations."""
+    if scope.code == cython.NULL:
+        scope.instruction = -1
+        scope.code = weft_caller(_is_internal, scope.frame, cython.address(scope.instruction))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def caller_of_scope(scope: cython.pointer(CallScope), instruction: cython.p_int) -> cython.pointer(
+    PyObject
+):
+    """`caller`, for library code that has just opened a scope."""
+    _find_caller(scope)
+    instruction[0] = scope.instruction
+    return scope.code
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def site_in_scope(
+    scope: cython.pointer(CallScope), instruction: cython.p_int, library_site: cython.p_uint
+) -> cython.pointer(PyObject):
+    """`caller`, and the library site of one more operation, while a scope is open: 0 where user code records it."""
+    if not weft_reaches(_is_internal, scope.frame):
+        library_site[0] = 0
+        return caller(instruction)
+    _find_caller(scope)
+    instruction[0] = scope.instruction
+    library_site[0] = next_site(scope)
+    return scope.code
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def open_within(scope: cython.pointer(CallScope), around: cython.pointer(CallScope)) -> cython.void:
+    """Open a scope while another one is, which is kept: within it, or, where user code comes in between, as for a call
+    of its own."""
+    if weft_reaches(_is_internal, scope.frame):
+        _find_caller(scope)
+        base: cython.uint = next_site(scope)
+        around[0] = scope[0]
+        scope.base, scope.count, scope.frame = base, 0, weft_innermost()
+    else:
+        around[0] = scope[0]
+        begin_scope(scope, OWN_CALL)
 
 
 def pause_collector():

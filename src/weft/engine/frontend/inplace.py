@@ -286,7 +286,7 @@ def _move_edges(tensor: Tensor, new: Tensor, region) -> cython.void:
             base._dtype,
             (edge_of(base), edge),
         )
-        node.payload = (base._shape, tensor._shape)
+        node.operand_shapes = (base._shape, tensor._shape)
         finish(node)
         edge = node
     base.edge = edge

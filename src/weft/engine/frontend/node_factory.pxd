@@ -33,9 +33,9 @@ cdef Node new_node(Primitive op, tuple inputs, object params, tuple shape, long 
 cdef Node append(Tape tape, Primitive op, tuple inputs, object params, tuple shape, long long numel,
                  DType dtype, tuple edges)
 cdef Node append_again(Tape tape, Primitive op, tuple inputs, object params, tuple shape, long long numel,
-                       DType dtype, object code, int call_site)
+                       DType dtype, object code, int offset_in_code, unsigned int library_site)
 cdef Node new_record(Primitive op, object params, tuple shape, long long numel, DType dtype, tuple edges,
-                     tuple payload, Node beside)
+                     tuple operand_shapes, Node beside)
 cdef void show_records(Node record, Node root)
 cdef Node new_value(DType dtype, tuple shape, OwnedMemory buffer, long long offset)
 cdef Node new_scalar(object value, DType dtype)

@@ -8,7 +8,7 @@ Dead nodes wait, emptied, to be reused.
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uintptr_t
-from cython.cimports.weft.engine.capi.call_site import caller
+from cython.cimports.weft.engine.capi.call_site import CallScope, caller, site_in_scope
 from cython.cimports.weft.engine.devices.api import several
 from cython.cimports.weft.engine.frontend.grad_fn_nodes import unsee
 from cython.cimports.weft.engine.frontend.meta import is_meta, no_data
@@ -121,8 +121,8 @@ def _empty(node: Node) -> cython.void:
         node.strides = None
     if node.error is not None:
         node.error = None
-    if node.payload is not None:
-        node.payload = None
+    if node.operand_shapes is not None:
+        node.operand_shapes = None
     if node.grad_name is not None:
         node.grad_name = None
     if node.info is not None:
@@ -164,16 +164,24 @@ def _blank(op: Primitive, shape: tuple, numel: cython.longlong, dtype: DType) ->
     node.dtype = dtype
     node.qrow = -1
     node.offset = 0
-    node.may_fail = False
     return node
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _set_call_site(node: Node) -> cython.void:
-    """Note the user's line; a node that is used again often has it already."""
-    code: cython.pointer(PyObject) = caller(cython.address(node.offset_in_code))
+def _set_call_site(tape: Tape, node: Node) -> cython.void:
+    """Note the user's line, and which operation of a library call this is; a node that is used again often has the
+    line already."""
+    scope: cython.pointer(CallScope) = cython.address(tape.mode.scope)
+    code: cython.pointer(PyObject)
+    if scope.frame == cython.NULL:
+        node.library_site = 0
+        code = caller(cython.address(node.offset_in_code))
+    else:
+        code = site_in_scope(
+            scope, cython.address(node.offset_in_code), cython.address(node.library_site)
+        )
     if code != cython.cast(cython.pointer(PyObject), node.code):
         node.code = None if code == cython.NULL else cython.cast(object, code)
 
@@ -216,7 +224,7 @@ def append(
         node.edges = edges
         hide(edges)
         retain_residuals(node, edges)
-    _set_call_site(node)
+    _set_call_site(tape, node)
     link(tape, node)
     if _any_may_fail or op.kind == INDEX or op.kind == SCATTER:
         _judge(tape, node)
@@ -233,11 +241,11 @@ def new_record(
     numel: cython.longlong,
     dtype: DType,
     edges: tuple,
-    payload: tuple,
+    operand_shapes: tuple,
     beside: Node,
 ) -> Node:
-    """A gradient record without value inputs, so that it holds no memory, and on no tape. `payload` has the shapes of
-    the inputs; `beside` is another record of the same call, whose call site it takes, or None."""
+    """A gradient record without value inputs, so that it holds no memory, and on no tape. `operand_shapes` has the
+    shapes of the inputs; `beside` is another record of the same call, whose call site it takes, or None."""
     node: Node = _blank(op, shape, numel, dtype)
     hide(shape)
     node.params = params
@@ -245,12 +253,13 @@ def new_record(
         hide(params)
     node.edges = edges
     hide(edges)
-    node.payload = payload
-    hide(payload)
+    node.operand_shapes = operand_shapes
+    hide(operand_shapes)
     if beside is None:
-        _set_call_site(node)
+        _set_call_site(current_tape(), node)
     else:
         node.offset_in_code, node.code = beside.offset_in_code, beside.code
+        node.library_site = beside.library_site
     if ambient > 0 and op.kind != COMPOSITE and current_tape().running is None:
         packer(node)
     return node
@@ -266,16 +275,17 @@ def append_again(
     numel: cython.longlong,
     dtype: DType,
     code,
-    call_site: cython.int,
+    offset_in_code: cython.int,
+    library_site: cython.uint,
 ) -> Node:
     """Append an operation without gradient edges that has been recorded like this before. The caller has looked for
-    the user's code and place, and knows that nobody watches what is recorded."""
+    the call site, and knows that nobody watches what is recorded."""
     node: Node = _blank(op, shape, numel, dtype)
     node.inputs = inputs
     hide(inputs)
     if params is not None:
         node.params = params
-    node.offset_in_code = call_site
+    node.offset_in_code, node.library_site = offset_in_code, library_site
     if node.code is not code:
         node.code = code
     link(tape, node)

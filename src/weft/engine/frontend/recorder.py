@@ -273,7 +273,7 @@ def _record_pair(op: Primitive, x: Tensor, y: Tensor, shape: tuple | None) -> Te
     else:
         node = append(tape, op, inputs, None, shape, count_elements(shape), dtype, edges)
         if edges is not None:
-            node.payload = shapes_of(inputs)
+            node.operand_shapes = shapes_of(inputs)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result
@@ -431,7 +431,7 @@ def _record_operands(op: Primitive, operands: tuple, params, dtype: DType):
             core_hooks.check_saved(op, tensors, edges)
     node = new_node(op, tuple(nodes), params, shape, count_elements(shape), result_dtype, edges)
     if edges is not None and not same:
-        node.payload = shapes_of(node.inputs)
+        node.operand_shapes = shapes_of(node.inputs)
     result: Tensor = wrap(node, node if edges is not None else None)
     if not plain:
         result.strides = elementwise_strides(shape, layouts)
@@ -500,7 +500,7 @@ def record(op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
         core_hooks.check_saved(op, tensors, edges)
     node: Node = append(tape, op, nodes, params, shape, count_elements(shape), dtype, edges)
     if edges is not None:
-        node.payload = shapes_of(nodes)
+        node.operand_shapes = shapes_of(nodes)
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result
@@ -533,7 +533,7 @@ def record_gradient(op: Primitive, tensors: tuple, params, result: Tensor):
         result._dtype,
         edges,
     )
-    node.payload = shapes_of(node.inputs)
+    node.operand_shapes = shapes_of(node.inputs)
     node.result = value(result)
     node.result.external_refs += 1
     if ambient > 0:

@@ -197,7 +197,7 @@ def parts_of(tensor: Tensor, cut: SplitSpec) -> tuple:
                 region.numel,
                 dtype,
                 one(edges),
-                cut.payload,
+                cut.operand_shapes,
                 record,
             )
             record.info = joint

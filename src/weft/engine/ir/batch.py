@@ -13,7 +13,7 @@ require(__name__, cython.compiled)
 @cython.cclass
 class Batch:
     """The facts of a quotient: which operands have a row for each member (`flags`), the number of rows, the dimension
-    that they are along, and how many members no backward has passed yet (`members`)."""
+    that they are along, and how many members have not given up their residuals yet (`members`)."""
 
 
 @cython.cfunc

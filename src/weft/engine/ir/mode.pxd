@@ -1,3 +1,5 @@
+from weft.engine.capi.call_site cimport CallScope
+
 # What the contexts around the running code ask for, each where its name says; None where no such context is.
 cdef class Contexts:
     cdef readonly object anomaly
@@ -24,5 +26,6 @@ cdef class Mode:
     cdef public object saved_hooks
     cdef public Contexts contexts
     cdef public object fiber
+    cdef CallScope scope
     cpdef bint is_plain(self) noexcept
     cpdef bint is_untransformed(self) noexcept

@@ -80,7 +80,7 @@ class Mode:
     """All ambient state of one line of execution: grad mode, inference mode, eager, anomaly, the number of the running
     walk and whether its targets were chosen, hooks on saved values (outermost pair first), levels of
     forward mode, what few contexts ask for, and the fiber of `weft.map` that it belongs to. `intact` is how many
-    contexts of that name it is in."""
+    contexts of that name it is in, `scope` the call of library code that records (`engine.capi.call_site`)."""
 
     def __cinit__(self):
         self.grad = True

@@ -24,9 +24,9 @@ cdef class Node:
     cdef public int external_refs
     # The second line.
     cdef public unsigned char released
-    cdef public unsigned char batched
     cdef public unsigned char has_residuals
     cdef public unsigned char batch_seen
+    cdef public unsigned char may_fail
     cdef public long long index
     cdef Py_ssize_t position  # its position on its tape
     cdef public long long residual_mask
@@ -38,12 +38,12 @@ cdef class Node:
     cdef readonly long long numel
     cdef readonly object code
     cdef readonly int offset_in_code
-    cdef public unsigned char may_fail
+    cdef readonly unsigned int library_site  # which operation of a library call it is; 0: user code recorded it
     cdef readonly long long seq
     cdef public object observers
     cdef public object info
     # The fourth: what few nodes have.
-    cdef public object payload
+    cdef public tuple operand_shapes  # for its derivative, where that cannot ask the operands
     cdef public str grad_name  # the name of a public function that it ends, if that differs from the op's
     cdef readonly OwnedMemory buffer  # set by `set_buffer`
     cdef public long long offset

@@ -17,7 +17,7 @@ cdef class SplitSpec:
     cdef tuple shape
     cdef Py_ssize_t axis
     cdef object key
-    cdef tuple payload
+    cdef tuple operand_shapes
     cdef readonly tuple regions
 
 cdef class MultiOutput:

@@ -72,7 +72,7 @@ def new_split_spec(
     """A cut of a tensor of a shape along an axis; `key` is what the user asked for."""
     cut: SplitSpec = SplitSpec.__new__(SplitSpec)
     cut.op, cut.shape, cut.axis, cut.key = op, shape, axis, key
-    cut.payload = (shape,)
+    cut.operand_shapes = (shape,)
     cut.regions = tuple(regions)
     return cut
 

@@ -262,6 +262,16 @@ def leave_alone(sequence: cython.longlong):
         node.batch_seen = True
 
 
+def turns(entries):
+    """The entries of a loop of library code whose turns record the same operations: for each operation, those of all
+    turns have one library site, as if they had been recorded by one line (`engine.capi.call_site`)."""
+    mode: Mode = current_tape().mode
+    before: cython.uint = mode.scope.count
+    for entry in entries:
+        mode.scope.count = before
+        yield entry
+
+
 def last_sequence():
     """The sequence number of the newest node."""
     return _sequence

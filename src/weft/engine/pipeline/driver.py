@@ -16,7 +16,12 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.weft.engine.capi.call_site import PyGC_Disable, PyGC_Enable, thread_id
+from cython.cimports.weft.engine.capi.call_site import (
+    CallScope,
+    PyGC_Disable,
+    PyGC_Enable,
+    thread_id,
+)
 from cython.cimports.weft.engine.devices.api import bounded, default_device, several
 from cython.cimports.weft.engine.ir.mode import Contexts, Mode
 from cython.cimports.weft.engine.ir.node import PENDING as PENDING_STATE
@@ -123,6 +128,11 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
     _acquire()
     _runs += 1
     _runner = thread_id()
+    mode: Mode = current_tape().mode
+    scope: CallScope = mode.scope
+    mode.scope.frame = (
+        cython.NULL
+    )  # what a run records does not count in the call that reads a value
     try:
         tape.running = True
         others: list[Any] = other_tapes(tape)
@@ -146,6 +156,7 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
                 commit_writes(tape)
             tape.running = None
     finally:
+        mode.scope = scope
         _runs -= 1
         release()
 

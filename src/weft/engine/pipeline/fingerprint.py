@@ -128,8 +128,8 @@ def _describe(result: FlushFingerprint, node: Node) -> cython.int:
     if node.params is not None:
         put_part(key, node.params)
     if node.op.kind == _ROWS:
-        put(key, cython.cast(SegmentIndex, node.payload).numbers.count)
-        put_object(key, node.payload)
+        put(key, cython.cast(SegmentIndex, node.info).numbers.count)
+        put_object(key, node.info)
     return 0
 
 

@@ -145,13 +145,15 @@ class Recorder:
 @cython.cfunc
 def _fill(trace: Trace, step: cython.pointer(Step), node: Node) -> cython.void:
     """All of a node but its operands."""
-    trace.held.append((node.op, node.params, node.shape, node.dtype, node.payload, node.grad_name))
+    trace.held.append(
+        (node.op, node.params, node.shape, node.dtype, node.operand_shapes, node.grad_name)
+    )
     step.op = cython.cast(cython.pointer(PyObject), node.op)
     step.params = cython.cast(cython.pointer(PyObject), node.params)
     step.shape = cython.cast(cython.pointer(PyObject), node.shape)
     step.dtype = cython.cast(cython.pointer(PyObject), node.dtype)
-    step.payload = cython.cast(cython.pointer(PyObject), node.payload)
+    step.operand_shapes = cython.cast(cython.pointer(PyObject), node.operand_shapes)
     step.grad_name = cython.cast(cython.pointer(PyObject), node.grad_name)
     step.numel = node.numel
-    step.offset_in_code = node.offset_in_code
+    step.library_site = node.library_site
     step.batch_seen = node.batch_seen

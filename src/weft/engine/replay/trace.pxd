@@ -5,7 +5,6 @@ from weft.engine.ir.tape cimport Tape
 from weft.engine.replay.cache cimport Entry
 
 cdef enum:
-    INSTRUCTION = (1 << 18) - 1  # of `Node.offset_in_code`: the bits above are the hash of the library path
     NOTHING = -(1 << 30)  # in place of an operand: an edge without a target
 
 # One node. An operand, and an edge, is a number: of a value that the client gives (then of a constant), or minus one
@@ -15,10 +14,10 @@ cdef struct Step:
     PyObject* params
     PyObject* shape
     PyObject* dtype
-    PyObject* payload
+    PyObject* operand_shapes
     PyObject* grad_name
     long long numel
-    int offset_in_code
+    unsigned int library_site
     int whole  # the step behind which a gradient record stands, or -1
     int arity
     int edges  # how many gradient edges, behind the operands; -1: none

@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.ir.residuals import retain_residuals
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
 from cython.cimports.weft.engine.replay.cache import Entry
-from cython.cimports.weft.engine.replay.trace import INSTRUCTION, NOTHING, Step, entry_of
+from cython.cimports.weft.engine.replay.trace import NOTHING, Step, entry_of
 
 from weft._build.compiled import require
 
@@ -99,7 +99,8 @@ class Trace(Entry):
                 numel,
                 cython.cast(DType, step.dtype),
                 run.code,
-                _joined(run.offset_in_code, step.offset_in_code),
+                run.offset_in_code,
+                step.library_site,
             )
             node.batch_seen = step.batch_seen
             if step.edges >= 0:
@@ -117,7 +118,7 @@ class Trace(Entry):
         node.edges = _entries(self.operands.words + first, step.edges, run.edges, run.made)
         hide(node.edges)
         retain_residuals(node, node.edges)
-        node.payload = cython.cast(object, step.payload)
+        node.operand_shapes = cython.cast(object, step.operand_shapes)
         node.grad_name = cython.cast(object, step.grad_name)
         if step.whole >= 0:
             node.result = run.made[step.whole]
@@ -148,15 +149,3 @@ def _entries(
 @cython.inline
 def _entry(number: cython.longlong, given: list, made: list):
     return None if number == NOTHING else entry_of(number, given, made)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _joined(call_site: cython.int, path: cython.int) -> cython.int:
-    """The user's instruction, with the way through the library that was gone when the trace was learned."""
-    return (
-        call_site
-        if call_site < 0 or path < 0
-        else (call_site & INSTRUCTION) | (path & ~INSTRUCTION)
-    )

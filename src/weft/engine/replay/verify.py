@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from weft.engine.ir.node import Node
 
 FACTS = (
-    "op", "params", "shape", "numel", "dtype", "payload", "residual_mask", "batch_seen", "may_fail", "code",
-    "offset_in_code", "grad_name",
+    "op", "params", "shape", "numel", "dtype", "operand_shapes", "residual_mask", "batch_seen", "may_fail", "code",
+    "offset_in_code", "library_site", "grad_name",
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def failure_of(node: Node, memref: MemRef, failure: Failure) -> WeftError | None
 def failure_by_rows(node: Node, source: Node) -> WeftError | None:
     """The error of a node that reads a batch which has failed in part: what picks rows may pick others."""
     if node.op.kind == ROWS:
-        numbers, rows, _ = node.payload
+        numbers, rows, _ = node.info
         chosen = [r for n, r in zip(numbers, rows, strict=True) if node.inputs[n] is source]
         return failure_of_all(source) if -1 in chosen else source.error.first_of(chosen)
     if node.op.form == SELECT and node.params[0] == 0:
@@ -125,7 +125,7 @@ def _row_by_row(node: Node, source: Node, memref: MemRef, failure: FailedRows) -
 
 def _gathered(node: Node, number: int, memref: MemRef, failure: Failure) -> FailedRows:
     """Gathered rows fail with those that they are made of."""
-    numbers, rows, offsets = node.payload
+    numbers, rows, offsets = node.info
     source = node.inputs[number]
     found = FailedRows()
     for row in range(node.shape[0]):

@@ -8,6 +8,7 @@ import types
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.weft.engine.capi.call_site import CallScope, close_scope, open_scope
 from cython.cimports.weft.engine.capi.vectorcall import (
     Arguments,
     Py_TYPE,
@@ -17,6 +18,8 @@ from cython.cimports.weft.engine.capi.vectorcall import (
     PyVectorcall_NARGS,
     take_calls,
 )
+from cython.cimports.weft.engine.ir.mode import Mode
+from cython.cimports.weft.engine.ir.tape import current_tape
 from cython.cimports.weft.nn.module.call import (
     PyDict_GetItem,
     PyFunction_Check,
@@ -62,9 +65,23 @@ class Call:
 def _enter(
     self: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
-    """Call `forward` of the module, which is the first argument."""
+    """Call `forward` of the module, which is the first argument, in a scope of its own."""
     if PyVectorcall_NARGS(count) == 0:
         raise TypeError("Module.__call__() missing 1 required positional argument: 'self'")
+    mode: Mode = current_tape().mode
+    around = cython.declare(CallScope)
+    open_scope(cython.address(mode.scope), cython.address(around))
+    try:
+        return _run(self, arguments, count, names)
+    finally:
+        close_scope(cython.address(mode.scope), cython.address(around))
+
+
+@cython.cfunc
+def _run(
+    self: object, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> object:
+    """Call `forward`, or what calls it where there are hooks."""
     kind: cython.pointer(PyTypeObject) = Py_TYPE(arguments[0])
     own: dict = PyObject_GenericGetDict(cython.cast(object, arguments[0]), cython.NULL)
     hooks: cython.pointer(PyObject) = PyDict_GetItem(own, _HOOKS)

@@ -20,6 +20,7 @@ import weft
 from weft import Tensor
 from weft._typing import DeviceLike
 from weft.engine.ir.dtype import DType
+from weft.engine.ir.tape import turns
 from weft.errors import ArgumentError, NotDefinedError
 from weft.nn import functional as F
 from weft.nn import init
@@ -185,11 +186,11 @@ class RNNBase(Module):
     ) -> tuple[Tensor, list[Tensor]]:
         """All layers over entries in some order, which `run` takes one layer in one direction through."""
         finals: list[State] = []
-        for layer in range(self.num_layers):
+        for layer in turns(range(self.num_layers)):
             if layer > 0 and self.dropout > 0:
                 x = F.dropout(x, self.dropout, self.training)
             sides = []
-            for direction in range(self._directions):
+            for direction in turns(range(self._directions)):
                 number = layer * self._directions + direction
                 start = tuple(state[number] for state in initial)
                 outputs, final = run(x, start, self._suffixes()[number], direction == 1)
@@ -276,7 +277,7 @@ class RNNBase(Module):
         of_input, step = self._projected(x, suffix)
         times = range(x.shape[0])
         outputs = []
-        for time in reversed(times) if backwards else times:
+        for time in turns(reversed(times) if backwards else times):
             state = step(of_input[time], state)
             outputs.append(state[0])
         return weft.stack(outputs[::-1] if backwards else outputs), state

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import weft
 from weft import Tensor
+from weft.engine.ir.tape import turns
 from weft.nn.recurrent.cell_steps import State
 
 Step = Callable[[Tensor, State], State]
@@ -19,7 +20,7 @@ def forwards(step: Step, parts: Sequence[Tensor], state: State) -> tuple[list[Te
     """Run steps of falling numbers of sequences; those that have ended keep their state. Returns outputs and the final
     state."""
     outputs, ended = [], []
-    for part in parts:
+    for part in turns(parts):
         have = part.shape[0]
         if have < state[0].shape[0]:
             ended.append(tuple(one[have:] for one in state))
@@ -33,7 +34,7 @@ def backwards(step: Step, parts: Sequence[Tensor], start: State) -> tuple[list[T
     """The same from the last step on: sequences begin with their first state where they end."""
     outputs: list[Tensor] = []
     state, have = tuple(one[:0] for one in start), 0
-    for part in reversed(parts):
+    for part in turns(reversed(parts)):
         now, have = have, part.shape[0]
         if have > now:
             begun = tuple(one[now:have] for one in start)

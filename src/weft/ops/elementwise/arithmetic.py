@@ -1,9 +1,4 @@
-"""Elementwise rows of arithmetic: sums, products, quotients, powers, extrema, magnitudes and signs.
-
-Not compiled: where in a rule an operation is recorded is part of its place (`weft.engine.capi.call_site`), by which
-batches tell the operations of one cell apart. Without it a cell that is written by hand takes a fifth more kernels
-backward.
-"""
+"""Elementwise rows of arithmetic: sums, products, quotients, powers, extrema, magnitudes and signs."""
 
 from __future__ import annotations
 

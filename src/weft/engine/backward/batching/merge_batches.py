@@ -40,7 +40,7 @@ def merge_key(group: Group):
     if (
         quotient.state != DONE
         or quotient.numel * quotient.dtype.itemsize > _MOST_BYTES
-        or quotient.payload is None
+        or quotient.operand_shapes is None
         or first.op.kind == COMPOSITE
         or group.ragged
     ):
@@ -55,10 +55,10 @@ def merge_key(group: Group):
         flags,
     ]
     # Recorded at the same place: what one step of a program does in two places would be gathered from both.
-    parts.append((id(first.code), first.offset_in_code))
+    parts.append((id(first.code), first.offset_in_code, first.library_site))
     index: cython.Py_ssize_t
     for index in range(len(flags)):
-        shape: tuple = quotient.payload[index]
+        shape: tuple = quotient.operand_shapes[index]
         saved: Node = quotient.inputs[index] if is_saved(first.residual_mask, index) else None
         if saved is not None and saved.numel * saved.dtype.itemsize > 4 * _MOST_BYTES:
             return None
@@ -121,7 +121,7 @@ def residuals_of_merged(group: Group) -> BatchedResiduals:
     shapes: list = []
     index: cython.Py_ssize_t
     for index in range(len(flags)):
-        shape: tuple = quotient.payload[index]
+        shape: tuple = quotient.operand_shapes[index]
         shapes.append((count, *shape[1:]) if flags[index] else shape)
         if is_saved(first.residual_mask, index):
             inputs[index] = (
@@ -130,7 +130,11 @@ def residuals_of_merged(group: Group) -> BatchedResiduals:
     result = _saved(group, -1) if first.residual_mask >> RESULT_SHIFT & 1 else None
     params = first.params
     if op.batch is not None:
-        own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
+        own: tuple = (
+            first.operand_shapes
+            if first.operand_shapes is not None
+            else (first.shape,) * len(flags)
+        )
         params = op.batch(first.params, own, flags, count)
     return BatchedResiduals(
         params, tuple(shapes), (count, *quotient.shape[1:]), inputs, result, flags

@@ -98,7 +98,7 @@ class WalkFingerprint(Reachability):
             | cython.cast(cython.longlong, node.device) << 16
             | cython.cast(cython.longlong, node.dtype.code) << 20
             | cython.cast(cython.longlong, node.params is not None) << 29
-            | cython.cast(cython.longlong, node.payload is not None) << 30
+            | cython.cast(cython.longlong, node.operand_shapes is not None) << 30
             | cython.cast(cython.longlong, len(node.shape)) << 32
             | cython.cast(cython.longlong, len(node.edges)) << 40,
         )
@@ -107,8 +107,8 @@ class WalkFingerprint(Reachability):
         put_sizes(key, node.shape)
         if node.params is not None:
             put_object(key, node.params)
-        if node.payload is not None:
-            put_object(key, node.payload)
+        if node.operand_shapes is not None:
+            put_object(key, node.operand_shapes)
         return node.residual_mask == 0 or self.describe_saves(node)
 
     @cython.cfunc

@@ -139,10 +139,10 @@ class WalkReplay(WalkFingerprint):
         """The replay that the trace is recorded with. It holds its nodes: adding to a gradient may run pending nodes
         that later steps read."""
         run: Replay = Replay.__new__(Replay)
-        place: cython.int = -1
-        code: cython.pointer(PyObject) = caller(cython.address(place))
+        instruction: cython.int = -1
+        code: cython.pointer(PyObject) = caller(cython.address(instruction))
         run.code = None if code == cython.NULL else cython.cast(object, code)
-        run.offset_in_code = place
+        run.offset_in_code = instruction
         run.tape, run.values, run.made = tape, trace.values_of(self), []
         run.hold = True
         return run

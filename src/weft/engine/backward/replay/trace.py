@@ -185,7 +185,7 @@ class WalkRecorder(Recorder):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def accepts(self, node: Node) -> cython.bint:
-        if node.edges is not None or node.payload is not None or node.info is not None:
+        if node.edges is not None or node.operand_shapes is not None or node.info is not None:
             return False
         return Recorder.accepts(self, node)
 

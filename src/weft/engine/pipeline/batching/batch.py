@@ -289,7 +289,7 @@ def _make_quotient(
     quotient: Node = new_node(
         first.op, operands, params, shape, count_elements(shape), first.dtype, None
     )
-    quotient.payload = shapes
+    quotient.operand_shapes = shapes
     adopt(quotient, members, flags)
     quotient.batch_seen = True
 

@@ -82,15 +82,9 @@ def operand_role(node: Node, index: cython.Py_ssize_t) -> str:
 
 @cython.cfunc
 def call_site_hash(node: Node) -> cython.longlong:
-    """A number for the call in the user's program that recorded a node, and its way through the library."""
-    return cython.cast(cython.longlong, cython.cast(cython.p_void, node.code)) + node.offset_in_code
-
-
-@cython.cfunc
-def library_path_of(node: Node) -> cython.int:
-    """The hash of the library's frames between the user's line and a node (`engine.capi.call_site`); 0 if there are
-    none."""
-    return node.offset_in_code >> 18 if node.offset_in_code >= 0 else 0
+    """A number for the instruction of the user's program that recorded a node, and its library site."""
+    line: cython.longlong = cython.cast(cython.longlong, cython.cast(cython.p_void, node.code))
+    return line + node.offset_in_code + (cython.cast(cython.longlong, node.library_site) << 16)
 
 
 @cython.cfunc
@@ -167,8 +161,12 @@ def is_batchable_with(one: Node, other: Node) -> cython.bint:
 
 @cython.cfunc
 def same_call_site(one: Node, other: Node) -> cython.bint:
-    """True if two nodes were recorded by the same call in the user's program, at the same point of the library."""
-    return one.code is other.code and one.offset_in_code == other.offset_in_code
+    """True if two nodes were recorded by the same call in the user's program, as the same operation of it."""
+    return (
+        one.code is other.code
+        and one.offset_in_code == other.offset_in_code
+        and one.library_site == other.library_site
+    )
 
 
 @cython.cfunc

@@ -69,8 +69,8 @@ def saved_input(node: Node, index: int):
     row: Node = part_of(saved, node)
     if in_ragged(node):
         return row
-    if node.payload is not None:
-        return in_shape_of(row, node.payload[index])
+    if node.operand_shapes is not None:
+        return in_shape_of(row, node.operand_shapes[index])
     return in_shape_of(row, node.shape if row.numel == node.numel else ())  # (): a number
 
 
@@ -100,7 +100,7 @@ def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
         if mask >> RESULT_SHIFT & 1:
             result = wrap(quotient.result if op.kind == COMPOSITE else quotient, None)
         return BatchedResiduals(
-            quotient.params, quotient.payload, quotient.shape, inputs, result, flags
+            quotient.params, quotient.operand_shapes, quotient.shape, inputs, result, flags
         )
     part: cython.Py_ssize_t = rows.count
     for index in range(len(flags)):
@@ -112,13 +112,17 @@ def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
         result = wrap(_rows(whole, rows, ragged), None)
     shapes: list = []
     for index in range(len(flags)):
-        shape: tuple = quotient.payload[index]
+        shape: tuple = quotient.operand_shapes[index]
         if flags[index]:
             shape = with_height(shape, row_axis(shape) if ragged else 0, part)
         shapes.append(shape)
     params = first.params
     if op.batch is not None and not ragged:
-        own: tuple = first.payload if first.payload is not None else (first.shape,) * len(flags)
+        own: tuple = (
+            first.operand_shapes
+            if first.operand_shapes is not None
+            else (first.shape,) * len(flags)
+        )
         params = op.batch(first.params, own, flags, part)
     own_shape: tuple = with_height(quotient.shape, batch_of(quotient).axis, part)
     return BatchedResiduals(params, tuple(shapes), own_shape, inputs, result, flags)
@@ -169,9 +173,9 @@ def _record_key(node: Node, numbers: dict):
     parts: list = [node.op.code, node.params, node.dtype.code]
     if _knows_no_height(node):
         axis: cython.Py_ssize_t = row_axis(node.shape)
-        parts += (axis, node.shape[axis + 1 :], tuple([s[axis + 1 :] for s in node.payload]))
+        parts += (axis, node.shape[axis + 1 :], tuple([s[axis + 1 :] for s in node.operand_shapes]))
     else:
-        parts += (node.shape, node.payload)
+        parts += (node.shape, node.operand_shapes)
     for edge in node.edges:
         if edge is None:
             parts.append(None)
@@ -192,15 +196,15 @@ def _record_key(node: Node, numbers: dict):
 def _knows_no_height(record: Node) -> cython.bint:
     """True if a record can be laid behind equal ones of other heights."""
     op: Primitive = record.op
-    if op.is_row_independent is None or record.payload is None or len(record.shape) == 0:
+    if op.is_row_independent is None or record.operand_shapes is None or len(record.shape) == 0:
         return False
     axis: cython.Py_ssize_t = row_axis(record.shape)
     height = record.shape[axis]
     lead: tuple = record.shape[: axis + 1]
-    for shape in record.payload:
+    for shape in record.operand_shapes:
         if len(cython.cast(tuple, shape)) < axis + 2 or shape[: axis + 1] != lead:
             return False
-    return height > 0 and op.is_row_independent(record.params, record.payload, axis)
+    return height > 0 and op.is_row_independent(record.params, record.operand_shapes, axis)
 
 
 def _sequence(node: Node):
@@ -219,7 +223,7 @@ def _build_record(members: list, stacks: dict) -> cython.void:
     """The record that stands for a group of them."""
     first: Node = members[0]
     axis: cython.Py_ssize_t = _height_axis(members)
-    flags: tuple = (True,) * len(first.payload)
+    flags: tuple = (True,) * len(first.operand_shapes)
     params = first.params
     lead: tuple = (len(members),)
     behind: cython.Py_ssize_t = 0  # the first dimension that goes on as it is
@@ -227,7 +231,7 @@ def _build_record(members: list, stacks: dict) -> cython.void:
         lead = with_height(first.shape[: axis + 1], axis, height_of(members, axis))
         behind = axis + 1
     elif first.op.batch is not None:  # the view through a lens of an elementwise row has none
-        params = first.op.batch(first.params, first.payload, flags, len(members))
+        params = first.op.batch(first.params, first.operand_shapes, flags, len(members))
         if params is None and first.params is not None:
             return
     shape: tuple = lead + first.shape[behind:]
@@ -236,7 +240,7 @@ def _build_record(members: list, stacks: dict) -> cython.void:
         first.op, inputs, params, shape, count_elements(shape), first.dtype, None
     )
     finish(quotient)
-    quotient.payload = tuple([lead + each[behind:] for each in first.payload])
+    quotient.operand_shapes = tuple([lead + each[behind:] for each in first.operand_shapes])
     if first.result is not None:
         results: list = [cython.cast(Node, node).result for node in members]
         quotient.result = _together(results, axis, stacks)
@@ -267,7 +271,7 @@ def _saved_together(members: list, axis: cython.Py_ssize_t, stacks: dict) -> tup
     found: list = []
     node: Node
     index: cython.Py_ssize_t
-    for index in range(len(first.payload)):
+    for index in range(len(first.operand_shapes)):
         if not is_saved(first.residual_mask, index):
             found.append(first.inputs[index])
             continue

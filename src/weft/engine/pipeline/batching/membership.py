@@ -56,7 +56,7 @@ def become_row(node: Node, quotient: Node, row: cython.longlong) -> cython.void:
     node.quotient = quotient
     node.qrow = row
     batch: Batch = batch_of(quotient)
-    batch.members += 1
+    batch.members += not node.released
     release_residuals(node)
 
 

@@ -340,7 +340,7 @@ def _view_of_batch(node: Node, below: Node):
     whole: Node = new_node(
         op, (below.quotient,), params, shape, count_elements(shape), node.dtype, None
     )
-    whole.payload = (below.quotient.shape,)
+    whole.operand_shapes = (below.quotient.shape,)
     whole.info = new_batch((True,), count, 0)
     if node.edges is not None:
         retain_residuals(whole, node.edges)

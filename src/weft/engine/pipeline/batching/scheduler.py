@@ -34,7 +34,6 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     edge_matters,
     is_batchable_with,
     is_one_gather,
-    library_path_of,
     most_bytes,
     operand_role,
     same_call_site,
@@ -284,7 +283,7 @@ class Agenda:
                     signature.first, node
                 ):
                     return signature
-        others: list = self.key_class_of(node, mix(base, library_path_of(node)))
+        others: list = self.key_class_of(node, mix(base, node.library_site))
         signature = Signature(node, len(self.known) + 1, others)
         candidates.append(signature)
         self.known.append(signature)
@@ -292,8 +291,8 @@ class Agenda:
 
     @cython.cfunc
     def key_class_of(self, node: Node, base: cython.ulonglong) -> list:
-        """The signatures that differ from a node's in the line only, not in the way from there through the library:
-        the gates of a cell are no company for each other."""
+        """The signatures that differ from a node's in the user's line only, not in the library site: the gates of a
+        cell never join each other."""
         key = cython.cast(cython.longlong, base >> 1)
         families: list = self.families.get(key)
         first: Node
@@ -301,7 +300,7 @@ class Agenda:
             families = self.families[key] = []
         for family in families:
             first = cython.cast(Signature, cython.cast(list, family)[0]).first
-            if library_path_of(first) == library_path_of(node) and is_batchable_with(first, node):
+            if first.library_site == node.library_site and is_batchable_with(first, node):
                 return family
         families.append([])
         return families[len(families) - 1]

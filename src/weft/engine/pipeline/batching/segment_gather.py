@@ -76,7 +76,7 @@ def gather(sources: tuple, terms: SegmentIndex, shape: tuple, dtype: DType) -> N
     if any(inner):
         sources, terms = _composed(sources, inner, terms)
     node: Node = new_node(_gather_op, sources, None, shape, count_elements(shape), dtype, None)
-    node.payload = terms
+    node.info = terms
     node.batch_seen = True
     return node
 
@@ -149,7 +149,7 @@ def _add_below(
         step == 0
     ):  # a whole value that is many rows, or a part of a value that is one
         return False
-    terms: SegmentIndex = node.payload
+    terms: SegmentIndex = node.info
     row = cython.cast(cython.Py_ssize_t, below[1]) + row * step
     begin: cython.Py_ssize_t = row
     end: cython.Py_ssize_t = row + 1

@@ -294,6 +294,7 @@ def copy_of(node: Node, inputs: tuple) -> Node:
     copy: Node = make_node(node.op, inputs, node.params, node.shape, node.dtype)
     copy.batch_seen = True
     copy.code, copy.offset_in_code = node.code, node.offset_in_code
+    copy.library_site = node.library_site
     return copy
 
 

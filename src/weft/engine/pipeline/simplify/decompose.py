@@ -93,6 +93,7 @@ def _leave_tape(nodes: list, previous: Node) -> cython.void:
     for node in nodes:
         node.batch_seen = True
         node.code, node.offset_in_code = previous.code, previous.offset_in_code
+        node.library_site = previous.library_site
         finish(node)
 
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Lowering of segment gathers: each output row is the sum of listed source rows, through a table of addresses.
 
-It takes a `gather_rows` node, whose payload lists source numbers, rows and offsets, or a `cat` of many small parts,
+It takes a `gather_rows` node, whose `info` lists source numbers, rows and offsets, or a `cat` of many small parts,
 and makes one launch with a Table: slots and byte offsets that become addresses when the runtime knows those of the
 slots.
 """
@@ -47,7 +47,7 @@ def _spec(dtype: str) -> KernelSpec:
 @cython.cfunc
 def _table_of(lowering: Lowering, node: Node, size: cython.longlong) -> SegmentTable:
     """The table of a node's source rows, each of `size` elements."""
-    terms: SegmentIndex = node.payload
+    terms: SegmentIndex = node.info
     found = bytearray(24 * len(node.inputs))  # of each source: slot, offset, bytes from row to row
     sources: cython.p_longlong = _words(found)
     place: cython.longlong = 0
