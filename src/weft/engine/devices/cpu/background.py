@@ -2,13 +2,14 @@
 
 `BackgroundCompiler.waits_for` takes a kernel that pays once it is compiled, and says whether it is not at hand yet: in
 memory, shipped, on disk, or finished by the thread; `wait` waits for some, at most so long. Meanwhile their operations
-run one by one (`engine.pipeline.tiering`), with the same bits. The thread writes IR and compiles; LLVM runs without the
-interpreter's lock. Whoever links a kernel takes the finished code (`take`), so machine code is mapped on the thread
-that runs it. Where compiling fails, the kernel counts as at hand: it fails again where it is wanted, on the user's
-line.
+run one by one (`engine.pipeline.tiering`), with the same bits. IR is written where a kernel is asked for, so that the
+thread hardly needs the interpreter's lock, without which LLVM runs. Whoever links a kernel takes the finished code
+(`take`): machine code is mapped on the thread that runs it. A kernel that could not be compiled counts as at hand: it
+fails again where it is wanted, on the user's line.
 
 The queue is bounded: what does not fit is asked for again by the next flush that meets it. A fork waits until LLVM is
-at rest, and the end of the process until the kernel in progress is done; the rest is dropped.
+at rest, and the end of the process until the kernel in progress is done; the rest is dropped. What asks is called
+where signal handlers wait (`uninterrupted`), so that no exception leaves a kernel half asked for.
 """
 
 from __future__ import annotations
@@ -21,49 +22,61 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from weft.engine.capi.interrupts import uninterrupted
+
 if TYPE_CHECKING:
     from weft.engine.devices.cpu.jit import Request
 
 MOST_WAITING = 256  # kernels in the queue
-# Whose code nobody has taken yet; the oldest are dropped (they are on disk as well).
-MOST_FINISHED = 512
+MOST_FINISHED = 2048  # whose code nobody has taken yet, some 10 kB each; the oldest are dropped
+STACK_BYTES = 16 << 20  # of the thread: LLVM recurses
 
 
 class BackgroundCompiler:
     """A queue of kernels and the thread that compiles them, which starts with the first and ends with the last.
 
-    `compile_one` makes object code of a request, on any thread; `is_at_hand` says whether it need not.
+    `find` gives the object code of a kernel that is at hand (nothing where it is in memory), or its IR; `compile_text`
+    makes code of IR, on any thread.
     """
 
     def __init__(
-        self, compile_one: Callable[[Request], bytes], is_at_hand: Callable[[Request], bool]
+        self,
+        find: Callable[[Request], bytes | str],
+        compile_text: Callable[[Request, str], bytes],
     ) -> None:
-        self._compile_one = compile_one
-        self._is_at_hand = is_at_hand
+        self._find = find
+        self._compile_text = compile_text
         # Locks, no conditions: an exception of a signal handler could leave these locked.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._in_llvm = threading.Lock()  # held while a kernel is compiled: a fork takes it
-        self.asked: dict[
-            str, threading.Lock
-        ] = {}  # what is queued or in progress: held until it is finished
-        self._queue: deque[Request] = deque()
+        self._forking = False
+        self.asked: dict[str, threading.Lock] = {}  # queued or in progress: held until finished
+        self._queue: deque[tuple[Request, str]] = deque()
         self._finished: OrderedDict[str, bytes | None] = OrderedDict()  # None: it failed
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def waits_for(self, request: Request) -> bool:
         """True if a kernel is not at hand: then it is queued, where there is room."""
-        if request.key in self.asked:
-            return True
-        if self._closed or request.key in self._finished or self._is_at_hand(request):
+        key = request.key
+        if key in self.asked:
+            return self._has_thread()
+        if self._closed or key in self._finished:
             return False
+        if len(self._queue) >= MOST_WAITING:
+            return True
+        found = self._find(request)
         with self._lock:
-            if len(self._queue) < MOST_WAITING:
-                self._queue.append(request)
-                self.asked[request.key] = unfinished = threading.Lock()
-                unfinished.acquire()
-                return self._has_thread()
-        return True
+            if isinstance(found, bytes):
+                if found:
+                    self._finished[key] = found
+                return False
+            if self._closed:
+                return False
+            self.asked[key] = unfinished = threading.Lock()
+            unfinished.acquire()
+            self._queue.append((request, found))
+            return self._has_thread()
 
     def wait(self, keys: Iterable[str], seconds: float) -> None:
         """Wait until these kernels are finished, at most so long."""
@@ -78,7 +91,10 @@ class BackgroundCompiler:
     def take(self, key: str) -> bytes | None:
         """The finished code of a kernel, which is forgotten here; None if there is none."""
         with self._lock:
-            return self._finished.pop(key, None)
+            code = self._finished.get(key)
+            if code is not None:
+                del self._finished[key]
+            return code
 
     def drain(self, seconds: float) -> bool:
         """Wait until nothing is left to compile, at most so long; True if nothing is."""
@@ -87,34 +103,45 @@ class BackgroundCompiler:
 
     def _has_thread(self) -> bool:
         """True if a thread works on the queue; where none can be started, callers compile themselves."""
-        if self._thread is not None and self._thread.is_alive():
+        with self._lock:
+            if self._thread is not None and self._thread.is_alive():
+                return True
+            try:
+                self._thread = threading.Thread(
+                    target=self._work, name="weft-compiler", daemon=True
+                )
+                _start(self._thread)
+            except (RuntimeError, ValueError):
+                self._thread = None
+                self._drop()
+                return False
             return True
-        self._thread = threading.Thread(target=self._work, name="weft-compiler", daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError:
-            self._thread = None
-            self._drop()
-            return False
-        return True
 
     def _drop(self) -> None:
-        for request in self._queue:
-            self.asked.pop(request.key).release()
+        for request, _ in self._queue:
+            self._settle(request.key)
         self._queue.clear()
 
+    def _settle(self, key: str) -> None:
+        """Nobody waits for this kernel any more."""
+        unfinished = self.asked.pop(key, None)
+        if unfinished is not None:
+            unfinished.release()
+
     def _work(self) -> None:
-        while (request := self._next()) is not None:
+        while (upcoming := self._next()) is not None:
+            request, text = upcoming
             code = None
             try:
                 with self._in_llvm:
-                    code = self._compile_one(request)
-            except Exception:  # noqa: S110 (it is raised again where the kernel is wanted)
+                    if not self._closed:
+                        code = self._compile_text(request, text)
+            except BaseException:  # noqa: B036, S110 - it is raised again where the kernel is wanted
                 pass
             self._finish(request.key, code)
 
-    def _next(self) -> Request | None:
-        """The next request; None where there is none, and the thread ends."""
+    def _next(self) -> tuple[Request, str] | None:
+        """The next request and its IR; None where there is none, and the thread ends."""
         with self._lock:
             if not self._queue:
                 self._thread = None
@@ -126,7 +153,7 @@ class BackgroundCompiler:
             self._finished[key] = code
             if len(self._finished) > MOST_FINISHED:
                 self._finished.popitem(last=False)
-            self.asked.pop(key).release()
+            self._settle(key)
 
     def close(self) -> None:
         """Drop the queue, wait for the kernel in progress, take no more."""
@@ -138,15 +165,28 @@ class BackgroundCompiler:
 
     def before_fork(self) -> None:
         """Let LLVM be at rest: its locks could not be given back in the child."""
-        self._in_llvm.acquire()
+        with uninterrupted():
+            self._in_llvm.acquire()
+            self._forking = True
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
-        self._in_llvm.release()
+        if self._forking:
+            self._forking = False
+            self._in_llvm.release()
 
     def after_fork_in_child(self) -> None:
         """The thread does not exist here; what was queued is asked for again."""
-        self.__init__(self._compile_one, self._is_at_hand)  # type: ignore[misc]
+        self.__init__(self._find, self._compile_text)  # type: ignore[misc]
+
+
+def _start(thread: threading.Thread) -> None:
+    """Start a thread with a stack of its own size, whatever the program has set for others."""
+    usual = threading.stack_size(STACK_BYTES)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(usual)
 
 
 def register(background: BackgroundCompiler) -> None:

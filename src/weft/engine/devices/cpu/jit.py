@@ -154,7 +154,7 @@ class Compiler:
         self._archives: dict[str, Archive | None] = {}  # of shipped kernels, by revision
         self._libraries = LruTable(in_memory)
         self._lock = threading.RLock()
-        self._start_lock = threading.Lock()
+        self._start_lock = threading.RLock()  # of what two threads do
         self._batches = 0
         self._llvm: Any = None
         self.background: BackgroundCompiler | None = None
@@ -181,20 +181,22 @@ class Compiler:
 
     def compile_in_background(self) -> BackgroundCompiler:
         """Let a thread compile for this one, from now on."""
-        self.background = BackgroundCompiler(self._object_code, self._is_at_hand)
+        self.background = BackgroundCompiler(self.find, self.compile_text)
         return self.background
 
     def _finished(self, request: Request) -> bytes | None:
         """The object code of a kernel that was compiled in the background."""
         return None if self.background is None else self.background.take(request.key)
 
-    def _is_at_hand(self, request: Request) -> bool:
-        """True if a kernel need not be compiled."""
-        with self._lock:
-            if request.key in self._libraries or self._shipped_code(request) is not None:
-                return True
-            note = self._note_of(request)
-            return bool(note) and self._noted_code(note) is not None
+    def find(self, request: Request) -> bytes | str:
+        """The object code of a kernel that need not be compiled, empty where it is in memory; else its IR."""
+        with self._lock, _giving_back_llvm():
+            if request.key in self._libraries:
+                return b""
+            code = self._shipped_code(request)
+            if code is None and self.target.identity:  # else who compiles looks on disk
+                code = self._noted_code(request)
+            return self._text_of(request) if code is None else code
 
     def _remembered(self, request: Request) -> Library | None:
         library: Library | None = self._libraries.get(request.key)
@@ -217,18 +219,23 @@ class Compiler:
         return made
 
     def _object_code(self, request: Request) -> bytes:
-        """The object code of a kernel: shipped, or from disk, or compiled and stored there. The entry that belongs to
-        a key is noted on disk, too: then the IR need not be written."""
+        """The object code of a kernel: shipped, or from disk, or compiled and stored there."""
         shipped = self._shipped_code(request)
         if shipped is not None:
             return shipped
-        note = self._note_of(request)
-        code = self._noted_code(note) if note else None
-        if code is not None:
-            return code
+        noted = self._noted_code(request)
+        return self.compile_text(request, self._text_of(request)) if noted is None else noted
+
+    def _text_of(self, request: Request) -> str:
         start = time.perf_counter()
         text = request.build()
         self.counters.build_seconds += time.perf_counter() - start
+        return text
+
+    def compile_text(self, request: Request, text: str) -> bytes:
+        """The object code of a kernel with this IR: from disk, or compiled and stored there. The entry that belongs to
+        a key is noted on disk, too: then the IR need not be written."""
+        note = self._note_of(request)
         name = self._digest(text)
         code = self._stored(name)
         if code is None:
@@ -243,8 +250,9 @@ class Compiler:
         self._identify()
         return self._digest(f"{request.revision}\0{request.key}") if request.revision else ""
 
-    def _noted_code(self, note: str) -> bytes | None:
-        name = (self.disk.load(note) or b"").decode()
+    def _noted_code(self, request: Request) -> bytes | None:
+        note = self._note_of(request)
+        name = (self.disk.load(note) or b"").decode() if note else ""
         return self._stored(name) if name else None
 
     def _shipped_code(self, request: Request) -> bytes | None:
@@ -326,6 +334,11 @@ class Compiler:
 
     def _identify(self) -> None:
         """Find out once what shapes code in addition to its IR: from disk, if an earlier process has noted it."""
+        if not self.target.identity:
+            with self._start_lock:
+                self._read_identity()
+
+    def _read_identity(self) -> None:
         if self.target.identity:
             return
         note = "" if self.target.cpu or self.target.features else _machine_note(self.target.level)
@@ -387,7 +400,7 @@ class Compiler:
 
     def after_fork(self) -> None:
         """In the child: another thread may have held the lock."""
-        self._lock, self._start_lock = threading.RLock(), threading.Lock()
+        self._lock, self._start_lock = threading.RLock(), threading.RLock()
 
 
 _host = Compiler()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from weft.engine.capi.interrupts import uninterrupted
 from weft.engine.devices.cpu.machine_code import MachineCode
 
 if TYPE_CHECKING:
@@ -22,12 +24,19 @@ def compile_specs(specs: list[KernelSpec]) -> None:
 
 
 def specs_in_background(specs: list[KernelSpec], seconds: float) -> list[KernelSpec]:
-    """Those of these kernels that are not at hand within so many seconds: they are compiled in the background."""
+    """Those of these kernels that are not at hand within so many seconds: they are compiled in the background. Writing
+    their IR counts: what there is no time for is left to the next flush."""
     from weft.engine.devices.cpu.jit import background
 
-    waiting = [s for s in specs if s.name in background.asked or background.waits_for(_request(s))]
-    background.wait([spec.name for spec in waiting], seconds)
-    return [s for s in waiting if s.name in background.asked or background.waits_for(_request(s))]
+    end = time.monotonic() + seconds
+    waiting = []
+    with uninterrupted():
+        for spec in specs:
+            if time.monotonic() > end or background.waits_for(_request(spec)):
+                waiting.append(spec)
+    unasked = {spec.name for spec in waiting} - background.asked.keys()
+    background.wait([spec.name for spec in waiting], end - time.monotonic())
+    return [s for s in waiting if s.name in background.asked or s.name in unasked]
 
 
 def _request(spec: KernelSpec) -> Request:
