@@ -54,10 +54,10 @@ def main() -> int:
     chosen = ["-k", " ".join(sys.argv[1:])] if len(sys.argv) > 1 else []
     quiet = ["-p", "no:terminal", "-o", "addopts="]  # the table is the report
     code = pytest.main([str(TESTS), *quiet, *chosen], plugins=[verdicts])
-    print(f"{'':22}" + "".join(f"{column.replace('_', ' '):22}" for column in COLUMNS))
+    print(f"{'':22}" + "".join(f"{column.replace('_', ' '):21} " for column in COLUMNS))
     names = verdicts.rows(COLUMNS[0])
     for name in names:
-        cells = "".join(f"{verdicts.cell(column, name):22}" for column in COLUMNS)
+        cells = "".join(f"{verdicts.cell(column, name):21} " for column in COLUMNS)
         print(f"{name:22}{cells} {' '.join(verdicts.found[COLUMNS[0], name])}")
     for check in (*COLUMNS, AGAINST):
         rows = verdicts.rows(check)

@@ -50,8 +50,14 @@ def test_kernels_compute_the_numpy_meaning(op: Any) -> None:
         wanted = expected(op, sample, arrays, params, dtype, result)
         problem = difference(array(result), wanted, op, dtype) or told_wrong(result)
         if problem:
-            wrong.append(f"{dtype} {sample} {params}: {problem}")
+            wrong.append(f"{dtype} {sample} {params}: {problem}{_operands(arrays)}")
     assert not wrong, "\n".join(wrong)
+
+
+def _operands(arrays: list[Any]) -> str:
+    """The operands of a wrong result, for its message, where they are few."""
+    few = [a for a in arrays if a is not None and a.size <= 20]
+    return "".join(f"\n    of {np.array2string(a, max_line_width=200)}" for a in few)
 
 
 def told_wrong(result: Any) -> str:
