@@ -177,8 +177,11 @@ def is_odd(x: Any) -> bool:
 
 
 def seen(x: Any) -> tuple[str, tuple[int, ...], Any]:
-    """A tensor's type, shape and elements."""
-    return str(x.dtype).rpartition(".")[2], tuple(x.shape), x.detach().tolist()
+    """A tensor's type, shape and elements; a zero of either sign is 0: a sum of zeros may begin with one or not."""
+    shown = x.detach()
+    if shown.is_floating_point():
+        shown = shown + 0.0
+    return str(x.dtype).rpartition(".")[2], tuple(x.shape), shown.tolist()
 
 
 # -- steps -----------------------------------------------------------------------------------------

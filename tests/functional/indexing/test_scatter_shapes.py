@@ -76,3 +76,20 @@ def test_an_index_out_of_range_is_refused() -> None:
     x, index = weft.zeros(4, 5), weft.tensor([[0, 1], [4, 5]])
     with pytest.raises(IndexError):
         x.scatter(1, index, weft.ones(2, 2)).numpy()
+
+
+@pytest.mark.parametrize("pending", [False, True])
+@pytest.mark.parametrize("shape", [(0, 0, 3), (0, 3), (0,), (3, 0, 2)])
+def test_nothing_can_be_chosen_from_a_dimension_without_elements(
+    shape: tuple[int, ...], pending: bool
+) -> None:
+    """Also where the result has no elements, and would never be computed."""
+    x = weft.zeros(shape)
+    zero = weft.tensor([1]) - 1 if pending else weft.tensor([0])
+    index = (zero,) if shape[0] == 0 else (slice(None), zero)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of bounds for dimension.* with size 0"):
+            x[index]
+    with pytest.raises(IndexError, match="out of bounds for dimension.* with size 0"):
+        x[index] = 1.0
+    assert x[tuple(part if part is not zero else zero[:0] for part in index)].numel() == 0

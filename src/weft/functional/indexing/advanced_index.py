@@ -89,6 +89,18 @@ def _check_host(index: Array, size: int, axis: int) -> Any:
     return np.where(index < 0, index + size, index)
 
 
+def _need_places(sizes: list[int], index_shape: Shape) -> None:
+    """Errors: TensorIndexError where there is something to choose, and nothing to choose from: a result without
+    elements would not tell when it runs."""
+    if 0 in sizes and 0 not in index_shape:
+        raise TensorIndexError(
+            "index is out of bounds for dimension with size 0",
+            expected="no index into a dimension without elements",
+            got=f"indices of shape {list(index_shape)}",
+            fix="check the shape of the indexed tensor",
+        )
+
+
 def wrapped(name: str, index: Tensor, size: int, dimension: int) -> Any:
     """An index tensor in int64, its negative positions counted from the end where there may be some; what is out of
     range stays out of range. Errors: IndexRangeError where that can be seen."""
@@ -165,6 +177,7 @@ def _checked(place: Tensor, size: int, axis: int) -> Any:
 
 def gather_rows(x: Tensor, index: Tensor) -> Any:
     """x[index] for a single tensor of positions."""
+    _need_places([x._shape[0]], index._shape)
     places = wrapped("x[index]", index, x._shape[0], 0)
     shape = (*places._shape, *x._shape[1:])
     return record(_INDEX, (x, places), (0,), shape, x._dtype)
@@ -184,6 +197,7 @@ class Gather:
         self.shape = tuple([x._shape[axis] for axis in self.order])
         sizes = [math.prod([x._shape[axis] for axis in part.axes]) for part in parts]
         self.index, self.index_shape = _linear(name, parts, sizes)
+        _need_places(sizes, self.index_shape)
         joined = math.prod(sizes)
         stop = self.first + len(axes)
         self.joined = (*self.shape[: self.first], joined, *self.shape[stop:])
