@@ -26,6 +26,7 @@ from weft.engine.ir.node import PENDING_STATE as PENDING
 from weft.engine.ir.node import Node
 from weft.engine.ir.primitive import COMPOSITE, SCALAR_OP, SOURCE, VALUE_OP
 from weft.engine.pipeline.batching import batched_residuals
+from weft.engine.pipeline.segment_index import SegmentIndex
 
 if TYPE_CHECKING:
     from weft.autograd.custom.node import FunctionNode
@@ -157,6 +158,8 @@ class Values:
             return copies[0]
         made = make_node(node.op, tuple(copies), node.params, node.shape, node.dtype)
         made.operand_shapes = node.operand_shapes
+        if isinstance(node.info, SegmentIndex):  # where its rows lie; of other nodes it says nothing of the value
+            made.info = node.info
         self._handles.append(wrap_node(made))
         return made
 
