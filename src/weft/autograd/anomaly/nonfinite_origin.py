@@ -158,7 +158,9 @@ class Values:
             return copies[0]
         made = make_node(node.op, tuple(copies), node.params, node.shape, node.dtype)
         made.operand_shapes = node.operand_shapes
-        if isinstance(node.info, SegmentIndex):  # where its rows lie; of other nodes it says nothing of the value
+        if isinstance(
+            node.info, SegmentIndex
+        ):  # where its rows lie; of other nodes it says nothing of the value
             made.info = node.info
         self._handles.append(wrap_node(made))
         return made
