@@ -111,6 +111,7 @@ def draw(results: dict[str, dict[str, list[float]]], path: Path) -> None:
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "weft"  # the same picture has the same bytes
+    mpl.rcParams["svg.fonttype"] = "none"  # text, not outlines
     from matplotlib import pyplot
 
     columns = 3

@@ -584,7 +584,8 @@ def read(m: Machine, x: Any, b: int, c: int) -> Any:
     elif b % 3 == 1:
         m.outcome.reads.append(int(x.detach().sum().clamp(-(2**31), 2**31)))
     else:
-        m.outcome.reads.append(np.array(x.detach().numpy()).tolist())
+        values = np.array(x.detach().numpy())
+        m.outcome.reads.append((values + 0 if values.dtype.kind == "f" else values).tolist())
     return None
 
 
