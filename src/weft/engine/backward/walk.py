@@ -330,7 +330,7 @@ class Walk(ReadyQueue):
         return parts
 
     @cython.cfunc
-    def give_batched(self, group: Group, parts: list, flags: tuple) -> cython.void:
+    def give_batched(self, group: Group, parts: list | None, flags: tuple) -> cython.void:
         """Give the cotangents of a batch's operands on: those of shared ones (by `flags`) whole, the others by rows."""
         edges: tuple = group.edges()
         index: cython.int
