@@ -134,6 +134,8 @@ class Machine:
 
     def mutate(self) -> None:
         target = self.draw()
+        with contextlib.suppress(RuntimeError):
+            target.grad_fn  # noqa: B018 - until it is asked, PyTorch takes a view of what got a history for a leaf
         other = self.draw()
         number = self.random.randint(1, 3)
         value = self.framework.tensor(self.numbers(tuple(target.shape)))
