@@ -8,10 +8,11 @@ cdef extern from "Python.h":
     int PyGC_Enable()
 
 # `weft_caller`: from a frame outwards, the first whose code is not the library's own, or the last one: its code object,
-# borrowed, and the number of the instruction in it. `weft_reaches`: whether an open frame is the innermost one,
-# or no code but the library's own is further in. CPython makes a Python object for a frame only when one is asked for; frames are read in place. Their layout
-# changes with each version: `weft_frame_*` is all that has to be known of it. Unknown versions are asked
-# through the public functions, which make the object. (3.14 is written from its headers and has not been run.)
+# borrowed, and the number of the instruction in it. `weft_reaches`: whether an open frame is the innermost one, or no
+# code but the library's own is further in. CPython makes a Python object for a frame only when one is asked for; frames
+# are read in place. Their layout changes with each version: `weft_frame_*` is all that has to be known of it. Unknown
+# versions are asked through the public functions, which make the object. (3.14 is written from its headers and has not
+# been run.)
 cdef extern from *:
     """
     typedef int (*weft_judge)(PyObject *code);
@@ -82,23 +83,6 @@ cdef extern from *:
         PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
         Py_XDECREF(frame);
         return frame;
-    }
-
-    static PyObject *weft_caller(weft_judge is_internal, int *instruction) {
-        PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
-        PyObject *code = NULL;
-        while (frame != NULL) {
-            PyFrameObject *back = NULL;
-            code = (PyObject *)PyFrame_GetCode(frame);
-            if (is_internal(code))
-                back = PyFrame_GetBack(frame);
-            int offset = PyFrame_GetLasti(frame);
-            *instruction = offset < 0 ? -1 : offset / 2;
-            Py_DECREF(code);
-            Py_DECREF(frame);
-            frame = back;
-        }
-        return code;
     }
 
     static int weft_reaches(weft_judge is_internal, void *opened) {
