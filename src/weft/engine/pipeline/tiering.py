@@ -51,7 +51,7 @@ def choose_tiers(
         spec.uses += _uses(tuning, work, again)
         (long if work >= tuning.long_elements else cold).append(kernel)
     if cold or long:
-        _split(program, long + cold)
+        _split(program, long, cold)
     return program
 
 
@@ -65,13 +65,12 @@ def _uses(tuning: Tiering, work: cython.longlong, again: cython.bint) -> cython.
 
 
 @cython.cfunc
-def _split(program: Program, cold: list) -> cython.void:
-    awaited: list = _awaited(program, cold)
-    chosen: set = set()
-    split: set = set()
-    tuning: Tiering = program.device.tuning.tiering
+def _choose(tuning: Tiering, kernels: list, awaited: list, chosen: set) -> set:
+    """Add the specs of kernels that have come often enough and are not awaited, as many as a flush takes; the kernels
+    that are left."""
+    left: set = set()
     kernel: Kernel
-    for kernel in cold:
+    for kernel in kernels:
         spec = prepared_spec(kernel)
         if spec in chosen:
             continue
@@ -82,7 +81,18 @@ def _split(program: Program, cold: list) -> cython.void:
         ):
             chosen.add(spec)
         else:
-            split.add(kernel)
+            left.add(kernel)
+    return left
+
+
+@cython.cfunc
+def _split(program: Program, long: list, cold: list) -> cython.void:
+    chosen: set = set()
+    tuning: Tiering = program.device.tuning.tiering
+    kernel: Kernel
+    split: set = _choose(tuning, long, [], chosen)
+    awaited: list = _awaited(program, cold, chosen)
+    split |= _choose(tuning, cold, awaited, chosen)
     if not split:
         return
     program.is_cold = True
@@ -107,8 +117,9 @@ def _split(program: Program, cold: list) -> cython.void:
 
 
 @cython.cfunc
-def _awaited(program: Program, cold: list) -> list:
-    """The kernels that have come often enough and are being compiled in the background."""
+def _awaited(program: Program, cold: list, chosen: set) -> list:
+    """The specs that have come often enough and are being compiled in the background; not those that are compiled now
+    for kernels over more elements."""
     if not config.background_compilation:
         return []
     tuning: Tiering = program.device.tuning.tiering
@@ -116,10 +127,7 @@ def _awaited(program: Program, cold: list) -> list:
     kernel: Kernel
     for kernel in cold:
         spec = prepared_spec(kernel)
-        if (
-            spec.uses >= tuning.uses
-            and count_elements(kernel.shape) * len(kernel.nodes) < tuning.long_elements
-        ):
+        if spec.uses >= tuning.uses and spec not in chosen:
             due[spec] = None
     if not due:
         return []
