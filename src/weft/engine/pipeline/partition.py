@@ -8,6 +8,7 @@ fetched is one.
 
 import cython
 from cython.cimports.weft.engine.ir.node import PENDING, Node, crosses
+from cython.cimports.weft.engine.pipeline.batching.membership import sources
 
 from weft._build.compiled import require
 
@@ -52,20 +53,12 @@ def partition(nodes: list) -> list:
     kept: set = set()
     for node in stages:
         key = (stages[node], node.device, crosses(node))
-        for source in _operands_of(node):
+        for source in sources(node):
             other = (stages.get(source), source.device, crosses(source))
             if other[0] is not None and other != key and source not in kept:
                 kept.add(source)
                 cython.cast(DevicePart, found.get(other, found[key])).kept.append(source)
     return [found[key] for key in sorted(found)]
-
-
-@cython.cfunc
-def _operands_of(node: Node) -> tuple:
-    """The nodes that a node waits for; a member of a batch waits for the batch."""
-    if node.quotient is not None:
-        return (node.quotient,)
-    return () if node.inputs is None else node.inputs
 
 
 @cython.cfunc
@@ -77,16 +70,14 @@ def _stage_of(start: Node, stages: dict) -> cython.Py_ssize_t:
     while stack:
         node = stack[len(stack) - 1]
         left: list = [
-            source
-            for source in _operands_of(node)
-            if source.state == PENDING and source not in stages
+            source for source in sources(node) if source.state == PENDING and source not in stages
         ]
         if left and node not in stages:
             stack.extend(left)
             continue
         stack.pop()
         stage: cython.Py_ssize_t = 0
-        for source in _operands_of(node):
+        for source in sources(node):
             if source.state != PENDING:
                 continue
             same: cython.bint = source.device == node.device and crosses(source) == crosses(node)

@@ -91,7 +91,7 @@ def ungroup(nodes: list):
 
 
 @cython.cfunc
-def _sources(node: Node) -> tuple:
+def sources(node: Node) -> tuple:
     """The nodes that a node is computed from: its quotient, if it is a member, or else its inputs."""
     if node.quotient is not None:
         return (node.quotient,)
@@ -114,11 +114,11 @@ def needed_by(wanted: Node, tape: Tape):
         node = stack.pop()
         if node.state == PENDING and node not in needed:
             needed.add(node)
-            stack.extend(_sources(node))
+            stack.extend(sources(node))
     for node in tape.pending():
         if node in needed:
             continue
-        for source in _sources(node):
+        for source in sources(node):
             if source in needed:
                 source.external_refs += 1
                 tape.held.append(source)
@@ -136,7 +136,7 @@ def needed_elsewhere(pending: list, tape: Tape):
     source: Node
     while stack:
         node, elsewhere = stack.pop()
-        for source in _sources(node):
+        for source in sources(node):
             if source.state != PENDING or source.tape == home or source in met:
                 continue
             below: cython.bint = elsewhere or source.tape != cython.NULL
