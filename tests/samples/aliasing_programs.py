@@ -28,9 +28,9 @@ REFUSED = (
 
 
 def is_expanded(tensor: Any) -> bool:
-    """Whether elements repeat."""
+    """Whether elements repeat; there are some."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    return any(size > 1 and stride == 0 for size, stride in pairs)
+    return tensor.numel() > 0 and any(size > 1 and stride == 0 for size, stride in pairs)
 
 
 class Machine:

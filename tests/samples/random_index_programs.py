@@ -20,6 +20,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import weft
+from aliasing_programs import is_refused
 from small_budgets import within
 
 Step = tuple[int, int, int, int]
@@ -48,6 +49,9 @@ class Outcome:
 
     reads: list[Any] = field(default_factory=list)
     errors: list[int] = field(default_factory=list)  # the steps that raised
+    overwrites: bool = (
+        False  # whether one raised that writes what it reads, which only PyTorch refuses
+    )
     values: list[Any] = field(default_factory=list)
     gradients: list[Any] = field(default_factory=list)
 
@@ -137,8 +141,9 @@ class Machine:
                 return
             if self.look or x.numel() == 0:  # where every index is out of range
                 out.detach().tolist()
-        except (RuntimeError, IndexError, ValueError, TypeError, ZeroDivisionError):
+        except (RuntimeError, IndexError, ValueError, TypeError, ZeroDivisionError) as error:
             self.outcome.errors.append(self.steps)
+            self.outcome.overwrites |= is_refused(str(error))
             return
         self.slots[(a + c) % SLOTS] = out
 
@@ -376,7 +381,7 @@ def reduction(m: Machine, x: Any, b: int, c: int) -> Any:
             lambda: n.sum().clamp(-60, 60),
             lambda: x.any(d),
             lambda: x.all(),
-            lambda: n.amax(d),
+            lambda: n.detach().amax(d),  # equals share its gradient, in parts that are not whole
             lambda: n.argmax(d),
             lambda: n.argmin(),
             lambda: n.cumsum(d).clamp(-60, 60),
@@ -624,5 +629,6 @@ def differences(ours: list[Outcome], theirs: list[Outcome]) -> list[str]:
 
 
 def compare(steps: list[Step], seed: int, torch: Any, way: dict[str, Any]) -> list[str]:
-    """Where Weft and PyTorch differ in what a program shows."""
-    return differences(run(steps, seed, weft, **way), run(steps, seed, torch, **way))
+    """Where Weft and PyTorch differ in what a program shows; nothing where PyTorch refuses what Weft can do."""
+    ours, theirs = run(steps, seed, weft, **way), run(steps, seed, torch, **way)
+    return [] if any(outcome.overwrites for outcome in theirs) else differences(ours, theirs)

@@ -41,7 +41,7 @@ DIFFERENCES = {
     "`tensor([np.float32(1.5)], dtype=int64)`": (
         "the number is cut, as Python's floats are; PyTorch takes only the latter"
     ),
-    "strides of dimensions of size 0 and 1": (
+    "strides of tensors without elements, and of dimensions of size 1": (
         "those of a contiguous tensor where it is one: they lead to no element"
     ),
     "views made under `no_grad`": "do not require grad, as all else that is made there",
