@@ -115,16 +115,6 @@ CIRCLES = [
         "engine.frontend.views", "engine.frontend.write_rollback",
     },
 ]  # fmt: skip
-# Those that wait for each other only when a function is called, which imports the other: what makes and what is made.
-CIRCLES_OF_CALLS = [
-    {"functional.indexing.assignment", "functional.indexing.index", "functional.indexing.overlapping_writes"},
-    {"fx._arguments", "fx.proxy"},
-    {"nn", "nn.modules"},
-    {"nn.module.hook_registration", "nn.module.module", "nn.module.state_dict"},
-    {
-        "tensor.conversion.dtype_and_device", "tensor.creation.factories", "tensor.storage", "tensor.typed_storage",
-    },
-]  # fmt: skip
 
 
 def dotted(path: Path) -> str:
@@ -242,36 +232,16 @@ def test_a_backward_import_is_found() -> None:
 
 def test_modules_that_wait_for_each_other_are_known() -> None:
     assert circles(import_graph()) == CIRCLES
-    assert sorted(map(sorted, circles(import_graph(calls=True)))) == sorted(
-        map(sorted, [*CIRCLES, *CIRCLES_OF_CALLS])
-    )
 
 
-def import_graph(calls: bool = False) -> dict[str, set[str]]:
-    """For each module those that it imports as it is imported, or whose C functions it calls; also in `calls`."""
+def import_graph() -> dict[str, set[str]]:
+    """For each module those that it imports, at once or in a call, or whose C functions it calls."""
     graph: dict[str, set[str]] = {name: set() for name in MODULES}
     for path in FILES:
-        source = path.read_text()
-        if path.suffix == ".py" and not calls:
-            source = ast.unparse(without_functions(ast.parse(source)))
-        for _, name in imports_of(path, source):
+        for _, name in imports_of(path, path.read_text()):
             found = name if name in MODULES else name.rpartition(".")[0]
             graph[dotted(path)] |= {found} & MODULES - {dotted(path), ""}
     return graph
-
-
-def without_functions(tree: ast.Module) -> ast.Module:
-    """What is imported at once: bodies of functions are left out, and what `later` stands for."""
-
-    class Emptied(ast.NodeTransformer):
-        def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:  # noqa: N802
-            node.body, node.decorator_list = [ast.Pass()], []
-            return node
-
-        def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
-            return ast.Constant(None) if getattr(node.func, "id", "") == "later" else node
-
-    return Emptied().visit(tree)
 
 
 def circles(graph: dict[str, set[str]]) -> list[set[str]]:

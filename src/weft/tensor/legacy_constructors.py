@@ -15,8 +15,8 @@ from weft.errors import ArgumentTypeError
 from weft.tensor.arguments import TYPE_NAMES
 from weft.tensor.creation.factories import filled, read_size, tensor
 from weft.tensor.device import on_meta
+from weft.tensor.memory.storage_base import StorageBase
 from weft.tensor.size import Size
-from weft.tensor.typed_storage import is_storage, shown_by
 
 _FIRST = ("data", "other", "storage")  # the names of the first argument if it is no size
 
@@ -48,8 +48,8 @@ def build(name: str, dtype: DType, arguments: tuple[Any, ...], keywords: dict[st
                 fix=f"convert with .to(weft.{dtype.name})",
             )
         return first.detach()
-    if is_storage(first):
-        return shown_by(first, dtype).detach()  # type: ignore[no-any-return]
+    if isinstance(first, StorageBase):
+        return first.shown_as(dtype).detach()  # type: ignore[no-any-return]
     if isinstance(first, Size) or _is_integer(first):
         return filled(read_size(name, arguments), 0, dtype, absent)
     if not hasattr(first, "__len__"):

@@ -38,11 +38,12 @@ from weft.tensor.memory.host_memory import (
     need_room,
     tensor_of_array,
 )
+from weft.tensor.memory.storage_base import StorageBase
 
 shared_memory = later("weft.tensor.memory.shared_memory")
 
 
-class UntypedStorage:
+class UntypedStorage(StorageBase):
     """The memory that a tensor shows, as bytes. Tensors that share memory have equal ones, with one address.
 
     `UntypedStorage(n)` is new memory of n bytes, `UntypedStorage([1, 2])` of these.
@@ -69,6 +70,10 @@ class UntypedStorage:
         made = cls.__new__(cls)
         made._show(cell)
         return made
+
+    def shown_as(self, dtype: DType | None) -> Any:
+        """The bytes as elements of a dtype, int64 by default: a vector that shares the memory."""
+        return self.as_tensor(dtypes.int64 if dtype is None else dtype)
 
     @classmethod
     def from_buffer(

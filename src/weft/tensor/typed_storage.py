@@ -18,10 +18,11 @@ from weft.errors import ArgumentTypeError, DTypeError, ExportError, TensorIndexE
 from weft.tensor.arguments import TYPE_NAMES, need_integer
 from weft.tensor.conversion.dtype_and_device import CONVERSIONS
 from weft.tensor.creation.factories import read_dtype
+from weft.tensor.memory.storage_base import StorageBase, is_storage
 from weft.tensor.storage import UntypedStorage, new_memory
 
 
-class TypedStorage:
+class TypedStorage(StorageBase):
     """The memory that a tensor shows, as elements of its type: `tensor.storage()`."""
 
     dtype: DType
@@ -44,6 +45,18 @@ class TypedStorage:
     def _elements(self) -> Any:
         """All elements as a vector, shared."""
         return self._untyped_storage.as_tensor(self.dtype)
+
+    def shown_as(self, dtype: DType | None) -> Any:
+        """All elements as a vector, shared. Errors: RuntimeError if they are of another dtype."""
+        if dtype is None or dtype is self.dtype:
+            return self._elements
+        wanted, have = TYPE_NAMES[dtype.name], TYPE_NAMES[self.dtype.name]
+        raise DTypeError(
+            f"Expected a Storage of type {wanted} or an UntypedStorage, but got {have}",
+            expected=f"elements of {dtype.name}, or bytes",
+            got=f"a storage of {self.dtype.name}",
+            fix="convert the storage, or pass its .untyped()",
+        )
 
     def size(self) -> int:
         """The number of elements."""
@@ -300,11 +313,6 @@ class LegacyStorage:
         return f"weft.{self.__name__}"
 
 
-def is_storage(obj: object) -> bool:
-    """True if an object is a storage."""
-    return isinstance(obj, TypedStorage | UntypedStorage)
-
-
 def storage(self: Tensor) -> TypedStorage:
     """The memory that the tensor shows a part of, as elements of its type."""
     return _typed(self)
@@ -318,23 +326,6 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 def storage_type(self: Tensor) -> LegacyStorage:
     """The type of storage that has elements of the tensor's type."""
     return _LEGACY[f"{TYPE_NAMES[self._dtype.name]}Storage"]
-
-
-def shown_by(memory: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
-    """A vector that shares a storage's memory: elements of its own dtype; bytes as any dtype, int64 by default.
-
-    Errors: RuntimeError if a storage has elements of another dtype."""
-    if isinstance(memory, UntypedStorage):
-        return memory.as_tensor(dtypes.int64 if dtype is None else dtype)
-    if dtype in (None, memory.dtype):
-        return memory._elements
-    wanted, have = TYPE_NAMES[dtype.name], TYPE_NAMES[memory.dtype.name]
-    raise DTypeError(
-        f"Expected a Storage of type {wanted} or an UntypedStorage, but got {have}",
-        expected=f"elements of {dtype.name}, or bytes",
-        got=f"a storage of {memory.dtype.name}",
-        fix="convert the storage, or pass its .untyped()",
-    )
 
 
 def from_file(

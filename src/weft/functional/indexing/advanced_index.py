@@ -23,15 +23,16 @@ from weft.engine.frontend.views import logical_strides
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError, TensorIndexError
+from weft.functional.elementwise.comparison import fill_value
 from weft.functional.support import host
 from weft.functional.support.index_bounds import COUNTED, UNKNOWN, check_index, trusted
 from weft.ops import OPS
-from weft.ops.primitives import expand, iota, permute, reshape, take_add, take_put, where
+from weft.ops.primitives import expand, full, iota, permute, reshape, take_add, take_put, where
 from weft.ops.registry import named
-from weft.tensor.arguments import Shape
+from weft.tensor.arguments import Shape, describe
 
 if TYPE_CHECKING:
-    from weft._typing import Array
+    from weft._typing import Array, TensorLike
 
 
 require(__name__, cython.compiled)
@@ -110,6 +111,14 @@ def wrapped(name: str, index: Tensor, size: int, dimension: int) -> Any:
         return index
     places = where(index < 0, index + size, index)
     return places if known == UNKNOWN else trusted(places, size)
+
+
+def fits(shape: Shape, target: Shape) -> bool:
+    """True if a shape broadcasts to a target."""
+    try:
+        return bool(broadcast_shapes([shape, target]) == target)
+    except ShapeError:
+        return False
 
 
 def _broadcast_error(parts: list[_Part]) -> TensorIndexError:
@@ -208,7 +217,26 @@ class Gather:
         flat = reshape(permute(x, self.order), self.joined)
         return record(_INDEX, (flat, self.index), (self.first,), self.result, x._dtype)
 
-    def put(self, x: Tensor, source: object, accumulate: bool) -> Any:
+    def assign(self, x: Tensor, new: TensorLike, accumulate: bool) -> None:
+        """Store (or add) a value at the index, in place; it loses leading 1s and broadcasts. Errors: ShapeError."""
+        number = not isinstance(new, Tensor)
+        source = full((), fill_value(x._dtype, new), x._dtype) if number else cast(new, x._dtype)
+        shape = source._shape
+        while len(shape) > len(self.result) and shape[0] == 1:
+            shape = shape[1:]
+        if not fits(shape, self.result):
+            raise ShapeError(
+                f"shape mismatch: value tensor of shape {list(source._shape)} cannot be broadcast to indexing "
+                f"result of shape {list(self.result)}",
+                expected=f"a value that broadcasts to {list(self.result)}",
+                got=describe("value", source),
+                fix="reshape the value",
+            )
+        source = expand(reshape(source, shape), self.result)
+        if not self._put_in_memory(x, source, accumulate):
+            mutate(x, self._put(x, source, accumulate))
+
+    def _put(self, x: Tensor, source: object, accumulate: bool) -> Any:
         """x with source stored (or added) at the index."""
         flat = reshape(permute(x, self.order), self.joined)
         write = take_add if accumulate else take_put
@@ -218,7 +246,7 @@ class Gather:
             back[axis] = place
         return permute(reshape(flat, self.shape), tuple(back))
 
-    def put_in_memory(self, x: Tensor, source: object, accumulate: bool) -> bool:
+    def _put_in_memory(self, x: Tensor, source: object, accumulate: bool) -> bool:
         """The same if every dimension of a view is indexed: elements are written in place, and the view's other
         elements are not touched. False if that is not possible."""
         some = len(self.joined) == 1 and self.joined[0] > 0

@@ -15,16 +15,16 @@ from weft.engine.frontend.inplace import in_place, mutate
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.elementwise.comparison import fill_value
+from weft.functional.indexing.advanced_index import fits
 from weft.functional.indexing.overlapping_writes import set_all, set_outside, shows_twice
 from weft.functional.shape.rearrange import triangle
 from weft.functional.shape.slicing import diagonal
 from weft.functional.support.variants import by_name
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, full, reshape
-from weft.tensor.arguments import Shape, describe, need_tensor
+from weft.tensor.arguments import describe, need_tensor
 
 if TYPE_CHECKING:
     from weft._typing import TensorLike
@@ -32,14 +32,6 @@ if TYPE_CHECKING:
 
 
 require(__name__, cython.compiled)
-
-
-def fits(shape: Shape, target: Shape) -> bool:
-    """True if a shape broadcasts to a target."""
-    try:
-        return bool(broadcast_shapes([shape, target]) == target)
-    except ShapeError:
-        return False
 
 
 def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Any:

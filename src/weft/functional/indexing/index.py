@@ -33,10 +33,10 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, TensorIndexError
+from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, TensorIndexError
 from weft.functional.elementwise.comparison import fill_value
 from weft.functional.indexing.advanced_index import Gather, gather_rows
-from weft.functional.indexing.assignment import assign_region, fits
+from weft.functional.indexing.assignment import assign_region
 from weft.functional.indexing.nonzero import coordinates
 from weft.functional.indexing.overlapping_writes import set_indexed, shows_twice
 from weft.functional.shape.views import unsqueeze
@@ -44,7 +44,7 @@ from weft.functional.support import host
 from weft.functional.support.memory_formats import columns_first
 from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, flip, full, reshape, where
+from weft.ops.primitives import expand, flip, reshape, where
 from weft.tensor.arguments import describe, need_tensor
 from weft.tensor.reading.values import position_in_memory
 
@@ -409,26 +409,8 @@ def _assign_gathered(
     gather = Gather("x[index] = value", x, pairs)
     if shows_twice(x):
         set_indexed(x, gather.values, new, accumulate)
-        return
-    source = (
-        cast(new, x._dtype)
-        if isinstance(new, Tensor)
-        else full((), fill_value(x._dtype, new), x._dtype)
-    )
-    shape = source._shape
-    while len(shape) > len(gather.result) and shape[0] == 1:
-        shape = shape[1:]
-    if not fits(shape, gather.result):
-        raise ShapeError(
-            f"shape mismatch: value tensor of shape {list(source._shape)} cannot be broadcast to indexing "
-            f"result of shape {list(gather.result)}",
-            expected=f"a value that broadcasts to {list(gather.result)}",
-            got=describe("value", source),
-            fix="reshape the value",
-        )
-    source = expand(reshape(source, shape), gather.result)
-    if not gather.put_in_memory(x, source, accumulate):
-        mutate(x, gather.put(x, source, accumulate))
+    else:
+        gather.assign(x, new, accumulate)
 
 
 def index_put_(

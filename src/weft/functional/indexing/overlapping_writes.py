@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.strides import overlaps
+from weft.functional.indexing.advanced_index import Gather
+from weft.functional.shape.strided_regions import as_strided
 from weft.functional.support.variants import named
+from weft.tensor.creation.ranges import arange
 
 if TYPE_CHECKING:
     from weft._typing import Scalar, TensorLike
@@ -30,14 +33,10 @@ def shows_twice(x: Tensor) -> bool:
 
 def write_memory(x: Tensor, select: Function, values: TensorLike, accumulate: bool = False) -> Any:
     """Set what a tensor shows at the places that `select` takes out of one of its shape; the last value stays."""
-    from weft.functional.indexing.index import index_put_
-    from weft.functional.shape.strided_regions import as_strided
-    from weft.tensor.creation.ranges import arange
-
     extent = 1 + sum((size - 1) * step for size, step in zip(x._shape, x.strides, strict=True))
     memory = as_strided(x, (extent,), (1,), x.offset)
     places = select(as_strided(arange(extent), x._shape, x.strides))
-    index_put_(memory, (places,), values, accumulate)
+    Gather("x[index] = value", memory, [(0, places)]).assign(memory, values, accumulate)
     return x
 
 

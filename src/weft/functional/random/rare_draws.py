@@ -33,8 +33,8 @@ from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 from weft.tensor.creation.factories import read_size
 from weft.tensor.leaves import need_writable, show_data
+from weft.tensor.memory.storage_base import StorageBase
 from weft.tensor.modes import is_grad_enabled
-from weft.tensor.typed_storage import is_storage, shown_by
 
 if TYPE_CHECKING:
     from weft.functional.random.generator import Generator
@@ -231,8 +231,8 @@ def set_(
     need_writable(self)
     if source is None:
         source = host.from_numpy(np.zeros(0), self._dtype)
-    if is_storage(source):
-        source = shown_by(source, self._dtype)
+    if isinstance(source, StorageBase):
+        source = source.shown_as(self._dtype)
     if need_tensor("set_", source, "source", 1)._dtype is not self._dtype:
         raise DTypeError(
             f"Could not set tensor of type {source._dtype.name} to a tensor of type {self._dtype.name}",

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from weft.nn.module.state_dict import StateDict
 
 
-class Module(HookMethods):
+class Module(HookMethods, states.ExtraState):
     """Base of all networks and layers.
 
     Subclasses call `super().__init__()`, assign parameters and modules to `self`, and define
@@ -448,24 +448,6 @@ class Module(HookMethods):
         return self.to("cuda" if device is None else f"cuda:{device}")
 
     # -- state ----------------------------------------------------------------------------------
-
-    def get_extra_state(self) -> Any:
-        """State beyond tensors, for subclasses that have some."""
-        raise NotDefinedError(
-            "Reached a code path in Module.get_extra_state() that should never be called.",
-            expected="a subclass that defines get_extra_state",
-            got=type(self).__name__,
-            fix="define get_extra_state and set_extra_state, or neither",
-        )
-
-    def set_extra_state(self, state: Mapping[str, object]) -> None:
-        """Take back what `get_extra_state` gave."""
-        raise NotDefinedError(
-            "Reached a code path in Module.set_extra_state() that should never be called.",
-            expected="a subclass that defines set_extra_state",
-            got=type(self).__name__,
-            fix="define get_extra_state and set_extra_state, or neither",
-        )
 
     def _save_to_state_dict(self, destination: StateDict, prefix: str, keep_vars: bool) -> None:
         states.save_own(self, destination, prefix, keep_vars)

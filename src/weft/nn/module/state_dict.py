@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
 from weft import Tensor
-from weft.errors import ArgumentTypeError, AssertedError, CheckpointError
+from weft.errors import ArgumentTypeError, AssertedError, CheckpointError, NotDefinedError
 from weft.nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
@@ -34,6 +34,26 @@ class StateHooks:
 
 
 NO_STATE_HOOKS = StateHooks()
+
+
+class ExtraState:
+    """The state of a module beyond tensors: there is some where a subclass defines both methods."""
+
+    def get_extra_state(self) -> Any:
+        """State beyond tensors, for subclasses that have some."""
+        raise self._undefined("get_extra_state")
+
+    def set_extra_state(self, state: Mapping[str, object]) -> None:
+        """Take back what `get_extra_state` gave."""
+        raise self._undefined("set_extra_state")
+
+    def _undefined(self, method: str) -> NotDefinedError:
+        return NotDefinedError(
+            f"Reached a code path in Module.{method}() that should never be called.",
+            expected=f"a subclass that defines {method}",
+            got=type(self).__name__,
+            fix="define get_extra_state and set_extra_state, or neither",
+        )
 
 
 class IncompatibleKeys(NamedTuple):
@@ -70,9 +90,7 @@ def persistent_members(module: Module) -> Iterator[tuple[str, Tensor | None]]:
 
 def has_extra_state(module: Module) -> bool:
     """True if the class has state of its own beyond tensors."""
-    from weft.nn.module.module import Module
-
-    return type(module).get_extra_state is not Module.get_extra_state
+    return type(module).get_extra_state is not ExtraState.get_extra_state
 
 
 def collect(module: Module, destination: StateDict | None, prefix: str, keep_vars: bool) -> Any:
@@ -268,10 +286,8 @@ def load_extra_state(
     unexpected: list[str],
 ) -> None:
     """Hand a module its extra state where it has such a thing."""
-    from weft.nn.module.module import Module
-
     key = prefix + EXTRA_STATE
-    if type(module).set_extra_state is not Module.set_extra_state:
+    if type(module).set_extra_state is not ExtraState.set_extra_state:
         if key in state:
             module.set_extra_state(state[key])
         elif strict:

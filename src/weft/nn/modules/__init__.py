@@ -12,12 +12,11 @@ from importlib import import_module
 from typing import Any
 
 from weft._build.lazy import join as _join
-from weft._build.lazy import later
 from weft.engine.api.api_function import defined_in
 from weft.nn.module import state_dict
+from weft.nn.module.module import Module
 from weft.nn.modules import conv, dropout, margin_loss, normalization, padding, pooling, transformer
 
-nn = later("weft.nn")  # which imports this module last
 # PyTorch's file, and the modules below `weft.nn` that hold what it holds.
 _FILES = {
     "activation": "modules.activation modules.multihead_attention",
@@ -75,7 +74,9 @@ def _gather() -> None:
     """Give each of PyTorch's files what it holds: a module of that name here, or one that is made."""
     package = sys.modules[__name__]
     for name, places in _FILES.items():
-        held = {**_held(places.split()), **_BASES.get(name, {})}
+        found = _held(places.split())
+        _add_layers(found)
+        held = {**found, **_BASES.get(name, {})}
         own = sys.modules.get(f"{__name__}.{name}")
         if own is None:
             _join(package, {name: held})
@@ -84,11 +85,15 @@ def _gather() -> None:
     _join(package, {"linear_cross_entropy_options": _BASES["linear_cross_entropy_options"]})
 
 
+def _add_layers(found: dict[str, object]) -> None:
+    """`weft.nn.modules.Linear` is the layer, as `weft.nn.Linear` is."""
+    globals().update(
+        {
+            name: value
+            for name, value in found.items()
+            if name[0] != "_" and isinstance(value, type) and issubclass(value, Module)
+        }
+    )
+
+
 _gather()
-
-
-def __getattr__(name: str) -> Any:
-    """A layer: `weft.nn.modules.Linear` is `weft.nn.Linear`."""
-    if name in nn.__all__:
-        return getattr(nn, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

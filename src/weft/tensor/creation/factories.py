@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft._build.lazy import later
 from weft._typing import DeviceLike, Scalar
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
 from weft.engine.frontend.recorder import cast
@@ -31,6 +30,7 @@ from weft.tensor.device import on_meta
 from weft.tensor.layout import format_strides
 from weft.tensor.leaves import check_can_require_grad, give_out
 from weft.tensor.memory.host_memory import import_array, is_compact, need_room, tensor_of_array
+from weft.tensor.memory.storage_base import StorageBase
 from weft.tensor.meta import moved
 from weft.tensor.reading.values import item
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from weft.tensor.layout import Layout, MemoryFormat
 
 
-typed_storage = later("weft.tensor.typed_storage")
 Shape = tuple[int, ...]
 
 
@@ -164,8 +163,8 @@ def tensor(
         )
         copied = ops.elementwise("clone", data.detach())
         return leaf(cast(copied, wanted or data._dtype), requires_grad, absent)
-    if typed_storage.is_storage(data):
-        copied = ops.elementwise("clone", typed_storage.shown_by(data, wanted))
+    if isinstance(data, StorageBase):
+        copied = ops.elementwise("clone", data.shown_as(wanted))
         return leaf(copied, requires_grad, absent)
     array, found = to_array(data, wanted)
     return leaf(tensor_of_array(array, found), requires_grad, absent)
@@ -185,8 +184,8 @@ def as_tensor(
     if isinstance(data, np.ndarray) and (dtype is None or dtypes.from_numpy(data.dtype) is dtype):
         return share_array(data)
     wanted = None if dtype is None else read_dtype(dtype)
-    if typed_storage.is_storage(data):
-        return typed_storage.shown_by(data, wanted)  # type: ignore[no-any-return]
+    if isinstance(data, StorageBase):
+        return data.shown_as(wanted)  # type: ignore[no-any-return]
     array, found = to_array(data, wanted)
     return tensor_of_array(array, found)
 
@@ -209,7 +208,7 @@ def asarray(
             got=type(obj).__name__,
             fix="pass copy=None",
         )
-    if copy and (made is obj or isinstance(obj, np.ndarray) or typed_storage.is_storage(obj)):
+    if copy and (made is obj or isinstance(obj, (np.ndarray, StorageBase))):
         made = ops.elementwise("clone", made)
     if made is obj:
         return made if not requires_grad else leaf(made.detach(), True)

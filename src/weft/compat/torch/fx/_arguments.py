@@ -1,7 +1,6 @@
-"""TracerBase: makes nodes and proxies, and turns what a program passes into arguments of nodes.
+"""NodeMaker: makes nodes of a graph, and turns what a program passes into arguments of nodes.
 
-Its methods answer questions about a proxy that have no answer during a trace (`to_bool`, `iter`, `keys`), so that a
-user's own tracer can answer them.
+What stands for a node, such as a proxy, says so by `__fx_create_arg__`; `proxy` has the tracers, which make proxies.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import copy
 import dataclasses
 import enum
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import NotDefinedError, is_internal
@@ -20,12 +19,12 @@ from .node import Argument, Node, Target, base_types, map_aggregate
 from .traceback import note_current_meta
 
 if TYPE_CHECKING:
+    from ._scopes import Scope
     from .graph import Graph
-    from .proxy import Proxy, Scope
 
 
-class TracerBase:
-    """Makes nodes of a graph from calls with proxies."""
+class NodeMaker:
+    """Makes nodes of a graph from calls with what stands for values."""
 
     graph: Graph
     record_stack_traces = False  # whether nodes know the user's lines
@@ -58,10 +57,8 @@ class TracerBase:
         return node
 
     def proxy(self, node: Node) -> Any:
-        """The proxy of a node's value."""
-        from .proxy import Proxy
-
-        return Proxy(node, self)
+        """The stand-in for a node's value."""
+        raise NotImplementedError
 
     def create_proxy(
         self,
@@ -82,10 +79,6 @@ class TracerBase:
 
     def create_arg(self, a: Any) -> Argument:
         """The argument of a node for a value that a program passes. Errors: NotImplementedError if there is none."""
-        from .proxy import Proxy
-
-        if isinstance(a, Proxy):
-            return a.node
         if hasattr(type(a), "__fx_create_arg__"):
             return a.__fx_create_arg__(self)
         if isinstance(a, tuple | list | dict | slice | range):
@@ -114,48 +107,12 @@ class TracerBase:
             return immutable_list(parts)
         return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
 
-    # -- questions that a trace has no answer to --------------------------------------------------
-
-    def to_bool(self, obj: Proxy) -> bool:
-        """The truth of a proxy, which is unknown. Errors: TraceError."""
-        raise _trace_error(
-            "symbolically traced variables cannot be used as inputs to control flow",
-            obj,
-            "make the choice an argument and fix it: symbolic_trace(f, concrete_args={...}); or keep the choice in a "
-            "function that is marked by weft.fx.wrap, or in a module that is a leaf",
-        )
-
-    def iter(self, obj: Proxy) -> Iterator[Any]:
-        """The items of a proxy. Errors: TraceError."""
-        raise _trace_error(
-            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
-            "**kwargs function argument. See the torch.fx docs on pytorch.org for a more detailed explanation of what "
-            "types of control flow can be traced, and check out the Proxy docstring for help troubleshooting Proxy "
-            "iteration errors",
-            obj,
-            "go through a range of known length: for i in range(n): x[i]",
-        )
-
-    def keys(self, obj: Proxy) -> Any:
-        """The keys of a proxy: a proxy of them."""
-        from .proxy import Attribute
-
-        return Attribute(obj, "keys")()
-
-
-def _trace_error(what: str, obj: Proxy, fix: str) -> Exception:
-    from .proxy import TraceError
-
-    got = f"{obj!r}, the value of {obj.node.format_node()}"
-    return TraceError(what, expected="steps that do not depend on traced values", got=got, fix=fix)
-
 
 def _key(key: object) -> Any:
     """A key of a dictionary, which is no traced value."""
-    from .proxy import Proxy
 
     def check(leaf: object) -> Any:
-        if isinstance(leaf, Proxy | Node):
+        if isinstance(leaf, Node) or hasattr(type(leaf), "__fx_create_arg__"):
             raise RuntimeError(
                 f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {key}"
                 if isinstance(key, Node)

@@ -17,14 +17,14 @@ from weft import Tensor
 from weft.nn import Module, Parameter, Sequential
 
 from . import _interception
-from ._arguments import TracerBase
 from ._interception import _wrapped_fns_to_patch, _wrapped_methods_to_patch
 from ._names import is_of_library
 from ._placeholders import PH, PHBase, PHWithMeta, placeholders_for
+from ._scopes import Scope, ScopeContextManager
 from .graph import Graph
 from .graph_module import GraphModule, _make_graph_module
 from .node import Argument
-from .proxy import ParameterProxy, Scope, ScopeContextManager
+from .proxy import ParameterProxy, TracerBase
 
 if TYPE_CHECKING:
     pass

@@ -18,9 +18,10 @@ from weft import Tensor
 from weft.errors import ArgumentError, WeftError
 from weft.functional.assertions import _assert
 
-from ._arguments import TracerBase
+from ._arguments import NodeMaker
 from ._node_code import magic_methods, reflectable_magic_methods
 from ._passed_arguments import as_passed
+from ._scopes import Scope, ScopeContextManager
 from .graph import Graph
 from .node import Node, map_aggregate
 
@@ -38,27 +39,41 @@ class TraceError(WeftError, ValueError):
     """A program that asks a value that is being traced for what only a number has."""
 
 
-class Scope:
-    """The module whose `forward` is being traced."""
+class TracerBase(NodeMaker):
+    """Makes nodes and proxies. It answers what a program asks a proxy: a user's own tracer can answer otherwise."""
 
-    def __init__(self, module_path: str, module_type: Any) -> None:
-        self.module_path, self.module_type = module_path, module_type
+    def proxy(self, node: Node) -> Any:
+        """The proxy of a node's value."""
+        return Proxy(node, self)
+
+    def to_bool(self, obj: Proxy) -> bool:
+        """The truth of a proxy, which is unknown. Errors: TraceError."""
+        raise _trace_error(
+            "symbolically traced variables cannot be used as inputs to control flow",
+            obj,
+            "make the choice an argument and fix it: symbolic_trace(f, concrete_args={...}); or keep the choice in a "
+            "function that is marked by weft.fx.wrap, or in a module that is a leaf",
+        )
+
+    def iter(self, obj: Proxy) -> Iterator[Any]:
+        """The items of a proxy. Errors: TraceError."""
+        raise _trace_error(
+            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
+            "**kwargs function argument. See the torch.fx docs on pytorch.org for a more detailed explanation of what "
+            "types of control flow can be traced, and check out the Proxy docstring for help troubleshooting Proxy "
+            "iteration errors",
+            obj,
+            "go through a range of known length: for i in range(n): x[i]",
+        )
+
+    def keys(self, obj: Proxy) -> Any:
+        """The keys of a proxy: a proxy of them."""
+        return Attribute(obj, "keys")()
 
 
-class ScopeContextManager:
-    """A context in which a scope is that of another module."""
-
-    def __init__(self, scope: Scope, current_scope: Scope) -> None:
-        self._before = Scope(scope.module_path, scope.module_type)
-        scope.module_path, scope.module_type = current_scope.module_path, current_scope.module_type
-        self._scope = scope
-
-    def __enter__(self) -> Scope:
-        return self._scope
-
-    def __exit__(self, *exception: object) -> None:
-        self._scope.module_path = self._before.module_path
-        self._scope.module_type = self._before.module_type
+def _trace_error(what: str, obj: Proxy, fix: str) -> TraceError:
+    got = f"{obj!r}, the value of {obj.node.format_node()}"
+    return TraceError(what, expected="steps that do not depend on traced values", got=got, fix=fix)
 
 
 class GraphAppendingTracer(TracerBase):
@@ -83,6 +98,9 @@ class Proxy:
 
     def __getattr__(self, name: str) -> Attribute:
         return Attribute(self, name)
+
+    def __fx_create_arg__(self, tracer: NodeMaker) -> Node:
+        return self.node
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
