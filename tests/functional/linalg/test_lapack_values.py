@@ -130,3 +130,40 @@ def test_a_zero_on_the_diagonal_gives_no_number(name):
     else:
         found = weft.cholesky_solve(b, factor)
     assert not found.isfinite().all()
+
+
+BATCHED = {
+    "solve": lambda a, b: weft.linalg.solve(a, b),
+    "inv": lambda a, b: weft.linalg.inv(a),
+    "cholesky": lambda a, b: weft.linalg.cholesky(a),
+    "cholesky_solve": lambda a, b: weft.cholesky_solve(b, a.tril()),
+    "solve_triangular": lambda a, b: weft.linalg.solve_triangular(a, b, upper=True),
+}
+
+
+@pytest.mark.parametrize("name", BATCHED)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (0,)])
+def test_batch_has_the_values_of_its_matrices(name, dtype, lead):
+    """Each matrix of a batch gives the same bits as alone, and solves its equation."""
+    a = weft.from_numpy(definite(dtype, 4, *lead))
+    b = weft.from_numpy(matrices(dtype, *lead, 4, 2, seed=1))
+    found = BATCHED[name](a, b)
+    assert found.shape == (b if "solve" in name else a).shape
+    rows = zip(a.reshape(-1, 4, 4), b.reshape(-1, 4, 2), strict=True)
+    for one, (matrix, right) in zip(found.reshape(-1, *found.shape[-2:]), rows, strict=True):
+        assert one.equal(BATCHED[name](matrix, right))
+    if name == "solve":
+        np.testing.assert_allclose(a @ found, b, rtol=1e-3, atol=1e-4)
+
+
+def test_one_matrix_solves_a_batch_of_right_sides():
+    a = weft.from_numpy(definite("float64", 3))
+    b = weft.from_numpy(matrices("float64", 5, 3, 2))
+    assert weft.linalg.solve(a, b).equal(weft.stack([weft.linalg.solve(a, one) for one in b]))
+
+
+def test_first_singular_matrix_is_named():
+    batch = weft.from_numpy(np.stack([np.eye(3), np.diag([1.0, 0.0, 2.0])]))
+    with pytest.raises(weft.linalg.LinAlgError, match=r"Batch element 1.*diagonal element 2"):
+        weft.linalg.solve(batch, weft.ones(2, 3, 1, dtype=weft.float64))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError, LinAlgError, ShapeError
-from weft.functional.support import host
+from weft.functional.support import host, lapack_batches
 from weft.functional.support.blas_threads import limited
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, transpose, where
@@ -235,14 +234,31 @@ def each(function: Callable[..., Any], array: np.ndarray, *others: Array) -> lis
     return [part.reshape((*lead, *part.shape[1:])) for part in stacked]
 
 
+def check_regular(
+    name: str, infos: np.ndarray, text: str = "The diagonal element {} is zero"
+) -> None:
+    """Errors: LinAlgError on the first singular matrix."""
+    if not infos.any():
+        return
+    place = int(np.flatnonzero(infos.reshape(-1))[0])
+    where_ = f"(Batch element {place}): " if infos.ndim else ""
+    what = text.format(int(infos.reshape(-1)[place]))
+    raise failure(
+        name,
+        f"{where_}{what}, the inversion could not be completed because the input matrix is singular.",
+        "a singular matrix",
+        "use linalg.pinv or linalg.lstsq",
+    )
+
+
 class LinalgSolveEx(Factored):
     """A X = B for X."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, a: Tensor, b: Tensor) -> Any:
-        """X."""
-        arrays = host.to_numpy(a), host.to_numpy(b)
-        found = lapack("linalg.solve", np.linalg.solve, *arrays)
+    def forward(ctx: FunctionCtx, a: Tensor, b: Tensor, name: str = "linalg.solve") -> Any:
+        """X. Errors: LinAlgError, in the words of the function `name`."""
+        found, infos = host.answering(lapack_batches.solve, host.to_numpy(a), host.to_numpy(b))
+        check_regular(name, infos)
         x = host.from_numpy(found, a._dtype)
         return keep(ctx, LinalgSolveEx.rule, (x,), a, x)
 
@@ -251,16 +267,19 @@ class LinalgSolveEx(Factored):
         """The transposed system."""
         a, x = saved
         right = LinalgSolveEx.apply(adjoint(a), g)
-        return -(right @ adjoint(x)), right
+        return -(right @ adjoint(x)), right, None
 
 
 class LinalgInvEx(Factored):
     """The inverse."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, a: Tensor) -> Any:
-        """A^-1."""
-        found = lapack("linalg.inv", np.linalg.inv, host.to_numpy(a))
+    def forward(ctx: FunctionCtx, a: Tensor, name: str = "linalg.inv") -> Any:
+        """A^-1. Errors: LinAlgError, in the words of the function `name`."""
+        array = host.to_numpy(a)
+        ones = np.eye(array.shape[-1], dtype=array.dtype)
+        found, infos = host.answering(lapack_batches.solve, array, ones)
+        check_regular(name, infos)
         x = host.from_numpy(found, a._dtype)
         return keep(ctx, LinalgInvEx.rule, (x,), x)
 
@@ -269,7 +288,7 @@ class LinalgInvEx(Factored):
         """-X^H g X^H."""
         (x,) = saved
         turned = adjoint(x)
-        return -(turned @ g @ turned)
+        return -(turned @ g @ turned), None
 
 
 class LinalgSolveTriangular(Factored):
@@ -296,30 +315,19 @@ class LinalgSolveTriangular(Factored):
 
 def _substituted(matrix: np.ndarray, right: np.ndarray, upper: bool, unit: bool) -> Any:
     """Back substitution; a zero on the diagonal gives infinities, as in LAPACK."""
-    if matrix.shape[:-2] != right.shape[:-2]:
-        lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
-        matrix = np.broadcast_to(matrix, (*lead, *matrix.shape[-2:]))
-        right = np.broadcast_to(right, (*lead, *right.shape[-2:]))
-    if not right.size:
-        return np.zeros(right.shape, right.dtype)
-    solve = _substitution(matrix.dtype)
-
-    def one(a: np.ndarray, b: np.ndarray) -> Any:
-        if unit or a.diagonal().all():
-            return (solve(a.T, b, lower=upper, trans_a=1, diag=unit),)  # rows are BLAS's columns
-        return (_by_rows(np.triu(a) if upper else np.tril(a), b, upper),)
-
-    return each(one, matrix, right)[0]
+    if unit or matrix.diagonal(0, -2, -1).all():
+        return lapack_batches.substitute(matrix, right, upper, unit)
+    lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+    matrix = np.broadcast_to(matrix, (*lead, *matrix.shape[-2:]))
+    right = np.broadcast_to(right, (*lead, *right.shape[-2:]))
+    return each(lambda a, b: (_single(a, b, upper),), matrix, right)[0]
 
 
-@cache
-def _substitution(dtype: np.dtype[np.generic]) -> Any:
-    """BLAS's triangular solve. LAPACK's (trtrs) lets all threads of OpenBLAS wait for each other at any size: beside
-    other work 16 rows took it 5 ms."""
-    from scipy.linalg import blas
-
-    solve = getattr(blas, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + "trsm")
-    return limited(lambda a, b, **options: solve(1.0, a, b, **options))
+def _single(a: np.ndarray, b: np.ndarray, upper: bool) -> Any:
+    """Substitution in one triangle."""
+    if a.diagonal().all():
+        return lapack_batches.substitute(a, b, upper, False)
+    return _by_rows(np.triu(a) if upper else np.tril(a), b, upper)
 
 
 def _by_rows(a: np.ndarray, b: np.ndarray, upper: bool) -> Any:
@@ -338,10 +346,8 @@ class LinalgCholeskyEx(Factored):
     @staticmethod
     def forward(ctx: FunctionCtx, a: Tensor) -> Any:
         """(L, per matrix 0 or the order of the first minor that is not positive definite)."""
-        array = host.to_numpy(a)
-        factor, info = each(_cholesky, array)
-        lower = host.from_numpy(factor, a._dtype)
-        infos = host.from_numpy(np.asarray(info, np.int32))
+        factor, info = host.answering(lapack_batches.cholesky, host.to_numpy(a))
+        lower, infos = host.from_numpy(factor, a._dtype), host.from_numpy(info)
         ctx.mark_non_differentiable(infos)
         keep(ctx, LinalgCholeskyEx.rule, (lower, infos), lower)
         return lower, infos
@@ -354,13 +360,6 @@ class LinalgCholeskyEx(Factored):
         inner = 0.5 * (inner + adjoint(inner.tril(-1)))
         half = LinalgSolveTriangular.apply(adjoint(lower), inner, True, False)
         return adjoint(LinalgSolveTriangular.apply(adjoint(lower), adjoint(half), True, False))
-
-
-def _cholesky(matrix: np.ndarray) -> tuple[Any, Any]:
-    if not matrix.size:
-        return matrix, np.int32(0)
-    factor, info = host.routine("potrf", matrix.dtype)(matrix, lower=1, clean=1)
-    return factor, np.int32(info)
 
 
 class LinalgEigh(Factored):

@@ -19,6 +19,7 @@ from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.linalg.factorizations import (
     LinalgLu,
+    check_regular,
     each,
     identity,
     is_plain,
@@ -27,7 +28,7 @@ from weft.functional.linalg.factorizations import (
 )
 from weft.functional.linalg.factorizations import adjoint as conjugated
 from weft.functional.linalg.lapack_primitives import by_matrix, valued
-from weft.functional.linalg.solve import check_regular, need_rows, substituted
+from weft.functional.linalg.solve import need_rows, substituted
 from weft.functional.shape.concat import cat
 from weft.functional.support import host
 from weft.functional.support.memory_formats import columns_first

@@ -23,7 +23,7 @@ from weft.functional.linalg.factorizations import (
     LinalgSolveEx,
     LinalgSolveTriangular,
     adjoint,
-    each,
+    check_regular,
     failure,
     identity,
     keep,
@@ -31,7 +31,7 @@ from weft.functional.linalg.factorizations import (
     need_same,
 )
 from weft.functional.linalg.lapack_primitives import by_matrix, valued
-from weft.functional.support import host
+from weft.functional.support import host, lapack_batches
 from weft.functional.support.blas_threads import linalg
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
@@ -54,45 +54,16 @@ TriangularSolve = result_type("triangular_solve")
 # -- inverses and systems --------------------------------------------------------------------------------------------
 
 
-def _infos(array: np.ndarray) -> Any:
-    """Per matrix, 0 or the first column whose pivot is exactly 0."""
-
-    def one(matrix: np.ndarray) -> Any:
-        if not matrix.size:
-            return (np.int32(0),)
-        return (np.int32(host.routine("getrf", matrix.dtype)(matrix)[2]),)
-
-    return each(one, array)[0]
-
-
-def check_regular(
-    name: str, infos: np.ndarray, text: str = "The diagonal element {} is zero"
-) -> None:
-    """Errors: LinAlgError on the first singular matrix."""
-    if not infos.any():
-        return
-    place = int(np.flatnonzero(infos.reshape(-1))[0])
-    where_ = f"(Batch element {place}): " if infos.ndim else ""
-    what = text.format(int(infos.reshape(-1)[place]))
-    raise failure(
-        name,
-        f"{where_}{what}, the inversion could not be completed because the input matrix is singular.",
-        "a singular matrix",
-        "use linalg.pinv or linalg.lstsq",
-    )
-
-
 def inv(A: Tensor, *, out: Tensor | None = None) -> Any:
     """The inverse of square matrices. Errors: LinAlgError where one is singular."""
     need_matrices("linalg.inv", A)
-    check_regular("linalg.inv", _infos(host.to_numpy(A)))
     return given(out, columns_first(LinalgInvEx.apply(A)))
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Tensor | None = None) -> Any:
     """(inverse, info): where info is not 0 the matrix is singular, and its inverse means nothing."""
     need_matrices("linalg.inv_ex", A)
-    infos = _infos(host.to_numpy(A))
+    infos = lapack_batches.zero_pivots(host.to_numpy(A))
     if check_errors:
         check_regular("linalg.inv_ex", infos)
     regular = A if not infos.any() else _made_regular(A, infos)
@@ -133,7 +104,7 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool, infos: np.ndarray | Non
     broadcast_shapes([A._shape[:-2], right._shape[:-2]], name)
     regular = A if infos is None or not infos.any() else _made_regular(A, infos)
     if left:
-        result = columns_first(LinalgSolveEx.apply(regular, right))
+        result = columns_first(LinalgSolveEx.apply(regular, right, f"torch.{name}"))
     else:
         result = LinalgSolveEx.apply(regular.mT, right.mT).mT
     if vector and len(B._shape) > 1:  # a batch of vectors has the memory order of a matrix
@@ -144,7 +115,8 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool, infos: np.ndarray | Non
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Any:
     """X with A X = B (X A = B unless `left`); B holds vectors or matrices. Errors: LinAlgError on singular A."""
     need_matrices("linalg.solve", A)
-    check_regular("torch.linalg.solve", _infos(host.to_numpy(A)))
+    if not left:  # LAPACK factors the transpose then, and would name another column
+        check_regular("torch.linalg.solve", lapack_batches.zero_pivots(host.to_numpy(A)))
     return given(out, _solved("linalg.solve", A, B, left, None))
 
 
@@ -158,7 +130,7 @@ def solve_ex(
 ) -> Any:
     """(X, info): where info is not 0 the matrix is singular, and X means nothing."""
     need_matrices("linalg.solve_ex", A)
-    infos = _infos(host.to_numpy(A))
+    infos = lapack_batches.zero_pivots(host.to_numpy(A))
     if check_errors:
         check_regular("torch.linalg.solve_ex", infos)
     result = _solved("linalg.solve_ex", A, B, left, infos)
@@ -254,7 +226,7 @@ class LinalgSlogdet(Factored):
 
 def _inverse_or_nan(a: Tensor) -> Any:
     """The inverse; nan for singular matrices."""
-    infos = _infos(host.to_numpy(a))
+    infos = lapack_batches.zero_pivots(host.to_numpy(a))
     if not infos.any():
         return LinalgInvEx.apply(a)
     inverse = LinalgInvEx.apply(_made_regular(a, infos))
@@ -393,14 +365,14 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: object = N
     if L._shape[:-2] != B._shape[:-2] or not _can_divide(L):
         return given(out, columns_first(_twice_substituted(L, B, upper)))
 
-    def one(factor: np.ndarray, right: np.ndarray) -> Any:
-        return host.routine("potrs", factor.dtype)(factor, right, lower=not upper)[0]
+    def compute(factor: np.ndarray, right: np.ndarray) -> Any:
+        return host.answering(lapack_batches.cholesky_solve, factor, right, upper)
 
     def rule(factor: Tensor, right: object, x: Tensor, g: Tensor) -> Any:
         turned = cholesky_solve(g, factor, upper)
         return _by_factor(factor, -(turned @ adjoint(x)), upper), turned
 
-    made = valued("CholeskySolve", by_matrix(one), rule)(L, B) if B.numel() else call("clone", B)
+    made = valued("CholeskySolve", compute, rule)(L, B) if B.numel() else call("clone", B)
     return given(out, columns_first(made))
 
 
