@@ -279,3 +279,23 @@ def test_out_keeps_its_dtype_and_is_resized_with_a_warning() -> None:
         weft.add(weft.ones(2), 1.5, out=weft.zeros(2, dtype=weft.int64))
     with pytest.raises(RuntimeError, match="(?s)don't support automatic differentiation.*fix"):
         weft.add(weft.ones(2, requires_grad=True), 1, out=weft.zeros(2))
+
+
+NUMBERS = [1.5, 3, -0.0, 1e40, float("nan"), True, 2**53 + 1, 2**60, 1 + 2j]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16", "bfloat16"])
+def test_numbers_of_a_given_type(number, dtype):
+    """A number, and lists of it beside others, have the values that PyTorch gives them, or are refused as there."""
+    torch = pytest.importorskip("torch")
+    for data in (number, [number], [[2, 3], [number, 1]]):
+        assert outcome(weft, data, dtype) == outcome(torch, data, dtype)
+
+
+def outcome(lib, data, dtype):
+    try:
+        made = lib.tensor(data, dtype=getattr(lib, dtype))
+    except (RuntimeError, TypeError):
+        return "refused"
+    return str(made.dtype).partition(".")[2], repr(made.tolist())

@@ -147,13 +147,11 @@ def tensor(
     Errors: ValueError on ragged sequences, TypeError on text, RuntimeError on what is no number.
     """
     absent = on_meta(device, "tensor")
-    made = None
-    if dtype is None:
-        listed = type(data) is list or type(data) is tuple
-        made = tensor_of_list(data) if listed else tensor_of_number(data)
+    wanted = None if dtype is None else read_dtype(dtype)
+    listed = type(data) is list or type(data) is tuple
+    made = tensor_of_list(data, wanted) if listed else tensor_of_number(data, wanted)
     if made is not None:
         return leaf(made, requires_grad, absent)
-    wanted = None if dtype is None else read_dtype(dtype)
     if isinstance(data, Tensor):
         warnings.warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "

@@ -25,6 +25,7 @@ _single = cython.declare(DType, dtypes.float32)
 _double = cython.declare(DType, dtypes.float64)
 _whole = cython.declare(DType, dtypes.int64)
 _LIMIT = 1 << 62
+_EXACT = 1 << 53  # up to here a C double holds every integer
 _MOST_DEPTH = cython.declare(cython.Py_ssize_t, 16)
 _most = cython.declare(cython.longlong, MOST_ELEMENTS)
 # Memory is taken before it is known whether the list is regular.
@@ -32,16 +33,27 @@ _MOST_READ = cython.declare(cython.longlong, 1 << 24)
 
 
 @cython.ccall
-def tensor_of_number(number: object) -> Any:
-    """A tensor of a Python float in the default type, or of a Python int as int64; None for every other number."""
-    node: Node
-    if type(number) is float:
-        node = _of_float(number, dtypes.get_default())
-    elif type(number) is int and -_LIMIT < number < _LIMIT:
-        node = _of_int(number)
-    else:
-        node = None
+def tensor_of_number(number: object, dtype: DType | None = None) -> Any:
+    """A tensor of a Python float in the default type, or of a Python int as int64, unless a type is given; None where
+    number or type are others."""
+    node: Node = None
+    if dtype is None:
+        dtype = _kind_of(number)
+    if dtype is _whole:
+        if type(number) is int and -_LIMIT < number < _LIMIT:
+            node = _of_int(number)
+    elif dtype is not None and _is_exact(number):
+        node = _of_float(number, dtype)
     return None if node is None else wrap(node, None)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_exact(number: object) -> cython.bint:
+    """True for a number that a C double holds as it is."""
+    if type(number) is float:
+        return True
+    return type(number) is int and -_EXACT <= number <= _EXACT
 
 
 @cython.cfunc
@@ -73,11 +85,13 @@ def _of_int(number: int64_t) -> Node:
 @cython.final
 @cython.cclass
 class _Reader:
-    """Elements on their way from nested lists into memory; `low` and `high` are the least and largest integers."""
+    """Elements on their way from nested lists into memory; `low` and `high` are the least and largest integers, and
+    floats may be `mixed` with integers where their type was given."""
 
     shape = cython.declare(list)
     place = cython.declare(cython.p_char)
     kind = cython.declare(cython.int)
+    mixed = cython.declare(cython.bint)
     low = cython.declare(int64_t)
     high = cython.declare(int64_t)
 
@@ -103,7 +117,7 @@ class _Reader:
     def read_floats(self, part: Any) -> cython.bint:
         number: cython.double
         for entry in part:
-            if type(entry) is not float:
+            if not _is_exact(entry) or (type(entry) is int and not self.mixed):
                 return False
             number = entry
             if self.kind == _SINGLE:
@@ -135,9 +149,9 @@ _WHOLE = cython.declare(cython.int, 2)
 
 
 @cython.ccall
-def tensor_of_list(data: object) -> Any:
+def tensor_of_list(data: object, wanted: DType | None = None) -> Any:
     """A tensor of nested lists or tuples of equal lengths, all of Python floats, in the default type, or all of Python
-    ints, as int64; None for everything else."""
+    ints, as int64, unless a type is given; None for everything else."""
     reader: _Reader = _Reader()
     count: cython.longlong = 1
     first = data
@@ -150,11 +164,12 @@ def tensor_of_list(data: object) -> Any:
         if count > _MOST_READ:
             return None
         first = first[0]
-    dtype: DType = _kind_of(first)
-    if dtype is None or not reader.shape:
+    dtype: DType = _kind_of(first) if wanted is None else wanted
+    if not (dtype is _single or dtype is _double or dtype is _whole) or not reader.shape:
         return None
     buffer: Buffer = allocate(count * dtype.itemsize)
     reader.place = cython.cast(cython.p_char, buffer.address)
+    reader.mixed = wanted is not None
     reader.kind = _SINGLE if dtype is _single else _DOUBLE if dtype is _double else _WHOLE
     if not reader.read(data, 0):
         return None

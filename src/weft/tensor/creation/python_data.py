@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,8 @@ SUPPORTED = (
     "and bool"
 )
 MOST_DIMENSIONS = 64
-PLAIN = {bool: dtypes.bool_, int: dtypes.int64}
+_ARRAYS = (Tensor, np.ndarray)
+_NESTED = (list, tuple, range, *_ARRAYS)
 
 
 def dtype_of_array(array: np.ndarray) -> DType:
@@ -84,11 +86,16 @@ def _truncate(array: np.ndarray, target: Any) -> Any:
 
 
 def _leaf_types(data: Any) -> set[Any]:
-    """The types, NumPy dtypes and DTypes of the leaves of nested sequences."""
+    """The types, NumPy dtypes and DTypes of the leaves of nested sequences, level by level."""
     found: set[Any] = set()
-    stack = [(data, 1)]
-    while stack:
-        part, depth = stack.pop()
+    level, depth = list(data), 1
+    while level:
+        kinds = set(map(type, level))
+        nested = {kind for kind in kinds if issubclass(kind, _NESTED)}
+        found |= kinds - nested
+        if not nested:
+            break
+        depth += 1
         if depth > MOST_DIMENSIONS:
             raise ArgumentError(
                 "too many dimensions",
@@ -96,20 +103,15 @@ def _leaf_types(data: Any) -> set[Any]:
                 got="a deeper one, perhaps one that contains itself",
                 fix="pass numbers, or sequences of numbers",
             )
-        kinds = set(map(type, part))
-        nested = {
-            kind for kind in kinds if issubclass(kind, (list, tuple, range, Tensor, np.ndarray))
-        }
-        found |= kinds - nested
-        if nested:
-            for entry in part:
-                if isinstance(entry, Tensor):
-                    found.add(entry._dtype)
-                elif isinstance(entry, np.ndarray):
-                    found.add(dtype_of_array(entry))
-                elif type(entry) in nested:
-                    stack.append((entry, depth + 1))
+        parts = {id(part): part for part in level if type(part) in nested}  # each once
+        found |= {_dtype_of_part(part) for part in parts.values() if isinstance(part, _ARRAYS)}
+        below = (part for part in parts.values() if not isinstance(part, _ARRAYS))
+        level = list(chain.from_iterable(below))
     return found
+
+
+def _dtype_of_part(part: Tensor | np.ndarray) -> DType:
+    return part._dtype if isinstance(part, Tensor) else dtype_of_array(part)
 
 
 def _dtype_of_type(kind: DType | type) -> DType:
