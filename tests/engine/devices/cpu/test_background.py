@@ -77,6 +77,24 @@ def test_waiting_ends_with_the_kernel_or_with_the_time(gate: Gate) -> None:
     assert "f" not in compiler.asked and compiler.take("f") == b"f"
 
 
+def test_steps_wait_within_an_allowance(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step has waited the next one does not wait again, until time has passed."""
+    clock: list[float] = [0.0]
+    waited: list[float] = []
+
+    def wait(keys: Iterable[str], seconds: float) -> None:
+        waited.append(seconds)
+        clock[0] += seconds
+
+    monkeypatch.setattr(background.time, "monotonic", lambda: clock[0])
+    compiler = BackgroundCompiler(find, gate)
+    monkeypatch.setattr(compiler, "wait", wait)
+    for pause in (0.0, 0.0, 0.02, 1.0, 0.0):
+        clock[0] += pause
+        compiler.wait_in_step(["f"], 0.008)
+    assert waited == pytest.approx([0.008, 0.002, 0.002, 0.008, 0.002], abs=1e-9)
+
+
 def test_what_is_at_hand_is_not_queued(gate: Gate) -> None:
     compiler = BackgroundCompiler(find, gate)
     assert not compiler.waits_for(request("shipped"))
@@ -244,7 +262,7 @@ def test_a_step_waits_for_what_is_nearly_done(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(config, "background_compilation", True)
     monkeypatch.setattr(config, "interpreter", "none")
-    monkeypatch.setattr(jit.background, "wait", wait)
+    monkeypatch.setattr(jit.background, "wait_in_step", wait)
     counts = [count for count, _ in steps(8, "expm1", "sinh")]
     assert waited and all(0 < seconds <= 0.01 for seconds in waited) and counts[-1] < counts[0] / 2
 

@@ -1,11 +1,12 @@
 """Background compilation: fused kernels are compiled on a thread of their own, and no step waits long for them.
 
 `BackgroundCompiler.waits_for` takes a kernel that pays once it is compiled, and says whether it is not at hand yet: in
-memory, shipped, on disk, or finished by the thread; `wait` waits for some, at most so long. Meanwhile their operations
-run one by one (`engine.pipeline.tiering`), with the same bits. IR is written where a kernel is asked for, so that the
-thread hardly needs the interpreter's lock, without which LLVM runs. Whoever links a kernel takes the finished code
-(`take`): machine code is mapped on the thread that runs it. A kernel that could not be compiled counts as at hand: it
-fails again where it is wanted, on the user's line.
+memory, shipped, on disk, or finished by the thread; `wait` waits for some, at most so long, and `wait_in_step` also
+within an allowance that grows with time, so that steps do not wait again and again. Meanwhile their operations run one
+by one (`engine.pipeline.tiering`), with the same bits. IR is written where a kernel is asked for, so that the thread
+hardly needs the interpreter's lock, without which LLVM runs. Whoever links a kernel takes the finished code (`take`):
+machine code is mapped on the thread that runs it. A kernel that could not be compiled counts as at hand: it fails again
+where it is wanted, on the user's line.
 
 The queue is bounded: what does not fit is asked for again by the next flush that meets it. A fork waits until LLVM is
 at rest, and the end of the process until the kernel in progress is done; the rest is dropped. What asks is called
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 256  # kernels in the queue
 MOST_FINISHED = 2048  # whose code nobody has taken yet, some 10 kB each; the oldest are dropped
+MOST_SECONDS_SAVED = 10e-3  # of waiting, if nothing has waited for long
+SHARE_OF_TIME = 0.1  # that may be waiting
 STACK_BYTES = 16 << 20  # of the thread: LLVM recurses
 
 
@@ -55,6 +58,8 @@ class BackgroundCompiler:
         self._finished: OrderedDict[str, bytes | None] = OrderedDict()  # None: it failed
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._allowance = MOST_SECONDS_SAVED  # seconds of waiting, at the time `_counted`
+        self._counted = time.monotonic()
 
     def waits_for(self, request: Request) -> bool:
         """True if a kernel is not at hand: then it is queued, where there is room."""
@@ -87,6 +92,15 @@ class BackgroundCompiler:
                 if not unfinished.acquire(timeout=max(0.0, end - time.monotonic())):
                     return
                 unfinished.release()
+
+    def wait_in_step(self, keys: Iterable[str], seconds: float) -> None:
+        """`wait`, within the allowance."""
+        begin = time.monotonic()
+        saved = self._allowance + SHARE_OF_TIME * (begin - self._counted)
+        saved = min(saved, MOST_SECONDS_SAVED)
+        self.wait(keys, min(seconds, saved))
+        self._counted = time.monotonic()
+        self._allowance = max(0.0, saved - (self._counted - begin))
 
     def take(self, key: str) -> bytes | None:
         """The finished code of a kernel, which is forgotten here; None if there is none."""

@@ -9,7 +9,6 @@ polynomials, too.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from weft.engine.devices.cpu.elementary.expressions import SimdExpr, horner, intrinsic
 from weft.engine.devices.cpu.elementary.functions import called, either
@@ -25,26 +24,27 @@ TINY = 2.0**-60  # gamma(x) is 1 / x below this
 _MOST = 1e30  # the series is its first term from here on, where powers of x would overflow
 
 
-def _product(roots: list[int]) -> list[Fraction]:
+def _product(roots: list[int]) -> list[int]:
     """The coefficients of the product of (x + root), lowest power first."""
-    found = [Fraction(1)]
+    found = [1]
     for root in roots:
-        pairs = zip([*found, Fraction(0)], [Fraction(0), *found], strict=True)
+        pairs = zip([*found, 0], [0, *found], strict=True)
         found = [low * root + high for low, high in pairs]
     return found
 
 
 def _joined() -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The polynomials above and below the line."""
-    places = list(range(len(_LANCZOS) - 1))
-    below = _product(places)
-    above = [Fraction(_LANCZOS[0]) * c for c in below]
-    for place, weight in zip(places, _LANCZOS[1:], strict=True):
-        others = _product([p for p in places if p != place])
-        above = [
-            a + Fraction(weight) * c for a, c in zip(above, [*others, Fraction(0)], strict=True)
-        ]
-    return tuple(map(float, above)), tuple(map(float, below))
+    """The polynomials above and below the line, computed exactly: the weights are whole multiples of 1 / scale."""
+    ratios = [weight.as_integer_ratio() for weight in _LANCZOS]
+    scale = max(below for _, below in ratios)  # powers of two
+    first, *weights = [above * (scale // below) for above, below in ratios]
+    places = list(range(len(weights)))
+    line = _product(places)
+    total = [first * c for c in line]
+    for place, weight in zip(places, weights, strict=True):
+        for power, c in enumerate(_product([p for p in places if p != place])):
+            total[power] += weight * c
+    return tuple(c / scale for c in total), tuple(map(float, line))
 
 
 _ABOVE, _BELOW = _joined()
@@ -122,7 +122,7 @@ _MOST_SQUARED = 1e14  # the series holds at x itself from here on, where powers 
 
 def _squares_above() -> tuple[float, ...]:
     """The polynomial above the line where the squares of the ten fractions are one."""
-    total = [Fraction(0)] * (2 * _SHIFT - 1)
+    total = [0] * (2 * _SHIFT - 1)
     for place in range(_SHIFT):
         others = _product([p for p in range(_SHIFT) if p != place])
         for i, a in enumerate(others):
