@@ -86,6 +86,17 @@ def test_a_pass_makes_the_same_of_a_program_that_is_read(
             assert as_one_mark(made) == as_one_mark(found[name]), name
 
 
+def test_rows_of_a_batch_of_macros_are_rows_of_what_stands_for_it() -> None:
+    cell = weft.nn.LSTMCell(4, 4)
+    rows = [weft.randn(1, 4) for _ in range(4)]
+    weft.realize(*rows)
+    found = texts_of(lambda: [cell(row) for row in rows])
+    for name, printed in found.items():
+        assert text(parse(printed)) == printed, name
+    assert "= lstm_memory(" in found["extract"] and "= lstm_memory(" not in found["decompose"]
+    assert re.search(r"= row 3 of %\d+ : float32\[1, 4\] live", found["decompose"])
+
+
 @pytest.mark.parametrize(
     "line",
     [

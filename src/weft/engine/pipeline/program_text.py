@@ -111,7 +111,8 @@ class _Printer:
         if not self.with_memrefs and self.is_row(node):
             quotient = node.quotient
             along = f" along {quotient.info.axis}" if quotient.info.axis else ""
-            row = f"row {node.qrow}{along} of {self.names[quotient]}"
+            batch = self.computed(quotient)  # primitives stand for a batch of macros
+            row = f"row {node.qrow}{along} of {self.value(batch, batch.dtype)}"
             return f"{self.names[node]} = {row} : {_kind(node)}{marks}"
         params = "" if node.params is None else f" {node.params!r}"
         operands = ", ".join(self.operands(node))
