@@ -450,3 +450,66 @@ def test_a_live_value_is_stored() -> None:
         k2 [512, 512]: %3 -> %3
         """,
     )
+
+
+def test_kernels_that_read_the_same_are_one() -> None:
+    check_pass(
+        "siblings",
+        """
+        $0 = value float32[3] live
+        $1 = value float32[3] live
+        %0 = mul($0, 2) : float32[3]
+        %1 = add($1, %0) : float32[3] live
+        %2 = blend($0, $1, 0.5) : float32[3] live
+        k0 [3]: %0 %1 -> %1
+        k1 [3]: %2 -> %2
+        """,
+        """
+        $0 = value float32[3] live
+        $1 = value float32[3] live
+        %0 = mul($0, 2) : float32[3]
+        %1 = add($1, %0) : float32[3] live
+        %2 = blend($0, $1, 0.5) : float32[3] live
+        k0 [3]: %0 %1 %2 -> %1 %2
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "%2 = exp($1) : float32[3] live",  # another value
+        "%2 = exp(%1[0; 3; 0]) : float32[3] live",  # the first kernel's, not element by element
+        "%2 = exp($0[1; 2; 1]) : float32[2] live",  # another space
+    ],
+)
+def test_kernels_that_read_something_else_stay_apart(second: str) -> None:
+    space = 2 if "[2]" in second else 3
+    stays(
+        "siblings",
+        f"""
+        $0 = value float32[3] live
+        $1 = value float32[3] live
+        %0 = mul($0, 2) : float32[3]
+        %1 = sin(%0) : float32[3] live
+        {second}
+        k0 [3]: %0 %1 -> %1
+        k1 [{space}]: %2 -> %2
+        """,
+    )
+
+
+def test_what_is_computed_between_them_keeps_them_apart() -> None:
+    """A value that is made later is in memory for a shorter time."""
+    stays(
+        "siblings",
+        """
+        $0 = value float32[3, 3] live
+        %0 = exp($0) : float32[3, 3]
+        %1 = matmul(%0, %0) : float32[3, 3] live
+        %2 = sin($0) : float32[3, 3] live
+        k0 [3, 3]: %0 -> %0
+        k1 [3, 3]: %1 -> %1
+        k2 [3, 3]: %2 -> %2
+        """,
+    )

@@ -25,6 +25,7 @@ from weft.engine.pipeline.fusion import (
     form_kernels,
     into_reader,
     rematerialization,
+    siblings,
 )
 from weft.engine.pipeline.lowering import lower
 from weft.engine.pipeline.program_ir import Program
@@ -157,6 +158,7 @@ PASSES = (
     _fusion("rematerialization", rematerialization.rematerialize),
     _fusion("column_sums", column_sums.take_sums),
     _fusion("clones", clones.clone_into_readers),
+    _fusion("siblings", siblings.join_siblings),
     Pass(
         "tiering",
         "tier",
