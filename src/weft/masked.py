@@ -92,56 +92,48 @@ def _edge(dtype: DType, largest: bool) -> Any:
     return info.max if largest else info.min
 
 
-def amax(
-    input: Tensor,
-    dim: Dims = None,
-    *,
-    keepdim: bool = False,
-    dtype: DType | None = None,
-    mask: Tensor | None = None,
-) -> Any:
-    """The largest element."""
-    x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, False))
-    return x.amax(_dims(x, dim), keepdim=keepdim) if x.shape else _weft.clone(x)
+def _extreme(name: str, largest: bool, text: str) -> Any:
+    def function(
+        input: Tensor,
+        dim: Dims = None,
+        *,
+        keepdim: bool = False,
+        dtype: DType | None = None,
+        mask: Tensor | None = None,
+    ) -> Any:
+        x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, not largest))
+        return getattr(x, name)(_dims(x, dim), keepdim=keepdim) if x.shape else _weft.clone(x)
+
+    function.__name__, function.__doc__ = name, text
+    return function
 
 
-def amin(
-    input: Tensor,
-    dim: Dims = None,
-    *,
-    keepdim: bool = False,
-    dtype: DType | None = None,
-    mask: Tensor | None = None,
-) -> Any:
-    """The smallest element."""
-    x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, True))
-    return x.amin(_dims(x, dim), keepdim=keepdim) if x.shape else _weft.clone(x)
+def _position(name: str, largest: bool, text: str) -> Any:
+    def function(
+        input: Tensor,
+        dim: int | None = None,
+        *,
+        keepdim: bool = False,
+        dtype: DType | None = None,
+        mask: Tensor | None = None,
+    ) -> Any:
+        x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, not largest))
+        return _cast(getattr(_weft, name)(x, dim, keepdim), x.dtype)
+
+    function.__name__, function.__doc__ = name, text
+    return function
 
 
-def argmax(
-    input: Tensor,
-    dim: int | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: DType | None = None,
-    mask: Tensor | None = None,
-) -> Any:
-    """The position of the largest element, in the dtype of the input as in PyTorch."""
-    x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, False))
-    return _cast(_weft.argmax(x, dim, keepdim), x.dtype)
-
-
-def argmin(
-    input: Tensor,
-    dim: int | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: DType | None = None,
-    mask: Tensor | None = None,
-) -> Any:
-    """The position of the smallest element, in the dtype of the input as in PyTorch."""
-    x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, True))
-    return _cast(_weft.argmin(x, dim, keepdim), x.dtype)
+amax = _extreme("amax", True, "The largest element.")
+amin = _extreme("amin", False, "The smallest element.")
+argmax = _position(
+    "argmax", True, "The position of the largest element, in the dtype of the input as in PyTorch."
+)
+argmin = _position(
+    "argmin",
+    False,
+    "The position of the smallest element, in the dtype of the input as in PyTorch.",
+)
 
 
 def _count(x: Tensor, dim: Dims, mask: Tensor | None) -> Any:
@@ -149,6 +141,10 @@ def _count(x: Tensor, dim: Dims, mask: Tensor | None) -> Any:
     ones = _weft.ones_like(x, dtype=_dtypes.int64)
     held = ones if mask is None else _weft.where(mask, ones, 0)
     return held.sum(_dims(x, dim), keepdim=True) if x.shape else held
+
+
+def _mean_dtype(x: Tensor) -> DType:
+    return _dtypes.float32 if x.dtype.category < 2 else x.dtype
 
 
 def _dropped(x: Tensor, dim: Dims, keepdim: bool) -> Any:
@@ -164,9 +160,7 @@ def mean(
     mask: Tensor | None = None,
 ) -> Any:
     """The mean; nan where nothing counts."""
-    kind = (
-        (_dtypes.float32 if input.dtype.category < 2 else input.dtype) if dtype is None else dtype
-    )
+    kind = dtype or _mean_dtype(input)
     total = sum(input, dim, keepdim=True, dtype=kind, mask=mask)
     return _dropped(total / _count(input, dim, mask), dim, keepdim)
 
@@ -232,9 +226,7 @@ def var(
     """The variance, divided by the number of elements that count, less the correction (1)."""
     if correction is None:
         correction = 1 if unbiased or unbiased is None else 0
-    kind = (
-        (_dtypes.float32 if input.dtype.category < 2 else input.dtype) if dtype is None else dtype
-    )
+    kind = dtype or _mean_dtype(input)
     x = _cast(input, kind)
     count = _count(input, dim, mask)
     middle = sum(x, dim, keepdim=True, mask=mask) / count

@@ -53,7 +53,7 @@ def replace_all_batch_norm_modules_(root: Module) -> Any:
             fix="pass the module that holds the layers",
         )
     for module in root.modules():
-        if isinstance(module, weft.nn.modules.batchnorm._BatchNorm):
+        if isinstance(module, weft.nn.modules.normalization._BatchNorm):
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root

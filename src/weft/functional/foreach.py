@@ -9,14 +9,10 @@ returns the list. What is recorded together runs together, so this is no faster 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
-
-if TYPE_CHECKING:
-    pass
-
 
 # Both `_foreach_NAME` and `_foreach_NAME_`; then those of one form.
 _BOTH = (

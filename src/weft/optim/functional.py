@@ -7,7 +7,7 @@ the lists, so that there is one algorithm.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
@@ -16,9 +16,6 @@ from weft.optim.adaptive import Adadelta, Adagrad, Adamax, RMSprop, Rprop
 from weft.optim.moments import ASGD, NAdam, RAdam
 from weft.optim.optimizer import Optimizer
 from weft.optim.sgd import SGD
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Form(NamedTuple):

@@ -59,21 +59,6 @@ def _need(name: str, good: bool, what: str, got: object) -> None:
         )
 
 
-def bartlett(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: DType | None = None,
-    layout: Layout | None = None,
-    device: DeviceLike | None = None,  # noqa: N803
-    requires_grad: bool = False,
-) -> Any:
-    """A triangle."""
-    return _made(
-        "bartlett", M, sym, dtype, layout, requires_grad, lambda: 1 - np.abs(_positions(M, sym))
-    )
-
-
 def general_cosine(
     M: int, *, a: Iterable[float], sym: bool = True, dtype: DType | None = None, layout: Layout | None = None,  # noqa: N803
     device: DeviceLike | None = None, requires_grad: bool = False,
@@ -110,85 +95,46 @@ def general_hamming(
     )
 
 
-def hamming(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: DType | None = None,
-    layout: Layout | None = None,
-    device: DeviceLike | None = None,  # noqa: N803
-    requires_grad: bool = False,
+def _plain(
+    name: str, text: str, values: Callable[[int, bool], Array], blamed: str | None = None
 ) -> Any:
-    """0.54 - 0.46 cos."""
-    return general_hamming(M, sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad)
+    """A window that has no parameter: its values for a number of points, symmetric or periodic."""
+
+    def window(
+        M: int,  # noqa: N803
+        *,
+        sym: bool = True,
+        dtype: DType | None = None,
+        layout: Layout | None = None,
+        device: DeviceLike | None = None,
+        requires_grad: bool = False,
+    ) -> Any:
+        return _made(blamed or name, M, sym, dtype, layout, requires_grad, lambda: values(M, sym))
+
+    window.__name__ = window.__qualname__ = name
+    window.__doc__ = text
+    return window
 
 
-def hann(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: DType | None = None,
-    layout: Layout | None = None,
-    device: DeviceLike | None = None,  # noqa: N803
-    requires_grad: bool = False,
-) -> Any:
-    """0.5 - 0.5 cos."""
-    return general_hamming(
-        M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad
-    )
+def _cosines(name: str, text: str, *weights: float) -> Any:
+    def values(points: int, sym: bool) -> Array:
+        return cosines(points, not sym, *weights)
+
+    return _plain(name, text, values, "general_cosine")
 
 
-def blackman(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: DType | None = None,
-    layout: Layout | None = None,
-    device: DeviceLike | None = None,  # noqa: N803
-    requires_grad: bool = False,
-) -> Any:
-    """Three cosines."""
-    return general_cosine(
-        M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad
-    )
-
-
-def nuttall(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: DType | None = None,
-    layout: Layout | None = None,
-    device: DeviceLike | None = None,  # noqa: N803
-    requires_grad: bool = False,
-) -> Any:
-    """Four cosines."""
-    weights = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
-    return general_cosine(
-        M, a=weights, sym=sym, dtype=dtype, layout=layout, requires_grad=requires_grad
-    )
-
-
-def cosine(
-    M: int,
-    *,
-    sym: bool = True,
-    dtype: DType | None = None,
-    layout: Layout | None = None,
-    device: DeviceLike | None = None,  # noqa: N803
-    requires_grad: bool = False,
-) -> Any:
-    """Half a period of a sine."""
-    count = M if sym else M + 1
-    return _made(
-        "cosine",
-        M,
-        sym,
-        dtype,
-        layout,
-        requires_grad,
-        lambda: np.sin(np.pi / count * (np.arange(M) + 0.5)),
-    )
+bartlett = _plain(
+    "bartlett", "A triangle.", lambda points, sym: 1 - np.abs(_positions(points, sym))
+)
+cosine = _plain(
+    "cosine",
+    "Half a period of a sine.",
+    lambda points, sym: np.sin(np.pi / (points + (not sym)) * (np.arange(points) + 0.5)),
+)
+hamming = _cosines("hamming", "0.54 - 0.46 cos.", 0.54, 1 - 0.54)
+hann = _cosines("hann", "0.5 - 0.5 cos.", 0.5, 0.5)
+blackman = _cosines("blackman", "Three cosines.", 0.42, 0.5, 0.08)
+nuttall = _cosines("nuttall", "Four cosines.", 0.3635819, 0.4891775, 0.1365995, 0.0106411)
 
 
 def exponential(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError
-
-if TYPE_CHECKING:
-    pass
 
 
 def in_order(

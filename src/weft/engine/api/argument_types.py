@@ -1,8 +1,8 @@
 """Argument types: what each public function takes for each of its parameters.
 
 It takes a function's name and one of its parameters, and returns a key of `KINDS`, which has the words of an error, a
-check of values and a fix. The annotation decides, or else the name: names mean the same in all of PyTorch's functions,
-except for those of `_PARTICULAR`. Used after a failure only.
+check of values and a fix. The annotation decides where it says enough; or else the name, which means the same in all
+of PyTorch's functions, except for those of `_PARTICULAR`. Used after a failure only.
 """
 
 from __future__ import annotations
@@ -245,24 +245,16 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
     "future": ("Future", lambda value: _is_a("Future", value), "pass what weft.fork returned"),
 }
 _BY_NAME = {
-    "tensor": "input tensor tensor1 tensor2 mat mat1 mat2 batch1 batch2 vec vec1 vec2 target mask index src "
-    "source x1 x2 input1 input2 abs imag real out boundaries sorted_sequence weights running_mean running_var query "
-    "key attn_mask weight bias anchor positive negative var pos_weight condition input3 offsets A B tau LU_data "
-    "LU_pivots the_template fweights aweights sorter tensor",
-    "operand": "other exponent end_ value_or_tensor",
+    "tensor": "input tensor tensor2 mat1 mat2 target mask index src source x1 x2 imag real out weights running_var "
+    "query key attn_mask weight bias anchor var condition offsets A B tau",
+    "operand": "other exponent",
     "tensors": "tensors operands matrices",
-    "int": "dim0 dim1 dim2 start_dim end_dim diagonal k chunks steps n m row col offset num_samples minlength "
-    "num_classes groups upscale_factor downscale_factor num_groups decimals storage_offset window_length bins",
-    "ints": "dim axis dims size sizes shape shifts stride padding dilation kernel_size output_size output_padding "
-    "normalized_shape split_size_or_sections split_size pad high low repeats indices_or_sections source destination",
-    "number": "value fill_value beta alpha negative_slope lambd threshold start end step base eps p momentum rtol "
-    "atol margin delta label_smoothing std mean correction nan posinf neginf norm_type error max_norm clip_value rcond "
-    "tol val sparsity gain",
-    "operand_or_none": "min max",
-    "bool": "keepdim keepdims requires_grad inplace training unbiased largest sorted descending stable invert "
-    "return_inverse return_counts error_if_nonfinite accumulate wrap equal_nan ceil_mode count_include_pad "
-    "align_corners log_target right out_int32 pin_memory non_blocking copy full create_graph strict vectorize has_aux "
-    "preserve_rng_state tie_weights",
+    "int": "dim1 dim2 k chunks steps n m row offset groups decimals bins",
+    "ints": "dim axis dims size sizes shape shifts stride padding dilation kernel_size output_size "
+    "normalized_shape split_size_or_sections pad high low repeats indices_or_sections source destination",
+    "number": "value fill_value beta alpha threshold start end step base eps p rtol atol std mean error rcond tol "
+    "val",
+    "bool": "keepdims requires_grad unbiased largest right copy full preserve_rng_state",
     "optimizer": "optimizer",
     "schedules": "schedulers",
     "rates": "lr_lambda",
@@ -274,7 +266,7 @@ _BY_NAME = {
     "dtype": "dtype",
     "generator": "generator",
     "device": "device",
-    "str": "reduction mode rounding_mode reduce equation indexing padding_mode side",
+    "str": "mode reduce indexing side",
 }
 # What names alone do not tell.
 _PARTICULAR: dict[str, dict[str, str]] = {
@@ -286,17 +278,12 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "rot90": {"dims": "sizes"},
     "unflatten": {"sizes": "sizes"},
     "std": {"correction": "float"},
-    "std_mean": {"correction": "float"},
     "var": {"correction": "float"},
-    "var_mean": {"correction": "float"},
     "index_put": {"indices": "indices", "values": "tensor"},
-    "take": {"index": "tensor"},
     "can_cast": {"from_": "own dtype", "to": "own dtype"},
     "promote_types": {"type1": "own dtype", "type2": "own dtype"},
     "quantile": {"q": "reals"},
     "nanquantile": {"q": "reals"},
-    "trapezoid": {"x": "tensor", "y": "tensor", "dx": "operand"},
-    "cumulative_trapezoid": {"x": "tensor", "y": "tensor", "dx": "operand"},
     "histc": {"min": "float", "max": "float"},
     "histogram": {"range": "shares"},
     "select": {"index": "int"},
@@ -307,8 +294,7 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "sym_sum": {"args": "operand"},
     "gradient": {"spacing": "numbers"},
     "wait": {"future": "future"},
-    "slice": {"start": "int", "end": "int", "step": "int"},
-    "slice_scatter": {"start": "int", "end": "int", "step": "int"},
+    "slice": {"start": "int", "end": "int"},
     "split_with_sizes": {"split_sizes": "sizes"},
     "tensorsolve": {"dims": "sizes"},
     "Adafactor": {"eps": "sequence"},
@@ -333,9 +319,7 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "reshape_as": {"other": "tensor"},
     "type_as": {"other": "tensor"},
     "load": {"f": "path"},
-    "vmap": {"chunk_size": "int", "randomness": "str"},
-    "jacrev": {"chunk_size": "int"},
-    "checkpoint_sequential": {"functions": "functions", "segments": "int"},
+    "checkpoint_sequential": {"functions": "functions"},
     "gradcheck": {"inputs": "tensor or anything", "eps": "number"},
     "gradgradcheck": {
         "inputs": "tensor or anything",
@@ -345,22 +329,16 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "increment_version": {"tensor": "tensor or tensors"},
     "make_dual": {"tangent": "tensor"},
     "find_anomaly": {"loss": "tensor"},
-    "unpack_dual": {"level": "int"},
     "functional_call": {"parameter_and_buffer_dicts": "dictionary or several", "module": "module"},
     "fuse_conv_bn_eval": {"conv": "module", "bn": "module"},
     "fuse_linear_bn_eval": {"linear": "module", "bn": "module"},
     "stack_module_state": {"models": "several modules"},
-    "register_multi_grad_hook": {"tensors": "tensors"},
     "save": {"f": "path"},
     "pad": {"pad": "sizes"},
     "random_split": {"lengths": "shares"},
     "MultiStepLR": {"milestones": "sizes"},
-    "set_rng_state": {"new_state": "tensor"},
-    "realize": {"tensors": "tensors"},
-    "multinomial": {"num_samples": "int"},
     "interpolate": {"size": "ints", "scale_factor": "numbers"},
-    "upsample": {"size": "ints", "scale_factor": "numbers"},
-    "make_subclass": {"require_grad": "bool"},
+    "upsample": {"scale_factor": "numbers"},
     "histogramdd": {"bins": "edges"},
     "is_contiguous": {"memory_format": "memory format"},
     "size": {"dim": "int"},
@@ -370,13 +348,9 @@ _PARTICULAR: dict[str, dict[str, str]] = {
     "ParameterDict": {"parameters": "modules"},
     "ModuleList": {"modules": "iterable"},
     "ParameterList": {"values": "iterable"},
-    "isin": {"elements": "numbers", "test_elements": "numbers", "invert": "bool"},
+    "isin": {"elements": "numbers", "test_elements": "numbers"},
 }
-_NAMED = {
-    name: kind.replace("operand_or_none", "operand")
-    for kind, names in _BY_NAME.items()
-    for name in names.split()
-}
+_NAMED = {name: kind for kind, names in _BY_NAME.items() for name in names.split()}
 _ANNOTATED = {
     "Tensor": "tensor",
     "int": "int",

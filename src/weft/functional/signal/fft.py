@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,6 +40,22 @@ from weft.tensor.arguments import (
 
 if TYPE_CHECKING:
     from weft._typing import Array
+
+
+_Compute = Callable[[Tensor, Shape, list[int], str | None], Any]
+
+
+class _OverOne(Protocol):
+    def __call__(
+        self, input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+    ) -> Any: ...  # fmt: skip
+
+
+class _OverSeveral(Protocol):
+    def __call__(
+        self, input: Tensor, s: Shape | None = None, dim: Shape | None = None, norm: str | None = None, *,
+        out: Tensor | None = None,
+    ) -> Any: ...  # fmt: skip
 
 
 class FftC2C(Factored):
@@ -287,264 +303,161 @@ def _given(
     return result
 
 
-# -- one dimension -----------------------------------------------------------------------------------------------------
+# -- the transforms ----------------------------------------------------------------------------------------------------
 
 
-def _complex(
-    name: str, input: Tensor, axes: Shape, sizes: Sequence[int], norm: str | None, forward: bool
-) -> Any:
-    x = _all_sized(_numbers(name, input, "complex"), axes, sizes)
-    return FftC2C.apply(x, tuple(axes), forward, _scale(norm, math.prod(sizes), forward))
+def _whole(forward: bool) -> _Compute:
+    def compute(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
+        scale = _scale(norm, math.prod(sizes), forward)
+        return FftC2C.apply(_all_sized(x, axes, sizes), axes, forward, scale), None
+
+    return compute
 
 
-def fft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The discrete Fourier transform along a dimension."""
-    axis, size = _axis_and_size(need_tensor("fft", input), n, dim)
-    return _given(out, _complex("fft", input, (axis,), (size,), norm, True), (axis,))
-
-
-def ifft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The inverse transform along a dimension."""
-    axis, size = _axis_and_size(need_tensor("ifft", input), n, dim)
-    return _given(out, _complex("ifft", input, (axis,), (size,), norm, False), (axis,))
-
-
-def rfft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The first half of the transform of real numbers along a dimension."""
-    x = _numbers("rfft", input, "real")
-    axis, size = _axis_and_size(x, n, dim)
-    return _given(
-        out, FftR2C.apply(_sized(x, axis, size), (axis,), _scale(norm, size, True)), (axis,)
-    )
-
-
-def irfft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The real inverse of `rfft`, of size n (even, unless given)."""
-    x = _numbers("irfft", input, "complex")
-    axis, size = _axis_and_size(x, n, dim, True)
-    half = _sized(x, axis, size // 2 + 1)
-    return _given(out, FftC2R.apply(half, (axis,), size, _scale(norm, size, False)), (axis,))
-
-
-def hfft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The real transform of a Hermitian signal, of which half is given."""
-    x = _numbers("hfft", input, "complex")
-    axis, size = _axis_and_size(x, n, dim, True)
-    half = call("conj", _sized(x, axis, size // 2 + 1))
-    return _given(out, FftC2R.apply(half, (axis,), size, _scale(norm, size, True)), (axis,))
-
-
-def ihfft(
-    input: Tensor,
-    n: int | None = None,
-    dim: int = -1,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The inverse of `hfft`: half of a Hermitian signal."""
-    x = _numbers("ihfft", input, "real")
-    axis, size = _axis_and_size(x, n, dim)
-    half = FftR2C.apply(_sized(x, axis, size), (axis,), _scale(norm, size, False))
-    return _given(out, call("conj", half), (axis,))
-
-
-# -- several dimensions ------------------------------------------------------------------------------------------------
-
-
-def fftn(
-    input: Tensor,
-    s: Shape | None = None,
-    dim: Shape | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The transform over dimensions (all, unless given)."""
-    axes, sizes = _axes_and_sizes(need_tensor("fftn", input), s, dim)
-    return _given(out, _complex("fftn", input, axes, sizes, norm, True), axes)
-
-
-def ifftn(
-    input: Tensor,
-    s: Shape | None = None,
-    dim: Shape | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The inverse transform over dimensions (all, unless given)."""
-    axes, sizes = _axes_and_sizes(need_tensor("ifftn", input), s, dim)
-    return _given(out, _complex("ifftn", input, axes, sizes, norm, False), axes)
-
-
-def _need_axes(name: str, axes: Shape) -> None:
-    if not axes:
-        raise ShapeError(
-            f"{name} must transform at least one axis",
-            expected="one dimension or more",
-            got="none",
-            fix="pass dim=",
-        )
-
-
-def rfftn(
-    input: Tensor,
-    s: Shape | None = None,
-    dim: Shape | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The transform of real numbers over dimensions, of which the last is halved."""
-    x = _numbers("rfftn", input, "real")
-    axes, sizes = _axes_and_sizes(x, s, dim)
-    _need_axes("rfftn", axes)
-    x = _all_sized(x, axes, sizes)
-    return _given(out, FftR2C.apply(x, axes, _scale(norm, math.prod(sizes), True)), axes)
-
-
-def irfftn(
-    input: Tensor,
-    s: Shape | None = None,
-    dim: Shape | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The real inverse of `rfftn`."""
-    x = _numbers("irfftn", input, "complex")
-    axes, sizes = _axes_and_sizes(x, s, dim, True)
-    _need_axes("irfftn", axes)
-    x = _all_sized(x, axes, [*sizes[:-1], sizes[-1] // 2 + 1])
-    return _given(
-        out, FftC2R.apply(x, axes, sizes[-1], _scale(norm, math.prod(sizes), False)), axes
-    )
-
-
-def hfftn(
-    input: Tensor,
-    s: Shape | None = None,
-    dim: Shape | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The real transform of a signal that is Hermitian in the last of the dimensions, of which half is given."""
-    x = _numbers("hfftn", input, "complex")
-    axes, sizes = _axes_and_sizes(x, s, dim, True)
-    _need_axes("hfftn", axes)
-    x = _all_sized(x, axes, [*sizes[:-1], sizes[-1] // 2 + 1])
+def _rfft(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
     scale = _scale(norm, math.prod(sizes), True)
+    return FftR2C.apply(_all_sized(x, axes, sizes), axes, scale), None
+
+
+def _irfft(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
+    scale = _scale(norm, math.prod(sizes), False)
+    return FftC2R.apply(_half(x, axes, sizes), axes, sizes[-1], scale), None
+
+
+def _hfft(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
+    scale, x = _scale(norm, math.prod(sizes), True), _half(x, axes, sizes)
     if axes[:-1]:
         x = FftC2C.apply(x, axes[:-1], True, 1.0)
-    return _given(out, FftC2R.apply(call("conj", x), axes[-1:], sizes[-1], scale), axes)
+    return FftC2R.apply(call("conj", x), axes[-1:], sizes[-1], scale), None
 
 
-def ihfftn(
-    input: Tensor,
-    s: Shape | None = None,
-    dim: Shape | None = None,
-    norm: str | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Any:
-    """The inverse of `hfftn`."""
-    x = _numbers("ihfftn", input, "real")
-    axes, sizes = _axes_and_sizes(x, s, dim)
-    _need_axes("ihfftn", axes)
-    x = _all_sized(x, axes, sizes)
-    half = call("conj", FftR2C.apply(x, axes[-1:], _scale(norm, math.prod(sizes), False)))
+def _ihfft(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
+    x, scale = _all_sized(x, axes, sizes), _scale(norm, math.prod(sizes), False)
+    half = call("conj", FftR2C.apply(x, axes[-1:], scale))
     order = [a for a in range(len(x._shape)) if a not in axes[-1:]] + list(axes[-1:])
     if axes[:-1]:  # transformed one after the other
         half = FftC2C.apply(half, axes[:-1], False, 1.0)
         order = [a for a in order if a not in axes[:-1]] + list(axes[:-1])
-    return _given(out, half, axes, order)
+    return half, order
 
 
-def _plane(function: Callable[..., object]) -> Any:
-    def planar(
+def _half(x: Tensor, axes: Shape, sizes: list[int]) -> Any:
+    """The half of a spectrum that is given, cut or filled up to what sizes of the real side ask for."""
+    return _all_sized(x, axes, [*sizes[:-1], sizes[-1] // 2 + 1])
+
+
+class _Transform(NamedTuple):
+    """One of PyTorch's transforms, over any number of dimensions."""
+
+    text: str
+    takes: str  # "real", or "complex": any numbers
+    is_half: bool  # whether half of the spectrum comes in
+    compute: _Compute  # (numbers, axes, sizes of the real side, norm) -> the result, and its order in memory
+
+    def apply(
+        self, x: Tensor, axes: Shape, sizes: list[int], norm: str | None, out: Tensor | None
+    ) -> Any:
+        """The result, or `out` with its values."""
+        result, order = self.compute(x, axes, sizes, norm)
+        return _given(out, result, axes, order)
+
+
+_TRANSFORMS = {
+    "fft": _Transform("The discrete Fourier transform", "complex", False, _whole(True)),
+    "ifft": _Transform("The inverse transform", "complex", False, _whole(False)),
+    "rfft": _Transform("The first half of the transform of real numbers", "real", False, _rfft),
+    "irfft": _Transform("The real inverse of `rfft`, of even size unless given,", "complex", True, _irfft),
+    "hfft": _Transform(
+        "The real transform of a Hermitian signal, of which half is given,", "complex", True, _hfft
+    ),
+    "ihfft": _Transform("The inverse of `hfft`, half of a Hermitian signal,", "real", False, _ihfft),
+}  # fmt: skip
+
+
+def _over_one(name: str) -> _OverOne:
+    """A transform along one dimension."""
+    one = _TRANSFORMS[name]
+
+    def transform(
         input: Tensor,
-        s: Shape | None = None,
-        dim: Shape = (-2, -1),
+        n: int | None = None,
+        dim: int = -1,
         norm: str | None = None,
         *,
         out: Tensor | None = None,
     ) -> Any:
-        return function(input, s, dim, norm, out=out)
+        x = _numbers(name, input, one.takes)
+        axis, size = _axis_and_size(x, n, dim, one.is_half)
+        return one.apply(x, (axis,), [size], norm, out)
 
-    planar.__name__ = planar.__qualname__ = function.__name__[:-1] + "2"
-    planar.__doc__ = f"`{function.__name__}` over two dimensions (the last, unless given)."
-    return planar
+    return _called(transform, name, f"{one.text} along a dimension.")
 
 
-fft2, ifft2, rfft2 = _plane(fftn), _plane(ifftn), _plane(rfftn)
-irfft2, hfft2, ihfft2 = _plane(irfftn), _plane(hfftn), _plane(ihfftn)
+def _over_several(
+    name: str, ending: str = "n", planes: Shape | None = None, which: str = "(all, unless given)"
+) -> _OverSeveral:
+    """A transform over dimensions; where half is real, over the last of them."""
+    one = _TRANSFORMS[name]
+
+    def transform(
+        input: Tensor,
+        s: Shape | None = None,
+        dim: Shape | None = planes,
+        norm: str | None = None,
+        *,
+        out: Tensor | None = None,
+    ) -> Any:
+        x = _numbers(f"{name}n", input, one.takes)
+        axes, sizes = _axes_and_sizes(x, s, dim, one.is_half)
+        if not axes and name not in ("fft", "ifft"):
+            raise ShapeError(
+                f"{name}n must transform at least one axis",
+                expected="one dimension or more",
+                got="none",
+                fix="pass dim=",
+            )
+        return one.apply(x, axes, sizes, norm, out)
+
+    return _called(transform, f"{name}{ending}", f"{one.text} over dimensions {which}.")
+
+
+def _over_planes(name: str) -> _OverSeveral:
+    return _over_several(name, "2", (-2, -1), "(the last two, unless given)")
+
+
+def _called(function: Callable[..., object], name: str, text: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return function
+
+
+fft, ifft, rfft, irfft, hfft, ihfft = map(_over_one, _TRANSFORMS)
+fftn, ifftn, rfftn, irfftn, hfftn, ihfftn = map(_over_several, _TRANSFORMS)
+fft2, ifft2, rfft2, irfft2, hfft2, ihfft2 = map(_over_planes, _TRANSFORMS)
 
 # -- helpers -----------------------------------------------------------------------------------------------------------
 
 
-def fftfreq(
-    n: int,
-    d: float = 1.0,
-    *,
-    out: Tensor | None = None,
-    dtype: DType | None = None,
-    requires_grad: bool = False,
-    **where: object,
-) -> Any:
-    """The frequencies of a transform of n points at distance d."""
-    made = host.from_numpy(np.fft.fftfreq(n, d), dtype or dtypes.get_default())
-    return _given(out, made.requires_grad_() if requires_grad else made)
+def _frequencies(name: str, text: str) -> Any:
+    compute = getattr(np.fft, name)
+
+    def frequencies(
+        n: int,
+        d: float = 1.0,
+        *,
+        out: Tensor | None = None,
+        dtype: DType | None = None,
+        requires_grad: bool = False,
+        **where: object,
+    ) -> Any:
+        made = host.from_numpy(compute(n, d), dtype or dtypes.get_default())
+        return _given(out, made.requires_grad_() if requires_grad else made)
+
+    return _called(frequencies, name, text)
 
 
-def rfftfreq(
-    n: int,
-    d: float = 1.0,
-    *,
-    out: Tensor | None = None,
-    dtype: DType | None = None,
-    requires_grad: bool = False,
-    **where: object,
-) -> Any:
-    """The frequencies of the half that `rfft` gives."""
-    made = host.from_numpy(np.fft.rfftfreq(n, d), dtype or dtypes.get_default())
-    return _given(out, made.requires_grad_() if requires_grad else made)
+fftfreq = _frequencies("fftfreq", "The frequencies of a transform of n points at distance d.")
+rfftfreq = _frequencies("rfftfreq", "The frequencies of the half that `rfft` gives.")
 
 
 def _shifted(x: Tensor, dim: int | Shape | None, half: Callable[..., object]) -> Any:

@@ -6,7 +6,7 @@ hands on; `inplace` layers change their input, as in PyTorch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import weft
 from weft import Tensor
@@ -16,9 +16,6 @@ from weft.errors import ArgumentError, AssertedError
 from weft.nn import functional as F
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Pointwise(Module):

@@ -9,7 +9,7 @@ import operator
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from weft import Tensor
 from weft.errors import (
@@ -22,9 +22,6 @@ from weft.errors import (
 from weft.nn.module.members import own_values
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    pass
 
 
 class Container(Module):

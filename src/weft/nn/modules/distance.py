@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weft import Tensor
 from weft.nn import functional as F
 from weft.nn.module.module import Module
-
-if TYPE_CHECKING:
-    pass
 
 
 class PairwiseDistance(Module):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weft import Tensor
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn.module.module import Module
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Dropout(Module):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from weft import Tensor
 from weft.errors import ArgumentTypeError
 from weft.nn.module.module import Module
-
-if TYPE_CHECKING:
-    pass
 
 
 class Flatten(Module):

@@ -8,8 +8,6 @@ with, which mypy cannot see.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import weft
 from weft import Tensor
 from weft._typing import DeviceLike
@@ -23,9 +21,6 @@ from weft.nn.parameter import (
     UninitializedParameter,
     is_lazy,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 class LazyModuleMixin(Module):
@@ -82,7 +77,13 @@ def _shape_from_state(module: Module, state: dict[str, object], prefix: str, *re
 
 
 class _LazyLayer(LazyModuleMixin):
-    """The common part of lazy layers: parameters without shape in place of those that depend on the input."""
+    """The common part of lazy layers: parameters without shape in place of those that depend on the input. A class is
+    derived from this one and from the layer that it becomes."""
+
+    def __init_subclass__(cls) -> None:
+        layer = cls.__bases__[-1]
+        if not issubclass(layer, LazyModuleMixin):
+            cls.cls_to_become = layer
 
     def _unmade(
         self, names: tuple[str, ...], device: DeviceLike | None, dtype: DType | None
@@ -97,7 +98,6 @@ class _LazyLayer(LazyModuleMixin):
 class LazyLinear(_LazyLayer, linear.Linear):
     """Linear with `in_features` from the first input."""
 
-    cls_to_become = linear.Linear
     weight: UninitializedParameter
 
     def __init__(
@@ -272,19 +272,6 @@ class _LazyNorm(_LazyLayer):
 class _LazyInstanceNorm(_LazyNorm):
     """A normalisation of examples."""
 
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: DeviceLike | None = None,
-        dtype: DType | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
-
     def initialize_parameters(self, input: Tensor) -> None:
         """Take the channels of the input, which stand first where there is no batch."""
         self.axis = 0 if input.dim() == min(self.ranks) else 1
@@ -295,70 +282,46 @@ class _LazyInstanceNorm(_LazyNorm):
 class LazyConv1d(_LazyConv, conv.Conv1d):
     """Conv1d with `in_channels` from the first input."""
 
-    cls_to_become = conv.Conv1d
-
 
 class LazyConvTranspose1d(_LazyConvTranspose, conv.ConvTranspose1d):
     """ConvTranspose1d with `in_channels` from the first input."""
-
-    cls_to_become = conv.ConvTranspose1d
 
 
 class LazyConv2d(_LazyConv, conv.Conv2d):
     """Conv2d with `in_channels` from the first input."""
 
-    cls_to_become = conv.Conv2d
-
 
 class LazyConvTranspose2d(_LazyConvTranspose, conv.ConvTranspose2d):
     """ConvTranspose2d with `in_channels` from the first input."""
-
-    cls_to_become = conv.ConvTranspose2d
 
 
 class LazyConv3d(_LazyConv, conv.Conv3d):
     """Conv3d with `in_channels` from the first input."""
 
-    cls_to_become = conv.Conv3d
-
 
 class LazyConvTranspose3d(_LazyConvTranspose, conv.ConvTranspose3d):
     """ConvTranspose3d with `in_channels` from the first input."""
-
-    cls_to_become = conv.ConvTranspose3d
 
 
 class LazyBatchNorm1d(_LazyNorm, normalization.BatchNorm1d):
     """BatchNorm1d with `num_features` from the first input."""
 
-    cls_to_become = normalization.BatchNorm1d
-
 
 class LazyInstanceNorm1d(_LazyInstanceNorm, normalization.InstanceNorm1d):
     """InstanceNorm1d with `num_features` from the first input."""
-
-    cls_to_become = normalization.InstanceNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, normalization.BatchNorm2d):
     """BatchNorm2d with `num_features` from the first input."""
 
-    cls_to_become = normalization.BatchNorm2d
-
 
 class LazyInstanceNorm2d(_LazyInstanceNorm, normalization.InstanceNorm2d):
     """InstanceNorm2d with `num_features` from the first input."""
-
-    cls_to_become = normalization.InstanceNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, normalization.BatchNorm3d):
     """BatchNorm3d with `num_features` from the first input."""
 
-    cls_to_become = normalization.BatchNorm3d
-
 
 class LazyInstanceNorm3d(_LazyInstanceNorm, normalization.InstanceNorm3d):
     """InstanceNorm3d with `num_features` from the first input."""
-
-    cls_to_become = normalization.InstanceNorm3d

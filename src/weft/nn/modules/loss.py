@@ -5,15 +5,10 @@ The result is a scalar, or with reduction="none" one value for each element or e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weft import Tensor
 from weft.errors import ArgumentTypeError
 from weft.nn import functional as F
 from weft.nn.module.module import Module
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Loss(Module):

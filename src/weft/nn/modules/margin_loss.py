@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft import Tensor
 from weft._typing import DeviceLike
@@ -14,10 +14,6 @@ from weft.errors import ArgumentError, ShapeError
 from weft.nn import functional as F
 from weft.nn.modules.linear import Linear
 from weft.nn.modules.loss import _Loss, _WeightedLoss
-
-if TYPE_CHECKING:
-    pass
-
 
 Metric = Callable[[Tensor, Tensor], Tensor]
 

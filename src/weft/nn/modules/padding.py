@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from weft import Tensor
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn.module.module import Module
 from weft.tensor.arguments import per_dimension
-
-if TYPE_CHECKING:
-    pass
-
 
 Widths = int | tuple[int, ...]
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft import Tensor
 from weft._typing import Shape
 from weft.errors import ArgumentError
 from weft.nn import functional as F
 from weft.nn.module.module import Module
-
-if TYPE_CHECKING:
-    pass
-
 
 Sizes = int | tuple[int, ...]
 Targets = int | None | tuple[int | None, ...]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft import Tensor
 from weft.nn import functional as F
 from weft.nn.module.module import Module
-
-if TYPE_CHECKING:
-    pass
-
 
 Sizes = int | tuple[int, ...]
 

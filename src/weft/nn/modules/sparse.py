@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import weft
 from weft import Tensor
@@ -13,9 +13,6 @@ from weft.nn import functional as F
 from weft.nn import init
 from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    pass
 
 
 class Embedding(Module):

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
-
-if TYPE_CHECKING:
-    pass
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:

@@ -11,7 +11,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft import Tensor
 from weft.nn import Module, Parameter, Sequential
@@ -25,10 +25,6 @@ from .graph import Graph
 from .graph_module import GraphModule, _make_graph_module
 from .node import Argument
 from .proxy import ParameterProxy, TracerBase
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
 
