@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from weft._build.lazy import later
+from weft.engine.api.api_function import records_one
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import logical_strides, storage_of
@@ -100,6 +101,7 @@ def format_strides(
     return None if strides_are_contiguous(shape, tuple(strides)) else tuple(strides)
 
 
+@records_one
 def is_contiguous(self: Tensor, memory_format: MemoryFormat = contiguous_format) -> bool:
     """True if elements are row-major in memory, or in the order of the named format."""
     if memory_format in (channels_last, channels_last_3d):
@@ -129,27 +131,32 @@ def wrap_dim(dim: int, rank: int) -> int:
     return dim % bound
 
 
+@records_one
 def stride(self: Tensor, dim: int | None = None) -> Any:
     """Elements between neighbours along each dimension, or along one."""
     strides = logical_strides(self)
     return strides if dim is None else strides[wrap_dim(dim, len(strides))]
 
 
+@records_one
 def storage_offset(self: Tensor) -> int:
     """The tensor's start in its storage, in elements."""
     return int(self.offset)
 
 
+@records_one
 def numel(input: Tensor) -> int:  # noqa: A002
     """The number of elements."""
     return math.prod(input._shape)
 
 
+@records_one
 def dim(self: Tensor) -> int:
     """The number of dimensions."""
     return len(self._shape)
 
 
+@records_one
 def element_size(self: Tensor) -> int:
     """Bytes per element."""
     return int(self._dtype.itemsize)
@@ -179,16 +186,19 @@ def data_ptr(self: Tensor) -> int:
     return int(storage.node.buffer.address) + int(storage.node.offset) + start
 
 
+@records_one
 def is_floating_point(input: Tensor) -> bool:  # noqa: A002
     """True if the dtype is a real floating-point type."""
     return bool(input._dtype.is_floating_point)
 
 
+@records_one
 def is_complex(input: Tensor) -> bool:  # noqa: A002
     """True if the dtype is complex."""
     return bool(input._dtype.is_complex)
 
 
+@records_one
 def is_signed(self: Tensor) -> bool:
     """True if the dtype has negative values."""
     return bool(self._dtype.is_signed)
@@ -209,6 +219,7 @@ def is_shared(self: Tensor) -> bool:
     return bool(shared_memory.is_shared(storage_of(self)))
 
 
+@records_one
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """True if both show the same elements of the same storage."""
     return (

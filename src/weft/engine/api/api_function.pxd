@@ -8,6 +8,7 @@ cdef class Public:
     cdef readonly str record
     cdef Primitive unary
     cdef bint composed  # its calls may be replayed
+    cdef bint single  # they record one operation at most
     cdef dict spellings  # names of keywords that were met, and what the function calls them
 
 cdef object _enter(object self, Arguments arguments, size_t count, PyObject* names)

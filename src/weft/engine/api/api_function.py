@@ -101,7 +101,7 @@ _NEVER = frozenset(
 class Public:
     """A public function: the function itself, and an explanation where a call of it is wrong. `unary` is the row that
     it records on a floating-point tensor, and nothing more, if it says so; calls are replayed if it is `composed` of
-    primitives and says so."""
+    primitives, and open no scope if it is `single`, and says so."""
 
     def __cinit__(self, function, name=None):
         record = RECORDS.get(name) if _may_record(function) else None
@@ -111,6 +111,7 @@ class Public:
         self.function = function
         self.unary = getattr(function, "unary", None)
         self.composed = hasattr(function, "composed")
+        self.single = hasattr(function, "single")
 
     @property
     def asks(self) -> bool:
@@ -147,6 +148,24 @@ class Public:
 
         found = home(self)  # pickle takes a name as one of `__module__`
         return (public, (self.function,)) if found is None else found[1]
+
+
+def records(op):
+    """Say of a public function that a call with one floating-point tensor records this op, and nothing more: such calls
+    are taken to it directly."""
+
+    def say(function):
+        function.unary = op
+        return function
+
+    return say
+
+
+def records_one(function):
+    """Say of a public function that a call records one operation at most, but for conversions of its operands: there is
+    nothing in it to be told apart, so it opens no scope, as operators do not."""
+    function.single = True
+    return function
 
 
 def _may_record(function):
@@ -267,6 +286,8 @@ def _run(
     public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> object:
     """Call the function in a scope of its own: the operations that it records are told apart by their order in it."""
+    if public.single:
+        return PyObject_Vectorcall(public.function, arguments, count, names)
     mode: Mode = current_tape().mode
     around = cython.declare(CallScope)
     open_scope(cython.address(mode.scope), cython.address(around))

@@ -15,6 +15,7 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
+from weft.engine.api.api_function import records
 from weft.engine.frontend.recorder import PROMOTE, TO_FLOAT, cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -66,7 +67,7 @@ def _unary(name: str) -> Function:
         return result if out is None else write_out(out, result)
 
     if op.dtype is None and op.rule in (PROMOTE, TO_FLOAT):
-        vars(function)["unary"] = op  # calls on floating-point tensors are taken to it directly
+        records(op)(function)
     return named(function, name, f"{name} of each element. Shapes: as `input`.")
 
 
@@ -82,6 +83,7 @@ def _rounding(name: str) -> Function:
         )
         return result if out is None else write_out(out, result)
 
+    records(op)(function)
     return named(
         function, name, f"{name} of each element; integers stay as they are. Shapes: as `input`."
     )
@@ -91,6 +93,7 @@ FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in _SIMPLE.split()
 FUNCTIONS.update({name: _rounding(name) for name in _ROUNDING.split()})
 
 
+@records(OPS["neg"])
 def neg(input: Tensor, *, out: Tensor | None = None) -> Any:
     """The negative of each element. Errors: DTypeError on bool."""
     if not isinstance(input, Tensor):
@@ -138,6 +141,7 @@ def invert(input: Tensor) -> Any:
     return bitwise_not(input)
 
 
+@records(OPS["sign"])
 def sign(input: Tensor, *, out: Tensor | None = None) -> Any:
     """-1, 0 or 1 after the sign of each element; nan gives 0."""
     need_tensor("sign", input)
@@ -152,6 +156,7 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@records(OPS["round"])
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Any:
     """Each element rounded half to even, at `decimals` places."""
     need_tensor("round", input)
@@ -175,6 +180,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Any
     return result if out is None else write_out(out, result)
 
 
+@records(OPS["square"])
 def square(input: Tensor, *, out: Tensor | None = None) -> Any:
     """x * x; bool squares to int64."""
     need_tensor("square", input)
@@ -191,6 +197,7 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
+@records(OPS["relu"])
 def relu(input: Tensor, *, out: Tensor | None = None) -> Any:
     """max(x, 0); the derivative at 0 is 0."""
     if not isinstance(input, Tensor):

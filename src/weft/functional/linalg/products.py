@@ -19,6 +19,7 @@ from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
+from weft.engine.api.api_function import records_one
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
@@ -335,6 +336,7 @@ def _joined(input: Tensor, weight: Tensor, bias: object) -> Any:
     return record(_LINEAR_BIAS, (input, weight, added), None, shape, dtype)
 
 
+@records_one
 def linear(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
 ) -> Any:

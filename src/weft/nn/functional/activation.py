@@ -20,6 +20,7 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft._build.lazy import later
+from weft.engine.api.api_function import records
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.ir import dtype as dtypes
@@ -69,6 +70,7 @@ def _done(input: Tensor, result: object, inplace: bool = False) -> Any:
     return in_place(input, result) if inplace else result
 
 
+@records(OPS["relu"])
 def relu(input: Tensor, inplace: bool = False) -> Any:
     """max(x, 0)."""
     result = unary.relu(input)
@@ -80,11 +82,13 @@ def relu_(input: Tensor) -> Any:
     return relu(input, True)
 
 
+@records(OPS["sigmoid"])
 def sigmoid(input: Tensor) -> Any:
     """1 / (1 + exp(-x))."""
     return call("sigmoid", need_tensor("sigmoid", input))
 
 
+@records(OPS["tanh"])
 def tanh(input: Tensor) -> Any:
     """The hyperbolic tangent."""
     return call("tanh", need_tensor("tanh", input))
