@@ -105,7 +105,7 @@ $(VENV)/.demo: pyproject.toml | build
 
 $(VENV)/.dev: pyproject.toml | build
 	@echo "installing what the tests need"
-	@$(PIP) install --quiet --no-build-isolation --editable '.[dev,demo,files]'
+	@$(PIP) install --quiet --no-build-isolation --editable '.[dev,demo,files,distributed]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.wheels: pyproject.toml | $(VENV)/.dev

@@ -191,15 +191,6 @@ def test_old_constructors_stand_in_annotations(lib: Any) -> None:
     assert lib.LongTensor in (None | lib.LongTensor).__args__
 
 
-def test_collectives_of_one_have_gradients() -> None:
-    from weft.distributed import nn
-
-    x = weft.ones(2, requires_grad=True)
-    (nn.all_reduce(x) + nn.all_gather(x)[0] + nn.broadcast(x, 0)).sum().backward()
-    assert x.grad.tolist() == [3.0, 3.0]
-    assert not weft.distributed.is_available()
-
-
 @pytest.mark.parametrize("mode", ["pointwise", "generic"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [1, 2, 7])
@@ -225,13 +216,6 @@ def test_scans_combine_as_a_loop_does(mode: str, reverse: bool, length: int) -> 
 def test_scans_of_other_modes_are_refused() -> None:
     with pytest.raises(ValueError, match="Combine_mode must either"):
         weft._higher_order_ops.associative_scan(lambda a, b: a + b, weft.ones(3), 0, False, "other")
-
-
-def test_one_process_has_no_mesh() -> None:
-    from weft.distributed.device_mesh import DeviceMesh
-
-    with pytest.raises(RuntimeError, match="there is one process"):
-        DeviceMesh("cpu", [0])
 
 
 @both

@@ -61,12 +61,67 @@ def test_objects(lib: Any) -> None:
     assert (gathered, scattered, everywhere) == ([{"a": 1}], ["b"], [3])
 
 
-def test_there_is_no_other_process() -> None:
-    weft.distributed.init_process_group("gloo", rank=0, world_size=1)
-    try:
-        with pytest.raises(ValueError, match="all_gather: a list of 2 for one process"):
-            weft.distributed.all_gather([weft.ones(1), weft.ones(1)], weft.ones(1))
-        with pytest.raises(RuntimeError, match="there is no process 1"):
-            weft.distributed.broadcast(weft.ones(1), src=1)
-    finally:
-        weft.distributed.destroy_process_group()
+@pytest.fixture
+def alone() -> Iterator[Any]:
+    weft.distributed.init_process_group()
+    yield weft.distributed
+    weft.distributed.destroy_process_group()
+
+
+def test_there_is_no_other_process(alone: Any) -> None:
+    with pytest.raises(ValueError, match="all_gather: a list of 2 for a group of 1"):
+        alone.all_gather([weft.ones(1), weft.ones(1)], weft.ones(1))
+    with pytest.raises(ValueError, match="Global rank 1 is not part of group"):
+        alone.broadcast(weft.ones(1), src=1)
+    with pytest.raises(ValueError, match="cannot send to itself"):
+        alone.send(weft.ones(1), 0)
+    with pytest.raises(ValueError, match="should be unique ranks of the world"):
+        alone.new_group([1])
+
+
+def test_more_processes_than_were_started_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="start the program with mpiexec -n 2"):
+        weft.distributed.init_process_group("gloo", world_size=2, rank=0)
+    assert not weft.distributed.is_initialized()
+
+
+def test_collectives_have_gradients(alone: Any) -> None:
+    from weft.distributed import nn
+
+    x = weft.ones(2, requires_grad=True)
+    (nn.all_reduce(x) + nn.all_gather(x)[0] + nn.broadcast(x, 0)).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_mesh_of_one(alone: Any) -> None:
+    mesh = alone.init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp"))
+    assert mesh["tp"].get_group().ranks == (0,)
+    assert (mesh.shape, mesh.get_coordinate(), mesh.size(1)) == ((1, 1), [0, 0], 1)
+    with pytest.raises(KeyError, match="there is no dimension 'pp'"):
+        mesh["pp"]
+    with pytest.raises(ValueError, match="bigger than default world size 1"):
+        alone.init_device_mesh("cpu", (2,))
+
+
+class Unknown:
+    """A class that no receiver knows."""
+
+
+def test_objects_are_data_only(alone: Any) -> None:
+    with pytest.raises(RuntimeError, match="Unknown"):
+        alone.all_gather_object([None], Unknown())
+
+
+@pytest.mark.parametrize("op", ["BAND", "AVG"])
+def test_reductions_that_a_type_lacks(alone: Any, op: str) -> None:
+    x = weft.ones(2) if op == "BAND" else weft.ones(2, dtype=weft.int64)
+    with pytest.raises(RuntimeError, match=f"ReduceOp.{op} is not defined for"):
+        alone.all_reduce(x, getattr(alone.ReduceOp, op))
+
+
+def test_a_result_takes_no_copy(alone: Any) -> None:
+    source, target = weft.ones(1 << 16), weft.zeros(1 << 16)
+    alone.all_gather_into_tensor(target, source)
+    assert target.sum() == 1 << 16
+    source.zero_()  # what was gathered is not the source's memory
+    assert target.sum() == 1 << 16

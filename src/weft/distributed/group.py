@@ -1,0 +1,183 @@
+"""Process groups: the ranks of each, and the way from a collective's steps to an operation under way."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from weft.distributed.agreement import Call
+from weft.distributed.backends.protocol import Communicator
+from weft.distributed.peers import lost
+from weft.distributed.progress import Channel, Operation, Steps
+from weft.distributed.work import Deliver, Work
+from weft.errors import ArgumentError, WeftError, user_line
+
+if TYPE_CHECKING:
+    from weft.distributed.world import World
+
+
+class ProcessGroup:
+    """Some processes of the world, in an order: their ranks, a communicator, and a time that they wait for each other.
+
+    Groups are made by `init_process_group` and `new_group`, by all processes alike.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        ranks: tuple[int, ...],
+        communicator: Communicator,
+        name: str,
+        timeout: float,
+        description: str = "",
+    ) -> None:
+        self.world, self.ranks, self.communicator = world, ranks, communicator
+        self.group_name, self.group_desc, self.timeout = name, description, timeout
+        self.begun = self.finished = 0  # collectives of this group
+        self._channel: Channel = Channel()
+        self._message_channels: dict[tuple[str, int, int], Channel] = {}
+
+    def rank(self) -> int:
+        """The number of this process in the group."""
+        return self.communicator.rank
+
+    def size(self) -> int:
+        """The number of processes in the group."""
+        return self.communicator.size
+
+    def name(self) -> str:
+        """The name of the backend."""
+        return self.world.backend
+
+    def __repr__(self) -> str:
+        return f"ProcessGroup({self.group_name}, ranks={list(self.ranks)}, rank={self.rank()})"
+
+    # -- ranks ---------------------------------------------------------------------------------------------------
+
+    def group_rank(self, rank: int) -> int:
+        """The number in the group of a process of the world. Errors: ValueError for one outside the group."""
+        if rank not in self.ranks:
+            raise ArgumentError(
+                f"Global rank {rank} is not part of group {self.group_name}",
+                expected=f"one of {list(self.ranks)}",
+                got=str(rank),
+                fix="pass a rank of the world that belongs to the group",
+            )
+        return self.ranks.index(rank)
+
+    def global_rank(self, group_rank: int) -> int:
+        """The rank in the world of a member. Errors: ValueError for a number outside the group."""
+        if not 0 <= group_rank < self.size():
+            raise ArgumentError(
+                f"Group rank {group_rank} is not part of group {self.group_name}",
+                expected=f"0 <= group rank < {self.size()}",
+                got=str(group_rank),
+                fix="pass the rank of a member",
+            )
+        return self.ranks[group_rank]
+
+    def member(self, rank: int | None, group_rank: int | None, name: str) -> int:
+        """The member that a call names by one of its two numbers. Errors: ValueError for none, both, or one outside."""
+        if (rank is None) == (group_rank is None):
+            raise ArgumentError(
+                f"{name}: exactly one of the global rank and the group rank has to be given",
+                expected=f"{name} or group_{name}",
+                got="neither" if rank is None else "both",
+                fix=f"pass {name}=, a rank of the world",
+            )
+        if rank is not None:
+            return self.group_rank(rank)
+        assert group_rank is not None
+        return self.ranks.index(self.global_rank(group_rank))
+
+    # -- operations ----------------------------------------------------------------------------------------------
+
+    def collective(
+        self,
+        call: Call,
+        steps: Steps[object],
+        deliver: Deliver | None = None,
+        async_op: bool = False,
+    ) -> Work | None:
+        """Run the steps of a collective after those before it: wait for it, or give its handle."""
+        self._need_intact(call)
+        key = (self.group_name, self.begun)
+        self.begun += 1
+        operation = Operation(
+            self._counted(steps), call.name, call.where, self.ranks, self.timeout, key
+        )
+        return self._start(self._channel, operation, deliver, async_op)
+
+    def message(
+        self,
+        call: Call,
+        steps: Steps[object],
+        peer: int | None,
+        tag: int,
+        deliver: Deliver | None = None,
+    ) -> Work:
+        """Run the steps of a message to or from a member (or anyone) after those before it on the same way."""
+        direction = (call.name.lstrip("i"), -1 if peer is None else peer, tag)
+        channel = self._message_channels.setdefault(direction, Channel())
+        ranks = self.ranks if peer is None else (self.ranks[peer],)
+        operation = Operation(steps, call.name, call.where, ranks, self.timeout)
+        work = self._start(channel, operation, deliver, True)
+        assert work is not None
+        return work
+
+    def _need_intact(self, call: Call) -> None:
+        """Errors: DistBackendError for a group that has lost a rank."""
+        reason = self.world.peers.broken.get(self.group_name)
+        if reason is not None:
+            raise lost(call.name, reason, call.where)
+
+    def _counted(self, steps: Steps[object]) -> Generator[Any, None, Any]:
+        """The steps; what has ended on all ranks, well or with an error on all, counts as finished."""
+        try:
+            result = yield from steps
+        except WeftError:
+            self.finished += 1
+            raise
+        self.finished += 1
+        return result
+
+    def _start(
+        self, channel: Channel, operation: Operation, deliver: Deliver | None, async_op: bool
+    ) -> Work | None:
+        progress = self.world.progress
+        progress.start(channel, operation)
+        work = Work(progress, operation, deliver)
+        if async_op:
+            if not operation.done:
+                progress.carry_on()
+            return work
+        work.wait()
+        return None
+
+
+class NonMember:
+    """A group that this process is not in, as `new_group` gives it; collectives on it do nothing."""
+
+    ranks: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        return "GroupMember.NON_GROUP_MEMBER"
+
+    def rank(self) -> int:
+        """-1."""
+        return -1
+
+    def size(self) -> int:
+        """-1."""
+        return -1
+
+
+NON_GROUP_MEMBER = NonMember()
+Group = ProcessGroup | NonMember | None  # None is the group of all processes
+
+
+def warn_non_member(name: str) -> None:
+    """Warn that a process calls a collective of a group that it is not in."""
+    text = f"Running {name} on a group that this process does not belong to, at {user_line()}: nothing is done."
+    warnings.warn(text, stacklevel=4)

@@ -1,0 +1,243 @@
+"""Peers: the other processes of the world, and what is to be said of an operation that waits for them.
+
+Processes of one machine see each other's state in `/proc`; what a process knows of its own end, it says in a note: a
+small message of plain data, which those that wait read. An operation fails when a rank that it waits for is gone, when
+another rank has given it up, and when its time is over; then those that wait are asked where they are, and the ranks
+that do not answer are named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.distributed.backends.protocol import ANY_SOURCE, Communicator, Request
+from weft.distributed.errors import DistBackendError
+from weft.distributed.progress import Operation, Pause
+
+NOTE_TAG = 1
+NOTE_BYTES, IDENTITY_BYTES = 2048, 256
+LAST_WORDS_S = 0.15  # from when a process is gone until what waits for it fails: its last messages may be on the way
+ANSWER_S = 0.5  # from the question where a rank is until it counts as missing
+CHECK_EVERY_S = 0.05
+
+
+Note = dict[str, Any]
+Places = list[list[Any]]  # where a rank waits: group, number of the collective, text
+
+
+class Identity(NamedTuple):
+    """A process, as those of the same machine find it."""
+
+    machine: str
+    pid: int
+    started: str
+
+
+def own_identity() -> Identity:
+    """This process. Two that see other processes, as in containers, count as on different machines."""
+    machine = socket.gethostname()
+    with contextlib.suppress(OSError):
+        machine += Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        machine += os.readlink("/proc/self/ns/pid")
+    return Identity(machine, os.getpid(), _state(os.getpid())[1])
+
+
+def _state(pid: int) -> tuple[str, str]:
+    """The state letter and the start time of a process; empty where there is none, or no `/proc`."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "", ""
+    return fields[0], fields[19]
+
+
+def exchange_identities(communicator: Communicator) -> list[Identity]:
+    """The identities of all ranks."""
+    mine = np.zeros(IDENTITY_BYTES, np.uint8)
+    content = json.dumps(own_identity()).encode()
+    mine[: len(content)] = bytearray(content)
+    table = np.empty((communicator.size, IDENTITY_BYTES), np.uint8)
+    request, pause = communicator.all_gather(mine, table.reshape(-1)), Pause()
+    while not request.test():
+        pause.rest(False)
+    return [Identity(*json.loads(row.tobytes().rstrip(b"\0"))) for row in table]
+
+
+class Gone(NamedTuple):
+    """A rank that takes no more part: why, when that was learned, and how many collectives of each group it did."""
+
+    reason: str
+    since: float
+    finished: dict[str, int]
+
+
+class Peers:
+    """The other ranks of the world, as far as this one knows."""
+
+    def __init__(self, control: Communicator) -> None:
+        self._control = control
+        self._identities = exchange_identities(control)
+        self._own = self._identities[control.rank]
+        self._checked = 0.0
+        self._gone: dict[int, Gone] = {}
+        self._asked: dict[int, float] = {}  # by operation, since when its peers have been asked
+        self._answers: dict[int, Places] = {}
+        self._sent: list[Request] = []
+        self.broken: dict[str, str] = {}  # by group, why it cannot be used any more
+
+    # -- notes ---------------------------------------------------------------------------------------------------
+
+    def tell(self, ranks: Iterable[int], kind: str, **content: object) -> None:
+        """Send a note to some ranks; those that are gone do not get it."""
+        text = json.dumps({"kind": kind, **content}).encode()
+        if len(text) > NOTE_BYTES:
+            text = json.dumps({"kind": kind, **_shortened(content)}).encode()[:NOTE_BYTES]
+        note = np.frombuffer(bytearray(text), np.uint8)
+        for rank in set(ranks) - {self._control.rank} - set(self._gone):
+            with contextlib.suppress(Exception):  # one that cannot be reached will be found gone
+                self._sent.append(self._control.send(note, rank, NOTE_TAG))
+
+    def tell_all(self, kind: str, **content: object) -> None:
+        """Send a note to all other ranks, and wait a moment until it is on its way."""
+        self.tell(range(self._control.size), kind, **content)
+        end, pause = time.monotonic() + LAST_WORDS_S, Pause()
+        while self._sent and time.monotonic() < end:
+            self._forget_sent()
+            pause.rest(False)
+
+    def _forget_sent(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            self._sent = [request for request in self._sent if not request.test()]
+
+    def _read_notes(self, waiting: list[Operation]) -> None:
+        self._forget_sent()
+        while (arrival := self._control.arrival(ANY_SOURCE, NOTE_TAG)) is not None:
+            note, pause = np.empty(arrival.nbytes, np.uint8), Pause()
+            request = self._control.receive(note, arrival.source, NOTE_TAG)
+            while not request.test():
+                pause.rest(False)
+            self._take(arrival.source, json.loads(note.tobytes()), waiting)
+
+    def _take(self, source: int, note: Note, waiting: list[Operation]) -> None:
+        if note["kind"] == "gone":
+            self._gone[source] = Gone(note["reason"], time.monotonic(), note.get("finished", {}))
+        elif note["kind"] == "broken":
+            self.broken.setdefault(note["group"], note["reason"])
+        elif note["kind"] == "where":
+            places = [[*(op.key or ("", 0)), f"{op.what} at {op.where}"] for op in waiting]
+            self.tell([source], "here", places=places)
+        else:
+            self._answers[source] = note["places"]
+
+    # -- judging -------------------------------------------------------------------------------------------------
+
+    def look(self, waiting: list[Operation]) -> None:
+        """Fail operations that wait in vain."""
+        self._read_notes(waiting)
+        self._check_processes()
+        for operation in waiting:
+            self._judge(operation)
+
+    def _check_processes(self) -> None:
+        now = time.monotonic()
+        if now - self._checked < CHECK_EVERY_S:
+            return
+        self._checked = now
+        for rank, other in enumerate(self._identities):
+            seen = other.machine == self._own.machine and other.started and rank not in self._gone
+            if seen and rank != self._control.rank and self.is_dead(rank):
+                reason = (
+                    f"rank {rank} is gone: process {other.pid} was killed, or ended without a word"
+                )
+                self._gone[rank] = Gone(reason, now, {})
+
+    def is_dead(self, rank: int) -> bool:
+        """True if a process of this machine has ended."""
+        other = self._identities[rank]
+        state, started = _state(other.pid)
+        return state in ("", "Z", "X") or started != other.started
+
+    def dead(self) -> list[int]:
+        """The ranks of this machine whose processes have ended."""
+        here = [r for r, other in enumerate(self._identities) if other.machine == self._own.machine]
+        return [rank for rank in here if self._own.started and self.is_dead(rank)]
+
+    def _judge(self, operation: Operation) -> None:
+        now, key = time.monotonic(), operation.key
+        if key is not None and key[0] in self.broken:
+            self._fail(operation, self.broken[key[0]])
+        for rank in operation.ranks:
+            gone = self._gone.get(rank)
+            has_done = (
+                gone is not None and key is not None and gone.finished.get(key[0], 0) > key[1]
+            )
+            if gone is not None and not has_done and now - gone.since > LAST_WORDS_S:
+                self._fail(operation, gone.reason)
+        if not operation.done and now > operation.deadline:
+            self._expire(operation, now)
+
+    def _fail(self, operation: Operation, reason: str) -> None:
+        if operation.key is not None:
+            self.broken.setdefault(operation.key[0], reason)
+        operation.fail(lost(operation.what, reason, operation.where))
+
+    def _expire(self, operation: Operation, now: float) -> None:
+        """Ask the other ranks where they are; a moment later fail the operation and say so to those of its group."""
+        asked = self._asked.get(id(operation))
+        if asked is None:
+            self._asked[id(operation)] = now
+            self._answers.clear()
+            self.tell(operation.ranks, "where")
+        elif now - asked > ANSWER_S:
+            del self._asked[id(operation)]
+            reason = (
+                f"not all ranks came within {operation.timeout:g} s: {self._absence(operation)}"
+            )
+            self._fail(operation, reason)
+            if operation.key is not None:
+                told = f"rank {self._control.rank} has given up: {reason}"
+                self.tell(operation.ranks, "broken", group=operation.key[0], reason=told)
+
+    def _absence(self, operation: Operation) -> str:
+        """The ranks that an operation waits for in vain, and what is known of them."""
+        key = list(operation.key or ("", 0))
+        said = []
+        for rank in operation.ranks:
+            places = self._answers.get(rank)
+            if rank == self._control.rank or (places and any(p[:2] == key for p in places)):
+                continue
+            said.append(f"rank {rank} {self._whereabouts(rank, places)}")
+        return "; ".join(said) or "all ranks are waiting in it; their data did not arrive"
+
+    def _whereabouts(self, rank: int, places: Places | None) -> str:
+        if places:
+            return "waits in " + ", ".join(place[2] for place in places)
+        other = self._identities[rank]
+        if other.machine == self._own.machine and _state(other.pid)[0] in ("T", "t"):
+            return f"is stopped (process {other.pid})"
+        return f"does not answer (process {other.pid}): it runs other code, or hangs"
+
+
+def _shortened(content: dict[str, object]) -> dict[str, object]:
+    return {
+        k: f"{v:.1000}" if isinstance(v, str) else v for k, v in content.items() if k != "places"
+    }
+
+
+def lost(what: str, reason: str, where: str | None = None) -> DistBackendError:
+    """The error of an operation that other ranks do not come to."""
+    return DistBackendError(
+        f"{what}: {reason}",
+        expected="all ranks of the group, in the same call",
+        fix="see what that rank printed; pass init_process_group(timeout=...) if it only needs longer",
+        where=where,
+    )

@@ -1,0 +1,173 @@
+"""Questions about processes and groups: who am I, how many are we, who is in a group."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from importlib.util import find_spec
+
+from weft.distributed.group import NON_GROUP_MEMBER, Group, NonMember, ProcessGroup
+from weft.distributed.world import current_world, new_group, resolve
+from weft.errors import ArgumentError
+
+
+def is_available() -> bool:
+    """True: there is always a group of one."""
+    return True
+
+
+def is_mpi_available() -> bool:
+    """True if mpi4py is installed."""
+    return find_spec("mpi4py") is not None
+
+
+def is_gloo_available() -> bool:
+    """True: a program that names gloo gets the backend that is there."""
+    return True
+
+
+def is_nccl_available() -> bool:
+    """False: there are no such devices."""
+    return False
+
+
+is_ucc_available = is_xccl_available = is_nccl_available
+
+
+def is_backend_available(backend: str) -> bool:
+    """True for "mpi" where mpi4py is installed, and for "gloo"."""
+    return {"mpi": is_mpi_available, "gloo": is_gloo_available}.get(backend, is_nccl_available)()
+
+
+def is_torchelastic_launched() -> bool:
+    """False."""
+    return False
+
+
+def get_backend(group: Group = None) -> str:
+    """The name that `init_process_group` was given."""
+    return resolve(group).world.backend
+
+
+def get_backend_config(group: Group = None) -> str:
+    """The backend by device."""
+    return f"cpu:{get_backend(group)}"
+
+
+def get_default_backend_for_device(device: object) -> str:
+    """ "gloo", PyTorch's name for what carries CPU tensors."""
+    return "gloo"
+
+
+def get_rank(group: Group = None) -> int:
+    """The number of this process in a group, in the world by default; -1 for one outside. Errors: RuntimeError before
+    init_process_group."""
+    current_world()
+    return -1 if isinstance(group, NonMember) else resolve(group).rank()
+
+
+def get_world_size(group: Group = None) -> int:
+    """The number of processes in a group, in the world by default; -1 outside of it. Errors: RuntimeError before
+    init_process_group."""
+    current_world()
+    return -1 if isinstance(group, NonMember) else resolve(group).size()
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """The number of this process among those of its machine. Errors: RuntimeError where nobody has said."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise ArgumentError(
+        "LOCAL_RANK is not in the environment. Consider passing fallback_rank",
+        expected="a program started with mpiexec, or LOCAL_RANK",
+        got="neither",
+        fix="pass fallback_rank=0",
+    )
+
+
+def get_process_group_ranks(group: Group = None) -> list[int]:
+    """The ranks in the world of a group's members."""
+    return list(resolve(group).ranks)
+
+
+def get_group_rank(group: Group, global_rank: int) -> int:
+    """The number in a group of a process of the world. Errors: ValueError for one outside."""
+    return resolve(group).group_rank(global_rank)
+
+
+def get_global_rank(group: Group, group_rank: int) -> int:
+    """The rank in the world of a member of a group. Errors: ValueError for a number outside."""
+    return resolve(group).global_rank(group_rank)
+
+
+def get_pg_count() -> int:
+    """The number of groups that this process is in."""
+    return len(current_world().groups)
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: object = None,
+    group_desc: str | None = None,
+) -> tuple[ProcessGroup | NonMember, list[ProcessGroup | NonMember]]:
+    """A group for each list of ranks, no rank in two of them; this process's own, and all."""
+    flat = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
+    if not flat or len(set(flat)) < len(flat):
+        raise ArgumentError(
+            "new_subgroups_by_enumeration: each rank belongs to one subgroup",
+            expected="lists of different ranks",
+            got=str([list(ranks) for ranks in ranks_per_subgroup_list]),
+            fix="name each rank once",
+        )
+    made = [new_group(ranks, timeout, backend, pg_options) for ranks in ranks_per_subgroup_list]
+    own = next((group for group in made if isinstance(group, ProcessGroup)), NON_GROUP_MEMBER)
+    return own, made
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: Group = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: object = None,
+    group_desc: str | None = None,
+) -> tuple[ProcessGroup | NonMember, list[ProcessGroup | NonMember]]:
+    """Groups of `group_size` consecutive ranks, by default as many as a machine has; this process's own, and all."""
+    ranks = get_process_group_ranks(group)
+    size = int(os.environ.get("LOCAL_WORLD_SIZE", len(ranks))) if group_size is None else group_size
+    if size < 1 or len(ranks) % size:
+        raise ArgumentError(
+            f"The world size {len(ranks)} must be divisible by group_size={size}",
+            expected=f"a divisor of {len(ranks)}",
+            got=str(size),
+            fix="pass a group_size that divides the number of ranks",
+        )
+    lists = [ranks[first : first + size] for first in range(0, len(ranks), size)]
+    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
+
+
+class Backend(str):
+    """The name of what carries tensors between processes."""
+
+    UNDEFINED, GLOO, NCCL, MPI, UCC, XCCL = "undefined", "gloo", "nccl", "mpi", "ucc", "xccl"
+
+
+class _Groups:
+    """The group of all processes as an attribute, and what stands for a group that this process is not in."""
+
+    NON_GROUP_MEMBER = NON_GROUP_MEMBER
+
+    @property
+    def WORLD(self) -> ProcessGroup | None:  # noqa: N802 - PyTorch's name
+        """The group of all processes; None before init_process_group, which is the same to every collective."""
+        from weft.distributed.world import is_initialized
+
+        return current_world().group if is_initialized() else None
+
+
+group = GroupMember = _Groups()

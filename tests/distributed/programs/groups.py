@@ -1,0 +1,154 @@
+"""What ranks say of groups, meshes, disagreements and messages that do not fit: `groups.py weft OUT`, on four ranks."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import weft
+import weft.distributed as dist
+from weft.distributed.nn import functional
+
+OUT = Path(sys.argv[2])
+
+
+def message_of(function: Callable[[], object]) -> str:
+    """The message of the RuntimeError that a function raises."""
+    try:
+        function()
+    except RuntimeError as error:
+        return str(error)
+    return "no error"
+
+
+def ranks_and_groups() -> dict[str, Any]:
+    rank = dist.get_rank()
+    reversed_group = dist.new_group([3, 1], sort_ranks=False)
+    own, halves = dist.new_subgroups(2)
+    local = dist.new_group([0, 2], use_local_synchronization=True) if rank % 2 == 0 else None
+    total = weft.ones(1)
+    if local is not None:
+        dist.all_reduce(total, group=local)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dist.all_reduce(weft.ones(1), group=halves[0])
+    return {
+        "reversed": [dist.get_rank(reversed_group), dist.get_world_size(reversed_group)],
+        "own half": dist.get_process_group_ranks(own),
+        "in half": dist.get_group_rank(own, rank),
+        "first of half": dist.get_global_rank(own, 0),
+        "local": total.tolist(),
+        "warned": [str(warning.message).partition(" at ")[0] for warning in caught],
+        "environment": dist.get_node_local_rank(),
+    }
+
+
+def meshes() -> dict[str, Any]:
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    x = weft.tensor([float(dist.get_rank())])
+    dist.all_reduce(x, group=mesh["tp"].get_group())
+    line = dist.DeviceMesh("cpu", [3, 2, 1, 0])
+    return {
+        "at": mesh.get_coordinate(),
+        "dp": list(mesh["dp"].get_group().ranks),
+        "sum over tp": x.tolist(),
+        "same": mesh["dp", "tp"] == mesh,
+        "swapped": mesh["tp", "dp"].mesh.tolist(),
+        "backwards": line.get_local_rank(),
+    }
+
+
+def disagreements() -> dict[str, Any]:
+    rank = dist.get_rank()
+    shape = message_of(lambda: dist.all_reduce(weft.ones(2 + (rank == 2))))
+    operation = message_of(
+        lambda: dist.all_reduce(weft.ones(2)) if rank else dist.broadcast(weft.ones(2), 0)
+    )
+    parts = [1, 1, 1, 1] if rank != 3 else [2, 1, 1, 0]
+    uneven = message_of(
+        lambda: dist.all_to_all_single(weft.ones(4), weft.ones(4), [1, 1, 1, 1], parts)
+    )
+    large = message_of(lambda: dist.all_gather_into_tensor(weft.ones(4 << 16), weft.ones(1 << 16)))
+    dist.barrier()
+    return {"shape": shape, "operation": operation, "uneven": uneven, "large": large}
+
+
+def messages() -> dict[str, Any]:
+    rank = dist.get_rank()
+    found = ""
+    if rank == 0:
+        dist.send(weft.ones(3), 1)
+        dist.send(weft.ones(4), 1, tag=7)
+        dist.send_object_list([1, {"a": weft.ones(2)}], 1)
+        dist.send(weft.arange(1000.0), 2)
+    if rank == 1:
+        found = message_of(lambda: dist.recv(weft.ones(2), 0))
+        dist.recv(weft.ones(4), 0, tag=7)
+        objects = [None, None]
+        dist.recv_object_list(objects, 0)
+        found += f" then {objects[1]['a'].tolist()}"
+    if rank == 2:
+        x = weft.zeros(10, 100).t()
+        source = dist.recv(x)
+        found = f"{source} {x.flatten()[:3].tolist()}"
+    return {"received": found}
+
+
+def derivatives() -> dict[str, Any]:
+    """Gradients of a sum that weights what each rank gets by its rank + 1."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    weight = rank + 1.0
+    mine = {
+        "all_reduce": lambda x: functional.all_reduce(x),
+        "all_gather": lambda x: sum(
+            part * (i + 1) for i, part in enumerate(functional.all_gather(x))
+        ),
+        "broadcast": lambda x: functional.broadcast(x, 1),
+        "reduce": lambda x: functional.reduce(x, 1),
+        "gather": lambda x: sum(functional.gather(x, 2)),
+        "scatter": lambda x: functional.scatter([x * (i + 1) for i in range(size)], 3),
+        "reduce_scatter": lambda x: functional.reduce_scatter(
+            x, [x * (i + 1) for i in range(size)]
+        ),
+        "all_to_all_single": lambda x: functional.all_to_all_single(
+            weft.empty(size), x.expand(size)
+        ),
+    }
+    found = {}
+    for name, function in mine.items():
+        x = weft.tensor([2.0], requires_grad=True)
+        (function(x).sum() * weight).backward()
+        found[name] = x.grad.tolist()
+    return found
+
+
+def asynchronous() -> dict[str, Any]:
+    xs = [weft.full((n,), float(dist.get_rank())) for n in (1, 1000, 50_000)]
+    works = [dist.all_reduce(x, async_op=True) for x in xs]
+    futures = [work.get_future().then(lambda f: f.value()[0].numel()) for work in works]
+    sizes = [future.wait() for future in futures]
+    many = [weft.full((n,), 1.0) for n in (2, 3)]
+    dist.all_reduce_coalesced(many)
+    return {
+        "sizes": sizes,
+        "sums": [float(x[-1]) for x in xs],
+        "done": [work.is_success() for work in works],
+        "coalesced": [x.tolist() for x in many],
+    }
+
+
+def main() -> None:
+    dist.init_process_group("mpi", timeout=timedelta(seconds=20))
+    parts = (ranks_and_groups, meshes, disagreements, messages, derivatives, asynchronous)
+    found = {part.__name__: part() for part in parts}
+    (OUT / f"{dist.get_rank()}.json").write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Groups, meshes, messages, derivatives, and what ranks are told that do not agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ranks import needs_mpi
+
+pytestmark = needs_mpi
+
+
+@pytest.fixture
+def found(results: Callable[[str, str, int], list[Any]]) -> list[Any]:
+    return results("weft", "groups.py", 4)
+
+
+def test_ranks_of_groups(found: list[Any]) -> None:
+    told = [rank["ranks_and_groups"] for rank in found]
+    assert [one["reversed"] for one in told] == [[-1, -1], [1, 2], [-1, -1], [0, 2]]
+    assert [one["own half"] for one in told] == [[0, 1], [0, 1], [2, 3], [2, 3]]
+    assert [one["in half"] for one in told] == [0, 1, 0, 1]
+    assert [one["first of half"] for one in told] == [0, 0, 2, 2]
+    assert [one["local"] for one in told] == [[2.0], [1.0], [2.0], [1.0]]
+    assert [len(one["warned"]) for one in told] == [0, 0, 1, 1]
+    assert sorted(one["environment"] for one in told) == [0, 1, 2, 3]
+
+
+def test_meshes(found: list[Any]) -> None:
+    told = [rank["meshes"] for rank in found]
+    assert [one["at"] for one in told] == [[0, 0], [0, 1], [1, 0], [1, 1]]
+    assert [one["dp"] for one in told] == [[0, 2], [1, 3], [0, 2], [1, 3]]
+    assert [one["sum over tp"] for one in told] == [[1.0], [1.0], [5.0], [5.0]]
+    assert all(one["same"] and one["swapped"] == [[0, 2], [1, 3]] for one in told)
+    assert [one["backwards"] for one in told] == [3, 2, 1, 0]
+
+
+def test_a_disagreement_is_an_error_on_all_ranks_that_names_all_lines(found: list[Any]) -> None:
+    for rank in found:
+        shape, operation = rank["disagreements"]["shape"], rank["disagreements"]["operation"]
+        assert "rank 1: all_reduce sum float32[2] at groups.py:" in shape
+        assert "rank 2: all_reduce sum float32[3] at groups.py:" in shape
+        assert "rank 0: broadcast float32[2] from 0 at groups.py:" in operation
+        assert "rank 3: all_reduce sum float32[2] at groups.py:" in operation
+        assert "fix       let all ranks make the same calls in the same order" in operation
+        assert (
+            "sends another number of bytes than the receiver expects"
+            in rank["disagreements"]["uneven"]
+        )
+        assert rank["disagreements"]["large"] == "no error"
+
+
+def test_messages_that_fit_and_one_that_does_not(found: list[Any]) -> None:
+    told = [rank["messages"]["received"] for rank in found]
+    assert "recv: the message of rank 0 does not fit" in told[1]
+    assert "3 elements of float32, sent by rank 0 at groups.py:" in told[1]
+    assert told[1].endswith("then [1.0, 1.0]")
+    assert told[2] == "0 [0.0, 1.0, 2.0]"
+
+
+def test_derivatives(found: list[Any]) -> None:
+    """Of weights 1, 2, 3, 4 (sum 10) on ranks 0 to 3."""
+    told = {
+        name: [rank["derivatives"][name][0] for rank in found] for name in found[0]["derivatives"]
+    }
+    assert told == {
+        "all_reduce": [10.0] * 4,
+        "all_gather": [10.0, 20.0, 30.0, 40.0],
+        "broadcast": [0.0, 10.0, 0.0, 0.0],
+        "reduce": [2.0] * 4,
+        "gather": [3.0] * 4,
+        "scatter": [0.0, 0.0, 0.0, 30.0],
+        "reduce_scatter": [30.0] * 4,
+        "all_to_all_single": [10.0] * 4,
+    }
+
+
+def test_operations_that_are_waited_for(found: list[Any]) -> None:
+    for rank in found:
+        assert rank["asynchronous"] == {
+            "sizes": [1, 1000, 50_000],
+            "sums": [6.0, 6.0, 6.0],
+            "done": [True, True, True],
+            "coalesced": [[4.0, 4.0], [4.0, 4.0, 4.0]],
+        }

