@@ -18,8 +18,8 @@ from weft.nn.modules.loss import _Loss, _WeightedLoss
 Metric = Callable[[Tensor, Tensor], Tensor]
 
 
-class MarginRankingLoss(_Loss):
-    """The loss of pairs whose first input should be ranked above the second (target 1) or below it (-1)."""
+class _MarginLoss(_Loss):
+    """A loss with a margin."""
 
     def __init__(
         self,
@@ -31,6 +31,10 @@ class MarginRankingLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
+
+class MarginRankingLoss(_MarginLoss):
+    """The loss of pairs whose first input should be ranked above the second (target 1) or below it (-1)."""
+
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """(N), (N), (N) -> ()."""
         return F.margin_ranking_loss(
@@ -38,7 +42,7 @@ class MarginRankingLoss(_Loss):
         )
 
 
-class HingeEmbeddingLoss(_Loss):
+class HingeEmbeddingLoss(_MarginLoss):
     """x for target 1, max(0, margin - x) for target -1."""
 
     def __init__(
@@ -48,26 +52,15 @@ class HingeEmbeddingLoss(_Loss):
         reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+        super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) -> ()."""
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
-class CosineEmbeddingLoss(_Loss):
+class CosineEmbeddingLoss(_MarginLoss):
     """The loss of pairs of vectors that should be alike (target 1) or not (-1)."""
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """(N, D), (N, D), (N) -> ()."""

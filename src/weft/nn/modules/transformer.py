@@ -49,26 +49,12 @@ def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class _Layer(Module):
-    """The common part of both layers: the feed-forward part."""
+    """The common part of both layers: attentions, and a feed-forward part, each with a norm and a dropout."""
 
+    attentions: tuple[str, ...] = ("self_attn",)
     linear1: Linear
     linear2: Linear
     dropout: Dropout
-    activation: Callable[[Tensor], Tensor]
-
-    def _feed(self, x: Tensor) -> Tensor:
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
-
-    def _make_feed(
-        self, size: int, wide: int, dropout: float, bias: bool, options: FactoryOptions
-    ) -> None:
-        self.linear1 = Linear(size, wide, bias=bias, **options)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(wide, size, bias=bias, **options)
-
-
-class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward part, each with a residual connection and a norm."""
 
     def __init__(
         self,
@@ -86,15 +72,29 @@ class TransformerEncoderLayer(_Layer):
     ) -> None:
         super().__init__()
         options: FactoryOptions = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias, batch_first=batch_first, **options
-        )
-        self._make_feed(d_model, dim_feedforward, dropout, bias, options)
+        for name in self.attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout, bias, batch_first=batch_first, **options
+            )
+            setattr(self, name, attention)
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **options)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **options)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
-        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        numbers = range(1, len(self.attentions) + 2)
+        for number in numbers:
+            norm = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
+            setattr(self, f"norm{number}", norm)
+        for number in numbers:
+            setattr(self, f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
+
+    def _feed(self, x: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and a feed-forward part, each with a residual connection and a norm."""
 
     def forward(
         self,
@@ -105,60 +105,21 @@ class TransformerEncoderLayer(_Layer):
     ) -> Tensor:
         """(L, N, E) -> the same."""
         given = (src_mask, src_key_padding_mask, is_causal)
-        if self.norm_first:
-            src = src + self._attend(self.norm1(src), *given)
-            return src + self.dropout2(self._feed(self.norm2(src)))  # type: ignore[no-any-return]
-        src = self.norm1(src + self._attend(src, *given))
-        return self.norm2(src + self.dropout2(self._feed(src)))  # type: ignore[no-any-return]
 
-    def _attend(
-        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
-    ) -> Tensor:
-        found = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=mask,
-            key_padding_mask=padding,
-            need_weights=False,
-            is_causal=is_causal,
-        )
-        return self.dropout1(found[0])  # type: ignore[no-any-return]
+        def to_itself(x: Tensor) -> Tensor:
+            return self.dropout1(_attended(self.self_attn, x, x, *given))  # type: ignore[no-any-return]
+
+        if self.norm_first:
+            src = src + to_itself(self.norm1(src))
+            return src + self.dropout2(self._feed(self.norm2(src)))  # type: ignore[no-any-return]
+        src = self.norm1(src + to_itself(src))
+        return self.norm2(src + self.dropout2(self._feed(src)))  # type: ignore[no-any-return]
 
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to a memory and a feed-forward part."""
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: DeviceLike | None = None,
-        dtype: DType | None = None,
-    ) -> None:
-        super().__init__()
-        options: FactoryOptions = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias, batch_first=batch_first, **options
-        )
-        self.multihead_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias, batch_first=batch_first, **options
-        )
-        self._make_feed(d_model, dim_feedforward, dropout, bias, options)
-        self.norm_first = norm_first
-        for number in (1, 2, 3):
-            norm = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
-            setattr(self, f"norm{number}", norm)
-        for number in (1, 2, 3):
-            setattr(self, f"dropout{number}", Dropout(dropout))
-        self.activation = _activation(activation)
+    attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,

@@ -21,6 +21,7 @@ from weft.engine.devices.cpu.jit import Compiler, Request
 from weft.engine.devices.cpu.lowering import compile_kernels
 from weft.engine.pipeline import driver
 from weft.engine.runtime.commit import counters
+from weft.testing.tuned import tuned
 
 LONG = 60.0  # seconds after which a test gives up
 
@@ -274,6 +275,25 @@ def test_a_program_is_known_while_its_kernels_are_awaited(held: Gate) -> None:
     before = executable_cache.counters["hits"]
     list(steps(5, "cos", "atan"))  # the first makes its input, too
     assert not held.compiled and executable_cache.counters["hits"] >= before + 3
+
+
+def test_what_is_compiled_for_many_elements_serves_few_that_await_it(held: Gate) -> None:
+    """One text: what is awaited for a small tensor is compiled at once beside a large one, and both run whole."""
+
+    def step(*given: weft.Tensor) -> tuple[int, list[Any]]:
+        before = dict(counters)["launches"]
+        values = [((x * 0.1).atanh().exp() / (x.cosh() + 7)).erfc() for x in given]
+        weft.realize(*values)
+        return dict(counters)["launches"] - before, values[0].tolist()
+
+    few, many = weft.randn(3, 5).clamp(-2, 2), weft.randn(30, 50).clamp(-2, 2)
+    weft.realize(few, many)
+    with tuned("tiering", long_elements=5000):
+        alone = [step(few) for _ in range(8)]
+        assert held.begun.wait(LONG) and alone[-1][0] > 2
+        launches, bits = step(few, many)
+    assert not held.compiled and launches <= 2
+    assert bits == alone[0][1] == step(few)[1]
 
 
 def test_a_kernel_that_fails_fails_in_the_step_that_wants_it(

@@ -193,10 +193,7 @@ class Compiler:
         with self._lock, _giving_back_llvm():
             if request.key in self._libraries:
                 return b""
-            code = self._shipped_code(request)
-            if code is None and self.target.identity:  # else who compiles looks on disk
-                code = self._noted_code(request)
-            return self._text_of(request) if code is None else code
+            return self._code_or_text(request, identified=bool(self.target.identity))
 
     def _remembered(self, request: Request) -> Library | None:
         library: Library | None = self._libraries.get(request.key)
@@ -220,11 +217,16 @@ class Compiler:
 
     def _object_code(self, request: Request) -> bytes:
         """The object code of a kernel: shipped, or from disk, or compiled and stored there."""
-        shipped = self._shipped_code(request)
-        if shipped is not None:
-            return shipped
-        noted = self._noted_code(request)
-        return self.compile_text(request, self._text_of(request)) if noted is None else noted
+        found = self._code_or_text(request)
+        return found if isinstance(found, bytes) else self.compile_text(request, found)
+
+    def _code_or_text(self, request: Request, identified: bool = True) -> bytes | str:
+        """The object code of a kernel, shipped or noted on disk (where the processor is `identified`, which a note
+        belongs to); else its IR."""
+        code = self._shipped_code(request)
+        if code is None and identified:
+            code = self._noted_code(request)
+        return self._text_of(request) if code is None else code
 
     def _text_of(self, request: Request) -> str:
         start = time.perf_counter()

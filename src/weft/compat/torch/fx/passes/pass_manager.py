@@ -6,10 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from weft.engine.frontend.tensor import Tensor
-
 from .infra.pass_manager import (
-    _topological,
+    OrderedPasses,
     inplace_wrapper,
     this_before_that_pass_constraint,
 )
@@ -42,40 +40,24 @@ def loop_pass(
     return looped
 
 
-def these_before_those_pass_constraint(these: Any, those: Any) -> Callable[..., bool]:
-    """A constraint: passes (of `partial`s and the like) come before others."""
-    return this_before_that_pass_constraint(these, those)
+# A constraint: passes (of `partial`s and the like) come before others.
+these_before_those_pass_constraint = this_before_that_pass_constraint
 
 
-class PassManager:
+class PassManager(OrderedPasses):
     """Runs functions from modules to modules, in an order that their constraints allow."""
 
     def __init__(
         self, passes: list[Callable[..., Any]] | None = None, constraints: Any = None
     ) -> None:
-        self.passes, self.constraints = passes or [], constraints or []
-        self._validated = False
+        super().__init__(passes, constraints)
 
     @classmethod
     def build_from_passlist(cls, passes: list[Callable[..., Any]]) -> PassManager:
         """One of a list of passes."""
         return cls(passes)
 
-    def add_pass(self, _pass: Callable[..., Tensor]) -> None:
-        """Add a pass."""
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint: Callable[..., bool]) -> None:
-        """Add a rule of the order."""
-        self.constraints.append(constraint)
-        self._validated = False
-
-    def validate(self) -> None:
-        """Put the passes in order. Errors: RuntimeError if there is none."""
-        if not self._validated:
-            self.passes = _topological(self.passes, self.constraints)
-            self._validated = True
+    validate = OrderedPasses.solve_constraints
 
     def __call__(self, source: Any) -> Any:
         self.validate()

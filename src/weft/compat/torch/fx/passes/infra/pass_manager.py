@@ -79,7 +79,31 @@ def _topological(passes: list[_Pass], constraints: list[_Constraint]) -> list[_P
     return order
 
 
-class PassManager:
+class OrderedPasses:
+    """Passes, and rules of their order."""
+
+    def __init__(self, passes: list[_Pass] | None, constraints: list[_Constraint] | None) -> None:
+        self.passes, self.constraints = passes or [], constraints or []
+        self._validated = False
+
+    def add_pass(self, _pass: _Pass) -> None:
+        """Add a pass."""
+        self.passes.append(_pass)
+        self._validated = False
+
+    def add_constraint(self, constraint: _Constraint) -> None:
+        """Add a rule of the order."""
+        self.constraints.append(constraint)
+        self._validated = False
+
+    def solve_constraints(self) -> None:
+        """Put the passes in an order that the rules allow. Errors: RuntimeError if there is none."""
+        if not self._validated:
+            self.passes = _topological(self.passes, self.constraints)
+            self._validated = True
+
+
+class PassManager(OrderedPasses):
     """Runs passes `steps` times, or until none of them changes anything.
 
     Args: `passes`: functions from a module to a `PassResult`; `constraints`: rules of their order;
@@ -94,21 +118,10 @@ class PassManager:
         run_checks_after_each_pass: bool = False,
         suppress_check_failures: bool = False,
     ) -> None:
-        self.passes, self.constraints = passes or [], constraints or []
+        super().__init__(passes, constraints)
         self.steps = steps or 1
         self.run_checks_after_each_pass = run_checks_after_each_pass
         self.suppress_check_failures = suppress_check_failures
-        self._validated = False
-
-    def add_pass(self, _pass: _Pass) -> None:
-        """Add a pass."""
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint: _Constraint) -> None:
-        """Add a rule of the order."""
-        self.constraints.append(constraint)
-        self._validated = False
 
     def add_checks(self, check: _Pass) -> None:
         """Set a check that is called with the module after each pass. Errors: TypeError on another signature."""
@@ -131,14 +144,8 @@ class PassManager:
                         )
         self._validated = True
 
-    def solve_constraints(self) -> None:
-        """Put the passes in an order that the rules allow. Errors: RuntimeError if there is none."""
-        self.passes = _topological(self.passes, self.constraints)
-        self._validated = True
-
     def __call__(self, module: Module) -> PassResult:
-        if not self._validated:
-            self.solve_constraints()
+        self.solve_constraints()
         changed_ever = False
         for _ in range(self.steps):
             changed = False
