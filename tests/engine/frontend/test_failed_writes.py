@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import weft
+from weft.config import config
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir.tape import tape
+
+
+@pytest.fixture(autouse=True, params=["novel", "every", "none"])
+def tier(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Which flushes run node by node."""
+    before, config.interpreter = config.interpreter, request.param
+    yield
+    config.interpreter = before
 
 
 def _write_too_few(w: Any, count: int) -> Any:

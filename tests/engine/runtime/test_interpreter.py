@@ -194,6 +194,25 @@ def test_a_value_that_somebody_else_sees_is_not_written_over() -> None:
     assert x.tolist() == [0, 1, 7, 3, 4]
 
 
+def test_writes_that_may_fail_run_node_by_node_too() -> None:
+    """A training step by an index that nobody has seen: until it has run, its update may have to be taken back."""
+    table = weft.ones(5, 4, requires_grad=True)
+    optimizer = weft.optim.SGD([table], lr=0.5, momentum=0.9)
+
+    def step(length: int) -> None:
+        rows = weft.arange(length) % 5 + 0
+        loss = (table[rows] * 2.0).exp().sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        loss.item()
+
+    step(3)
+    executable_cache.clear()
+    counted = run_counting(lambda: step(7))
+    assert counted["kernels"] == counted["nodes"] > 5
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "bool", "complex64"])
 def test_types_and_layouts(dtype: str) -> None:
     """Broadcast, transposed, reversed by strides, of one element and of none: as when they are scheduled."""

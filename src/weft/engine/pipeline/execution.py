@@ -148,10 +148,10 @@ def is_interpreted(
     tape: Tape, pending: list[Node], fingerprint: FlushFingerprint, again: cython.bint
 ) -> cython.bint:
     """Run a flush that has never come before node by node, if that pays; True if it has run. A node that cannot run
-    alone is scheduled with those after it. Flushes whose storages may have to go back to pending values, and those
-    under anomaly mode, are not interpreted."""
+    alone is scheduled with those after it. What storages may have to go back to is kept from the start, as no node runs
+    twice. Flushes under anomaly mode are not interpreted."""
     every: cython.bint = config.interpreter == "every"
-    if config.interpreter == "none" or (again and not every) or tape.written or tape.mode.anomaly:
+    if config.interpreter == "none" or (again and not every) or tape.mode.anomaly:
         return False
     if config.explain or is_watched():  # by somebody who asks about programs
         return False
@@ -168,6 +168,9 @@ def is_interpreted(
     ):
         flush.stop()
         return False
+    if tape.written and retain_undo_entries(tape):
+        flush.stop()
+        flush = Interpretation(pending)
     if every:
         flush.most_misses = len(pending)
     if config.cache:
