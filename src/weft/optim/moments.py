@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def _rounded(value: float) -> float:
     """A number as a state_dict keeps it."""
-    return float(weft.tensor(value, dtype=scalar_dtype()).item())
+    return float(scalar_dtype().numpy.type(value))
 
 
 def _start_moments(parameter: Tensor) -> Group:
