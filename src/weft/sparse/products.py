@@ -1,8 +1,10 @@
 # ruff: noqa: A002 - PyTorch's names
 """Products of sparse matrices: with dense ones, with vectors, with each other; at some places only.
 
-A product is taken entry by entry: rows of the dense factor are gathered, weighed and added by row, in operations that
-have derivatives, so that gradients reach the values of sparse factors and all of dense ones.
+A product with a small dense matrix is taken entry by entry: its rows are gathered, weighed and added by row. One with a
+large matrix is a product of bags (`bag_products`): no row is gathered. Both have derivatives, so that gradients reach
+the values of sparse factors and all of dense ones, and both give the same bits, unless a row of the sparse factor is
+far longer than the others.
 """
 
 from __future__ import annotations
@@ -10,15 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import weft
 from weft import Tensor
 from weft._typing import Scalar
 from weft.errors import NotDefinedError, ShapeError
+from weft.functional.indexing import bag_products
 from weft.ops.primitives import full, reshape, take, take_add
 from weft.sparse import structure
 from weft.sparse.making import as_rows, coalesced, need_csr
 from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import widen
+
+_SUMMED = (weft.float32, weft.float64)  # what `resample` takes
 
 
 def _check(name: str, one: Tensor, other: Any, *ranks: tuple[int, int]) -> None:
@@ -44,10 +51,22 @@ def _check(name: str, one: Tensor, other: Any, *ranks: tuple[int, int]) -> None:
 def _times_dense(one: SparseTensor, other: Tensor) -> Tensor:
     """(m, k) @ (k, n) -> (m, n)."""
     dtype = weft.promote_types(one.dtype, other.dtype)
+    if dtype in _SUMMED and one._nnz() * other.shape[1] > bag_products.GATHERED_ELEMENTS:
+        return bag_products.of_bags(other.to(dtype), _bags(one), one.entries.to(dtype), False)  # type: ignore[no-any-return]
     rows, columns = one.places[0], one.places[1]
     terms = widen(one.entries.to(dtype)).unsqueeze(1) * widen(take(other.to(dtype), 0, columns))
     start = full((one.shape[0], other.shape[1]), 0, terms.dtype)
     return take_add(start, 0, rows, terms).to(dtype)  # type: ignore[no-any-return]
+
+
+def _bags(matrix: SparseTensor) -> bag_products.Bags:
+    """The entries of a matrix by row, computed once for its indices."""
+    if matrix.bags is None:
+        rows, columns = structure.places_of(matrix.places)
+        order = np.argsort(rows, kind="stable")
+        starts = structure.row_starts(rows[order], matrix.shape[0])
+        matrix.bags = bag_products.bags_of_rows(columns, starts, order)
+    return matrix.bags
 
 
 def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:

@@ -63,6 +63,7 @@ class SparseTensor(Tensor, asks=False):
     entries: Tensor
     coalesced: bool
     layout: Any = None
+    bags: Any = None  # the entries of a matrix by row, once a product has asked for them
 
     @classmethod
     def __torch_function__(

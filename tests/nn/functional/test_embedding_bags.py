@@ -11,7 +11,7 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft.debug import stages
-from weft.nn.functional import bag_products
+from weft.functional.indexing import bag_products
 
 LENGTHS = {
     "equal": [3] * 5,

@@ -16,9 +16,9 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
+from weft.functional.indexing import bag_products
 from weft.functional.support import host
 from weft.functional.support.index_bounds import COUNTED, check_index
-from weft.nn.functional import bag_products
 from weft.nn.functional import embedding_tables as tables
 from weft.nn.functional.activation import embedding
 from weft.ops.primitives import full, iota, reduce, reshape, take, take_add, where

@@ -1,4 +1,5 @@
-"""Bags of embeddings as the product of a sparse matrix with the table, so that the rows of bags are never gathered.
+"""Products of a sparse matrix with a table of rows, which are never gathered: sums of bags of embeddings, and products
+of compressed sparse rows.
 
 It takes a table, which row each position names, and where each bag starts; sums, weighted sums or maxima of bags come
 out. Bags of about one length are the columns of one index (taps, bags). A long one among short ones is divided: its
@@ -7,7 +8,7 @@ pieces are bags, and their results are the rows of a table whose bags are those 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,24 +38,50 @@ def of_one_length(table: Tensor, index: Tensor, weights: Tensor | None, largest:
     return _reduced(table, permute(index, (1, 0)), turned, largest)
 
 
+class Bags(NamedTuple):
+    """Bags of any length as pieces of about one: what each tap of a piece names, -1 for nothing, which position that
+    is among all, and the first piece of each bag. Shapes: (taps, pieces) twice, (B + 1)."""
+
+    rows: Tensor
+    positions: Tensor
+    starts: np.ndarray
+
+    @property
+    def divided(self) -> bool:
+        """True if some bag has several pieces."""
+        return bool(self.rows._shape[1] > len(self.starts) - 1)
+
+
 def of_any_length(
     table: Tensor, index: Tensor, weights: Tensor | None, starts: np.ndarray, largest: bool
 ) -> Any:
     """Bags [starts[i], starts[i + 1]) of an index. Shapes: (n, d), (M), (M) or None, (B + 1) -> (B, d)."""
-    while True:
-        positions, starts_of_pieces = _pieces(starts)
-        valid = host.from_numpy(positions >= 0)
-        places = trusted(host.from_numpy(positions.clip(0)), index._shape[0])
-        taps = where(valid, take(index, 0, places), -1)  # (M) -> (taps, pieces)
-        shares = None if weights is None else take(weights, 0, places)
-        values = _reduced(table, taps, shares, largest)
-        count = len(starts_of_pieces) - 1
-        if positions.shape[1] == count:
-            return values
-        table, weights, starts = values, None, starts_of_pieces
-        index = iota((positions.shape[1],))
-        if largest:  # a piece without rows is no row
-            index = where(reduce("any", taps >= 0, (0,)), index, -1)
+    positions, starts_of_pieces = _pieces(starts)
+    valid = host.from_numpy(positions >= 0)
+    places = trusted(host.from_numpy(positions.clip(0)), index._shape[0])
+    taps = where(valid, take(index, 0, places), -1)  # (M) -> (taps, pieces)
+    return of_bags(table, Bags(taps, places, starts_of_pieces), weights, largest)
+
+
+def bags_of_rows(index: np.ndarray, starts: np.ndarray, order: np.ndarray) -> Bags:
+    """The bags of an index that is known, and not empty; their members are in this order. Shapes: (M), (B + 1), (M)."""
+    positions, starts_of_pieces = _pieces(starts)
+    places = order[positions]  # those of -1 are not looked at
+    taps = np.where(positions >= 0, index[places], -1)
+    found = trusted(host.from_numpy(places), len(order))
+    return Bags(host.from_numpy(taps), found, starts_of_pieces)
+
+
+def of_bags(table: Tensor, bags: Bags, weights: Tensor | None, largest: bool) -> Any:
+    """Shapes: (n, d), (taps, pieces), (M) or None -> (B, d)."""
+    shares = None if weights is None else take(weights, 0, bags.positions)
+    values = _reduced(table, bags.rows, shares, largest)
+    if not bags.divided:
+        return values
+    index = iota((bags.rows._shape[1],))
+    if largest:  # a piece without rows is no row
+        index = where(reduce("any", bags.rows >= 0, (0,)), index, -1)
+    return of_any_length(values, index, None, bags.starts, largest)
 
 
 def _pieces(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
