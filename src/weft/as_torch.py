@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import weft
+from weft.distributed.launch import name_ranks
 from weft.errors import ArgumentError
 from weft.torch_version import __version__ as VERSION
 
@@ -154,6 +155,7 @@ def install() -> None:
             got=f"torch {getattr(present, '__version__', '')} from {getattr(present, '__file__', None)}",
             fix="call weft.as_torch.install() first, or run the program with `weft run`",
         )
+    name_ranks()  # programs read them before they begin a group
     sys.meta_path.insert(0, _Finder())
     importlib.import_module("torch")
 

@@ -24,7 +24,8 @@ def results(tmp_path_factory: Any) -> Callable[[str, str, int], list[Any]]:
             if library == "torch":
                 run_with_torch(size, program, out)
             else:
-                run(size, program, library, out)
+                how = ("-m", "weft", "run") if library == "as_torch" else ()
+                run(size, program, library, out, how=how)
             known[key] = [json.loads((out / f"{rank}.json").read_text()) for rank in range(size)]
         assert known[key], f"{program} has failed, see above"
         return known[key]

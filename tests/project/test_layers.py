@@ -20,7 +20,7 @@ PYTORCHS = (
 # with.
 LAYERS = """
 errors
-_build _typing config io.files compat.absent compat.einops_backend
+_build _typing config io.files compat.absent compat.einops_backend distributed.launch
 engine.capi
 engine.ir
 engine.devices.tuning

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,9 +37,11 @@ def environment() -> dict[str, str]:
     }
 
 
-def start(size: int, program: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start a program on several ranks."""
-    command = [MPIEXEC, "-n", size, sys.executable, PROGRAMS / program, *arguments]
+def start(
+    size: int, program: str, *arguments: object, how: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """Start a program on several ranks; `how` are Python's own arguments."""
+    command = [MPIEXEC, "-n", size, sys.executable, *how, PROGRAMS / program, *arguments]
     return subprocess.Popen(
         [str(part) for part in command],
         env=environment(),
@@ -47,9 +51,15 @@ def start(size: int, program: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def run(size: int, program: str, *arguments: object, status: int | None = 0) -> str:
+def run(
+    size: int,
+    program: str,
+    *arguments: object,
+    how: Sequence[str] = (),
+    status: int | None = 0,
+) -> str:
     """Run a program on several ranks; what all of them printed. A status of None may be any."""
-    process = start(size, program, *arguments)
+    process = start(size, program, *arguments, how=how)
     try:
         printed, _ = process.communicate(timeout=LONGEST_RUN_S)
     finally:
@@ -60,10 +70,15 @@ def run(size: int, program: str, *arguments: object, status: int | None = 0) -> 
 
 def run_with_torch(size: int, program: str, out: Path) -> None:
     """Run a program on PyTorch, in as many processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
     processes = [
         subprocess.Popen(
             [sys.executable, str(PROGRAMS / program), "torch", str(out), str(rank), str(size)],
-            env=environment(),
+            env=environment()
+            | meeting
+            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)},
         )
         for rank in range(size)
     ]

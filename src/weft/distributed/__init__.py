@@ -44,6 +44,8 @@ _gather(
             **{f"distributed.{place}": names for place, names in _HELD.items()},
             "distributed.absent": absent.SENT,
         },
+        "algorithms": {"distributed.join": "Join JoinHook Joinable"},
+        "algorithms.join": {"distributed.join": "Join JoinHook Joinable"},
         **absent.MODULES,
     },
 )

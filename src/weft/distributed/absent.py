@@ -66,8 +66,6 @@ MODULES = {
         "fsdp.api": _SHARDED,
         "fsdp.fully_sharded_data_parallel": _SHARDED,
         "fsdp.sharded_grad_scaler": "ShardedGradScaler",
-        "algorithms": "Join JoinHook Joinable",
-        "algorithms.join": "Join JoinHook Joinable",
         "algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
         "algorithms.ddp_comm_hooks.default_hooks": "allreduce_hook bf16_compress_hook bf16_compress_wrapper "
         "fp16_compress_hook fp16_compress_wrapper",

@@ -128,7 +128,11 @@ class Reduction:
         rows = yield from agree(self.group, self.call, as_bytes(data))
         if rows is not None:
             target[...] = self._combined(rows, 0, data.size, data.dtype)
-            return
+        else:
+            yield from self.agreed_to_all(data, target)
+
+    def agreed_to_all(self, data: Array, target: Array) -> Steps[None]:
+        """`to_all` after an agreement: exchange parts, combine them, and exchange what that gives."""
         parts = self._parts(data.size)
         own = yield from self._exchange(data, parts)
         width = data.itemsize

@@ -1,16 +1,16 @@
-"""Wrappers for many devices or processes, for the one device and the one process there are: the module itself, under
-the names that PyTorch's wrappers give it.
+"""Wrappers for many devices, for the one that there is: the module itself, under the names that PyTorch's wrappers give
+it. That for many processes is `distributed.data_parallel`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from weft import Tensor
 from weft._build.lazy import gather as _gather_names
+from weft._build.lazy import load as _load
 from weft._typing import DeviceLike
 from weft.errors import ArgumentError
 from weft.nn.module.module import Module
@@ -35,26 +35,6 @@ class DataParallel(Module):
     def forward(self, *inputs: object, **kwargs: object) -> Any:
         """The result of the module."""
         return self.module(*inputs, **kwargs)
-
-
-class DistributedDataParallel(Module):
-    """Calls the module it holds as `module`: gradients averaged over one process are as they are."""
-
-    def __init__(
-        self, module: Module, device_ids: object = None, *args: object, **options: object
-    ) -> None:
-        super().__init__()
-        self.module = module
-        self.device_ids = device_ids
-
-    def forward(self, *inputs: object, **kwargs: object) -> Any:
-        """The result of the module."""
-        return self.module(*inputs, **kwargs)
-
-    @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        """Gradients are never sent anywhere."""
-        yield
 
 
 def data_parallel(
@@ -129,11 +109,17 @@ def get_a_var(obj: object) -> Any:
     return next((found for part in parts if (found := get_a_var(part)) is not None), None)
 
 
+def __getattr__(name: str) -> Any:
+    if name != "DistributedDataParallel":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _load("weft.distributed.data_parallel").DistributedDataParallel
+
+
 _gather_names(
     sys.modules[__name__],
     {
         "data_parallel": {"nn.parallel": "DataParallel data_parallel"},
-        "distributed": {"nn.parallel": "DistributedDataParallel"},
+        "distributed": {"distributed.data_parallel": "DistributedDataParallel"},
         "parallel_apply": {"nn.parallel": "get_a_var parallel_apply"},
         "replicate": {"nn.parallel": "replicate"},
         "scatter_gather": {"nn.parallel": "gather scatter scatter_kwargs"},

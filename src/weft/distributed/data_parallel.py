@@ -1,0 +1,208 @@
+"""DistributedDataParallel: one model on every rank, with gradients averaged at the end of each backward.
+
+Every rank may take other branches, depths and batch sizes and leave parameters unused, and nothing is declared: the
+average is taken over all parameters in their order, once a backward has gone through an output of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import weft
+from weft.autograd.variable import Variable
+from weft.distributed.collectives import all_reduce
+from weft.distributed.device_mesh import DeviceMesh
+from weft.distributed.group import ProcessGroup
+from weft.distributed.join import Join, Joinable, JoinHook
+from weft.distributed.reduction import ReduceOp
+from weft.distributed.together import average_gradients, broadcast_together
+from weft.distributed.world import resolve
+from weft.engine.frontend.tensor import Tensor
+from weft.errors import ArgumentError
+from weft.nn.module.module import Module
+from weft.utils._pytree import tree_leaves
+
+
+class DistributedDataParallel(Module, Joinable):
+    """Calls the module it holds as `module`; after `backward` all ranks have the mean of their gradients.
+
+    Ranks begin with the parameters and buffers of the first rank of the group. A parameter that some ranks did not use
+    counts as zeros there; one that none used keeps what it had.
+
+    Args:
+        module: the same on all ranks.
+        process_group: the ranks that train together; by default all.
+        broadcast_buffers: begin each forward with the buffers of the first rank.
+        init_sync: begin with the parameters of the first rank.
+        device_mesh: a mesh of one dimension, instead of a group.
+        device_ids, output_device, dim, bucket_cap_mb, find_unused_parameters, static_graph, gradient_as_bucket_view:
+            accepted; there is nothing to choose.
+
+    Errors: RuntimeError before `init_process_group`, for a module without parameters that require a gradient, and on
+    all ranks for modules that differ.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: object = None,
+        output_device: object = None,
+        dim: int = 0,
+        broadcast_buffers: bool | None = None,
+        init_sync: bool = True,
+        process_group: ProcessGroup | None = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        device_mesh: DeviceMesh | None = None,
+        **options: object,
+    ) -> None:
+        super().__init__()
+        group = process_group if device_mesh is None else device_mesh.get_group(0)
+        self.process_group = resolve(group)
+        self.module = module
+        self.device_ids = device_ids
+        self.broadcast_buffers = broadcast_buffers is not False
+        self.require_backward_grad_sync = True
+        self._reduced = [p for p in module.parameters() if p.requires_grad]
+        self._is_queued = False
+        self._active = 0  # ranks that have inputs, inside of `join`
+        if not self._reduced:
+            raise ArgumentError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
+                "gradient.",
+                expected="a parameter that requires a gradient",
+                got="none",
+                fix="call the module itself",
+            )
+        if init_sync:
+            self._broadcast_state(0)
+
+    def _broadcast_state(self, root: int) -> None:
+        """Give all ranks the parameters and buffers of one."""
+        state = [*self.module.parameters(), *self.module.buffers()]
+        broadcast_together(self.process_group, state, root)
+
+    # -- a step --------------------------------------------------------------------------------------------------
+
+    def forward(self, *inputs: object, **kwargs: object) -> Any:
+        """The result of the module."""
+        synchronizes = weft.is_grad_enabled() and self.require_backward_grad_sync
+        root = 0
+        if self._join_config.enable:
+            active = Join.notify_join_context(self)
+            self._active = self.process_group.size() if active is None else int(active)
+            root = self._agree_on_step(synchronizes)
+        if synchronizes:
+            self._broadcast_buffers(root)
+        outputs = self.module(*inputs, **kwargs)
+        if synchronizes:
+            for tensor in tree_leaves(outputs):
+                if isinstance(tensor, Tensor) and tensor.requires_grad:
+                    tensor.register_hook(self._queue)
+        return outputs
+
+    def _broadcast_buffers(self, root: int) -> None:
+        buffers = list(self.module.buffers()) if self.broadcast_buffers else []
+        if buffers and self.process_group.size() > 1:
+            broadcast_together(self.process_group, buffers, root)
+
+    def _queue(self, grad: Tensor) -> None:
+        """Have gradients averaged at the end of the backward that has reached an output."""
+        if not self._is_queued:
+            self._is_queued = True
+            Variable._execution_engine.queue_callback(self._average)
+
+    def _average(self) -> None:
+        self._is_queued = False
+        average_gradients(self.process_group, self._reduced, self._scale())
+
+    def _scale(self) -> float:
+        """The factor on the mean over all ranks: more than 1 where only those with inputs are to count."""
+        options = self._join_config.options
+        if self._join_config.enable and not options.get("divide_by_initial_world_size", True):
+            return self.process_group.size() / self._active
+        return 1.0
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """A context for forwards whose gradients stay on the rank and are added up, until a step outside."""
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    # -- loops of different lengths ------------------------------------------------------------------------------
+
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Join:
+        """A context for a loop with more inputs on some ranks than on others. By default a rank without inputs counts
+        as zeros in the mean; without `divide_by_initial_world_size` it does not count."""
+        return Join(
+            [self],
+            enable,
+            throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
+        )
+
+    def join_hook(self, **kwargs: object) -> JoinHook:
+        """The part in a step of a rank without inputs."""
+        return _Answers(self)
+
+    @property
+    def join_device(self) -> weft.device:
+        """The CPU."""
+        return weft.device("cpu")
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """The ranks that train together."""
+        return self.process_group
+
+    def _agree_on_step(self, synchronizes: bool, has_inputs: bool = True) -> int:
+        """The last rank of those that have inputs, or -1 where the step ends without an average."""
+        own = self.process_group.rank() if has_inputs else -1
+        said = weft.tensor([int(synchronizes), own])
+        all_reduce(said, ReduceOp.MAX, self.process_group)
+        averages, root = said.tolist()
+        return root if averages else -1
+
+    def _answer(self) -> None:
+        """Take part in a step of the others without a gradient."""
+        root = self._agree_on_step(False, has_inputs=False)
+        if root >= 0:
+            self._broadcast_buffers(root)
+            average_gradients(self.process_group, self._reduced, absent=True)
+
+    def _finish(self, is_last: bool) -> None:
+        """After the loops: all ranks get the state of the last one that had inputs."""
+        self._broadcast_state(self._last(is_last))
+
+    def _last(self, is_last: bool) -> int:
+        said = weft.tensor([self.process_group.rank() if is_last else -1])
+        all_reduce(said, ReduceOp.MAX, self.process_group)
+        return int(said)
+
+
+class _Answers(JoinHook):
+    """A rank without inputs, in the steps of the others."""
+
+    def __init__(self, parallel: DistributedDataParallel) -> None:
+        self._parallel = parallel
+
+    def main_hook(self) -> None:
+        """Take part in one step."""
+        self._parallel._answer()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Take the final state."""
+        self._parallel._finish(is_last_joiner)
