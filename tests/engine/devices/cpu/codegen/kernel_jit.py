@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 from collections.abc import Sequence
 from functools import cache
 
@@ -60,7 +61,12 @@ def address(array: np.ndarray) -> int:
 
 
 def element_strides(array: np.ndarray) -> list[int]:
-    """Strides counted in elements."""
+    """Strides counted in elements; without elements those of a contiguous array, where NumPy has zeros."""
+    if array.size == 0:
+        return [
+            math.prod(max(size, 1) for size in array.shape[axis + 1 :])
+            for axis in range(array.ndim)
+        ]
     return [stride // array.itemsize for stride in array.strides]
 
 
