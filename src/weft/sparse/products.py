@@ -21,7 +21,7 @@ from weft.errors import NotDefinedError, ShapeError
 from weft.functional.indexing import bag_products
 from weft.ops.primitives import full, reshape, take, take_add
 from weft.sparse import structure
-from weft.sparse.making import as_rows, coalesced, need_csr
+from weft.sparse.making import added, as_rows, coalesced, need_csr
 from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import widen
 
@@ -72,13 +72,15 @@ def _bags(matrix: SparseTensor) -> bag_products.Bags:
 def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:
     """(m, k) @ (k, n) -> (m, n), sparse."""
     layout, one, other = one.layout, coalesced(one), coalesced(other)
-    first, second = structure.places_of(one.places), structure.places_of(other.places)
-    right, left = structure.matches(second[0], first[1])
+    (rows, inner), (second, columns) = map(structure.places_of, (one.places, other.places))
+    left, right = structure.products(inner, structure.row_starts(second, other.shape[0]))
     terms = take(one.entries, 0, structure.as_index(left, max(one._nnz(), 1))) * take(
         other.entries, 0, structure.as_index(right, max(other._nnz(), 1))
     )
-    places = structure.as_indices([first[0][left], second[1][right]], len(left))
-    made = coalesced(make(places, terms, (one.shape[0], other.shape[1])))
+    shape = one.shape[0], other.shape[1]
+    position, groups = np.unique(rows[left] * shape[1] + columns[right], return_inverse=True)
+    places = structure.as_indices(structure.unflat(position, shape), len(position))
+    made = make(places, added(terms, groups.reshape(-1), len(position)), shape, True)
     return as_rows(made) if layout is weft.sparse_csr else made
 
 

@@ -65,6 +65,16 @@ def matches(keys: np.ndarray, wanted: np.ndarray) -> tuple[Any, Any]:
     return order[starts + np.arange(len(others))], others
 
 
+def products(columns: np.ndarray, starts: np.ndarray) -> tuple[Any, Any]:
+    """The terms of a product of matrices, in the order of the entries of the first one: which of these, in `columns`,
+    meets which entry of the second one, whose rows begin at `starts`."""
+    first = starts[columns]
+    counts = starts[columns + 1] - first
+    left = np.repeat(np.arange(len(columns)), counts)
+    ahead = np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return left, ahead + np.arange(len(left))
+
+
 def row_starts(rows: np.ndarray, count: int) -> Any:
     """The start of each row among entries ordered by row, and the end of the last: compressed rows."""
     return np.searchsorted(rows, np.arange(count + 1), "left").astype(np.int64)
