@@ -42,7 +42,7 @@ HOLES = {
     13: "said that attention is a composition; removed when 46 took its place",
     71: "was never used",
     92: "is not written yet",
-    **dict.fromkeys((117, 118, 119, 120, 121, 122), "is not written yet"),
+    **dict.fromkeys((118, 119, 120, 121, 122), "is not written yet"),
 }
 _FRONT = re.compile(r"---\n(.*?)\n---\n\n?", re.DOTALL)
 _NAME = re.compile(r"(\d{4})-[\w-]+\.md")

@@ -17,13 +17,48 @@ from weft.engine.frontend.recorder import cast as _cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as _dtypes
 from weft.engine.ir.dtype import DType
+from weft.errors import ArgumentError, DTypeError, NotDefinedError
 from weft.functional.linalg.norms import vector_norm as _vector_norm
+from weft.tensor.arguments import describe as _describe
+from weft.tensor.arguments import no_kernel as _no_kernel
 
 
 def _prepared(input: Tensor, dtype: DType | None, mask: Tensor | None, neutral: float) -> Any:
-    """The input in a type, with the neutral element where the mask does not hold."""
+    """The input in a type, with the neutral element where the mask does not hold; a mask of numbers holds where they
+    are not zero."""
     x = input if dtype is None else _cast(input, dtype)
-    return x if mask is None else _weft.where(mask, x, neutral)
+    return x if mask is None else _weft.where(_cast(mask, _dtypes.bool_), x, neutral)
+
+
+def _from_edge(
+    name: str, input: Tensor, dtype: DType | None, mask: Tensor | None, largest: bool
+) -> Any:
+    """The input in a type, with its largest or its smallest number where the mask does not hold."""
+    x = input if dtype is None else _cast(input, dtype)
+    if mask is None:
+        return x
+    if x.dtype is _dtypes.bool_:
+        raise NotDefinedError(
+            f"identity of {name} on torch.bool input",
+            expected="numbers, which have a largest and a smallest one",
+            got="an input of bool, with a mask",
+            fix="pass dtype=weft.uint8",
+        )
+    return _prepared(x, None, mask, _edge(x.dtype, largest))
+
+
+def _inexact(name: str, input: Tensor, dtype: DType | None) -> DType:
+    """The type that a mean is computed in. Errors: ArgumentError for integers."""
+    wanted = input.dtype if dtype is None else dtype
+    if wanted.category < 2:
+        raise ArgumentError(
+            f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {wanted!r}",
+            expected="an input of floating-point or complex numbers, or such a dtype=",
+            got=wanted.name,
+            fix="pass dtype=weft.float32",
+        )
+    return wanted
 
 
 def _dims(x: Tensor, dim: Dims) -> Any:
@@ -75,6 +110,8 @@ def _running(name: str, neutral: int) -> Any:
         input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None
     ) -> Any:
         kind = input.dtype if dtype is None else dtype
+        if kind is _dtypes.bool_:
+            raise _no_kernel(f"{name}_out_cpu", _cast(input, kind), "numbers", ".long()")
         return _cast(getattr(_prepared(input, kind, mask, neutral), name)(dim), kind)
 
     function.__name__, function.__doc__ = name, f"`{name}`, skipping elements."
@@ -101,7 +138,7 @@ def _extreme(name: str, largest: bool, text: str) -> Any:
         dtype: DType | None = None,
         mask: Tensor | None = None,
     ) -> Any:
-        x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, not largest))
+        x = _from_edge(name, input, dtype, mask, not largest)
         return getattr(x, name)(_dims(x, dim), keepdim=keepdim) if x.shape else _weft.clone(x)
 
     function.__name__, function.__doc__ = name, text
@@ -117,7 +154,7 @@ def _position(name: str, largest: bool, text: str) -> Any:
         dtype: DType | None = None,
         mask: Tensor | None = None,
     ) -> Any:
-        x = _prepared(input, dtype, mask, _edge(dtype or input.dtype, not largest))
+        x = _from_edge(name, input, dtype, mask, not largest)
         return _cast(getattr(_weft, name)(x, dim, keepdim), x.dtype)
 
     function.__name__, function.__doc__ = name, text
@@ -139,7 +176,7 @@ argmin = _position(
 def _count(x: Tensor, dim: Dims, mask: Tensor | None) -> Any:
     """The number of unmasked elements, dimensions kept."""
     ones = _weft.ones_like(x, dtype=_dtypes.int64)
-    held = ones if mask is None else _weft.where(mask, ones, 0)
+    held = _prepared(ones, None, mask, 0)
     return held.sum(_dims(x, dim), keepdim=True) if x.shape else held
 
 
@@ -160,7 +197,7 @@ def mean(
     mask: Tensor | None = None,
 ) -> Any:
     """The mean; nan where nothing counts."""
-    kind = dtype or _mean_dtype(input)
+    kind = _inexact("mean", input, dtype)
     total = sum(input, dim, keepdim=True, dtype=kind, mask=mask)
     return _dropped(total / _count(input, dim, mask), dim, keepdim)
 
@@ -173,9 +210,10 @@ def median(
     dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Any:
-    """The lower median; nan where nothing counts."""
-    x = _prepared(input, dtype, mask, math.nan)
-    return _weft.nanmedian(x, dim, keepdim)[0]
+    """The lower median; nan where nothing counts. Integers, and truth values, have one of their own."""
+    kind = dtype or input.dtype
+    wide = _dtypes.float64 if kind.category < 2 else kind
+    return _cast(_weft.nanmedian(_prepared(input, wide, mask, math.nan), dim, keepdim)[0], kind)
 
 
 def logsumexp(
@@ -188,7 +226,7 @@ def logsumexp(
 ) -> Any:
     """log(sum(exp(x))); -inf where nothing counts."""
     kind = dtype or input.dtype
-    x = _prepared(input, dtype, mask, _edge(kind, False))
+    x = _from_edge("logsumexp", input, dtype, mask, False)
     return _cast(_weft.logsumexp(x, _dims(x, dim), keepdim), kind)
 
 
@@ -201,8 +239,9 @@ def logaddexp(
     other_mask: Tensor | None = None,
 ) -> Any:
     """log(exp(x) + exp(y)), without elements where their masks do not hold."""
-    x = _prepared(input, dtype, input_mask, -math.inf)
-    return _weft.logaddexp(x, _prepared(other, dtype, other_mask, -math.inf))
+    x = _from_edge("logaddexp", input, dtype, input_mask, False)
+    y = _from_edge("logaddexp", other, dtype, other_mask, False)
+    return _cast(_weft.logaddexp(x, y), dtype or input.dtype)
 
 
 def norm(
@@ -226,6 +265,8 @@ def var(
     """The variance, divided by the number of elements that count, less the correction (1)."""
     if correction is None:
         correction = 1 if unbiased or unbiased is None else 0
+    if input.dtype is _dtypes.bool_ and dtype is None:
+        raise _no_difference_of_bools(input)
     kind = dtype or _mean_dtype(input)
     x = _cast(input, kind)
     count = _count(input, dim, mask)
@@ -234,6 +275,16 @@ def var(
     total = sum(gap * gap, dim, keepdim=True, mask=mask)
     left = (count - correction).clamp(min=0)
     return _cast(_dropped(total / left, dim, keepdim), kind)
+
+
+def _no_difference_of_bools(input: Tensor) -> DTypeError:
+    return DTypeError(
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
+        "the `~` or `logical_not()` operator instead.",
+        expected="numbers",
+        got=_describe("input", input),
+        fix="pass dtype=weft.float32",
+    )
 
 
 def std(
@@ -251,21 +302,21 @@ def softmax(
     input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None
 ) -> Any:
     """softmax; 0 for elements that do not count."""
-    return _weft.softmax(_prepared(input, dtype, mask, -math.inf), dim)
+    return _weft.softmax(_from_edge("amax", input, dtype, mask, False), dim)
 
 
 def log_softmax(
     input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None
 ) -> Any:
     """log_softmax; -inf for elements that do not count."""
-    return _weft.log_softmax(_prepared(input, dtype, mask, -math.inf), dim)
+    return _weft.log_softmax(_from_edge("amax", input, dtype, mask, False), dim)
 
 
 def softmin(
     input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None
 ) -> Any:
     """The softmax of the negative."""
-    return _weft.softmax(-_prepared(input, dtype, mask, math.inf), dim)
+    return _weft.softmax(-_from_edge("amin", input, dtype, mask, True), dim)
 
 
 def normalize(

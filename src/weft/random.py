@@ -56,6 +56,7 @@ from weft.tensor.arguments import (
     describe,
     need_integer,
     need_tensor,
+    no_kernel,
     sizes,
 )
 from weft.tensor.creation.factories import read_size
@@ -403,15 +404,24 @@ def normal(
         )
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     if isinstance(std, Tensor):
+        if std._dtype.is_complex:
+            raise UnsupportedDTypeError(
+                "normal expects standard deviation to be non-complex",
+                expected="real numbers",
+                got=describe("std", std),
+                fix="take .abs() or .real",
+            )
         std = need_within("normal", "std", std)
     if tensors:
         shape = broadcast_shapes([x._shape for x in tensors], "normal")
         wanted = tensors[0]._dtype
+        if wanted.category < 2:
+            raise no_kernel("normal_kernel_cpu", tensors[0])
     else:
         shape = read_size("normal", (size,)) if size is not None else ()
         wanted = floating(dtype if out is None else out._dtype)
     absent = not tensors and on_meta(device, "normal")
-    drawn = standard_normal(shape, wanted, generator) * std + mean
+    drawn = cast(standard_normal(shape, wanted, generator) * std + mean, wanted)
     result = _flat(_finished(drawn, requires_grad, absent), *tensors)
     return result if out is None else write_out(out, result)
 

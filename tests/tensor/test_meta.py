@@ -216,12 +216,12 @@ def test_memory_is_never_lost_to_a_write() -> None:
         lambda: x.copy_(weft.empty(3, device="meta")),
         lambda: x.add_(weft.empty(3, device="meta")),
     ):
-        with pytest.raises(NoDataError):
+        with pytest.raises((NoDataError, DeviceError)):
             write()
     assert x.tolist() == [1, 1, 1] and x._version == 0
     y = weft.empty(3, device="meta")
     y[1:].fill_(2)
-    y += weft.ones(3)
+    y += weft.ones(3, device="meta")
     assert y.is_meta and y._version == 2
     with pytest.raises(DeviceError, match="incompatible tensor type"):
         x.data = y
@@ -235,6 +235,42 @@ def test_transforms_and_histories() -> None:
     assert weft.func.grad(lambda v: (v**2).sum())(x.detach()).is_meta
     assert weft.func.jvp(lambda v: v * 2, (x.detach(),), (x.detach(),))[1].is_meta
     assert weft.ones(2, requires_grad=True).to("meta").grad_fn is not None
+
+
+# One operand in memory (v), one on meta (m): refused by PyTorch, too.
+MIXED = """
+v + m; m + v; v + m[0]; v < m; v ** m; T.cat([v, m]); T.stack([m, v]); T.where(v > 0, v, m); T.where(m > 0, v, v)
+T.maximum(v, m); T.lerp(v, m, 0.5); T.addcmul(v, v, m); T.clamp(v, m); T.dot(v, m); T.outer(v, m); T.mv(vv, m)
+v.masked_fill(m > 0, 0); T.index_add(v, 0, i, m); F.mse_loss(v, m); F.binary_cross_entropy(v, m)
+F.kl_div(v, m, reduction='sum')
+F.linear(v, mm, m); F.layer_norm(v, (2,), m); F.cross_entropy(mm, i); F.prelu(v, m[:1]); F.cosine_similarity(v, m, 0)
+T.nn.Linear(2, 2)(mm); T.nn.Linear(2, 2, device='meta')(vv); T._foreach_add([v], [m]); T.complex(v, m)
+T.ones(2, requires_grad=True).mul(2).backward(m); T.allclose(v, m); T.logical_and(v, m); T.atan2(v, m)
+"""
+
+
+@pytest.mark.parametrize(
+    "call", [c.strip() for c in MIXED.replace("\n", ";").split(";") if c.strip()]
+)
+def test_operands_on_two_devices_are_refused_as_in_pytorch(call: str) -> None:
+    def names(T: Any) -> dict[str, Any]:
+        meta = {"m": T.ones(2, device="meta"), "mm": T.ones(2, 2, device="meta")}
+        plain = {"v": T.ones(2), "vv": T.ones(2, 2), "i": T.tensor([0, 1])}
+        return {"T": T, "F": T.nn.functional, **meta, **plain}
+
+    with pytest.raises(RuntimeError) as theirs:
+        eval(call, names(torch))
+    with pytest.raises(DeviceError) as ours:
+        eval(call, names(weft))
+    for words in ("device meta", "device cpu"):
+        assert words not in str(theirs.value) or words in ours.value.what
+
+
+def test_numbers_copies_and_indices_may_be_elsewhere() -> None:
+    m = weft.ones(2, device="meta")
+    for made in (m + weft.ones(()), m.copy_(weft.ones(2)), m[weft.tensor([0, 1])]):
+        assert made.is_meta
+    assert m.index_select(0, weft.tensor([0])).is_meta
 
 
 def test_nothing_is_drawn_or_left_pending() -> None:

@@ -15,6 +15,7 @@ from weft.engine.backward.replay import known_walks
 from weft.engine.backward.turns import in_turn
 from weft.engine.backward.walk import Walk
 from weft.engine.capi.call_site import without_collector
+from weft.engine.frontend.meta import is_on_meta, no_data_here
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
@@ -25,10 +26,11 @@ from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
     AssertedKindError,
+    DeviceError,
     GradientError,
     ShapeError,
 )
-from weft.ops.primitives import full, full_beside
+from weft.ops.primitives import full, full_beside, without_memory
 
 REFERENCE_CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
@@ -89,7 +91,24 @@ def _explicit(tensor: Tensor, gradient: object, index: int) -> Tensor:
             got=gradient.dtype.name,
             fix="convert the gradient",
         )
+    if isinstance(tensor, Tensor) and is_on_meta(gradient) != is_on_meta(tensor):
+        gradient = _on_device_of(tensor, gradient, index)
     return cast(gradient, tensor.dtype)
+
+
+def _on_device_of(tensor: Tensor, gradient: Tensor, index: int) -> Tensor:
+    """A gradient of one number where the output is. Errors: DeviceError for more, NoDataError for one on meta."""
+    if not gradient._shape:
+        if is_on_meta(gradient):
+            raise no_data_here()
+        return without_memory((), gradient.dtype)
+    devices = ("cpu", "meta") if is_on_meta(gradient) else ("meta", "cpu")
+    raise DeviceError(
+        f"invalid gradient at index {index} - expected device {devices[0]} but got {devices[1]}",
+        expected=f"a gradient on {devices[0]}",
+        got=f"gradient {gradient.dtype.name}{list(gradient.shape)}",
+        fix="make it with weft.ones_like(output)",
+    )
 
 
 def make_roots(

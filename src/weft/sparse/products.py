@@ -19,7 +19,7 @@ from weft import Tensor
 from weft._typing import Scalar
 from weft.errors import NotDefinedError, ShapeError
 from weft.functional.indexing import bag_products
-from weft.ops.primitives import full, reshape, take, take_add
+from weft.ops.primitives import reshape, take, take_add
 from weft.sparse import structure
 from weft.sparse.making import added, as_rows, coalesced, need_csr
 from weft.sparse.tensor import SparseTensor, like, make
@@ -55,7 +55,7 @@ def _times_dense(one: SparseTensor, other: Tensor) -> Tensor:
         return bag_products.of_bags(other.to(dtype), _bags(one), one.entries.to(dtype), False)  # type: ignore[no-any-return]
     rows, columns = one.places[0], one.places[1]
     terms = widen(one.entries.to(dtype)).unsqueeze(1) * widen(take(other.to(dtype), 0, columns))
-    start = full((one.shape[0], other.shape[1]), 0, terms.dtype)
+    start = terms.new_zeros((one.shape[0], other.shape[1]))
     return take_add(start, 0, rows, terms).to(dtype)  # type: ignore[no-any-return]
 
 
@@ -195,7 +195,7 @@ def mm_reduced(matrix: SparseTensor, dense: Tensor, reduce: str) -> Tensor:
         return _times_dense(matrix, dense)
     rows = matrix.places[0]
     terms = matrix.entries.unsqueeze(1) * take(dense, 0, matrix.places[1])
-    start = full((matrix.shape[0], dense.shape[1]), 0, terms.dtype)
+    start = terms.new_zeros((matrix.shape[0], dense.shape[1]))
     return weft.index_reduce(start, 0, rows, terms, reduce, include_self=False)  # type: ignore[no-any-return]
 
 

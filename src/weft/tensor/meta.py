@@ -10,6 +10,7 @@ from weft.engine.frontend.meta import is_on_meta, no_data_here
 from weft.engine.frontend.recorder import record_elementwise
 from weft.engine.frontend.resolve import edge_for, set_edge
 from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.strides import elementwise_strides
 from weft.ops import OPS
 from weft.ops.primitives import without_memory
 from weft.tensor.modes import is_grad_enabled
@@ -24,7 +25,10 @@ def moved(tensor: Tensor, to_meta: bool) -> Tensor:
         return tensor
     if not to_meta:
         raise no_data_here()
-    made = without_memory(tensor._shape, tensor._dtype, tensor.strides)
+    layout = tensor.strides
+    if layout is not None:  # without gaps, and without elements that are shown more than once
+        layout = elementwise_strides(tensor._shape, [(tensor._shape, layout)])
+    made = without_memory(tensor._shape, tensor._dtype, layout)
     if tensor.requires_grad and is_grad_enabled():
         set_edge(made, edge_for(record_elementwise(OPS["clone"], (tensor,), None)))
     return made

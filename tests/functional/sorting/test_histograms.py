@@ -58,9 +58,9 @@ def test_two_dimensions(density: bool) -> None:
     np.testing.assert_allclose(*both, rtol=1e-15)
 
 
-@pytest.mark.parametrize("dtype", ("float32", "int64", "uint8"))
+@pytest.mark.parametrize("dtype", ("float16", "float32", "float64"))
 def test_counts_of_equal_intervals(dtype: str) -> None:
-    values = np.nan_to_num(drawn(60) * 8).astype(dtype)
+    values = np.floor(np.nan_to_num(drawn(60) * 8)).astype(dtype)
     found = weft.histc(weft.tensor(values), 5, 1, 21)
     counts, _ = np.histogram(values, 5, (1, 21))
     assert found.tolist() == counts.tolist()

@@ -23,7 +23,6 @@ from weft.nn.recurrent import cell_steps
 from weft.nn.recurrent.checks import check_pair, check_state, check_step
 from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import describe, need_tensor, widen
-from weft.tensor.creation.factories import empty
 
 
 def _statistics(x: Tensor, axes: tuple[int, ...], eps: float, keepdim: bool) -> tuple[Any, Any]:
@@ -93,7 +92,7 @@ def native_batch_norm(
     beside = (p._dtype for p in (weight, bias, running_mean, running_var) if p is not None)
     dtype = next((d for d in beside if d is not input._dtype), input._dtype)
     if not training:
-        none = empty(0, dtype=dtype)
+        none = input.new_empty(0, dtype=dtype)
         return given(out, (result, none, none * 1))
     axes = (0, *range(2, len(input._shape)))
     parts = [cast(part, dtype).detach() for part in _statistics(input, axes, eps, False)]

@@ -179,6 +179,13 @@ def chunk_cat(
             got=str(dim),
             fix="unsqueeze the smaller tensors",
         )
+    if len({x._dtype for x in tensors}) > 1:
+        raise DTypeError(
+            "_chunk_cat expects all input tensors with the same dtype",
+            expected="tensors of one type",
+            got=", ".join(x._dtype.name for x in tensors),
+            fix="convert them with .to()",
+        )
     axis = wrap_dim(dim, min(ranks))
     if len({x._shape[:axis] for x in tensors}) > 1:
         raise ArgumentError(
@@ -196,7 +203,7 @@ def _in_chunks(x: Tensor, axis: int, count: int) -> Any:
     missing = size * count - x._shape[axis]
     if missing:
         room = (*x._shape[:axis], missing, *x._shape[axis + 1 :])
-        x = cat([x, full(room, 0, x._dtype)], axis)
+        x = cat([x, x.new_zeros(room)], axis)
     return x.reshape(*x._shape[:axis], count, -1)
 
 
@@ -322,12 +329,12 @@ def max_pool2d_with_indices_backward(
     Shapes: (*, h, w), (*, H, W) -> (*, H, W).
     """
     *lead, high, wide = need_tensor("max_pool2d_with_indices_backward", self, "self", 2)._shape
-    start = full((*lead, high * wide), 0, grad_output._dtype)
+    start = grad_output.new_zeros((*lead, high * wide))
     flat = (*lead, indices._shape[-2] * indices._shape[-1])
     found = start.scatter_add(-1, indices.reshape(flat), grad_output.reshape(flat))
     found = found.reshape(self._shape)
     # Of second order, `self` gets zeros: which elements are the largest does not change.
-    found = where(full(self._shape, False, dtypes.bool_), self, found)
+    found = where(self.new_zeros(self._shape, dtype=dtypes.bool_), self, found)
     channels_last = not self.is_contiguous() and self.is_contiguous(
         memory_format=weft.channels_last
     )

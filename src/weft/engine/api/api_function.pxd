@@ -9,6 +9,9 @@ cdef class Public:
     cdef Primitive unary
     cdef bint composed  # its calls may be replayed
     cdef bint single  # they record one operation at most
+    cdef readonly object operand_types  # the rule about types of operands, if the function has one
+    cdef tuple operands  # where these stand among its parameters; None until the first call
+    cdef bint computes  # with its operands, which have to be on one device
     cdef dict spellings  # names of keywords that were met, and what the function calls them
 
 cdef object _enter(object self, Arguments arguments, size_t count, PyObject* names)

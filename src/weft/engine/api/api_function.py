@@ -6,6 +6,8 @@ it fails with an exception that is not Weft's own, it may be another spelling of
 (`weft.engine.api.argument_names`: `axis=` for `dim=`), which is then made; else `weft.engine.api.argument_errors`
 finds which argument was wrong. So the checks that a right call would pass cost it nothing, and are in one place.
 
+Operands of types that a composition would take, and PyTorch does not, are refused here (`operand_types`).
+
 The last gradient record of a composition gets the function's name where PyTorch's has it (`RECORDS`): calls of these
 functions take another path, so that others pay nothing for it.
 
@@ -35,6 +37,7 @@ from cython.cimports.weft.engine.dispatch.torch_function import (
     intercepted,
     intercepting,
 )
+from cython.cimports.weft.engine.frontend.meta import any_on_meta, on_two_devices, shows_meta
 from cython.cimports.weft.engine.frontend.recorder import record_unary
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.mode import Mode
@@ -44,6 +47,7 @@ from cython.cimports.weft.engine.ir.tape import current_tape, next_sequence
 
 from weft._build.compiled import require
 from weft.engine.api.grad_fn_names import RECORDS
+from weft.engine.api.operand_types import RULES, check, positions
 from weft.engine.capi.type_slots import add_to_type
 from weft.errors import ArgumentTypeError, NoDataError, WeftError
 
@@ -95,6 +99,22 @@ _NEVER = frozenset(
     ]
 )
 
+# Functions whose operands may be on several devices: they copy, or read a shape; and those whose indices may.
+_MOVING = frozenset(
+    [
+        *("_foreach_copy_", "broadcast_tensors", "copy_", "expand_as", "is_same_size"),
+        *("reshape_as", "resize_as_", "set_", "to", "type_as", "view_as"),
+    ]
+)
+_LOOKING_UP = frozenset(
+    [
+        *("bucketize", "embedding", "embedding_bag", "gather", "index_add", "index_copy"),
+        *("index_fill", "index_put", "index_reduce", "index_select", "put", "repeat_interleave"),
+        *("scatter", "scatter_add", "scatter_reduce", "searchsorted", "take", "take_along_dim"),
+        *("tensor_split",),
+    ]
+)
+
 
 @cython.final
 @cython.cclass
@@ -104,7 +124,12 @@ class Public:
     primitives, and open no scope if it is `single`, and says so."""
 
     def __cinit__(self, function, name=None):
-        record = RECORDS.get(name) if _may_record(function) else None
+        named_here = _may_record(function)
+        computes = named_here or str(function.__module__).startswith("weft.compat.aten.")
+        record = RECORDS.get(name) if named_here else None
+        self.operand_types = _rule_of(function) if computes else None
+        self.operands = None
+        self.computes = computes and not _moves(function)
         self.vectorcall = _enter if record is None else _enter_naming
         self.record = record
         self.spellings = None
@@ -179,6 +204,17 @@ def _may_record(function):
     )
 
 
+def _rule_of(function):
+    """The rule of a function, its variant in place, or its private form."""
+    return RULES.get(function.__name__.strip("_"))
+
+
+def _moves(function):
+    """True if the operands of a function may be on several devices."""
+    support = str(function.__module__).startswith("weft.functional.support.")
+    return support or function.__name__ in _MOVING
+
+
 def public(function, name=None):
     """The public form of a function; the same one each time, so that aliases stay equal. The first name counts."""
     if isinstance(function, Public):
@@ -244,6 +280,13 @@ def _enter(
         own = public.spellings.get(cython.cast(object, names))
         names = names if own is None else cython.cast(cython.pointer(PyObject), own)
     try:
+        if any_on_meta and public.computes:
+            _check_devices(public, arguments, count, names)
+        if public.operand_types is not None and not _of_one_float_type(
+            public, arguments, count, names
+        ):
+            values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
+            check(public.function, public.operand_types, values, keywords)
         if names != cython.NULL and "out" in cython.cast(tuple, names):
             answer = _with_out(public, arguments, count, names)
             if answer is not NotImplemented:
@@ -279,6 +322,69 @@ def _enter(
             raise explained from error
     values, keywords = call
     return public(*values, **keywords)
+
+
+@cython.cfunc
+def _of_one_float_type(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> cython.bint:
+    """True if the operands that the function has rules for are all of one floating-point type, which it then takes."""
+    rule = public.operand_types
+    if not rule.of_one_type:
+        return False
+    if public.operands is None:
+        public.operands = positions(public.function, rule)
+    given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
+    first: object = None
+    position: cython.Py_ssize_t
+    for position in cython.cast(tuple, public.operands):
+        if position < given and not _joins(cython.cast(object, arguments[position]), first):
+            return False
+        if position < given and first is None:
+            first = cython.cast(object, arguments[position])
+    if names == cython.NULL:
+        return True
+    for position, name in enumerate(cython.cast(tuple, cython.cast(object, names))):
+        if name in rule.operands and not _joins(
+            cython.cast(object, arguments[given + position]), first
+        ):
+            return False
+    return True
+
+
+@cython.cfunc
+def _check_devices(
+    public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+) -> cython.void:
+    """Errors: DeviceError where a tensor among the arguments is on meta, and one has memory and is more than one
+    number."""
+    values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
+    keywords.pop("out", None)
+    looks_up: cython.bint = public.function.__name__.removesuffix("_") in _LOOKING_UP
+    first: cython.int = -1
+    for value in [*values, *keywords.values()]:
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if not isinstance(item, Tensor):
+                continue
+            tensor: Tensor = item
+            on_meta: cython.bint = shows_meta(tensor)
+            if not on_meta and (not tensor._shape or (looks_up and tensor._dtype.category == 1)):
+                continue
+            if first < 0:
+                first = on_meta
+            elif first != on_meta:
+                raise on_two_devices(first == 0)
+
+
+@cython.cfunc
+def _joins(operand: object, first: object) -> cython.bint:
+    """True if an operand is no tensor, or one of floating-point numbers, and of the type of the first one."""
+    if not isinstance(operand, Tensor):
+        return True
+    dtype: object = cython.cast(Tensor, operand)._dtype
+    return cython.cast(Tensor, operand)._dtype.category == 2 and (
+        not isinstance(first, Tensor) or cython.cast(Tensor, first)._dtype is dtype
+    )
 
 
 @cython.cfunc

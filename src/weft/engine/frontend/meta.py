@@ -13,11 +13,12 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.node import Node
 
 from weft._build.compiled import require
-from weft.errors import NoDataError
+from weft.errors import DeviceError, NoDataError
 
 require(__name__, cython.compiled)
 
 no_data = NoDataError()
+any_on_meta = False
 
 
 @cython.cfunc
@@ -27,6 +28,25 @@ def shows_meta(tensor: Tensor) -> cython.bint:
     if tensor.node is not None:
         return is_meta(tensor.node)
     return tensor._storage is not None and is_meta(tensor._storage.node)
+
+
+@cython.cfunc
+def note_meta() -> cython.void:
+    """There is a value on the device meta: from now on operands are looked at."""
+    global any_on_meta
+    any_on_meta = True
+
+
+@cython.cfunc
+def on_two_devices(expects_cpu: cython.bint) -> object:
+    """The error of operands that are on the CPU and on meta; the first one says where the others should be."""
+    wanted, got = ("cpu", "meta") if expects_cpu else ("meta", "cpu")
+    return DeviceError(
+        f"Tensor on device {got} is not on the expected device {wanted}!",
+        expected=f"all operands on {wanted}, where the first one is",
+        got=f"one on {got}",
+        fix='weft.empty_like(x, device="meta") stands for x on meta; nothing on meta has values to compute with',
+    )
 
 
 @cython.cfunc

@@ -11,7 +11,7 @@ from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.call_site import CallScope, caller, site_in_scope
 from cython.cimports.weft.engine.devices.api import several
 from cython.cimports.weft.engine.frontend.grad_fn_nodes import unsee
-from cython.cimports.weft.engine.frontend.meta import is_meta, no_data
+from cython.cimports.weft.engine.frontend.meta import is_meta, no_data, note_meta, on_two_devices
 from cython.cimports.weft.engine.frontend.node_factory import CACHED_SHAPES, FREE_NODES, hide
 from cython.cimports.weft.engine.ir.deferred_free import bury, end_burial, keep_in_order
 from cython.cimports.weft.engine.ir.dtype import DType
@@ -46,6 +46,8 @@ _arrived_weight = cython.declare(cython.longlong, 8)
 _live = 0
 _known_shapes = [None] * CACHED_SHAPES
 _any_may_fail = False  # true if anything recorded so far may fail when it runs
+ELEMENTWISE = cython.declare(cython.int, kinds.ELEMENTWISE)
+CONTRACT = cython.declare(cython.int, kinds.CONTRACT)
 INDEX = cython.declare(cython.int, kinds.INDEX)
 SCATTER = cython.declare(cython.int, kinds.SCATTER)
 
@@ -309,6 +311,8 @@ def _judge(tape: Tape, node: Node) -> cython.int:
         node.device = _device_of(node.inputs)
     for source in node.inputs:
         if is_meta(source):
+            if node.library_site == 0 and node.op.kind in (ELEMENTWISE, CONTRACT):
+                _check_devices(node.inputs)
             _leave_without_data(node)
             return 0
     if node.op.kind == INDEX or node.op.kind == SCATTER:
@@ -323,6 +327,18 @@ def _judge(tape: Tape, node: Node) -> cython.int:
         if source.may_fail and source.state != DONE:
             node.may_fail = True
             return 0
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _check_devices(inputs: tuple) -> cython.int:
+    """Errors: DeviceError where an operator computes with a value on meta, and with one that has memory and is more
+    than one number. Functions look at their arguments: what the library makes on the way has memory."""
+    source: Node
+    for source in inputs:
+        if len(source.shape) and not is_meta(source):
+            raise on_two_devices(not is_meta(inputs[0]))
     return 0
 
 
@@ -358,7 +374,8 @@ def watch_devices() -> None:
 def make_meta(dtype: DType, shape: tuple):
     """A node on the device meta: a shape and a dtype, without memory."""
     global _any_may_fail
-    _any_may_fail = True  # from now on new nodes are looked at
+    _any_may_fail = True  # from now on new nodes are looked at, and the arguments of functions
+    note_meta()
     node: Node = _blank(value_op, shape, count_elements(shape), dtype)
     node.state = FAILED
     node.error = no_data

@@ -412,6 +412,8 @@ def addcmul(
     """input + value * tensor1 * tensor2. Errors: UnsupportedDTypeError on truth values."""
     if input._dtype.category == tensor1._dtype.category == tensor2._dtype.category == 0:
         raise no_kernel("addcmul_cpu_out", input, "numbers", ".long()")
+    if isinstance(value, float) and all(x._dtype.category < 2 for x in (input, tensor1, tensor2)):
+        value = int(value)  # as PyTorch reads it for integers
     result = input + (tensor1 if value == 1 else tensor1 * value) * tensor2
     return result if out is None else write_out(out, result)
 

@@ -163,6 +163,8 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Any
     if input._dtype.category in (0, 3):
         _refuse("round", input)
     if input._dtype.category < 2:
+        if decimals:
+            _refuse("round", input)
         result = call("clone", input)
     elif abs(decimals) > 300:
         raise ArgumentError(

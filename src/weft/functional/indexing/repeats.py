@@ -20,12 +20,14 @@ from weft.ops.primitives import (
     reshape,
     take,
 )
-from weft.tensor.arguments import describe, need_tensor, wrap_dim
+from weft.tensor.arguments import describe, need_tensor, no_kernel, wrap_dim
 
 
 def _counts(repeats: Tensor) -> Any:
     """The number of repetitions of each slice. Errors: ArgumentError, DTypeError."""
     tensor = isinstance(repeats, Tensor)
+    if tensor and repeats._dtype.category == 1 and repeats._dtype.itemsize < 4:
+        raise no_kernel("repeat_interleave_cpu", repeats, "int32 or int64", ".long()")
     counts = np.atleast_1d(host.to_numpy(repeats) if tensor else np.asarray(repeats, np.int64))
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():
         raise ArgumentError(

@@ -92,6 +92,14 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: 
     """beta * input + alpha * outer(vec1, vec2)."""
     types = [need_tensor("addr", x)._dtype for x in (input, vec1, vec2)]
     dtype = dtypes.promote(dtypes.promote(types[0], types[1]), types[2])
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and dtype.category < 2:
+            raise DTypeError(
+                f"For integral input tensors, argument {name} must not be a floating point number.",
+                expected=f"an integer {name}, or floating-point tensors",
+                got=f"{name}={factor}, tensors of {dtype.name}",
+                fix=f"pass {name}={int(factor)}",
+            )
     input, vec1, vec2 = [cast(x, dtype) for x in (input, vec1, vec2)]
     return _scaled_sum("addr", outer, input, vec1, vec2, beta, alpha)
 

@@ -15,7 +15,7 @@ import numpy as np
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, LinAlgError
+from weft.errors import ArgumentError, DTypeError, LinAlgError
 from weft.functional.linalg.factorizations import (
     LinalgEig,
     LinalgEigh,
@@ -34,7 +34,7 @@ from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
-from weft.tensor.arguments import describe, need_tensor
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, no_kernel
 
 if TYPE_CHECKING:
     from weft._typing import Array, TensorLike
@@ -156,6 +156,8 @@ def svd_lowrank(
     """
     from weft.random import randn
 
+    if A._dtype.category == 2 and A._dtype.itemsize == 2:
+        raise no_kernel("geqrf_cpu", A, "float32 or float64")
     A = A if M is None else A - M
     wide = A._shape[-2] < A._shape[-1]
     matrix = adjoint(A) if wide else A
@@ -227,7 +229,7 @@ def legacy_qr(input: Tensor, some: bool = True, *, out: Tensor | None = None) ->
 
 def _limit(A: Tensor, largest: Array, atol: TensorLike | None, rtol: TensorLike | None) -> Any:
     """Below what a singular value counts as 0. Shapes: as `largest`, an array."""
-    values = [None if t is None else _array(t) for t in (atol, rtol)]
+    values = [None if t is None else _tolerance(t) for t in (atol, rtol)]
     absolute, relative = values
     if relative is None:
         eps = np.finfo(A._dtype.to_real().numpy).eps * max(A._shape[-2:])
@@ -236,7 +238,16 @@ def _limit(A: Tensor, largest: Array, atol: TensorLike | None, rtol: TensorLike 
     return np.maximum(absolute, relative * largest)
 
 
-def _array(tolerance: TensorLike) -> Any:
+def _tolerance(tolerance: TensorLike) -> Any:
+    """A tolerance as an array. Errors: DTypeError on complex numbers."""
+    if isinstance(tolerance, Tensor) and tolerance._dtype.is_complex:
+        raise DTypeError(
+            "tolerance tensor of complex type is not supported. Got "
+            f"{TYPE_NAMES[tolerance._dtype.name]}",
+            expected="a real tolerance",
+            got=describe("tolerance", tolerance),
+            fix="pass .abs() or .real",
+        )
     return host.to_numpy(tolerance) if isinstance(tolerance, Tensor) else np.asarray(tolerance)
 
 

@@ -30,7 +30,7 @@ from weft.functional.random.generator import standard_normal, unit
 from weft.functional.random.poisson import MOST_RATE, walked
 from weft.functional.support import host
 from weft.ops.primitives import elementwise as call
-from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
+from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, no_kernel
 from weft.tensor.creation.factories import read_size
 from weft.tensor.leaves import need_writable, show_data
 from weft.tensor.memory.storage_base import StorageBase
@@ -67,6 +67,8 @@ def _need_floats(name: str, input: Tensor) -> None:  # noqa: A002
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Any:
     """The number of trials of probability p until the first success, in place."""
+    if self._dtype.category in (0, 3):
+        raise no_kernel("geometric_cpu", self, "real numbers")
     _need("geometric_", 0 < p < 1, "p to be in (0, 1)", f"p={p}", "got")
     uniform = 1 - unit(self._shape, _wide(self), generator)
     return mutate(

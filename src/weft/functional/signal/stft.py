@@ -322,7 +322,7 @@ def _overlapped(frames: Tensor, hop: int, total: int) -> Any:
     """The sum of frames, each `hop` after the last. Shapes: (b, frames, n) -> (b, total)."""
     rows, count, size = frames._shape
     places = host.from_numpy((np.arange(count)[:, None] * hop + np.arange(size)).reshape(-1))
-    start = full((rows, total), 0, frames._dtype)
+    start = frames.new_zeros((rows, total))
     return start.index_add(1, places, frames.reshape(rows, count * size))
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError, ShapeError, UnsupportedDTypeError
+from weft.errors import ArgumentError, ShapeError
 from weft.functional.support import host
 from weft.functional.support.not_differentiable import underived
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import give_all, given
-from weft.tensor.arguments import TYPE_NAMES, describe, need_rank, need_tensor
+from weft.tensor.arguments import describe, need_rank, need_tensor
 
 if TYPE_CHECKING:
     from weft._typing import Array
@@ -66,13 +66,7 @@ def histc(
 ) -> Any:
     """The number of elements in each of `bins` equal intervals from min to max (of the values if both are equal).
     Reads the values."""
-    if need_tensor("histc", input)._dtype.category in (0, 3):
-        raise UnsupportedDTypeError(
-            f"\"histogram_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
-            expected="numbers that have an order",
-            got=describe("input", input),
-            fix="convert with .int(), or take .abs() or .real of complex numbers",
-        )
+    need_tensor("histc", input)
     if bins <= 0:
         raise ArgumentError(
             "torch.histc(): bins must be > 0",

@@ -38,10 +38,12 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, slice_axis, where
 from weft.ops.registry import named
 from weft.tensor.arguments import (
+    TYPE_NAMES,
     describe,
     need_floating,
     need_rank,
     need_tensor,
+    no_kernel,
     untracked,
     widen,
     wrap_dim,
@@ -209,6 +211,13 @@ def hardtanh(
             got=f"{min_val} > {max_val}",
             fix="swap them",
         )
+    if input._dtype.category == 1 and not input._dtype.is_signed and int(min_val) < 0:
+        raise DTypeError(
+            "cannot do hardtanh on an unsigned type with negative limits",
+            expected="min_val >= 0 for unsigned integers",
+            got=f"{describe('input', input)}, min_val={min_val}",
+            fix="convert with .int()",
+        )
     return _done(
         input, where(input <= min_val, min_val, where(input >= max_val, max_val, input)), inplace
     )
@@ -325,12 +334,27 @@ def masked(input: Tensor, shape: tuple[int, ...], p: float) -> Any:
     return keep_layout(where(mask, input * (1 / (1 - p)), 0), input)
 
 
+def need_real_floats(input: Tensor) -> None:
+    """Errors: DTypeError where elements cannot be scaled in their type, in PyTorch's words."""
+    if input._dtype.category == 3:
+        raise no_kernel("bernoulli_scalar_cpu_", input, "real numbers", ".abs() or .real")
+    if input._dtype.category != 2 and input.numel():
+        raise DTypeError(
+            "result type Float can't be cast to the desired output type "
+            f"{TYPE_NAMES[input._dtype.name]}",
+            expected="floating-point numbers",
+            got=describe("input", input),
+            fix="convert with .float()",
+        )
+
+
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Elements set to 0 with probability p, the others scaled by 1 / (1 - p). The mask is computed again, not saved."""
     need_tensor("dropout", input)
     check_probability(p)
     if not training or p == 0:
         return input
+    need_real_floats(input)
     return _done(input, masked(input, input._shape, p), inplace)
 
 

@@ -20,7 +20,7 @@ from weft.functional.reductions.softmax import softmax
 from weft.functional.shape.rearrange import keep_layout
 from weft.functional.support.memory_formats import in_order
 from weft.nn.functional import activation
-from weft.nn.functional.activation import check_probability, masked
+from weft.nn.functional.activation import check_probability, masked, need_real_floats
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
 from weft.tensor.arguments import describe, need_tensor
@@ -68,6 +68,7 @@ def _drop_channels(
         )
     if not training or p == 0 or not input.numel():
         return input
+    need_real_floats(input)
     batched = rank == spatial + 2 or (spatial == 2 and rank > 2)
     return _finished(input, masked(input, _channel_mask(input, spatial, batched), p), inplace)
 

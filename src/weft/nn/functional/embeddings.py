@@ -75,6 +75,13 @@ def _starts(input: Tensor, offsets: Tensor | None, include_last: bool) -> Any:
             repr(offsets),
             "pass where each bag begins in the indices",
         )
+    if offsets._dtype.category > 1:
+        raise _refuse(
+            f"expected offsets of type int64 or int32, but got {offsets._dtype.name}",
+            "integer offsets",
+            describe("offsets", offsets),
+            "convert with .long()",
+        )
     found = host.to_numpy(offsets).astype(np.int64)
     _check_offsets(found, input._shape[0], include_last)
     return found if include_last else np.append(found, input._shape[0])

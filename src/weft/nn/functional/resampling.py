@@ -21,7 +21,7 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, NotDefinedError, ShapeError, UnsupportedDTypeError
+from weft.errors import ArgumentError, NotDefinedError, ShapeError
 from weft.functional.elementwise.comparison import fill_value
 from weft.functional.support import host
 from weft.functional.support.memory_formats import like_channels
@@ -31,12 +31,12 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import pad as pad_value
 from weft.ops.primitives import permute, resample, reshape, slice_axis
 from weft.tensor.arguments import (
-    TYPE_NAMES,
     Shape,
     describe,
     need_integer,
     need_rank,
     need_tensor,
+    no_kernel,
     per_dimension,
     widen,
 )
@@ -86,6 +86,9 @@ def pad(input: Tensor, pad: list[int], mode: str = "constant", value: float | No
             fix="choose one of these",
         )
     _check_ranks(len(widths), len(input._shape))
+    word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
+    if word and input._dtype.category == 0:
+        raise no_kernel(f"{word.lower()}_pad{len(widths) // 2}d", input, "numbers", ".byte()")
     made = input
     for axis, (before, after) in enumerate(pairs):
         if before or after:
@@ -93,7 +96,6 @@ def pad(input: Tensor, pad: list[int], mode: str = "constant", value: float | No
             size = made._shape[axis]
             places = _table(_edge_places, size + before + after, size, before, after, mode)
             made = taken(made, axis, places)
-    word = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
     return _named(made, input, f"{word}Pad{len(widths) // 2}D") if word else own(made, input)
 
 
@@ -240,13 +242,10 @@ def _check_mode(input: Tensor, wanted: Shape, mode: str, antialias: bool) -> Non
             got=str(list(wanted)),
             fix="pass a larger size or scale_factor",
         )
-    if mode in _FLOATING and input._dtype.category < 2 and input._dtype is not dtypes.uint8:
-        raise UnsupportedDTypeError(
-            f"\"upsample_{mode}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
-            expected="floats, or uint8",
-            got=describe("input", input),
-            fix="convert with .float(), or use mode='nearest'",
-        )
+    bytes_too = mode in _OF_BYTES and input._dtype is dtypes.uint8
+    if input._dtype.category != 2 and not bytes_too:
+        kernel = _KERNELS[mode].format(max(len(wanted), 2))
+        raise no_kernel(kernel, input, "floats, or uint8" if mode in _OF_BYTES else "floats")
 
 
 def _mode_refused(mode: str, rank: int) -> str:
@@ -437,7 +436,17 @@ _FILTERS: dict[str, Any] = {
     "bilinear": (1, lambda distance: np.maximum(1 - distance, 0)),
     "bicubic": (2, lambda distance: _keys(distance, -0.5)),
 }
-_FLOATING = ("linear", "bilinear", "bicubic", "trilinear")
+_OF_BYTES = ("nearest", "nearest-exact", "bilinear", "bicubic")  # which mix elements of uint8, too
+_WEIGHTS = "compute_indices_weights_"
+_KERNELS = {
+    "nearest": f"{_WEIGHTS}nearest",
+    "nearest-exact": f"{_WEIGHTS}nearest",
+    "linear": f"{_WEIGHTS}linear",
+    "bilinear": f"{_WEIGHTS}linear",
+    "trilinear": f"{_WEIGHTS}linear",
+    "bicubic": f"{_WEIGHTS}cubic",
+    "area": "adaptive_avg_pool{}d",
+}
 _RANKS = {
     "nearest": (1, 2, 3),
     "nearest-exact": (1, 2, 3),

@@ -67,7 +67,8 @@ def hinge_embedding_loss(
     """x for target 1, max(0, margin - x) for target -1."""
     reduction = reduction_of(reduction, size_average, reduce)
     near = where(target != -1, input, 0)
-    return reduced(near + where(target != 1, _hinge(margin - input), 0), reduction)
+    far = _hinge(cast(margin - input, input._dtype))  # in the input's type, integers too
+    return reduced(near + where(target != 1, far, 0), reduction)
 
 
 def _check_cosine_pair(input1: Tensor, input2: Tensor, target: Tensor) -> None:
@@ -313,7 +314,8 @@ def soft_margin_loss(
 ) -> Any:
     """log(1 + exp(-target input)), where targets are 1 and -1."""
     reduction = reduction_of(reduction, size_average, reduce)
-    return reduced(call("log1p", call("exp", -(input * target))), reduction)
+    losses = call("log1p", call("exp", -(input * target)))
+    return reduced(cast(losses, input._dtype), reduction)
 
 
 def multilabel_soft_margin_loss(

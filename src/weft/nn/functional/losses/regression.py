@@ -126,7 +126,7 @@ def binary_cross_entropy_with_logits(
         losses = (1 - target) * input - log
     if weight is not None:
         losses = losses * weight
-    return reduced(losses, reduction)
+    return reduced(cast(losses, target._dtype), reduction)  # written to memory of the target's type
 
 
 # -- regression ----------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def huber_loss(
     gap = _gap(input, target)
     size = call("abs", gap)
     losses = where(size <= delta, call("square", gap) * 0.5, (size - 0.5 * delta) * delta)
-    return _weighted(losses, weight, reduction)
+    return _weighted(cast(losses, input._dtype), weight, reduction)
 
 
 def kl_div(
