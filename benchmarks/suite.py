@@ -8,6 +8,7 @@ from benchmarks import (
     budget,
     contraction,
     derivatives,
+    distributed,
     dynamic,
     elementwise,
     loading,
@@ -68,6 +69,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "import": processes.importing,
     "memory": processes.memory,
     "memories": processes.memories,
+    "distributed": distributed.processes,
 }
 # What rivals have a form of: they run apart (`rivals.py`).
 RIVALLED = {

@@ -44,7 +44,7 @@ def test_a_disagreement_is_an_error_on_all_ranks_that_names_all_lines(found: lis
         assert "rank 2: all_reduce sum float32[3] at groups.py:" in shape
         assert "rank 0: broadcast float32[2] from 0 at groups.py:" in operation
         assert "rank 3: all_reduce sum float32[2] at groups.py:" in operation
-        assert "fix       let all ranks make the same calls in the same order" in operation
+        assert "fix       let all ranks call the same operations in the same order" in operation
         assert (
             "sends another number of bytes than the receiver expects"
             in rank["disagreements"]["uneven"]

@@ -20,6 +20,7 @@ EXTRAS = {
     "tests": DEVELOPMENT,
     "benchmarks": DEVELOPMENT,  # rivals are imported where they are measured
     "tools": DEVELOPMENT,
+    "tests/distributed/programs": (*DEVELOPMENT, "torch"),  # run by torch, or by `weft run`
     "tools/conformance": (*DEVELOPMENT, "torch"),
     "examples": ("examples",),
 }

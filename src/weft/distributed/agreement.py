@@ -72,6 +72,6 @@ def disagree(group: ProcessGroup, call: Call, problem: str) -> Steps[NoReturn]:
         f"{call.name}: {problem}",
         expected="the same operation, reduction, dtype and shape on all ranks",
         got="; ".join(f"rank {rank}: {one}" for rank, one in zip(group.ranks, said, strict=True)),
-        fix="let all ranks make the same calls in the same order, with tensors of one shape",
+        fix="let all ranks call the same operations in the same order, with tensors of one shape",
         where=call.where,
     )

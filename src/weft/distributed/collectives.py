@@ -135,12 +135,8 @@ class Reduction:
         """`to_all` after an agreement: exchange parts, combine them, and exchange what that gives."""
         parts = self._parts(data.size)
         own = yield from self._exchange(data, parts)
-        width = data.itemsize
-        counts = [part * width for part in parts]
-        everywhere = np.tile(as_bytes(own), self.group.size())
-        yield self.group.communicator.all_to_all(
-            everywhere, [own.nbytes] * self.group.size(), as_bytes(target), counts
-        )
+        counts = [part * data.itemsize for part in parts]
+        yield self.group.communicator.all_gather(as_bytes(own), as_bytes(target), counts)
 
     def to_one(self, data: Array, target: Array, root: int) -> Steps[None]:
         """Put the combination into the root's `target`."""

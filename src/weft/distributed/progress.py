@@ -21,7 +21,7 @@ from weft.errors import WeftError
 T = TypeVar("T")
 Steps = Generator[Request, None, T]
 
-TESTS_BEFORE_SLEEP = 16
+TESTS_BEFORE_SLEEP = 32
 SHORTEST_SLEEP_S, LONGEST_SLEEP_S = 20e-6, 1e-3
 LOOK_EVERY_S = 0.02
 
@@ -43,6 +43,9 @@ class Operation:
         self.timeout = timeout
         self.deadline = time.monotonic() + timeout
         self.done, self.result = False, None
+        self.transfers = (
+            0  # that have begun: the first waits for the other ranks, the others move data
+        )
         self.error: BaseException | None = None
 
     _request: Request | None
@@ -54,6 +57,7 @@ class Operation:
             while not self.done and (self._request is None or self._request.test()):
                 self._request = None  # an error of a step must not test it again
                 self._request = next(self._steps)
+                self.transfers += 1
                 moved = True
         except StopIteration as end:
             self.result, self.done = end.value, True
@@ -81,20 +85,22 @@ Channel = deque[Operation]
 
 
 class Pause:
-    """Waiting that begins with a few turns without sleep, and sleeps longer and longer."""
+    """Waiting that begins with a few turns without sleep, and sleeps longer and longer; shortly while data move."""
 
     def __init__(self) -> None:
         self._turns, self._sleep = 0, SHORTEST_SLEEP_S
 
-    def rest(self, moved: bool) -> None:
-        """Wait for a moment, or not at all after something has moved."""
+    def rest(self, moved: bool, is_moving: bool = False) -> None:
+        """Wait for a moment, or not at all after something has moved; `is_moving` where data are on their way, which
+        do not move on between tests."""
         if moved:
             self._turns, self._sleep = 0, SHORTEST_SLEEP_S
             return
         self._turns += 1
         if self._turns > TESTS_BEFORE_SLEEP:
             time.sleep(self._sleep)
-            self._sleep = min(self._sleep * 1.5, LONGEST_SLEEP_S)
+            if not is_moving:
+                self._sleep = min(self._sleep * 1.5, LONGEST_SLEEP_S)
 
 
 class Progress:
@@ -164,7 +170,7 @@ class Progress:
         self._waiting += 1
         try:
             while not operation.done:
-                pause.rest(self.poll())
+                pause.rest(self.poll(), operation.transfers > 1)
                 if end is not None and not operation.done and time.monotonic() > end:
                     return False
             return True

@@ -17,7 +17,9 @@ class LocalCommunicator:
     def __init__(self) -> None:
         self._messages: dict[int, deque[Array]] = {}
 
-    def all_gather(self, source: Array, target: Array) -> Request:
+    def all_gather(
+        self, source: Array, target: Array, counts: Sequence[int] | None = None
+    ) -> Request:
         """Copy."""
         target[...] = source
         return Done()

@@ -1,8 +1,8 @@
 """The backend of MPI, by mpi4py: one process for each that `mpiexec` started.
 
 Every transfer is one of MPI's non-blocking operations on bytes, tested by the one thread that holds the lock of
-`progress`. MPI's own waiting gives its processor away (`mpi_yield_when_idle`), so that more processes than processors
-make headway. MPI is initialized here, when the first group is made.
+`progress`, which sleeps between tests. MPI itself must not give its processor away as well: a test that does takes a
+time slice of whoever else runs, some milliseconds. MPI is initialized here, when the first group is made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.distributed.errors import DistBackendError
 
 def _library() -> Any:
     """mpi4py's MPI, initialized. Errors: DistBackendError where it is not installed."""
-    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "0")
     try:
         import mpi4py
     except ImportError:
@@ -58,9 +58,14 @@ class MpiCommunicator:
         self.rank: int = self._communicator.Get_rank()
         self.size: int = self._communicator.Get_size()
 
-    def all_gather(self, source: Array, target: Array) -> Request:
-        """MPI_Iallgather."""
-        return _Transfer(self._communicator.Iallgather(source, target), source, target)
+    def all_gather(
+        self, source: Array, target: Array, counts: Sequence[int] | None = None
+    ) -> Request:
+        """MPI_Iallgather, or MPI_Iallgatherv."""
+        if counts is None:
+            return _Transfer(self._communicator.Iallgather(source, target), source, target)
+        request = self._communicator.Iallgatherv(source, [target, counts, self._mpi.BYTE])
+        return _Transfer(request, source, target)
 
     def all_to_all(
         self,

@@ -43,8 +43,10 @@ class Communicator(Protocol):
     rank: int
     size: int
 
-    def all_gather(self, source: Array, target: Array) -> Request:
-        """Put equal numbers of bytes of all members into `target`, in the order of ranks."""
+    def all_gather(
+        self, source: Array, target: Array, counts: Sequence[int] | None = None
+    ) -> Request:
+        """Put the bytes of all members into `target`, in the order of ranks: equally many, or those of `counts`."""
 
     def all_to_all(
         self,
