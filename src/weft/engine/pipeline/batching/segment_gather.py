@@ -78,7 +78,22 @@ def gather(sources: tuple, terms: SegmentIndex, shape: tuple, dtype: DType) -> N
     node: Node = new_node(_gather_op, sources, None, shape, count_elements(shape), dtype, None)
     node.info = terms
     node.batch_seen = True
+    if dtype.category == 1 and terms.offsets is None:
+        node.max_index = _bound_of(sources)
     return node
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _bound_of(sources: tuple) -> cython.longlong:
+    """The bound of the elements of all sources as indices (`Node.max_index`); 0 where none is known of one."""
+    most: cython.longlong = 0
+    source: Node
+    for source in sources:
+        if source.max_index <= 0:
+            return 0
+        most = max(most, source.max_index)
+    return most
 
 
 @cython.cfunc
