@@ -8,6 +8,8 @@ does an elementwise kernel with a value from outside that it is the last to read
 step updates parameters in place.
 """
 
+from bisect import bisect_left, insort
+
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
@@ -65,6 +67,8 @@ def value_of(plan: Plan, node: Node) -> ProgramValue:
     return memref_of(plan.program, node).value
 
 
+WORTH_PACKING = cython.declare(cython.longlong, 1 << 20)  # bytes of a program
+MOST_TIMES_LARGER = cython.declare(cython.longlong, 2)  # than a value: the slot that it may have
 _reuse = True
 _exact = cython.declare(cython.bint, config.guard != "")
 NOTHING, BASES, ALL = range(
@@ -82,15 +86,33 @@ def set_reuse(enabled: bool):
 
 def plan(program: Program, overwrites: cython.int = ALL, share: cython.bint = True) -> Plan:
     """Decide the slots of a fused program; `overwrites` says which values from outside it may write over, `share`
-    whether values whose lifetimes do not meet may have one slot."""
+    whether values whose lifetimes do not meet may have one slot: of one size, or of sizes that are near where that
+    takes less memory."""
     if not share:
         _forget(program)
+    result: Plan = _planned(program, overwrites, share, False)
+    exact: cython.longlong = sum(result.sizes)
+    if not share or _exact or exact < WORTH_PACKING:
+        return result
+    _forget(program)
+    near: Plan = _planned(program, overwrites, share, True)
+    if sum(near.sizes) < exact:
+        return near
+    _forget(program)
+    return _planned(program, overwrites, share, False)
+
+
+@cython.cfunc
+def _planned(
+    program: Program, overwrites: cython.int, share: cython.bint, near: cython.bint
+) -> Plan:
+    """One plan; `near`: slots are shared by values whose sizes differ a little."""
     result: Plan = Plan(program)
     result.overwrites = overwrites
     if _may_run_again(program):
         result.viewed.update(result.external)
     _note_last_uses(program, result)
-    _assign(program, result, share and _reuse)
+    _assign(program, result, share and _reuse, near)
     return result
 
 
@@ -137,13 +159,13 @@ def _note_last_uses(program: Program, result: Plan) -> cython.void:
 
 
 @cython.cfunc
-def _assign(program: Program, result: Plan, share: cython.bint) -> cython.void:
+def _assign(program: Program, result: Plan, share: cython.bint, near: cython.bint) -> cython.void:
     expiring: dict = {}
     value: ProgramValue
     for value in result.used:
         if value.node.state == PENDING:
             expiring.setdefault(value.last_use, []).append(value)
-    free: dict = {}
+    free: list = []  # (size, slot), by size
     kernel: Kernel
     node: Node
     position: cython.int = -1
@@ -161,27 +183,49 @@ def _assign(program: Program, result: Plan, share: cython.bint) -> cython.void:
                 continue
             nbytes: cython.longlong = node.numel * node.dtype.itemsize
             size: cython.longlong = _round(result, nbytes)
-            available = free.get(size)
-            if available:
-                value_of(result, node).slot = available.pop()
-            else:
-                value_of(result, node).slot = len(result.external) + len(result.sizes)
+            slot: cython.Py_ssize_t = _reused(
+                result, free, size, not near or value_of(result, node).kept
+            )
+            if slot < 0:
+                slot = len(result.external) + len(result.sizes)
                 result.sizes.append(size)
+            value_of(result, node).slot = slot
 
 
 @cython.cfunc
-def _expire(result: Plan, value: ProgramValue, free: dict) -> cython.void:
+def _reused(
+    result: Plan, free: list, size: cython.longlong, exact: cython.bint
+) -> cython.Py_ssize_t:
+    """A free slot for so many bytes, taken out: of that size, or unless it has to be `exact`, the next larger one, or
+    the next smaller one, which grows; -1 without one."""
+    place: cython.Py_ssize_t = bisect_left(free, (size, -1))
+    found: cython.longlong = 0
+    if place < len(free):
+        found = free[place][0]
+    if found != size and exact:
+        return -1
+    if place == len(free) or found > MOST_TIMES_LARGER * size:
+        place -= 1
+        if place < 0 or size > MOST_TIMES_LARGER * cython.cast(cython.longlong, free[place][0]):
+            return -1
+    slot: cython.Py_ssize_t = free.pop(place)[1]
+    index: cython.Py_ssize_t = slot - len(result.external)
+    result.sizes[index] = max(size, cython.cast(cython.longlong, result.sizes[index]))
+    return slot
+
+
+@cython.cfunc
+def _expire(result: Plan, value: ProgramValue, free: list) -> cython.void:
     if value.kept or value.node in result.in_place or value.slot < 0:
         return
     if value.slot < len(result.external):
         return  # overwrites a value from outside, whose room behind it is not known here
-    size: cython.longlong = _round(result, value.node.numel * value.node.dtype.itemsize)
-    free.setdefault(size, []).append(value.slot)
+    insort(free, (result.sizes[value.slot - len(result.external)], value.slot))
 
 
 @cython.cfunc
 def _round(result: Plan, nbytes: cython.longlong) -> cython.longlong:
-    """The size of a value's slot: slots of one size are shared. Exact where memory is guarded."""
+    """The size of a value's slot. Exact where memory is guarded."""
     if _exact:
         return nbytes
     step: cython.longlong = result.program.device.capabilities.alignment
