@@ -10,14 +10,14 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from benchmarks.measure import Context, Job, Line, check, settle
 from benchmarks.models import SMALL_GPT, GPTSize
-from benchmarks.networks import SMALL_RESNET, resnet_step
+from benchmarks.networks import LSTM, SMALL_LSTM, SMALL_RESNET, lstm_step, resnet_step
 from benchmarks.processes import forget_peak, resident
 from benchmarks.scan import give_back
 from benchmarks.training import gpt_step, tree_step
@@ -26,25 +26,40 @@ SHARES = (0.5, 0.25)
 MOST_TURNS, SETTLE_SECONDS = 5, 0.5
 DEEP_GPT = GPTSize(layers=12, width=64, batch=16)
 DEEP_RESNET = (32, 32, (32, 32, 32, 64, 64, 64, 128, 128, 128))
+PEAK_RUNS = 4  # steps whose largest peak counts: those of other trees need more or less
 Prepare = Callable[[Any, Any], Any]
+Points = dict[str, tuple[float, float]]  # by way: seconds, peak bytes
 
 
 def budget(context: Context) -> None:
     """GPT, ResNet and Tree-LSTM in shares of Weft's own peak."""
+    for title in ("GPT", "ResNet", "Tree-LSTM"):
+        _report(context, title, points(context, title, SHARES))
+
+
+def gpt(context: Context) -> Callable[..., Job]:
+    """Steps of a GPT with more layers than width."""
+    return partial(gpt_step, size=context.pick(DEEP_GPT, SMALL_GPT))
+
+
+def resnet(context: Context) -> Callable[..., Job]:
+    """Steps of a ResNet of 9 blocks."""
+    batch, size, widths = context.pick(DEEP_RESNET, SMALL_RESNET)
+    return partial(resnet_step, batch=batch, size=size, widths=widths)
+
+
+def trees(context: Context) -> Callable[..., Job]:
+    """Steps of a Tree-LSTM, whose graphs are new at every step."""
     from weft.demo.syntax_trees import load_functions
 
     data = load_functions(limit=context.pick(None, 320))
-    resnet = context.pick(DEEP_RESNET, SMALL_RESNET)
-    gpt = context.pick(DEEP_GPT, SMALL_GPT)
-    batch, size, widths = resnet
-    curve(context, "GPT", partial(gpt_step, size=gpt), blocks_again)
-    curve(
-        context,
-        "ResNet",
-        partial(resnet_step, batch=batch, size=size, widths=widths),
-        children_again,
-    )
-    curve(context, "Tree-LSTM", partial(tree_step, data=data, width=context.pick(128, 32)), again)
+    return partial(tree_step, data=data, width=context.pick(128, 32))
+
+
+def lstm(context: Context) -> Callable[..., Job]:
+    """Steps of an LSTM over characters."""
+    batch, length, width = context.pick(LSTM, SMALL_LSTM)
+    return partial(lstm_step, batch=batch, length=length, width=width)
 
 
 def again(lib: Any, module: Any) -> Any:
@@ -74,21 +89,36 @@ def children_again(lib: Any, model: Any) -> Any:
     return lib.nn.Sequential(*(again(lib, one) if list(one.parameters()) else one for one in model))
 
 
-def curve(context: Context, title: str, make: Callable[..., Job], prepare: Prepare) -> None:
-    """Report the times of all ways, and their peaks."""
+MODELS: dict[str, tuple[Callable[[Context], Callable[..., Job]], Prepare | None]] = {
+    "GPT": (gpt, blocks_again),
+    "ResNet": (resnet, children_again),
+    "Tree-LSTM": (trees, again),
+    "LSTM": (lstm, None),  # there are no modules over time to put checkpoints around
+}
+
+
+def points(context: Context, title: str, shares: Sequence[float]) -> Points:
+    """Seconds and peak bytes of a model's steps by way: as they are, with checkpoints by hand, under budgets."""
+    model, prepare = MODELS[title]
+    make = model(context)
     jobs = {name: make(lib) for name, lib in context.libraries.items()}
     check(title, jobs)
     ways: dict[str, tuple[Job, Any]] = {name: (job, None) for name, job in jobs.items()}
-    if "pytorch" in jobs:
+    if "pytorch" in jobs and prepare is not None:
         by_hand = make(context.libraries["pytorch"], prepare=prepare)
         ways["pytorch, checkpoints"] = (by_hand, None)
     if "weft" in jobs:
         settle(jobs["weft"], SETTLE_SECONDS)
-        whole = _peak_of("weft", jobs["weft"])
-        for share in SHARES:
+        whole = max(_peak_of("weft", jobs["weft"]) for _ in range(PEAK_RUNS))
+        for share in shares:
             ways[f"weft in {share:g}"] = (jobs["weft"], int(whole * share))
     times, peaks = _measured(context, ways)
-    _report(context, title, times, peaks)
+    return {name: (times[name], peaks[name]) for name in times}
+
+
+def library_of(way: str) -> str:
+    """The library of a way."""
+    return way.partition(",")[0].partition(" in ")[0]
 
 
 def _measured(
@@ -109,7 +139,8 @@ def _measured(
                 times[name].append(time.perf_counter() - start)
     for name, (job, bound) in fitting.items():
         with _within(bound):
-            peaks[name] = _peak_of(name, job, context.libraries.get("pytorch"))
+            torch = context.libraries.get("pytorch")
+            peaks[name] = max(_peak_of(name, job, torch) for _ in range(PEAK_RUNS))
     return {name: statistics.median(values) for name, values in times.items()}, peaks
 
 
@@ -149,16 +180,17 @@ def _peak_of(name: str, job: Job, torch: Any = None) -> float:
     return float(max(resident("VmHWM") - before, 1))
 
 
-def _report(context: Context, title: str, times: dict[str, float], peaks: dict[str, float]) -> None:
+def _report(context: Context, title: str, measured: Points) -> None:
     """One line for each way, with its time beside the library's own without a bound."""
-    for name in times:
-        library = name.partition(",")[0].partition(" in ")[0]
-        share = peaks[name] / peaks[library]
-        note = f"{times[name] / times[library]:.2f} of its time without, {share:.2f} of its peak"
-        note += f" ({peaks[name] / 1e6:.1f} MB)"
-        if library == "weft" and "pytorch, checkpoints" in times:
-            note += f"; PyTorch with checkpoints {times['pytorch, checkpoints'] * 1e3:.1f} ms"
-        figures = {library: times[name]}
-        if library == "weft" and "pytorch" in times:
-            figures = {"pytorch": times["pytorch"], **figures}
-        context.report(Line(f"{title} step, {name}", figures, "s", note))
+    by_hand = measured.get("pytorch, checkpoints")
+    for way, (seconds, peak) in measured.items():
+        library = library_of(way)
+        own_seconds, own_peak = measured[library]
+        note = f"{seconds / own_seconds:.2f} of its time without, {peak / own_peak:.2f} of its peak"
+        note += f" ({peak / 1e6:.1f} MB)"
+        if library == "weft" and by_hand is not None:
+            note += f"; PyTorch with checkpoints {by_hand[0] * 1e3:.1f} ms"
+        figures = {library: seconds}
+        if library == "weft" and "pytorch" in measured:
+            figures = {"pytorch": measured["pytorch"][0], **figures}
+        context.report(Line(f"{title} step, {way}", figures, "s", note))
