@@ -202,7 +202,9 @@ OF_EVERY_DEVICE = (
 
 
 # The budget and its spill file are the CPU's memory's, so far.
-OF_THE_CPU = ("engine.pipeline.budget.constrain", "engine.pipeline.budget.spill_file")
+OF_THE_CPU = tuple(
+    f"engine.pipeline.budget.{name}" for name in ("constrain", "defer", "spill_file")
+)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, save
 from cython.cimports.weft.engine.ir.primitive import (
     EXPAND,
     INTO_BASE,
@@ -378,7 +378,7 @@ class Lifting:
         whole.operand_shapes = tuple([(self.count, *part) for part in shapes])
         if node.result is not None:
             whole.result = self.operand(node.result, None, True)[0]
-            whole.result.external_refs += 1
+            save(whole.result)
         whole.batch_seen = op.kind == _elementwise
         finish(whole)
         self.edges[node] = whole

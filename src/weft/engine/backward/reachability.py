@@ -57,7 +57,7 @@ def give_up(node: Node) -> cython.int:
     """A record has been walked over for the last time: it lets go of what it saved, and of what nothing will read."""
     node.released = True
     release_residuals(node)
-    if node.state == DONE:
+    if node.state == DONE and not node.deferred:
         drop_inputs(node)
         node.quotient = None
         mark_dead_candidate(node)

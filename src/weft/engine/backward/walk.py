@@ -403,7 +403,7 @@ class Walk(ReadyQueue):
         """Give up the saves of a batch whose members have all been pulled."""
         if batch_of(quotient).members == 0:
             release_residuals(quotient)
-            if quotient.state == DONE:
+            if quotient.state == DONE and not quotient.deferred:
                 drop_inputs(quotient)
 
     @cython.cfunc

@@ -28,7 +28,7 @@ from cython.cimports.weft.engine.frontend.resolve import edge_of, needs_grad, va
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, save
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.strides import common_shape, kept_strides
 from cython.cimports.weft.engine.ir.tape import Tape, ambient, current_tape, finish, packer
@@ -535,7 +535,7 @@ def record_gradient(op: Primitive, tensors: tuple, params, result: Tensor):
     )
     node.operand_shapes = shapes_of(node.inputs)
     node.result = value(result)
-    node.result.external_refs += 1
+    save(node.result)
     if ambient > 0:
         packer(node)
     finish(node)

@@ -21,12 +21,14 @@ cdef class Node:
     # From here to `tape`: zero in a new node.
     cdef public unsigned char state
     cdef public unsigned char device  # the number of the one that it runs on (`engine.devices.api`)
+    cdef public unsigned char deferred  # stays recorded when its flush has run (`pipeline.budget.defer`)
     cdef public int external_refs
     # The second line.
     cdef public unsigned char released
     cdef public unsigned char has_residuals
     cdef public unsigned char batch_seen
     cdef public unsigned char may_fail
+    cdef public int saves  # those of `external_refs` that are saves of derivatives
     cdef public long long index
     cdef Py_ssize_t position  # its position on its tape
     cdef public long long residual_mask
@@ -58,6 +60,16 @@ cdef inline void set_buffer(Node node, OwnedMemory buffer) noexcept:
     if buffer is not None:
         buffer.owners += 1
     node.buffer = buffer
+# Whether a flush is to hand a node's value over: somebody holds it, and it is not deferred.
+cdef inline bint is_live(Node node) noexcept:
+    return node.external_refs > 0 and not node.deferred
+# Hold a value for a derivative, or no longer.
+cdef inline void save(Node node) noexcept:
+    node.external_refs += 1
+    node.saves += 1
+cdef inline void unsave(Node node) noexcept:
+    node.external_refs -= 1
+    node.saves -= 1
 # Whether a node brings the value of its only operand from another device.
 cdef inline bint crosses(Node node) noexcept:
     return node.inputs is not None and len(node.inputs) == 1 and (<Node>node.inputs[0]).device != node.device

@@ -7,7 +7,14 @@ them. A value without references is dropped when nothing pending reads it.
 
 import cython
 from cython.cimports.weft.engine.ir.deferred_free import bury, end_burial
-from cython.cimports.weft.engine.ir.node import DONE, RESULT_SHIFT, Node, set_buffer
+from cython.cimports.weft.engine.ir.node import (
+    DONE,
+    RESULT_SHIFT,
+    Node,
+    save,
+    set_buffer,
+    unsave,
+)
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import Tape
@@ -19,6 +26,7 @@ from weft.engine.ir.tape import tapes
 require(__name__, cython.compiled)
 
 _dead_candidates: list = []
+repeatable_tapes: list = []  # list nodes that have run, and may run once more: what they read stays
 
 
 @cython.ccall
@@ -41,9 +49,9 @@ def retain_residuals(node: Node, edges: tuple) -> cython.void:
         return
     for index in range(len(node.inputs)):
         if is_saved(mask, index):
-            cython.cast(Node, node.inputs[index]).external_refs += 1
+            save(node.inputs[index])
     if mask >> RESULT_SHIFT & 1 and op.kind != COMPOSITE:
-        node.external_refs += 1
+        save(node)
 
 
 @cython.cfunc
@@ -66,12 +74,12 @@ def release_residuals(node: Node) -> cython.void:
     if node.inputs is not None:
         for index in range(len(node.inputs)):
             if is_saved(mask, index):
-                cython.cast(Node, node.inputs[index]).external_refs -= 1
+                unsave(node.inputs[index])
     if node.op.kind == COMPOSITE:
         if node.result is not None:
-            node.result.external_refs -= 1
+            unsave(node.result)
     elif mask >> RESULT_SHIFT & 1:
-        node.external_refs -= 1
+        unsave(node)
 
 
 def release_residual(node: Node, index: cython.Py_ssize_t):
@@ -79,12 +87,12 @@ def release_residual(node: Node, index: cython.Py_ssize_t):
     if not node.has_residuals or not own_residuals(node) >> index & 1:
         return
     if index < RESULT_SHIFT:
-        cython.cast(Node, node.inputs[index]).external_refs -= 1
+        unsave(node.inputs[index])
     elif node.op.kind == COMPOSITE:
-        node.result.external_refs -= 1
+        unsave(node.result)
         node.result = None
     else:
-        node.external_refs -= 1
+        unsave(node)
     node.observers.packed_mask |= cython.cast(cython.longlong, 1) << index
 
 
@@ -129,7 +137,7 @@ def free_dead_candidates():
     waiting: list = []
     node: Node
     source: Node
-    for tape in tapes:
+    for tape in (*tapes, *repeatable_tapes):
         for node in cython.cast(Tape, tape).pending():
             for source in node.inputs or ():
                 read.add(id(source))

@@ -28,6 +28,11 @@ from cython.cimports.weft.engine.ir.node import PENDING as PENDING_STATE
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import Tape, current_tape
+from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
+    any_deferred,
+    keep_sources,
+    let_go,
+)
 from cython.cimports.weft.engine.pipeline.execution import execute, execute_alone
 from cython.cimports.weft.engine.runtime.commit import FlushCounters, note_failure
 
@@ -142,12 +147,16 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
                 fail_descendants(tape.pending(), others)
             if others:
                 keep_for_others(tape, others)
+            if any_deferred:
+                keep_sources(tape)
             if wanted is None:
                 execute_all(tape, others)
             else:
                 execute_alone(tape, wanted)
             tape.left = tape.count
             tape.arrived_bytes = -tape.pending_bytes  # what stays pending has had its turn
+            if any_deferred:
+                let_go(tape)
             free_dead_candidates()
         finally:
             if collector:
@@ -248,6 +257,7 @@ def require(node: Node) -> cython.void:
     """Make a node's value present. Errors: the error of a failed ancestor; ExecutionError where it is gone."""
     if node.state == PENDING_STATE:
         node.external_refs += 1
+        node.deferred = False
         try:
             if node.tape == cython.NULL:
                 rejoin(node)

@@ -24,6 +24,13 @@ from cython.cimports.weft.engine.devices.api import (
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.tape import Tape
+from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
+    Recorded,
+    any_deferred,
+    evict,
+    has_deferred,
+    recorded_of,
+)
 from cython.cimports.weft.engine.pipeline.fingerprint import (
     SINGLE_NODE,
     FlushFingerprint,
@@ -35,7 +42,11 @@ from cython.cimports.weft.engine.pipeline.partition import DevicePart
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 from cython.cimports.weft.engine.pipeline.single_node import is_rewritten, program_of
 from cython.cimports.weft.engine.runtime import executable_cache
-from cython.cimports.weft.engine.runtime.commit import FlushCounters, commit, decide
+from cython.cimports.weft.engine.runtime.commit import (
+    FlushCounters,
+    commit,
+    decide,
+)
 from cython.cimports.weft.engine.runtime.executable_cache import CachedExecutable
 from cython.cimports.weft.engine.runtime.interpreter import (
     Interpretation,
@@ -78,6 +89,17 @@ _tally = cython.declare(FlushCounters, outcomes.counters)
 
 @cython.cfunc
 def execute(tape: Tape) -> cython.void:
+    """Run what is live on a tape; if it does not fit under the budget, without the checkpoints of former programs."""
+    try:
+        execute_live(tape)
+    except OutOfMemoryError:
+        if not evict(tape):
+            raise
+        execute_live(tape)
+
+
+@cython.cfunc
+def execute_live(tape: Tape) -> cython.void:
     """All stages after recording. A known program skips the search for batches, or at least the scheduling; one that
     has never come before is interpreted where that takes less time."""
     pending: list[Any] = tape.pending()
@@ -156,8 +178,7 @@ def is_interpreted(
     if config.explain or is_watched():  # by somebody who asks about programs
         return False
     device: Device = default_device()
-    memory: Memory = device.memory
-    if bounded and memory.budget() != 0 and bytes_of(pending) > memory.room_left():
+    if (any_deferred and has_deferred(pending)) or leaves_no_room(device.memory, pending):
         return False
     queue: Queue = device.queue()
     if not device.capabilities.calls_kernels or queue.flushes_subnormals(len(pending)):
@@ -183,6 +204,13 @@ def is_interpreted(
         pending = sorted(tape.pending(), key=sequence)
         schedule(pending, fingerprint_of(pending, False), None, False)
     return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def leaves_no_room(memory: Memory, pending: list[Node]) -> cython.bint:
+    """True if nodes that are all stored may take more than the budget leaves."""
+    return bounded and memory.budget() != 0 and bytes_of(pending) > memory.room_left()
 
 
 @cython.cfunc
@@ -437,12 +465,13 @@ def launch(
     poisoned, raised = poisoned_by(program, memory, run, failed)
     finished = len(program.kernels) if complete else cython.cast(Launch, launches[done]).kernel
     gone: list[Any] = []
-    commits = decide(program, poisoned, finished, gone)
+    recorded: Recorded = recorded_of(program, lowering.layout, pending)
+    commits = decide(program, poisoned, finished, gone, recorded)
     try:
         if storable and complete and not failed:
-            store(fingerprint, program, memory, lowering, run, executable, commits, gone)
+            store(fingerprint, program, memory, lowering, run, executable, commits, gone, recorded)
     finally:  # `repr` handles signals, and what has been overwritten cannot be computed again
-        commit(commits, gone, run)
+        commit(commits, gone, run, recorded)
     raised = stopped if raised is None else raised
     if raised is not None:
         raise raised

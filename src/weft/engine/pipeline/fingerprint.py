@@ -11,7 +11,8 @@ import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import bounded, device_at
-from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.deferral import DEFERRED, shortage
+from cython.cimports.weft.engine.ir.node import PENDING, Node, is_live
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.fingerprint import NUMBER_SLOTS, Number, next_stamp
 from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex
@@ -88,6 +89,7 @@ def fingerprint_of(nodes: list, variant: cython.int = 1) -> FlushFingerprint:
         node = nodes[0]
         budget = device_at(node.device).memory.budget()
     put(result.key, budget)
+    put(result.key, shortage if budget > 0 else 0)
     _forget_numbers()
     result.key.digest()
     return result
@@ -102,7 +104,7 @@ def _describe(result: FlushFingerprint, node: Node) -> cython.int:
     arity: cython.Py_ssize_t = -1 if node.inputs is None else len(node.inputs)
     reserve(key, arity + 8)
     tracked: cython.bint = node.edges is not None and not node.batch_seen
-    if node.external_refs > 0:
+    if is_live(node):
         result.live = True
     if tracked:
         result.tracked = True
@@ -111,12 +113,13 @@ def _describe(result: FlushFingerprint, node: Node) -> cython.int:
         cython.cast(cython.longlong, node.op.code)
         | cython.cast(cython.longlong, node.device) << 16
         | cython.cast(cython.longlong, node.dtype.code) << 20
-        | cython.cast(cython.longlong, node.external_refs > 0) << 28
+        | cython.cast(cython.longlong, is_live(node)) << 28
         | cython.cast(cython.longlong, node.batch_seen) << 29
         | cython.cast(cython.longlong, node.quotient is not None) << 30
         | cython.cast(cython.longlong, node.params is not None) << 31
         | cython.cast(cython.longlong, tracked) << 32
-        | cython.cast(cython.longlong, arity + 1) << 33,
+        | cython.cast(cython.longlong, node.deferred == DEFERRED and node.external_refs > 0) << 33
+        | cython.cast(cython.longlong, arity + 1) << 34,
     )
     if node.quotient is not None:
         put(key, _link(result, node.quotient))

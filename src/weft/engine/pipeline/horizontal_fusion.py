@@ -10,7 +10,7 @@ lifetimes, and large kernels do not need it. Lowering makes the members one laun
 import bisect
 
 import cython
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, is_live
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel, Program, maker, operand
 
 from weft._build.compiled import require
@@ -106,7 +106,7 @@ def _bytes_of(kernel: Kernel) -> cython.longlong:
     total: cython.longlong = 0
     node: Node
     for node in kernel.stores:
-        if node.external_refs == 0:
+        if not is_live(node):
             total += node.numel * node.dtype.itemsize
     return total
 

@@ -111,7 +111,7 @@ def _select(one: Compilation) -> None:
 
 def _plan(one: Compilation) -> None:
     one.memory = memory_plan.plan(one.program, one.overwrites)
-    one.apart = constrain.needs_it(one.memory)
+    one.apart = constrain.needs_it(one.memory) or constrain.may_defer(one.program, one.memory)
     if one.apart:
         one.memory = memory_plan.plan(one.program, one.overwrites, share=False)
 

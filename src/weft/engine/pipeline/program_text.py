@@ -54,7 +54,7 @@ class _Printer:
         values = [n for n in outside if n.state != PENDING and n.op is not SCALAR_OP]
         self.outside = {node: f"${number}" for number, node in enumerate(values)}
         self.names = {node: f"%{number}" for number, node in enumerate(self.nodes())}
-        self.held = {self.computed(node) for node in program.numbered if node.external_refs > 0}
+        self.held = {self.computed(node) for node in program.numbered if _is_live(node)}
         self.again: dict[Any, str] = {}
         for node, memref in (program.remat_of or {}).items():
             self.again[memref.root] = self.names.get(self.root(node), "")
@@ -95,12 +95,12 @@ class _Printer:
 
     def outside_line(self, node: Node) -> str:
         strides = "" if node.strides is None else f" strides {node.strides}"
-        live = " live" if node.external_refs > 0 or node in self.program.viewed else ""
+        live = " live" if _is_live(node) or node in self.program.viewed else ""
         return f"{self.outside[node]} = value {_kind(node)}{strides}{live}"
 
     def line(self, node: Node) -> str:
         marks = ""
-        if node.external_refs > 0 or (not self.with_memrefs and node in self.held):
+        if _is_live(node) or (not self.with_memrefs and node in self.held):
             marks += " live"
         elif node in self.program.kept:
             marks += " kept"
@@ -148,6 +148,11 @@ class _Printer:
         ]
         head = f"k{kernel.position} {list(kernel.shape)}{reduced}{rows}"
         return f"{head}: {nodes} -> {stores}".rstrip()
+
+
+def _is_live(node: Node) -> bool:
+    """True if the flush is to hand the node's value over."""
+    return node.external_refs > 0 and not node.deferred
 
 
 def _kind(node: Node) -> str:

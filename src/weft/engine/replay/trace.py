@@ -12,7 +12,7 @@ from cython.cimports.weft.engine.capi.growable_array import drop, empty
 from cython.cimports.weft.engine.frontend.node_factory import append_again, hide
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, save
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import retain_residuals
 from cython.cimports.weft.engine.ir.tape import finish
@@ -122,7 +122,7 @@ class Trace(Entry):
         node.grad_name = cython.cast(object, step.grad_name)
         if step.whole >= 0:
             node.result = run.made[step.whole]
-            node.result.external_refs += 1
+            save(node.result)
             finish(node)
         return 0
 

@@ -10,9 +10,14 @@ from typing import Any
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, set_buffer
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live, set_buffer
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
+    Recorded,
+    note_checkpoint,
+    note_staying,
+)
 from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
@@ -73,9 +78,15 @@ def raise_failure(sequence: int) -> None:
 
 
 @cython.cfunc
-def decide(program: Program, failed: dict, finished: cython.Py_ssize_t, gone: list) -> list[Commit]:
+def decide(
+    program: Program,
+    failed: dict,
+    finished: cython.Py_ssize_t,
+    gone: list,
+    recorded: Recorded | None,
+) -> list[Commit]:
     """The commits of the nodes that have run: (node, slot, byte offset in the slot, strides) for each that keeps its
-    value; the others are appended to `gone`."""
+    value; the others, but for those that stay recorded, are appended to `gone`."""
     node: Node
     memref: MemRef
     root: Node
@@ -94,9 +105,11 @@ def decide(program: Program, failed: dict, finished: cython.Py_ssize_t, gone: li
             continue
         if root.state != DONE and not _ran(memref, finished):
             continue
+        if recorded is not None and recorded.stays(node):
+            continue
         if memref.value.slot >= 0 and (
             memref.value.kept
-            or (root.state == DONE and node.external_refs > 0)
+            or (root.state == DONE and is_live(node))
             or (not complete and memref.value.last_use >= finished)
         ):
             dense: cython.bint = equal(memref.strides, row_major(node.shape))
@@ -142,8 +155,8 @@ def _ran(memref: MemRef, finished: cython.Py_ssize_t) -> cython.bint:
 
 
 @cython.cfunc
-def commit(commits: list[Commit], gone: list, run: Any) -> cython.void:
-    """Hand buffers to the nodes that keep them and take what has run off the tape."""
+def commit(commits: list[Commit], gone: list, run: Any, recorded: Recorded | None) -> cython.void:
+    """Hand buffers to the nodes that keep them and take what has run off the tape, but for what stays recorded."""
     node: Node
     buffer: OwnedMemory
     slot: cython.Py_ssize_t
@@ -156,15 +169,22 @@ def commit(commits: list[Commit], gone: list, run: Any) -> cython.void:
         node.strides = strides
         if buffer.listed:
             describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)
-        _leave(node)
+        leave(node, recorded is not None and recorded.is_checkpoint(node))
     for node in gone:
-        _leave(node)
+        leave(node, False)
+    if recorded is not None:
+        for node in recorded.staying:
+            note_staying(node)
 
 
 @cython.cfunc
 @cython.inline
-def _leave(node: Node) -> cython.void:
+def leave(node: Node, checkpoint: cython.bint) -> cython.void:
     """Take a node that has run off the tape."""
     node.state = DONE
     finish(node)
-    drop_inputs(node)
+    if checkpoint:
+        note_checkpoint(node)
+    else:
+        node.deferred = 0
+        drop_inputs(node)

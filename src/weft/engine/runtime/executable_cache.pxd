@@ -8,6 +8,7 @@ cdef struct Commit:
     Py_ssize_t node
     Py_ssize_t slot
     long long offset
+    bint checkpoint  # it keeps its inputs
 
 cdef class CachedExecutable(Entry):
     cdef Device device
@@ -18,6 +19,7 @@ cdef class CachedExecutable(Entry):
     cdef Py_ssize_t* sources
     cdef Py_ssize_t* sizes
     cdef Py_ssize_t* offsets  # of slots in the arena, -1 for those that are buffers of their own
+    cdef Py_ssize_t* hosts  # the values from outside whose memory slots take over, or -1
     cdef Py_ssize_t arena  # bytes of the arena; 0 if there is none
     cdef Py_ssize_t need  # bytes of the budget that all of them take
     cdef object layout

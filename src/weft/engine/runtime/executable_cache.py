@@ -13,11 +13,11 @@ from cython.cimports.weft.engine.devices.api import Device, Executable, Lowerer,
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
 from cython.cimports.weft.engine.ir.node import DONE, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.ir.residuals import drop_inputs
-from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.budget.checkpoints import Recorded, note_staying
 from cython.cimports.weft.engine.pipeline.fingerprint import SINGLE_NODE, FlushFingerprint
 from cython.cimports.weft.engine.pipeline.launch_ir import SegmentTable
 from cython.cimports.weft.engine.replay.cache import Admission, Cache, Entry
+from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
@@ -36,6 +36,7 @@ MOST_NODES = 25_000  # nodes of a flush that is cached
 NODE_BYTES = cython.declare(
     cython.Py_ssize_t, 256
 )  # about what a template takes for each of its nodes
+STAYS = cython.declare(cython.Py_ssize_t, -2)  # in place of a slot: the node stays recorded
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 
 _cache = cython.declare(Cache, named("flushes"))
@@ -53,6 +54,7 @@ class CachedExecutable(Entry):
         free(self.sources)
         free(self.sizes)
         free(self.offsets)
+        free(self.hosts)
         free(self.commits)
         free(self.addresses)
 
@@ -70,6 +72,9 @@ class CachedExecutable(Entry):
         self.offsets = cython.cast(
             cython.pointer(cython.Py_ssize_t), calloc(self.size_count + 1, word)
         )
+        self.hosts = cython.cast(
+            cython.pointer(cython.Py_ssize_t), calloc(self.size_count + 1, word)
+        )
         self.commits = cython.cast(
             cython.pointer(Commit), calloc(self.commit_count + 1, cython.sizeof(Commit))
         )
@@ -80,6 +85,7 @@ class CachedExecutable(Entry):
             self.sources == cython.NULL
             or self.sizes == cython.NULL
             or self.offsets == cython.NULL
+            or self.hosts == cython.NULL
             or self.commits == cython.NULL
             or self.addresses == cython.NULL
         ):
@@ -137,9 +143,12 @@ def store(
     executable,
     commits: list,
     gone: list,
+    recorded: Recorded | None = None,
 ):
-    """Keep a program that has just run; `commits` and `gone` say what becomes of its nodes."""
+    """Keep a program that has just run; `commits`, `gone` and `recorded` say what becomes of its nodes."""
     overwritten: list = [root for root in memory.in_place if root.state == DONE]
+    if lowering.layout is not None:
+        overwritten += [memory.external[slot] for slot in set(lowering.layout.hosts) if slot >= 0]
     positions: dict = {_name(node): index for index, node in enumerate(fingerprint.external)}
     constants: list = [
         r for r in memory.external if r.op is SCALAR_OP and _name(r) not in positions
@@ -162,7 +171,11 @@ def store(
     template.layout = lowering.layout
     template.awaited = program.awaited
     ends: list = commits + [(node, -1, 0, None) for node in gone]
+    if recorded is not None:
+        ends += [(node, STAYS, 0, None) for node in recorded.staying]
     _fill(template, fingerprint, sources, [*memory.sizes, *lowering.scratch], ends)
+    if recorded is not None:
+        _note_checkpoints(template, fingerprint, recorded)
     _cache_of(fingerprint).keep(fingerprint.key, template, NODE_BYTES * len(fingerprint.nodes))
 
 
@@ -197,12 +210,24 @@ def _fill(
 
 
 @cython.cfunc
+def _note_checkpoints(
+    template: CachedExecutable, fingerprint: FlushFingerprint, recorded: Recorded
+) -> cython.void:
+    """Note which nodes keep their inputs beside their values."""
+    index: cython.Py_ssize_t
+    for index in range(template.commit_count):
+        node = fingerprint.nodes[template.commits[index].node]
+        template.commits[index].checkpoint = recorded.is_checkpoint(node)
+
+
+@cython.cfunc
 def _note_layout(template: CachedExecutable) -> cython.void:
     """Note the offsets of slots in the arena, and the bytes that the executable needs under the budget."""
     index: cython.Py_ssize_t
     layout = template.layout
     for index in range(template.size_count):
         template.offsets[index] = -1 if layout is None else layout.offsets[index]
+        template.hosts[index] = -1 if layout is None else layout.hosts[index]
         if template.offsets[index] < 0:
             template.need += bytes_taken(template.sizes[index])
     if layout is not None:
@@ -308,7 +333,7 @@ def _run(
     offset: cython.Py_ssize_t
     for index in range(template.size_count):
         offset = template.offsets[index]
-        buffer = memory.allocate(template.sizes[index]) if offset < 0 else arena
+        buffer = _buffer_of(template, external, arena, index)
         buffers.append(buffer)
         addresses[slot] = buffer.address + max(offset, 0)
         slot += 1
@@ -333,6 +358,23 @@ def _run(
         template.layout.account.add_run()
     _commit(template, fingerprint, external, addresses, buffers, cells)
     return interrupt
+
+
+@cython.cfunc
+def _buffer_of(
+    template: CachedExecutable,
+    external: list,
+    arena: OwnedMemory | None,
+    index: cython.Py_ssize_t,
+) -> OwnedMemory:
+    """The memory of a slot: of its own, in the arena, or of a value from outside that it takes over."""
+    node: Node
+    if template.offsets[index] < 0:
+        return template.device.memory.allocate(template.sizes[index])
+    if template.hosts[index] < 0:
+        return arena
+    node = external[template.sources[template.hosts[index]]]
+    return node.buffer
 
 
 @cython.cfunc
@@ -388,6 +430,9 @@ def _commit(
     for index in range(template.commit_count):
         commit = cython.address(template.commits[index])
         node = fingerprint.nodes[commit.node]
+        if commit.slot == STAYS:
+            note_staying(node)
+            continue
         if commit.slot >= 0:
             if commit.slot >= template.source_count:
                 buffer = buffers[commit.slot - template.source_count]
@@ -400,9 +445,7 @@ def _commit(
             if buffer.listed:
                 describe(buffer, node.code, node.offset_in_code, node.shape, node.dtype)
         node.batch_seen = True
-        node.state = DONE
-        finish(node)
-        drop_inputs(node)
+        leave(node, commit.checkpoint)
 
 
 def clear():

@@ -94,15 +94,27 @@ class ProgramRun:
                 _check_in(launch, status, 8 * cell)
                 cell += 1
             _append(program, launch)
-        overwriting = lowering.plan.overwriting
-        if overwriting >= 0:
-            program.protect(_first_of(lowering.launches, overwriting))
+        protected: cython.Py_ssize_t = _first_overwriting(lowering)
+        if protected >= 0:
+            program.protect(protected)
         if lowering.layout is not None:
             program.need_file(lowering.layout.spilled)
         if _watched is not None:
             program.record_times()
             _watched.append(([launch.spec.name for launch in lowering.launches], program))
         return program
+
+
+@cython.cfunc
+def _first_overwriting(lowering: Lowering) -> cython.Py_ssize_t:
+    """The first launch that writes to memory of a value from outside; -1 if none does."""
+    first: cython.Py_ssize_t = -1
+    if lowering.plan.overwriting >= 0:
+        first = _first_of(lowering.launches, lowering.plan.overwriting)
+    if lowering.layout is not None and lowering.layout.overwriting >= 0:
+        other: cython.Py_ssize_t = lowering.layout.overwriting
+        first = other if first < 0 else min(first, other)
+    return first
 
 
 @cython.cfunc
@@ -179,12 +191,16 @@ def _reserve(
 def _lay_out(
     memory: Memory, layout: Any, sizes: list[int], buffers: list[OwnedMemory], addresses: list[int]
 ) -> cython.void:
-    """Memory of these sizes: places in one arena, or buffers of their own."""
+    """Memory of these sizes: places in one arena or in memory of values from outside, or buffers of their own."""
     arena: OwnedMemory = memory.allocate(layout.arena)
     size: cython.Py_ssize_t
     offset: cython.Py_ssize_t
-    for size, offset in zip(sizes, layout.offsets, strict=True):
-        buffer: OwnedMemory = arena if offset >= 0 else memory.allocate(size)
+    host: cython.Py_ssize_t
+    buffer: OwnedMemory
+    for size, offset, host in zip(sizes, layout.offsets, layout.hosts, strict=True):
+        buffer = buffers[host] if host >= 0 else arena
+        if offset < 0:
+            buffer = memory.allocate(size)
         buffers.append(buffer)
         addresses.append(buffer.address + max(offset, 0))
 

@@ -11,7 +11,7 @@ from cython.cimports.weft.engine.capi.int_array import Integers, integers
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.batch import batch_of
-from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node
+from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node, save
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import finish
@@ -244,7 +244,7 @@ def _build_record(members: list, stacks: dict) -> cython.void:
     if first.result is not None:
         results: list = [cython.cast(Node, node).result for node in members]
         quotient.result = _together(results, axis, stacks)
-        quotient.result.external_refs += 1
+        save(quotient.result)
     adopt(quotient, members, flags)
     quotient.has_residuals = True if first.result is not None else quotient.has_residuals
     quotient.batch_seen = True

@@ -8,7 +8,7 @@ A member is one row of a quotient with a leading dimension, or as many rows as i
 
 import cython
 from cython.cimports.weft.engine.ir.batch import Batch, batch_of, new_batch
-from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.prefetch import prefetch_inputs
 from cython.cimports.weft.engine.ir.residuals import release_residuals, retain_residuals
 from cython.cimports.weft.engine.ir.tape import Tape
@@ -105,7 +105,7 @@ def _sequence(node: Node) -> cython.longlong:
 
 def needed_by(wanted: Node, tape: Tape):
     """The pending nodes that a value is computed of, oldest first. Those that others on the tape read are held until
-    the run is over, so that these can be computed after it."""
+    the run is over, and so are values that are there, so that these can be computed after it."""
     needed: set = set()
     stack: list = [wanted]
     node: Node
@@ -119,7 +119,7 @@ def needed_by(wanted: Node, tape: Tape):
         if node in needed:
             continue
         for source in sources(node):
-            if source in needed:
+            if source in needed or source.state == DONE:
                 source.external_refs += 1
                 tape.held.append(source)
     return sorted(needed, key=lambda node: _sequence(node))

@@ -17,7 +17,9 @@ from weft._build.compiled import require
 from weft.engine.devices.cpu import pool
 from weft.engine.pipeline.budget import spill_file
 from weft.engine.pipeline.budget.accounts import account_of, line_of
+from weft.engine.pipeline.budget.checkpoints import checkpoint_count, shortage_count
 from weft.engine.pipeline.budget.choose import choose
+from weft.engine.pipeline.budget.defer import deferred_slots, repeatable_slots, saved_bytes
 from weft.engine.pipeline.budget.layout import Layout
 from weft.engine.pipeline.budget.schedule import RUN, SPILL
 from weft.engine.pipeline.budget.step_graph import StepGraph
@@ -30,8 +32,12 @@ TIGHT_SHARE = (
     0.85  # of the room left under the budget: a plan that needs more is laid out in an arena
 )
 NEXT_TARGET_SHARE = 0.94  # the next target as a share of one for which no schedule was found
+MOST_SHORTAGE = 12  # steps by which checkpoints become fewer
+LEAST_SHARE_FOR_BOTH = (
+    0.6  # of the room: with less for a program and its backward pass, nothing else is tried
+)
 MOST_LAYOUTS = 6  # layouts tried, each of a schedule with less memory than the one before
-LEAST_BUDGET_STEPS = 5  # bisection steps in the search for the least budget
+LEAST_BUDGET_STEPS = 4  # bisection steps in the search for the least budget
 
 
 def bytes_taken(nbytes: int) -> int:
@@ -49,6 +55,14 @@ def needs_it(plan: Plan) -> bool:
     return total > TIGHT_SHARE * room_left()
 
 
+def may_defer(program, plan: Plan) -> bool:
+    """True if values that only derivatives hold might not fit beside the backward pass that reads them: cotangents
+    take as much."""
+    if pool.budget() is None:
+        return False
+    return 2 * saved_bytes(program, plan) > TIGHT_SHARE * room_left()
+
+
 def is_tight(program) -> bool:
     """True if the values of a program, all stored, might not fit under the budget. New kernels are then compiled at
     once, because single operations would store them."""
@@ -63,14 +77,15 @@ def is_tight(program) -> bool:
 
 def constrain(lowering: Lowering) -> None:
     """Let a lowered program fit under the budget. Errors: OutOfMemoryError."""
-    graph = StepGraph(lowering)
-    kept: cython.longlong = sum([capacity_of(graph.sizes[slot]) for slot in _own_buffers(graph)])
-    room: cython.longlong = room_left() - kept - SPARE_BYTES
-    layout = _fitted(graph, room, False)
-    if layout is None and spill_file.is_wanted():
-        layout = _fitted(graph, room, True)
+    spills: cython.bint = spill_file.is_wanted()
+    layout, graph, kept = _deferred_and_fitted(lowering)
+    if layout is None and spills:
+        graph = StepGraph(lowering, graph.deferred)
+        layout = _fitted(graph, room_left() - kept - SPARE_BYTES, True)
         if layout is not None and layout.spilled:
             spill_file.say_once(layout.spilled)
+    if layout is None and checkpoint_count() > 0:  # what would do is asked when these are gone
+        raise OutOfMemoryError("values kept for derivatives leave too little memory")
     if layout is None:
         raise _too_little(lowering, graph, kept)
     layout.free = sum(
@@ -81,6 +96,26 @@ def constrain(lowering: Lowering) -> None:
     lowering.launches = layout.launches
     lowering.scratch = layout.sizes[graph.outside + len(lowering.plan.sizes) :]
     lowering.layout = layout
+
+
+def _deferred_and_fitted(lowering: Lowering):
+    """The layout of a program without what it defers, None where none fits; its graph, and the bytes of what it hands
+    over. Where the rest does not fit beside the checkpoints, fewer are kept."""
+    room: cython.longlong = room_left() - SPARE_BYTES
+    saved = repeatable_slots(lowering)
+    for_both = int(room * NEXT_TARGET_SHARE ** min(shortage_count(), MOST_SHORTAGE))
+    before = None
+    while True:
+        deferred = deferred_slots(lowering, saved, for_both)
+        if deferred != before:
+            graph = StepGraph(lowering, deferred, lends=True)
+            kept = sum([capacity_of(graph.sizes[slot]) for slot in _own_buffers(graph)])
+            layout = _fitted(graph, room - kept, False)
+        if layout is not None or not deferred or for_both < room * LEAST_SHARE_FOR_BOTH:
+            if layout is not None:
+                layout.saved = saved
+            return layout, graph, kept
+        before, for_both = deferred, int(for_both * NEXT_TARGET_SHARE)
 
 
 def _lines(lowering: Lowering):
@@ -101,8 +136,8 @@ def _own_buffers(graph):
 
 def _fitted(graph, room, spills):
     """The cheapest layout found that fits into so much room; None where none does."""
-    target = _largest_arena(room)
-    bound = target
+    bound = _largest_arena(room)
+    target = bound + sum([graph.sizes[slot] for slot in graph.lent])
     drops: dict = {}
     for _ in range(MOST_LAYOUTS):
         if target - _tables(graph) < graph.least:
@@ -138,9 +173,10 @@ def _tables(graph):
 
 def _too_little(lowering: Lowering, graph, kept):
     """The error of a program that fits in no order."""
-    unbounded = Schedule(graph, {}).peak
-    low, high = graph.least + _tables(graph), 2 * unbounded + SPARE_BYTES
     spills = spill_file.is_wanted()
+    low = high = max(room_left() - kept - SPARE_BYTES, graph.least // 2)
+    while _fitted(graph, high, spills) is None and high < 2 * Schedule(graph, {}).peak:
+        low, high = high, high + high // 4 + SPARE_BYTES
     for _ in range(LEAST_BUDGET_STEPS):
         middle = (low + high) // 2
         if _fitted(graph, middle, spills) is None:
@@ -183,12 +219,18 @@ def verify(lowering: Lowering):
     if layout is None:
         return
     spans = [(own, instance.first, instance.last) for own, instance in layout.slots]
+    hosts = layout.hosts
     base = layout.graph.outside
     for own, first, last in spans:
         begin = layout.offsets[own - base]
         for other, phase_of, gone in spans:
             start = layout.offsets[other - base]
-            if other == own or phase_of > last or gone < first:
+            if (
+                other == own
+                or phase_of > last
+                or gone < first
+                or hosts[own - base] != hosts[other - base]
+            ):
                 continue
             if begin < start + layout.sizes[other] and start < begin + layout.sizes[own]:
                 raise VerificationError(

@@ -3,7 +3,8 @@
 
 It takes a StepGraph with its Schedule and makes launches in the new order, with a slot for each instance of a value,
 and the offsets of these slots. A value that stays to the end has a buffer of its own. A run that is interrupted
-commits nothing, and starts again.
+commits nothing, and starts again; from the launch on that is the first to write into the memory of a value from
+outside, it is not interrupted.
 """
 
 import cython
@@ -25,11 +26,15 @@ require(__name__, cython.compiled)
 
 
 class Layout:
-    """`offsets`: for each slot after those from outside its offset in the arena, -1 for a buffer of its own; `arena`:
-    the bytes of the arena; `spilled`: those of the file."""
+    """`offsets`: for each slot after those from outside its offset in the arena, -1 for a buffer of its own; `hosts`:
+    the slots from outside in whose memory the offsets are, -1 for the arena; `arena`: the bytes of the arena;
+    `spilled`: those of the file; `overwriting`: the first launch that writes to a host, -1 without one; `deferred`:
+    the slots of values that are not handed over; `saved`:
+    these, and those of checkpoints."""
 
     def __init__(self, graph, schedule: Schedule):
         self.graph, self.schedule = graph, schedule
+        self.deferred, self.saved = graph.deferred, set()
         self.sizes = list(graph.sizes)
         self.launches: list = []
         self.slots: list = []  # of the schedule's instances
@@ -37,6 +42,8 @@ class Layout:
         self._ran: set = set()
         self._spans: dict = {}  # slot -> first action, last action, bytes
         self._file: dict = {}  # slot -> offset
+        self._lent: dict = {}  # slot -> last action
+        self._begins: list = []  # of each action the first launch
         self._fill()
         self._place()
 
@@ -49,11 +56,16 @@ class Layout:
         graph, schedule = self.graph, self.schedule
         phase_of: dict = {}
         instance: Instance
-        for instance in schedule.instances:
-            phase_of.setdefault(instance.uses[0], []).append(instance)
         now: dict = {}
+        for instance in schedule.instances:
+            if instance.slot in graph.lent:
+                self._lent[instance.slot] = instance.last
+                now[instance.slot] = instance.slot
+            else:
+                phase_of.setdefault(instance.uses[0], []).append(instance)
         seen: set = set()
         for action, (kind, number) in enumerate(schedule.actions):
+            self._begins.append(len(self.launches))
             before = dict(now) if kind == RUN else now
             for instance in phase_of.get(action, ()):
                 slot = instance.slot
@@ -96,10 +108,16 @@ class Layout:
         self.launches.append(transfer_launch(own, self._file[slot], size, kind == SPILL, position))
 
     def _place(self):
-        owned = sorted(self._spans)
-        offsets, self.arena = place([self._spans[slot] for slot in owned])
+        owned, lenders = sorted(self._spans), sorted(self._lent)
+        lent = [(self._lent[slot], self.graph.sizes[slot]) for slot in lenders]
+        offsets, hosts, self.arena = place([self._spans[slot] for slot in owned], lent)
         found = dict(zip(owned, offsets, strict=True))
-        self.offsets = [found.get(slot, -1) for slot in range(self.graph.outside, len(self.sizes))]
+        guests = {slot: lenders[host] for slot, host in zip(owned, hosts, strict=True) if host >= 0}
+        made = range(self.graph.outside, len(self.sizes))
+        self.offsets = [found.get(slot, -1) for slot in made]
+        self.hosts = [guests.get(slot, -1) for slot in made]
+        starts = [self._begins[self._spans[slot][0]] for slot in guests]
+        self.overwriting = min(starts, default=-1)
 
 
 @cython.cfunc

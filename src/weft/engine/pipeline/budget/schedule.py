@@ -52,6 +52,8 @@ class Schedule:
         self._present = [None] * len(graph.sizes)
         self._on_file = set()
         self._reads, self._writes = graph.moving_reads, graph.moving_writes
+        for slot in graph.lent:
+            self._make(slot, 0)
         self._run_all(drops)
         self._add_up()
 

@@ -7,16 +7,19 @@ writes to a value from outside never, and one whose operand is overwritten later
 """
 
 import cython
+from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
 from cython.cimports.weft.engine.pipeline.program_ir import Kernel
 
 from weft._build.compiled import require
+from weft.engine.pipeline.memory_plan import is_private
 
 require(__name__, cython.compiled)
 
 NEVER = 1 << 30
 LAUNCH_NS = 500.0  # cost of a step, in addition to its kernels
+LEAST_LENT = 1 << 12  # bytes of a value from outside whose memory is worth taking over
 BYTES_PER_NS = 12.0  # memory traffic of a kernel at best
 
 
@@ -25,12 +28,17 @@ class StepGraph:
     and `moving_writes` are those of them that do not stay to the end. Of each slot: its size,
     the step that makes it (-1: none, or several, as of one that parts are written to), whether it stays to the end.
     `until`: the step before which a step may run again. `last`: the step that uses a slot last.
-    From the step `overwriting` on the program may not stop: inputs are written over."""
+    From the step `overwriting` on the program may not stop: inputs are written over. `lent`: the values from outside
+    that die in the program, by slot; their memory is taken over behind their last use, and their size is its
+    capacity. Slots of `deferred` values do not stay."""
 
-    def __init__(self, lowering: Lowering):
+    def __init__(self, lowering: Lowering, deferred=frozenset(), lends: bool = False):
         plan: Plan = lowering.plan
-        self.outside = len(plan.external)
+        self.outside, self.deferred = len(plan.external), deferred
         self.sizes = [0] * self.outside + [*plan.sizes, *lowering.scratch]
+        self.lent = _lent(plan) if lends else {}
+        for slot in self.lent:
+            self.sizes[slot] = self.lent[slot]
         self.launches = _by_step(lowering)
         self.positions = [launches[0].kernel for launches in self.launches]
         self.writes = _stores(lowering, self.positions)
@@ -39,11 +47,14 @@ class StepGraph:
         self.reads, self.tables = reads, tables
         self._read_pointers(plan)
         self.costs = [_cost(self, step) for step in range(len(self.positions))]
-        self.kept = {value_of(plan, node).slot for node in program_kept(lowering)}
+        self.kept = {value_of(plan, node).slot for node in program_kept(lowering)} - deferred
         self._find_makers()
         self._find_ends()
         fixed = self.kept | set(self.tables)
-        moves = [slot >= self.outside and slot not in fixed for slot in range(len(self.sizes))]
+        moves = [
+            (slot >= self.outside and slot not in fixed) or slot in self.lent
+            for slot in range(len(self.sizes))
+        ]
         self.moving_reads = [[slot for slot in sorted(read) if moves[slot]] for read in self.reads]
         self.moving_writes = [
             [slot for slot in sorted(made) if moves[slot]] for made in self.writes
@@ -125,6 +136,22 @@ class StepGraph:
             and self.until[self.makers[slot]] > self.last[slot]
             for slot in range(len(self.sizes))
         ]
+
+
+@cython.cfunc
+def _lent(plan: Plan) -> dict:
+    """The bytes behind values from outside, by slot, that nobody else sees, that nothing writes to, and that are large
+    enough to matter."""
+    slot: cython.Py_ssize_t
+    root: Node
+    found: dict = {}
+    for slot in range(len(plan.external)):
+        root = plan.external[slot]
+        if root in plan.in_place or root in plan.viewed or root.offset != 0:
+            continue
+        if is_private(root) and root.buffer.nbytes >= LEAST_LENT:
+            found[slot] = root.buffer.capacity
+    return found
 
 
 def program_kept(lowering: Lowering):

@@ -12,7 +12,7 @@ import cython
 from cython.cimports.weft.engine.capi.growable_array import put
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.tuning import Costs
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, is_live
 from cython.cimports.weft.engine.pipeline.fusion.costs import cost_of
 from cython.cimports.weft.engine.pipeline.fusion.def_use import (
     Use,
@@ -86,11 +86,7 @@ def _candidates(program: Program) -> set:
         if kernel.kind != _elementwise or kernel.is_row_kernel or len(kernel.stores) < 2:
             continue
         for node in kernel.stores:
-            if (
-                node.external_refs > 0
-                or node.numel * node.dtype.itemsize < least
-                or node in program.kept
-            ):
+            if is_live(node) or node.numel * node.dtype.itemsize < least or node in program.kept:
                 continue
             if cost_of(costs, node) <= costs.store:
                 found.add(memref_of(program, node).value)

@@ -10,7 +10,7 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.tuning import Fusion
 from cython.cimports.weft.engine.frontend.node_factory import count_elements
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, is_live
 from cython.cimports.weft.engine.ir.primitive import OF_ELEMENTS
 from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import (
@@ -103,11 +103,7 @@ def _hosts(program: Program, kernel: Kernel, most: cython.int) -> list:
             other = maker(memref)
             if other is None or not other.is_row_kernel or not equal(other.shape, kernel.shape):
                 continue
-            if (
-                memref.value.reader is kernel
-                and memref.root.external_refs == 0
-                and not memref.value.kept
-            ):
+            if memref.value.reader is kernel and not is_live(memref.root) and not memref.value.kept:
                 saved.setdefault(other, set()).add(memref.root)
     tuning: Fusion = program.device.tuning.fusion
     return [

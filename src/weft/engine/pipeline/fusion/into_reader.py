@@ -8,7 +8,7 @@ first place.
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, is_live
 from cython.cimports.weft.engine.pipeline.fusion.def_use import mark_uses
 from cython.cimports.weft.engine.pipeline.fusion.regions import is_row_value, most_nodes
 from cython.cimports.weft.engine.pipeline.program_ir import (
@@ -96,11 +96,7 @@ def _needed_by(program: Program, kernel: Kernel, node: Node, users: dict) -> Ker
 @cython.cfunc
 def _may_move(program: Program, kernel: Kernel, node: Node) -> cython.bint:
     """True if a node is computed element by element, and nothing outside refers to it."""
-    if (
-        node.external_refs > 0
-        or node.op.kind != _elementwise
-        or not equal(node.shape, kernel.shape)
-    ):
+    if is_live(node) or node.op.kind != _elementwise or not equal(node.shape, kernel.shape):
         return False
     return node not in program.kept
 

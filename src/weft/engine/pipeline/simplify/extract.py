@@ -8,7 +8,7 @@ takes the position of its node; the pass that makes one calls `reach` again.
 """
 
 import cython
-from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.node import PENDING, Node, is_live
 from cython.cimports.weft.engine.pipeline.program_ir import Program, has_memref
 
 from weft._build.compiled import require
@@ -22,7 +22,7 @@ def extract(program: Program, pending: list) -> cython.void:
     """Put everything live among pending nodes (oldest first) into a program, and all that it needs."""
     node: Node
     for node in pending:
-        if node.external_refs > 0 and node.state == PENDING:
+        if is_live(node) and node.state == PENDING:
             program.roots.append(node)
     reach(program)
 

@@ -10,7 +10,7 @@ one value.
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.ir.batch import batch_of
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live
 from cython.cimports.weft.engine.ir.primitive import OF_ELEMENTS, RESHAPE, STRIDED, Primitive
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
@@ -67,7 +67,7 @@ def _note_ends(program: Program) -> cython.void:
         root: Node = memref.root
         if root.state == DONE and memref.value.slot < 0:
             program.add_external(memref.value)
-        if node.external_refs > 0:
+        if is_live(node):
             if root.state == PENDING:
                 memref.value.kept = True
                 program.kept.add(root)

@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
-from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.node import PENDING, Node, is_live
 from cython.cimports.weft.engine.ir.primitive import (
     EXPAND,
     INTO_BASE,
@@ -177,7 +177,7 @@ def _scattered_product(node: Node):
     if node.params != (0,) or len(node.shape) != 2 or not _is_zero(base):
         return None
     product: Node = _below_views(source)
-    if product is None or product.external_refs > 0:
+    if product is None or is_live(product):
         return None
     if product.op.form != MATMUL and product.op.form != LINEAR:
         return None
