@@ -57,4 +57,14 @@ DIFFERENCES = {
         "exist where PyTorch has none; `norm` of order 0 has zeros"
     ),
     "`axis=`": "is taken for `dim=` by every function, in PyTorch by those written in C++",
+    "`x @ m`, `m += x`, where `m` is on the device meta and `x` has memory": (
+        "refused, as all calls with both; PyTorch takes products and writes in place, whose values nobody has computed"
+    ),
+    "float16 where PyTorch lacks the kernel (`ctc_loss`, `avg_pool3d`, `special.erfcx` and others)": (
+        "is computed in float32"
+    ),
+    "`torch.masked.MaskedTensor`, a prototype in PyTorch": (
+        "is absent: it has rules of its own for each operator; the functions of `torch.masked` take the mask beside "
+        "the tensor"
+    ),
 }

@@ -58,6 +58,7 @@ class LRScheduler:
     def _begin(self) -> None:
         """Count no step yet, and set the rates of the first time."""
         self._step_count, self._is_initial = 0, True
+        self._get_lr_called_within_step = False  # as PyTorch's states have it between two steps
         self.step()
         self._is_initial = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from weft.errors import ArgumentError
 from weft.optim.lr_scheduler.base import LRScheduler, for_each_group
@@ -103,31 +104,45 @@ class OneCycleLR(LRScheduler):
                 got=repr(anneal_strategy),
                 fix="use anneal_strategy='cos'",
             )
-        self.anneal_strategy, self.three_phase = anneal_strategy, three_phase
-        self.pct_start, self.final_div_factor = pct_start, final_div_factor
-        self.max_lrs = for_each_group(optimizer, max_lr, "max_lr")
+        self._anneal_func_type, self.cycle_momentum = anneal_strategy, cycle_momentum
+        self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
+        peaks = for_each_group(optimizer, max_lr, "max_lr")
         if last_epoch == -1:
-            for group, peak in zip(optimizer.param_groups, self.max_lrs, strict=True):
-                group["initial_lr"] = peak / div_factor
-        self.momenta = None
+            for group, peak in zip(optimizer.param_groups, peaks, strict=True):
+                first = peak / div_factor
+                group.update(initial_lr=first, max_lr=peak, min_lr=first / final_div_factor)
         if cycle_momentum:
-            check_momentum(optimizer)
-            low = for_each_group(optimizer, base_momentum, "base_momentum")
-            high = for_each_group(optimizer, max_momentum, "max_momentum")
-            self.momenta = list(zip(high, low, strict=True))
+            self._begin_momenta(optimizer, base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
 
-    def _phases(self) -> list[tuple[float, int, int]]:
-        """The last step of each phase and its end points: 0 initial rate, 1 peak, 2 final rate."""
-        rise, last = self.pct_start * self.total_steps, self.total_steps - 1
-        if self.three_phase:
-            return [(rise - 1, 0, 1), (2 * rise - 2, 1, 0), (last, 0, 2)]
-        return [(rise - 1, 0, 1), (last, 1, 2)]
+    def _begin_momenta(
+        self,
+        optimizer: Optimizer,
+        base: float | list[float],
+        peak: float | list[float],
+        last_epoch: int,
+    ) -> None:
+        check_momentum(optimizer)
+        self.use_beta1 = "betas" in optimizer.defaults
+        low = for_each_group(optimizer, base, "base_momentum")
+        high = for_each_group(optimizer, peak, "max_momentum")
+        if last_epoch == -1:
+            begin_momenta(optimizer, low, high)
 
     def _blend(self, start: float, end: float, done: float) -> float:
-        if self.anneal_strategy == "linear":
+        if self._anneal_func_type == "linear":
             return start + (end - start) * done
         return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
+
+    def _phase(self) -> tuple[dict[str, Any], float]:
+        """The phase of this time, and which share of it is over."""
+        begin = 0.0
+        for phase in self._schedule_phases:
+            end = phase["end_step"]
+            if self.last_epoch <= end or phase is self._schedule_phases[-1]:
+                return phase, (self.last_epoch - begin) / (end - begin)
+            begin = end
+        raise AssertionError("a schedule has phases")
 
     def get_lr(self) -> list[float]:
         """The rates now; sets the momenta too."""
@@ -140,23 +155,26 @@ class OneCycleLR(LRScheduler):
                 got=str(time),
                 fix="build the schedule with more total_steps",
             )
-        *earlier, (end, first, second) = self._phases()
-        begin = 0.0
-        for phase in earlier:
-            if time <= phase[0]:
-                end, first, second = phase
-                break
-            begin = phase[0]
-        done = (time - begin) / (end - begin)
+        phase, done = self._phase()
         rates = []
-        for number, (base, peak) in enumerate(zip(self.base_lrs, self.max_lrs, strict=True)):
-            points = (base, peak, base / self.final_div_factor)
-            rates.append(self._blend(points[first], points[second], done))
-            if self.momenta is not None:
-                high, low = self.momenta[number]
-                ends = (high, low, high)
-                set_momentum(self.optimizer, number, self._blend(ends[first], ends[second], done))
+        for number, group in enumerate(self.optimizer.param_groups):
+            rates.append(self._blend(group[phase["start_lr"]], group[phase["end_lr"]], done))
+            if self.cycle_momentum:
+                ends = group[phase["start_momentum"]], group[phase["end_momentum"]]
+                set_momentum(self.optimizer, number, self._blend(*ends, done))
         return rates
+
+
+def _phases(total: int, share: float, three: bool) -> list[dict[str, Any]]:
+    """Each phase: its last step, and what of a group the rate and the momentum go from and to."""
+    rise, down = share * total, ("initial_lr" if three else "min_lr")
+    ends = [(float(rise) - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
+    middle = float(2 * share * total) - 2 if three else total - 1
+    ends.append((middle, "max_lr", down, "base_momentum", "max_momentum"))
+    if three:
+        ends.append((total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"))
+    names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+    return [dict(zip(names, end, strict=True)) for end in ends]
 
 
 def check_momentum(optimizer: Optimizer) -> None:
@@ -168,6 +186,13 @@ def check_momentum(optimizer: Optimizer) -> None:
             got=type(optimizer).__name__,
             fix="pass cycle_momentum=False",
         )
+
+
+def begin_momenta(optimizer: Optimizer, low: list[float], high: list[float]) -> None:
+    """Start at the highest momentum, and note both ends in each group."""
+    for number, group in enumerate(optimizer.param_groups):
+        set_momentum(optimizer, number, high[number])
+        group.update(max_momentum=high[number], base_momentum=low[number])
 
 
 def set_momentum(optimizer: Optimizer, number: int, momentum: float) -> None:

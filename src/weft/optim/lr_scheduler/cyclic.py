@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.errors import ArgumentError
 from weft.optim.lr_scheduler.base import LRScheduler, check_optimizer, for_each_group, put_rate
-from weft.optim.lr_scheduler.cycles import check_momentum, set_momentum
+from weft.optim.lr_scheduler.cycles import begin_momenta, check_momentum, set_momentum
 from weft.optim.optimizer import Optimizer
 
 _MODES = ("triangular", "triangular2", "exp_range")
@@ -67,14 +67,11 @@ class CyclicLR(LRScheduler):
         self, optimizer: Optimizer, base: float, peak: float, last_epoch: int
     ) -> None:
         check_momentum(optimizer)
+        self.use_beta1 = "betas" in optimizer.defaults
         self.base_momentums = for_each_group(optimizer, base, "base_momentum")
         self.max_momentums = for_each_group(optimizer, peak, "max_momentum")
-        if last_epoch != -1:
-            return
-        for number, group in enumerate(optimizer.param_groups):
-            set_momentum(optimizer, number, self.max_momentums[number])
-            group["max_momentum"] = self.max_momentums[number]
-            group["base_momentum"] = self.base_momentums[number]
+        if last_epoch == -1:
+            begin_momenta(optimizer, self.base_momentums, self.max_momentums)
 
     def scale_fn(self, x: float) -> float:
         """The height of a cycle, by its number or by the step's."""

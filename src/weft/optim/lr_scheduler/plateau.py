@@ -51,7 +51,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown, self.eps = cooldown, eps
         self.default_min_lr = None if isinstance(min_lr, list | tuple) else min_lr
         self.min_lrs = for_each_group(optimizer, min_lr, "min_lrs")
-        self.best = math.inf if mode == "min" else -math.inf
+        self.best = self.mode_worse = math.inf if mode == "min" else -math.inf
         self.cooldown_counter = self.num_bad_epochs = self.last_epoch = 0
         self._last_lr = self._rates()
 
