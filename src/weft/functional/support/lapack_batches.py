@@ -10,6 +10,7 @@ by columns, so what goes in is copied transposed, and what comes out is a transp
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import cython
@@ -26,14 +27,14 @@ require(__name__, cython.compiled)
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
-@cython.cfunc
-def _address(library: str, name: str, dtype: object) -> cython.p_void:
-    """The address of a routine for an element type."""
+@cache
+def _address(library: str, name: str, kind: str) -> int:
+    """The address of a routine for an element type, by NumPy's letter."""
     from scipy.linalg import cython_blas, cython_lapack
 
     module = cython_blas if library == "blas" else cython_lapack
-    capsule = module.__pyx_capi__[_LETTERS[dtype.char] + name]  # type: ignore[attr-defined]
-    return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule))
+    capsule = module.__pyx_capi__[_LETTERS[kind] + name]
+    return cython.cast(cython.size_t, PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)))
 
 
 def _by_columns(matrices: np.ndarray, lead: tuple[int, ...]) -> Any:
@@ -78,7 +79,9 @@ def solve(matrices: np.ndarray, right: np.ndarray) -> tuple[Any, Any]:
 
 
 def _solve(factors: np.ndarray, found: np.ndarray, infos: np.ndarray) -> None:
-    routine = cython.cast("gesv_routine", _address("lapack", "gesv", factors.dtype))
+    routine = cython.cast(
+        "gesv_routine", cython.cast(cython.size_t, _address("lapack", "gesv", factors.dtype.char))
+    )
     size: cython.int = factors.shape[2]
     columns: cython.int = found.shape[1]
     count: cython.Py_ssize_t = len(factors)
@@ -114,7 +117,9 @@ def zero_pivots(matrices: np.ndarray) -> Any:
 
 
 def _factor(factors: np.ndarray, infos: np.ndarray) -> None:
-    routine = cython.cast("getrf_routine", _address("lapack", "getrf", factors.dtype))
+    routine = cython.cast(
+        "getrf_routine", cython.cast(cython.size_t, _address("lapack", "getrf", factors.dtype.char))
+    )
     size: cython.int = factors.shape[2]
     count: cython.Py_ssize_t = len(factors)
     step: cython.size_t = factors.itemsize * size * size
@@ -152,7 +157,9 @@ def cholesky(matrices: np.ndarray) -> tuple[Any, Any]:
 
 
 def _cholesky(factors: np.ndarray, infos: np.ndarray) -> None:
-    routine = cython.cast("potrf_routine", _address("lapack", "potrf", factors.dtype))
+    routine = cython.cast(
+        "potrf_routine", cython.cast(cython.size_t, _address("lapack", "potrf", factors.dtype.char))
+    )
     size: cython.int = factors.shape[2]
     count: cython.Py_ssize_t = len(factors)
     item: cython.size_t = factors.itemsize
@@ -189,7 +196,9 @@ def cholesky_solve(factors: np.ndarray, right: np.ndarray, upper: bool) -> Any:
 
 
 def _solve_definite(factors: np.ndarray, found: np.ndarray, upper: bool) -> None:
-    routine = cython.cast("potrs_routine", _address("lapack", "potrs", factors.dtype))
+    routine = cython.cast(
+        "potrs_routine", cython.cast(cython.size_t, _address("lapack", "potrs", factors.dtype.char))
+    )
     size: cython.int = factors.shape[2]
     columns: cython.int = found.shape[1]
     count: cython.Py_ssize_t = len(factors)
@@ -231,7 +240,9 @@ def substitute(triangles: np.ndarray, right: np.ndarray, upper: bool, unit: bool
 
 
 def _substitute(triangles: np.ndarray, found: np.ndarray, upper: bool, unit: bool) -> None:
-    routine = cython.cast("trsm_routine", _address("blas", "trsm", triangles.dtype))
+    routine = cython.cast(
+        "trsm_routine", cython.cast(cython.size_t, _address("blas", "trsm", triangles.dtype.char))
+    )
     size: cython.int = triangles.shape[2]
     columns: cython.int = found.shape[1]
     count: cython.Py_ssize_t = len(triangles)
