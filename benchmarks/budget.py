@@ -11,7 +11,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -124,24 +124,45 @@ def library_of(way: str) -> str:
 def _measured(
     context: Context, ways: dict[str, tuple[Job, Any]]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Median seconds and peak bytes of each way; a way that does not fit is left out."""
+    """Median seconds and peak bytes of each way; a way that does not fit is left out, also where only a later step
+    does not."""
     fitting = {name: way for name, way in ways.items() if _fits(*way)}
     gc.collect()
     times: dict[str, list[float]] = {name: [] for name in fitting}
-    peaks: dict[str, float] = {}
     for _ in range(min(context.repeats, MOST_TURNS)):
-        for name, (job, bound) in fitting.items():
+        for name, way in list(fitting.items()):
             time.sleep(context.pause)
-            with _within(bound):
-                job.run()
-                start = time.perf_counter()
-                job.run()
-                times[name].append(time.perf_counter() - start)
+            seconds = _timed(*way)
+            if seconds is None:
+                del fitting[name]
+            else:
+                times[name].append(seconds)
+    torch = context.libraries.get("pytorch")
+    peaks: dict[str, float] = {}
     for name, (job, bound) in fitting.items():
-        with _within(bound):
-            torch = context.libraries.get("pytorch")
+        with _within(bound), suppress(_out_of_memory()):
             peaks[name] = max(_peak_of(name, job, torch) for _ in range(PEAK_RUNS))
-    return {name: statistics.median(values) for name, values in times.items()}, peaks
+    return {name: statistics.median(times[name]) for name in peaks}, peaks
+
+
+def _timed(job: Job, bound: int | None) -> float | None:
+    """Seconds of a step behind another; None where one does not fit."""
+    try:
+        with _within(bound):
+            job.run()
+            start = time.perf_counter()
+            job.run()
+            return time.perf_counter() - start
+    except _out_of_memory():
+        gc.collect()
+        return None
+
+
+def _out_of_memory() -> type[Exception]:
+    """The error of a step that does not fit."""
+    import weft
+
+    return weft.OutOfMemoryError
 
 
 def _fits(job: Job, bound: int | None) -> bool:
