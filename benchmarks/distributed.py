@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from benchmarks.dynamic import batches_of
 from benchmarks.libraries import fill, load, normal, realize
 from benchmarks.measure import Context, Line
 from benchmarks.models import SMALL_GPT, GPTSize, tree_lstm
-from benchmarks.training import gpt_step, numbered, shuffled, train_job
+from benchmarks.training import gpt_step, numbered, shuffled, train_job, unchanged
 
 RANKS = 2
 BYTES = (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20)
@@ -137,6 +138,11 @@ def gpt_steps(lib: Any, quick: bool) -> dict[str, float]:
     return {f"{name}, alone": alone, f"{name}, averaged": both}
 
 
+def loss_of(model: Any, upcoming: Callable[[], list[Any]]) -> Any:
+    """The model's loss of the next batch."""
+    return model(upcoming())
+
+
 def tree_steps(lib: Any, quick: bool) -> dict[str, float]:
     """A Tree-LSTM on syntax trees, other ones in each process."""
     from weft.demo.syntax_trees import load_functions
@@ -160,13 +166,14 @@ def tree_steps(lib: Any, quick: bool) -> dict[str, float]:
         def forward(self, trees: list[Any]) -> Any:
             return lib.stack([cost(self.network(tree), target) for tree, target in trees]).mean()
 
+    batch = 8 if quick else 32
     found = {}
-    for title, prepare in (("alone", lambda lib, model: model), ("averaged", dynamic)):
+    for title, prepare in (("alone", unchanged), ("averaged", dynamic)):
         model = prepare(lib, MeanLoss())
-        upcoming = batches_of(own, 8 if quick else 32)
-        job = train_job(lib, model, lambda model=model, upcoming=upcoming: model(upcoming()))
-        title = f"Tree-LSTM, {8 if quick else 32} trees on each process, AdamW step, {title}"
-        found[title] = timed(lib, job.run, 1.0 if quick else 6.0)
+        upcoming = batches_of(own, batch)
+        step = train_job(lib, model, partial(loss_of, model, upcoming))
+        name = f"Tree-LSTM, {batch} trees on each process, AdamW step, {title}"
+        found[name] = timed(lib, step.run, 1.0 if quick else 6.0)
     return found
 
 
