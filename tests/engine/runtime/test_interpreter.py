@@ -213,6 +213,22 @@ def test_writes_that_may_fail_run_node_by_node_too() -> None:
     assert counted["kernels"] == counted["nodes"] > 5
 
 
+def test_what_comes_back_late_runs_node_by_node_a_few_times() -> None:
+    """Structures that take turns are scheduled when they come for the fourth time, one that repeats the second time."""
+
+    def is_interpreted(length: int) -> bool:
+        x = weft.ones(3)
+        for _ in range(length):
+            x = (x * 0.5).sin()
+        counted = run_counting(lambda: x.tolist())
+        return counted["kernels"] == counted["nodes"]
+
+    rounds = [[is_interpreted(length) for length in range(2, 22)] for _ in range(4)]
+    assert [all(each) for each in rounds] == [True, True, True, False] and not any(rounds[3])
+    executable_cache.clear()
+    assert [is_interpreted(5) for _ in range(3)] == [True, False, False]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "bool", "complex64"])
 def test_types_and_layouts(dtype: str) -> None:
     """Broadcast, transposed, reversed by strides, of one element and of none: as when they are scheduled."""

@@ -71,6 +71,7 @@ from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime import interpreter
 from weft.engine.runtime.executable_cache import (
     comes_again,
+    comes_seldom,
     has_come,
     storable_as,
     store,
@@ -111,7 +112,8 @@ def execute_live(tape: Tape) -> cython.void:
         return
     if not batch.group(pending):
         again: cython.bint = comes_again(fingerprint)
-        if not is_interpreted(tape, pending, fingerprint, again):
+        seldom: cython.bint = comes_seldom(fingerprint)
+        if not is_interpreted(tape, pending, fingerprint, again and not seldom):
             schedule(pending, fingerprint, None, again)
         return
     pending = tape.pending()
@@ -169,9 +171,9 @@ def copy_over(node: Node) -> cython.void:
 def is_interpreted(
     tape: Tape, pending: list[Node], fingerprint: FlushFingerprint, again: cython.bint
 ) -> cython.bint:
-    """Run a flush that has never come before node by node, if that pays; True if it has run. A node that cannot run
-    alone is scheduled with those after it. What storages may have to go back to is kept from the start, as no node runs
-    twice. Flushes under anomaly mode are not interpreted."""
+    """Run a flush that does not come `again` soon node by node, if that pays; True if it has run. A node that cannot
+    run alone is scheduled with those after it. What storages may have to go back to is kept from the start, as no node
+    runs twice. Flushes under anomaly mode are not interpreted."""
     every: cython.bint = config.interpreter == "every"
     if config.interpreter == "none" or (again and not every) or tape.mode.anomaly:
         return False

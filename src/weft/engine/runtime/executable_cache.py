@@ -17,6 +17,7 @@ from cython.cimports.weft.engine.pipeline.budget.checkpoints import Recorded, no
 from cython.cimports.weft.engine.pipeline.fingerprint import SINGLE_NODE, FlushFingerprint
 from cython.cimports.weft.engine.pipeline.launch_ir import SegmentTable
 from cython.cimports.weft.engine.replay.cache import Admission, Cache, Entry
+from cython.cimports.weft.engine.replay.look_table import LookTable
 from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
@@ -39,9 +40,14 @@ NODE_BYTES = cython.declare(
 STAYS = cython.declare(cython.Py_ssize_t, -2)  # in place of a slot: the node stays recorded
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 
+RUNS_OF_SELDOM_ONES = cython.declare(cython.int, 4)  # until they are scheduled
+SOON = cython.declare(cython.longlong, 16)  # flushes that were not known, at most
+
 _cache = cython.declare(Cache, named("flushes"))
 _nodes = cython.declare(Cache, named("nodes"))
 _scheduled = cython.declare(Admission, Admission())
+_arrivals = cython.declare(LookTable, LookTable(1 << 16))  # how often each came, and at which flush
+_flushes = cython.declare(cython.longlong, 0)  # that were not known
 counters = _cache.counters
 
 
@@ -120,6 +126,17 @@ def worth_storing(fingerprint: FlushFingerprint):
 def comes_again(fingerprint: FlushFingerprint):
     """True if this structure has been scheduled before, also with split kernels; notes it otherwise."""
     return fingerprint.complete and _scheduled.admits(fingerprint.key.hash)
+
+
+def comes_seldom(fingerprint: FlushFingerprint):
+    """True for a structure that has come a few times, the last one long ago; notes that it has come. Many that take
+    turns, as sizes change, take longer to be scheduled and compiled than to run node by node."""
+    global _flushes
+    _flushes += 1
+    seen: cython.longlong = max(0, _arrivals.get(fingerprint.key.hash))
+    runs: cython.longlong = min(seen & 0xFF, RUNS_OF_SELDOM_ONES) + 1
+    _arrivals.put(fingerprint.key.hash, _flushes << 8 | runs)
+    return runs < RUNS_OF_SELDOM_ONES and _flushes - (seen >> 8) > SOON
 
 
 def has_come(fingerprint: FlushFingerprint):
@@ -453,3 +470,4 @@ def clear():
     _cache.clear()
     _nodes.clear()
     _scheduled.states.clear()
+    _arrivals.clear()

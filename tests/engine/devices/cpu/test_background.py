@@ -323,8 +323,8 @@ def step(n):
         y = (y * (1.0625 + k)).sin().exp() / (y.cosh() + 2)
     y.sum().backward()
     return x.grad.tolist()
-for _ in range(2):
-    for n in range(1, 25):
+for n in range(1, 25):
+    for _ in range(2):
         step(n)
 """
 
