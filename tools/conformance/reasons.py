@@ -42,7 +42,7 @@ DIFFERENCES = {
         "the number is cut, as Python's floats are; PyTorch takes only the latter"
     ),
     "strides of tensors without elements, and of dimensions of size 1": (
-        "those of a contiguous tensor where it is one: they lead to no element"
+        "those of a contiguous tensor where it is one: they lead to no element; a broadcast of such may lie otherwise"
     ),
     "views made under `no_grad`": "do not require grad, as all else that is made there",
     "`complex32`": "a name only: no operation has a kernel for complex numbers of two halves",

@@ -271,7 +271,6 @@ _INDEX_PUT = (
     "Index put requires the source and destination dtypes match, got {0} for the destination and "
     "{1} for the source."
 )
-_CLASSES = "expected scalar type Long but found {1}"
 _NO_DIFFERENCE = (
     "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
     "`logical_xor()` operator instead."
@@ -299,14 +298,12 @@ RULES: dict[str, Rule] = {
     "mse_loss": _rule("input target", _kernel("mse_cpu", _REAL_NUMBERS)),
     "multi_margin_loss": _rule(
         "input weight target",
-        _types(_CLASSES, _LONG, "target"),
         _kernel("multi_margin_loss_cpu_kernel", FLOATS, "input"),
         _same(of="weight"),
         of_one_type=False,
     ),
     "multilabel_margin_loss": _rule(
         "input target",
-        _types(_CLASSES, _LONG, "target"),
         _kernel("multilabel_margin_loss_forward_out_frame", FLOATS, "input"),
         of_one_type=False,
     ),

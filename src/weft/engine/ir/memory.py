@@ -20,6 +20,11 @@ class OwnedMemory:
     """A span of memory: `address`, `nbytes`, and for foreign memory the Python object that has it (`owner`). Devices
     derive theirs from it."""
 
+    @property
+    def capacity(self) -> int:
+        """Bytes of the block behind the span."""
+        return self.nbytes
+
 
 @cython.ccall
 @cython.exceptval(-1, check=False)

@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import MemRef, Program
 
 from weft._build.compiled import require
 from weft.engine.pipeline.budget.choose import choose
-from weft.engine.pipeline.budget.step_graph import NEVER, StepGraph
+from weft.engine.pipeline.budget.step_graph import NEVER, StepGraph, least_of, neighbours_of
 
 require(__name__, cython.compiled)
 
@@ -119,7 +119,8 @@ class RoundTrip:
         self.sizes = list(graph.sizes)
         for slot in saved:
             self.sizes[slot] = capacity_of(self.sizes[slot])
-        self.kept, self.lent, self.rewritten = graph.kept, {}, graph.rewritten
+        self.kept, self.rewritten = graph.kept, graph.rewritten
+        self.lent: dict = {}
         self.makers, self.droppable = list(graph.makers), list(graph.droppable)
         for slot in saved:
             self.droppable[slot] = True
@@ -137,7 +138,7 @@ class RoundTrip:
             sorted(self._cotangents[slot] for slot in parameters if slot in self._cotangents)
         )
         self.moving_writes.append([])
-        StepGraph._find_neighbours(self)
+        self.neighbours, self.least = neighbours_of(self), least_of(self)
 
     def _mirror(self, graph, step):
         """Add the derivative of a step."""

@@ -34,7 +34,8 @@ class Layout:
 
     def __init__(self, graph, schedule: Schedule):
         self.graph, self.schedule = graph, schedule
-        self.deferred, self.saved = graph.deferred, set()
+        self.deferred = graph.deferred
+        self.saved: set = set()
         self.sizes = list(graph.sizes)
         self.launches: list = []
         self.slots: list = []  # of the schedule's instances

@@ -59,7 +59,8 @@ class StepGraph:
         self.moving_writes = [
             [slot for slot in sorted(made) if moves[slot]] for made in self.writes
         ]
-        self._find_neighbours()
+        self.neighbours = neighbours_of(self)
+        self.least = least_of(self)
 
     def _read_pointers(self, plan: Plan):
         """Fill `reads` and `writes` from the launches' pointers: a step reads the slots that it names and does not
@@ -77,16 +78,6 @@ class StepGraph:
             made |= new
             self.writes[step] |= new
             self.reads[step] = mentioned - self.writes[step]
-
-    def _find_neighbours(self):
-        """Of each slot those that its step reads; and the least bytes with which any step can run."""
-        neighbours: dict = {}
-        self.neighbours = neighbours
-        self.least = 0
-        for read, made in zip(self.moving_reads, self.moving_writes, strict=True):
-            self.least = max(self.least, sum([self.sizes[slot] for slot in read + made]))
-            for slot in made:
-                self.neighbours.setdefault(slot, set()).update(read, made)
 
     def _find_makers(self):
         makers: list = [-1] * len(self.sizes)
@@ -136,6 +127,23 @@ class StepGraph:
             and self.until[self.makers[slot]] > self.last[slot]
             for slot in range(len(self.sizes))
         ]
+
+
+def neighbours_of(graph) -> dict:
+    """Of each slot that a step makes, those that its steps read and make."""
+    neighbours: dict = {}
+    for read, made in zip(graph.moving_reads, graph.moving_writes, strict=True):
+        for slot in made:
+            neighbours.setdefault(slot, set()).update(read, made)
+    return neighbours
+
+
+def least_of(graph) -> int:
+    """The least bytes with which any step can run."""
+    pairs = zip(graph.moving_reads, graph.moving_writes, strict=True)
+    return max(
+        [sum([graph.sizes[slot] for slot in read + made]) for read, made in pairs], default=0
+    )
 
 
 @cython.cfunc

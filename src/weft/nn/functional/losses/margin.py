@@ -199,7 +199,7 @@ def _rows(input: Tensor) -> Any:
 
 
 def _check_labels(target: Tensor, good: bool, text: str, want: tuple[int, ...]) -> None:
-    """Errors: ShapeError on labels of another shape, DTypeError on those that are no integers."""
+    """Errors: ShapeError on labels of another shape, DTypeError on those that are not int64."""
     if not good:
         raise ShapeError(
             text,
@@ -207,7 +207,7 @@ def _check_labels(target: Tensor, good: bool, text: str, want: tuple[int, ...]) 
             got=describe("target", target),
             fix="reshape the target",
         )
-    if target._dtype.category != 1:
+    if target._dtype is not dtypes.int64:
         raise DTypeError(
             f"expected scalar type Long but found {TYPE_NAMES[target._dtype.name]}",
             expected="labels in int64",
