@@ -185,6 +185,15 @@ def test_a_write_into_a_part_copies_nothing_that_nobody_else_sees() -> None:
     assert value_of(x).strides is None
 
 
+def test_a_value_is_read_before_it_is_written_from_itself() -> None:
+    """Of sizes that are new, by kernels that are not."""
+    for size in (4, 4, 5, 6, 40):
+        x = weft.arange(float(size * size)).reshape(size, size) + 0
+        before = x.tolist()
+        x.t().copy_(x)
+        assert x.tolist() == [list(column) for column in zip(*before, strict=True)]
+
+
 def test_a_value_that_somebody_else_sees_is_not_written_over() -> None:
     x = weft.arange(5.0) * 1
     before = x.detach().clone()

@@ -102,7 +102,7 @@ def call_put(node: Node) -> cython.bint:
         return False
     base: Node = node.inputs[0]
     part: Node = node.inputs[1]
-    if part.numel == 0 or len(part.shape) > MOST_RANK:
+    if part is base or part.numel == 0 or len(part.shape) > MOST_RANK:
         return False
     if part.numel // 8 * 2 >= default_device().tuning.threads.split_ns:
         return False
