@@ -158,10 +158,8 @@ def _fitted(graph, room, spills):
 
 def _largest_arena(room):
     """The most bytes that a buffer may have which takes no more of the budget than there is."""
-    if room <= 0:
-        return 0
     size = room
-    while capacity_of(size) > room:
+    while size > 0 and capacity_of(size) > room:
         size -= max(size // 64, 64)
     return capacity_of(size) if size > 0 else 0
 
