@@ -64,7 +64,8 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
 
 def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
     """Each element so many times, one after another; of the flattened array where the axis is None."""
-    return weft.repeat_interleave(need_array("repeat", x), repeats, axis)
+    counts = repeats if isinstance(repeats, int) else need_array("repeat", repeats).long()
+    return weft.repeat_interleave(need_array("repeat", x), counts, axis)
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
