@@ -42,11 +42,7 @@ from cython.cimports.weft.engine.pipeline.partition import DevicePart
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 from cython.cimports.weft.engine.pipeline.single_node import is_rewritten, program_of
 from cython.cimports.weft.engine.runtime import executable_cache
-from cython.cimports.weft.engine.runtime.commit import (
-    FlushCounters,
-    commit,
-    decide,
-)
+from cython.cimports.weft.engine.runtime.commit import FlushCounters, commit, decide
 from cython.cimports.weft.engine.runtime.executable_cache import CachedExecutable
 from cython.cimports.weft.engine.runtime.interpreter import (
     Interpretation,
@@ -70,9 +66,11 @@ from weft.engine.pipeline.partition import partition, spans_devices
 from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime import interpreter
 from weft.engine.runtime.executable_cache import (
+    AGAIN,
+    NEW,
     comes_again,
-    comes_seldom,
     has_come,
+    recurrence,
     storable_as,
     store,
     worth_storing,
@@ -111,10 +109,9 @@ def execute_live(tape: Tape) -> cython.void:
     if not fingerprint.live or run_known(fingerprint):
         return
     if not batch.group(pending):
-        again: cython.bint = comes_again(fingerprint)
-        seldom: cython.bint = comes_seldom(fingerprint)
-        if not is_interpreted(tape, pending, fingerprint, again and not seldom):
-            schedule(pending, fingerprint, None, again)
+        comes: cython.int = recurrence(fingerprint)
+        if not is_interpreted(tape, pending, fingerprint, comes == AGAIN):
+            schedule(pending, fingerprint, None, comes != NEW)
         return
     pending = tape.pending()
     batched: FlushFingerprint = fingerprint_of(pending, config.batch)

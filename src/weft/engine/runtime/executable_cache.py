@@ -16,7 +16,7 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.budget.checkpoints import Recorded, note_staying
 from cython.cimports.weft.engine.pipeline.fingerprint import SINGLE_NODE, FlushFingerprint
 from cython.cimports.weft.engine.pipeline.launch_ir import SegmentTable
-from cython.cimports.weft.engine.replay.cache import Admission, Cache, Entry
+from cython.cimports.weft.engine.replay.cache import Cache, Entry
 from cython.cimports.weft.engine.replay.look_table import LookTable
 from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
@@ -40,12 +40,12 @@ NODE_BYTES = cython.declare(
 STAYS = cython.declare(cython.Py_ssize_t, -2)  # in place of a slot: the node stays recorded
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 
+NEW, SELDOM, AGAIN = range(3)  # how a structure comes
 RUNS_OF_SELDOM_ONES = cython.declare(cython.int, 4)  # until they are scheduled
 SOON = cython.declare(cython.longlong, 16)  # flushes that were not known, at most
 
 _cache = cython.declare(Cache, named("flushes"))
 _nodes = cython.declare(Cache, named("nodes"))
-_scheduled = cython.declare(Admission, Admission())
 _arrivals = cython.declare(LookTable, LookTable(1 << 16))  # how often each came, and at which flush
 _flushes = cython.declare(cython.longlong, 0)  # that were not known
 counters = _cache.counters
@@ -123,20 +123,24 @@ def worth_storing(fingerprint: FlushFingerprint):
     return _cache_of(fingerprint).admits(fingerprint.key.hash)
 
 
-def comes_again(fingerprint: FlushFingerprint):
-    """True if this structure has been scheduled before, also with split kernels; notes it otherwise."""
-    return fingerprint.complete and _scheduled.admits(fingerprint.key.hash)
-
-
-def comes_seldom(fingerprint: FlushFingerprint):
-    """True for a structure that has come a few times, the last one long ago; notes that it has come. Many that take
+def recurrence(fingerprint: FlushFingerprint):
+    """How a structure comes, which is noted: NEW, SELDOM (a few times, the last one long ago) or AGAIN. Many that take
     turns, as sizes change, take longer to be scheduled and compiled than to run node by node."""
     global _flushes
+    if not fingerprint.complete:
+        return NEW
     _flushes += 1
-    seen: cython.longlong = max(0, _arrivals.get(fingerprint.key.hash))
-    runs: cython.longlong = min(seen & 0xFF, RUNS_OF_SELDOM_ONES) + 1
+    seen: cython.longlong = _arrivals.get(fingerprint.key.hash)
+    runs: cython.longlong = min(max(0, seen) & 0xFF, RUNS_OF_SELDOM_ONES) + 1
     _arrivals.put(fingerprint.key.hash, _flushes << 8 | runs)
-    return runs < RUNS_OF_SELDOM_ONES and _flushes - (seen >> 8) > SOON
+    if seen < 0:
+        return NEW
+    return SELDOM if runs < RUNS_OF_SELDOM_ONES and _flushes - (seen >> 8) > SOON else AGAIN
+
+
+def comes_again(fingerprint: FlushFingerprint):
+    """True if this structure has come before, also with split kernels; notes that it has come."""
+    return recurrence(fingerprint) != NEW
 
 
 def has_come(fingerprint: FlushFingerprint):
@@ -469,5 +473,4 @@ def clear():
     """Forget every stored program."""
     _cache.clear()
     _nodes.clear()
-    _scheduled.states.clear()
     _arrivals.clear()
