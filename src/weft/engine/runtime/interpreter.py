@@ -26,9 +26,8 @@ from cython.cimports.weft.engine.ir.primitive import (
     STRIDED,
     Primitive,
 )
-from cython.cimports.weft.engine.ir.residuals import drop_inputs
-from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.program_ir import row_major
+from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 
 from weft._build.compiled import require
@@ -268,9 +267,7 @@ def commit(
     dense: cython.bint = strides is None or equal(strides, row_major(node.shape))
     node.strides = None if dense else strides
     node.batch_seen = True
-    node.state = DONE
-    finish(node)
-    drop_inputs(node)
+    leave(node, False)
 
 
 @cython.cfunc

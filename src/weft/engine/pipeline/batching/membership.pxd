@@ -3,6 +3,7 @@ from weft.engine.ir.node cimport Node
 cdef void adopt(Node quotient, list members, tuple flags)
 cdef void become_row(Node node, Node quotient, long long row) noexcept
 cdef tuple sources(Node node)
+cdef set pending_among(list stack)
 
 cdef inline bint in_ragged(Node member) noexcept:
     """Whether a member of a batch has as many rows of it as it has itself; else it is one row."""

@@ -99,6 +99,19 @@ def sources(node: Node) -> tuple:
 
 
 @cython.cfunc
+def pending_among(stack: list) -> set:
+    """The pending nodes among some, which are taken out, and those that they are computed from."""
+    needed: set = set()
+    node: Node
+    while stack:
+        node = stack.pop()
+        if node is not None and node.state == PENDING and node not in needed:
+            needed.add(node)
+            stack.extend(sources(node))
+    return needed
+
+
+@cython.cfunc
 def _sequence(node: Node) -> cython.longlong:
     return node.seq
 
@@ -106,15 +119,9 @@ def _sequence(node: Node) -> cython.longlong:
 def needed_by(wanted: Node, tape: Tape):
     """The pending nodes that a value is computed of, oldest first. Those that others on the tape read are held until
     the run is over, and so are values that are there, so that these can be computed after it."""
-    needed: set = set()
-    stack: list = [wanted]
+    needed: set = pending_among([wanted])
     node: Node
     source: Node
-    while stack:
-        node = stack.pop()
-        if node.state == PENDING and node not in needed:
-            needed.add(node)
-            stack.extend(sources(node))
     for node in tape.pending():
         if node in needed:
             continue

@@ -14,7 +14,7 @@ from cython.cimports.weft.engine.ir.deferral import CHECKPOINT, DEFERRED
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live, set_buffer
 from cython.cimports.weft.engine.ir.residuals import drop_inputs, mark_dead_candidate
 from cython.cimports.weft.engine.ir.tape import Tape, finish, link, unlink
-from cython.cimports.weft.engine.pipeline.batching.membership import sources
+from cython.cimports.weft.engine.pipeline.batching.membership import pending_among, sources
 from cython.cimports.weft.engine.pipeline.program_ir import MemRef, Program
 
 from weft._build.compiled import require
@@ -117,7 +117,7 @@ def keep_sources(tape: Tape) -> cython.void:
     node: Node
     source: Node
     pending: list = tape.pending()
-    needed: set = _needed([node for node in pending if is_live(node)])
+    needed: set = pending_among([node for node in pending if is_live(node)])
     later: set = _saved(pending)
     for node in later:
         if node in needed or node.inputs is None:
@@ -140,20 +140,7 @@ def _saved(pending: list) -> set:
             checkpoints.add(node)
             stack.extend(node.inputs or ())
             stack.extend(sources(node))
-    return _needed(stack) | checkpoints
-
-
-@cython.cfunc
-def _needed(stack: list) -> set:
-    """The pending nodes among some, and those that they are computed from."""
-    needed: set = set()
-    node: Node
-    while stack:
-        node = stack.pop()
-        if node is not None and node.state == PENDING and node not in needed:
-            needed.add(node)
-            stack.extend(sources(node))
-    return needed
+    return pending_among(stack) | checkpoints
 
 
 @cython.cfunc
