@@ -94,12 +94,15 @@ def plan(program: Program, overwrites: cython.int = ALL, share: cython.bint = Tr
     exact: cython.longlong = sum(result.sizes)
     if not share or _exact or exact < WORTH_PACKING:
         return result
+    value: ProgramValue
+    slots: list = [value.slot for value in program.values]
     _forget(program)
     near: Plan = _planned(program, overwrites, share, True)
     if sum(near.sizes) < exact:
         return near
-    _forget(program)
-    return _planned(program, overwrites, share, False)
+    for value, slot in zip(program.values, slots, strict=True):
+        value.slot = slot
+    return result
 
 
 @cython.cfunc

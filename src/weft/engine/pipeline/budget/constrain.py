@@ -172,8 +172,9 @@ def _tables(graph):
 def _too_little(lowering: Lowering, graph, kept):
     """The error of a program that fits in no order."""
     spills = spill_file.is_wanted()
+    most = 2 * Schedule(graph, {}).peak
     low = high = max(room_left() - kept - SPARE_BYTES, graph.least // 2)
-    while _fitted(graph, high, spills) is None and high < 2 * Schedule(graph, {}).peak:
+    while _fitted(graph, high, spills) is None and high < most:
         low, high = high, high + high // 4 + SPARE_BYTES
     for _ in range(LEAST_BUDGET_STEPS):
         middle = (low + high) // 2

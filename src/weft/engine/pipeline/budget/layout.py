@@ -29,8 +29,7 @@ class Layout:
     """`offsets`: for each slot after those from outside its offset in the arena, -1 for a buffer of its own; `hosts`:
     the slots from outside in whose memory the offsets are, -1 for the arena; `arena`: the bytes of the arena;
     `spilled`: those of the file; `overwriting`: the first launch that writes to a host, -1 without one; `deferred`:
-    the slots of values that are not handed over; `saved`:
-    these, and those of checkpoints."""
+    the slots of values that are not handed over; `saved`: these, and those of checkpoints."""
 
     def __init__(self, graph, schedule: Schedule):
         self.graph, self.schedule = graph, schedule
