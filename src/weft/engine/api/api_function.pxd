@@ -10,7 +10,7 @@ cdef class Public:
     cdef bint composed  # its calls may be replayed
     cdef bint single  # they record one operation at most
     cdef readonly object operand_types  # the rule about types of operands, if the function has one
-    cdef tuple operands  # where these stand among its parameters; None until the first call
+    cdef dict operands  # where these stand among its parameters, by name; None until the first call
     cdef bint computes  # with its operands, which have to be on one device
     cdef dict spellings  # names of keywords that were met, and what the function calls them
 

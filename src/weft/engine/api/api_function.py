@@ -286,7 +286,7 @@ def _enter(
             public, arguments, count, names
         ):
             values, keywords = collected(arguments, PyVectorcall_NARGS(count), names)
-            check(public.function, public.operand_types, values, keywords)
+            check(public.operand_types, _places_of_operands(public), values, keywords)
         if names != cython.NULL and "out" in cython.cast(tuple, names):
             answer = _with_out(public, arguments, count, names)
             if answer is not NotImplemented:
@@ -325,6 +325,13 @@ def _enter(
 
 
 @cython.cfunc
+def _places_of_operands(public: Public) -> dict:
+    if public.operands is None:
+        public.operands = positions(public.function, public.operand_types)
+    return public.operands
+
+
+@cython.cfunc
 def _of_one_float_type(
     public: Public, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
 ) -> cython.bint:
@@ -332,12 +339,10 @@ def _of_one_float_type(
     rule = public.operand_types
     if not rule.of_one_type:
         return False
-    if public.operands is None:
-        public.operands = positions(public.function, rule)
     given: cython.Py_ssize_t = PyVectorcall_NARGS(count)
     first: object = None
     position: cython.Py_ssize_t
-    for position in cython.cast(tuple, public.operands):
+    for position in _places_of_operands(public).values():
         if position < given and not _joins(cython.cast(object, arguments[position]), first):
             return False
         if position < given and first is None:

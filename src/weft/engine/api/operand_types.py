@@ -43,17 +43,16 @@ class Rule(NamedTuple):
 
 
 def check(
-    function: Callable[..., object],
     rule: Rule,
+    places: Mapping[str, int],
     values: Sequence[object],
     keywords: Mapping[str, object],
 ) -> None:
-    """Errors: DTypeError where a function does not take the types of its operands."""
-    parameters = inspect.signature(function).parameters
-    given = {**dict(zip(parameters, values, strict=False)), **keywords}
+    """Errors: DTypeError where a function, whose operands stand at these places, does not take their types."""
     tensors = {}
     for name in rule.operands:
-        value = given.get(name)
+        place = places.get(name, len(values))
+        value = values[place] if place < len(values) else keywords.get(name)
         if isinstance(value, Tensor):
             tensors[name] = value
     if tensors:
@@ -61,10 +60,10 @@ def check(
             part(tensors)
 
 
-def positions(function: Callable[..., object], rule: Rule) -> tuple[int, ...]:
-    """The places of a rule's operands among a function's parameters."""
+def positions(function: Callable[..., object], rule: Rule) -> dict[str, int]:
+    """The places of a rule's operands among a function's parameters, by name."""
     names = list(inspect.signature(function).parameters)
-    return tuple(names.index(name) for name in rule.operands if name in names)
+    return {name: names.index(name) for name in rule.operands if name in names}
 
 
 def _shown(tensors: Mapping[str, Tensor]) -> str:
