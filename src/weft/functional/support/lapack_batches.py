@@ -17,6 +17,7 @@ import cython
 import numpy as np
 from cython.cimports.cpython.pycapsule import PyCapsule_GetName, PyCapsule_GetPointer
 from cython.cimports.libc.string import memset
+from cython.cimports.weft.functional.support.lapack_batches import Batch, matrix
 
 from weft._build.compiled import require
 from weft.engine.devices.cpu.pool import address_of
@@ -62,6 +63,16 @@ def _leads(one: np.ndarray, other: np.ndarray) -> tuple[int, ...]:
     return first if first == second else np.broadcast_shapes(first, second)
 
 
+@cython.cfunc
+def _batch(array: np.ndarray) -> Batch:
+    """Where the matrices of an array lie, which has to live as long. Shapes: (b, columns, rows)."""
+    found = cython.declare(Batch)
+    found.count, found.columns, found.rows = array.shape
+    found.address = _at(array)
+    found.step = array.itemsize * found.columns * found.rows
+    return found
+
+
 # -- general matrices ----------------------------------------------------------------------------------------------
 
 
@@ -82,27 +93,22 @@ def _solve(factors: np.ndarray, found: np.ndarray, infos: np.ndarray) -> None:
     routine = cython.cast(
         "gesv_routine", cython.cast(cython.size_t, _address("lapack", "gesv", factors.dtype.char))
     )
-    size: cython.int = factors.shape[2]
-    columns: cython.int = found.shape[1]
-    count: cython.Py_ssize_t = len(factors)
-    step: cython.size_t = factors.itemsize * size * size
-    right_step: cython.size_t = factors.itemsize * size * columns
-    a: cython.size_t = _at(factors)
-    b: cython.size_t = _at(found)
+    a: Batch = _batch(factors)
+    b: Batch = _batch(found)
     info = cython.cast(cython.p_int, _at(infos))
-    places = np.empty(size, np.int32)
+    places = np.empty(a.rows, np.int32)
     pivots = cython.cast(cython.p_int, _at(places))
     k: cython.Py_ssize_t
     with cython.nogil:
-        for k in range(count):
+        for k in range(a.count):
             routine(
-                cython.address(size),
-                cython.address(columns),
-                cython.cast(cython.p_void, a + k * step),
-                cython.address(size),
+                cython.address(a.rows),
+                cython.address(b.columns),
+                matrix(a, k),
+                cython.address(a.rows),
                 pivots,
-                cython.cast(cython.p_void, b + k * right_step),
-                cython.address(size),
+                matrix(b, k),
+                cython.address(a.rows),
                 info + k,
             )
 
@@ -120,21 +126,18 @@ def _factor(factors: np.ndarray, infos: np.ndarray) -> None:
     routine = cython.cast(
         "getrf_routine", cython.cast(cython.size_t, _address("lapack", "getrf", factors.dtype.char))
     )
-    size: cython.int = factors.shape[2]
-    count: cython.Py_ssize_t = len(factors)
-    step: cython.size_t = factors.itemsize * size * size
-    a: cython.size_t = _at(factors)
+    a: Batch = _batch(factors)
     info = cython.cast(cython.p_int, _at(infos))
-    places = np.empty(size, np.int32)
+    places = np.empty(a.rows, np.int32)
     pivots = cython.cast(cython.p_int, _at(places))
     k: cython.Py_ssize_t
     with cython.nogil:
-        for k in range(count):
+        for k in range(a.count):
             routine(
-                cython.address(size),
-                cython.address(size),
-                cython.cast(cython.p_void, a + k * step),
-                cython.address(size),
+                cython.address(a.rows),
+                cython.address(a.rows),
+                matrix(a, k),
+                cython.address(a.rows),
                 pivots,
                 info + k,
             )
@@ -160,27 +163,24 @@ def _cholesky(factors: np.ndarray, infos: np.ndarray) -> None:
     routine = cython.cast(
         "potrf_routine", cython.cast(cython.size_t, _address("lapack", "potrf", factors.dtype.char))
     )
-    size: cython.int = factors.shape[2]
-    count: cython.Py_ssize_t = len(factors)
     item: cython.size_t = factors.itemsize
-    step: cython.size_t = item * size * size
-    a: cython.size_t = _at(factors)
+    a: Batch = _batch(factors)
     info = cython.cast(cython.p_int, _at(infos))
     lower: cython.char = 76  # L
     k: cython.Py_ssize_t
     column: cython.int
     with cython.nogil:
-        for k in range(count):
+        for k in range(a.count):
             routine(
                 cython.address(lower),
-                cython.address(size),
-                cython.cast(cython.p_void, a + k * step),
-                cython.address(size),
+                cython.address(a.rows),
+                matrix(a, k),
+                cython.address(a.rows),
                 info + k,
             )
-            for column in range(1, size):  # above the diagonal
+            for column in range(1, a.rows):  # above the diagonal
                 memset(
-                    cython.cast(cython.p_void, a + k * step + item * column * size),
+                    cython.cast(cython.p_void, a.address + k * a.step + item * column * a.rows),
                     0,
                     item * column,
                 )
@@ -199,26 +199,21 @@ def _solve_definite(factors: np.ndarray, found: np.ndarray, upper: bool) -> None
     routine = cython.cast(
         "potrs_routine", cython.cast(cython.size_t, _address("lapack", "potrs", factors.dtype.char))
     )
-    size: cython.int = factors.shape[2]
-    columns: cython.int = found.shape[1]
-    count: cython.Py_ssize_t = len(factors)
-    step: cython.size_t = factors.itemsize * size * size
-    right_step: cython.size_t = factors.itemsize * size * columns
-    a: cython.size_t = _at(factors)
-    b: cython.size_t = _at(found)
+    a: Batch = _batch(factors)
+    b: Batch = _batch(found)
     triangle: cython.char = 85 if upper else 76  # U or L
     info: cython.int = 0
     k: cython.Py_ssize_t
     with cython.nogil:
-        for k in range(count):
+        for k in range(a.count):
             routine(
                 cython.address(triangle),
-                cython.address(size),
-                cython.address(columns),
-                cython.cast(cython.p_void, a + k * step),
-                cython.address(size),
-                cython.cast(cython.p_void, b + k * right_step),
-                cython.address(size),
+                cython.address(a.rows),
+                cython.address(b.columns),
+                matrix(a, k),
+                cython.address(a.rows),
+                matrix(b, k),
+                cython.address(a.rows),
                 cython.address(info),
             )
 
@@ -243,13 +238,8 @@ def _substitute(triangles: np.ndarray, found: np.ndarray, upper: bool, unit: boo
     routine = cython.cast(
         "trsm_routine", cython.cast(cython.size_t, _address("blas", "trsm", triangles.dtype.char))
     )
-    size: cython.int = triangles.shape[2]
-    columns: cython.int = found.shape[1]
-    count: cython.Py_ssize_t = len(triangles)
-    step: cython.size_t = triangles.itemsize * size * size
-    right_step: cython.size_t = triangles.itemsize * size * columns
-    a: cython.size_t = _at(triangles)
-    b: cython.size_t = _at(found)
+    a: Batch = _batch(triangles)
+    b: Batch = _batch(found)
     ones = np.ones(1, triangles.dtype)
     one = cython.cast(cython.p_void, _at(ones))
     left: cython.char = 76  # L
@@ -258,17 +248,17 @@ def _substitute(triangles: np.ndarray, found: np.ndarray, upper: bool, unit: boo
     diagonal: cython.char = 85 if unit else 78  # U or N
     k: cython.Py_ssize_t
     with cython.nogil:
-        for k in range(count):
+        for k in range(a.count):
             routine(
                 cython.address(left),
                 cython.address(triangle),
                 cython.address(transposed),
                 cython.address(diagonal),
-                cython.address(size),
-                cython.address(columns),
+                cython.address(a.rows),
+                cython.address(b.columns),
                 one,
-                cython.cast(cython.p_void, a + k * step),
-                cython.address(size),
-                cython.cast(cython.p_void, b + k * right_step),
-                cython.address(size),
+                matrix(a, k),
+                cython.address(a.rows),
+                matrix(b, k),
+                cython.address(a.rows),
             )
