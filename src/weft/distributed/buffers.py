@@ -6,7 +6,6 @@ becomes the value of a tensor.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,13 +68,3 @@ class Received:
         with no_grad():
             tensor.detach().copy_(self.tensor(tensor.shape, first))
         return tensor
-
-
-def described(tensor: Tensor) -> str:
-    """`float32[2, 3]`."""
-    return f"{tensor.dtype.name}{list(tensor.shape)}"
-
-
-def number_of_elements(tensors: Sequence[Tensor]) -> int:
-    """The elements of several tensors."""
-    return sum(math.prod(tensor.shape) for tensor in tensors)

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft._typing import Array
 from weft.distributed.agreement import Call, agree, disagree
-from weft.distributed.buffers import Received, as_bytes, described, elements, need_tensor
+from weft.distributed.buffers import Received, as_bytes, elements, need_tensor
 from weft.distributed.errors import DistError
 from weft.distributed.group import Group, ProcessGroup
 from weft.distributed.progress import Steps
@@ -25,6 +25,7 @@ from weft.distributed.world import joined, seconds
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, user_line
+from weft.tensor.reading.values import describe
 
 # -- steps: what moves ------------------------------------------------------------------------------
 
@@ -187,14 +188,14 @@ def need_alike(
 ) -> list[Tensor]:
     """A list of `count` tensors of the shape and type of another. Errors: ValueError for any other."""
     found = [need_tensor(name, tensor, argument) for tensor in tensors]
-    wrong = next((t for t in found if described(t) != described(like)), None)
+    wrong = next((t for t in found if describe(t) != describe(like)), None)
     if len(found) != count or wrong is not None:
         raise ArgumentError(
             f"{name}: a list of {len(found)} for a group of {count}"
             if len(found) != count
             else f"{name}: {argument} has a tensor of another shape or dtype",
-            expected=f"{count} tensors, each {described(like)}",
-            got=f"{len(found)} tensors" if wrong is None else described(wrong),
+            expected=f"{count} tensors, each {describe(like)}",
+            got=f"{len(found)} tensors" if wrong is None else describe(wrong),
             fix="make the list by get_world_size(group), of tensors like the one that is sent",
         )
     return found
@@ -207,7 +208,7 @@ def need_multiple(name: str, large: Tensor, small: Tensor, group: ProcessGroup) 
         raise ArgumentError(
             f"{name}: the large tensor must be world size times the size of the small one",
             expected=f"{small.numel() * group.size()} elements of {small.dtype.name}",
-            got=described(large),
+            got=describe(large),
             fix="make it by get_world_size(group)",
         )
 
@@ -254,7 +255,7 @@ def all_reduce(
     need_tensor("all_reduce", tensor)
     if (found := joined(group, "all_reduce")) is None:
         return None
-    call = call_of("all_reduce", f"{need_op(op).value} {described(tensor)}")
+    call = call_of("all_reduce", f"{need_op(op).value} {describe(tensor)}")
     received = Received(tensor.dtype, tensor.numel())
     steps = Reduction(found, call, op, tensor.dtype).to_all(elements(tensor), received.elements)
     return found.collective(call, steps, lambda _: received.fill(tensor), async_op)
@@ -273,7 +274,7 @@ def reduce(
     if (found := joined(group, "reduce")) is None:
         return None
     root = found.member(dst, group_dst, "dst")
-    call = call_of("reduce", f"{need_op(op).value} {described(tensor)} to {found.ranks[root]}")
+    call = call_of("reduce", f"{need_op(op).value} {describe(tensor)} to {found.ranks[root]}")
     is_root = found.rank() == root
     received = Received(tensor.dtype, tensor.numel() if is_root else 0)
     reduction = Reduction(found, call, op, tensor.dtype)
@@ -294,7 +295,7 @@ def broadcast(
     if (found := joined(group, "broadcast")) is None:
         return None
     root = found.member(src, group_src, "src")
-    call = call_of("broadcast", f"{described(tensor)} from {found.ranks[root]}")
+    call = call_of("broadcast", f"{describe(tensor)} from {found.ranks[root]}")
     if found.rank() == root:
         steps = sent_from(found, call, as_bytes(elements(tensor)), root)
         return found.collective(call, steps, lambda _: tensor, async_op)
@@ -311,7 +312,7 @@ def all_gather(
     if (found := joined(group, "all_gather")) is None:
         return None
     targets = need_alike("all_gather", tensor_list, tensor, found.size(), "tensor_list")
-    call = call_of("all_gather", described(tensor))
+    call = call_of("all_gather", describe(tensor))
     received = Received(tensor.dtype, tensor.numel() * found.size())
     steps = gathered(found, call, as_bytes(elements(tensor)), as_bytes(received.elements))
     return found.collective(call, steps, lambda _: hand_out(received, targets), async_op)
@@ -333,7 +334,7 @@ def all_gather_into_tensor(
     if (found := joined(group, name)) is None:
         return None
     need_multiple(name, output_tensor, input_tensor, found)
-    call = call_of(name, described(input_tensor))
+    call = call_of(name, describe(input_tensor))
     received = Received(input_tensor.dtype, output_tensor.numel())
     steps = gathered(found, call, as_bytes(elements(input_tensor)), as_bytes(received.elements))
     return found.collective(call, steps, lambda _: received.fill(output_tensor), async_op)
@@ -355,7 +356,7 @@ def gather(
     if (found := joined(group, "gather")) is None:
         return None
     root = found.member(0 if dst is None and group_dst is None else dst, group_dst, "dst")
-    call = call_of("gather", f"{described(tensor)} to {found.ranks[root]}")
+    call = call_of("gather", f"{describe(tensor)} to {found.ranks[root]}")
     is_root = found.rank() == root
     targets = (
         need_alike("gather", gather_list or [], tensor, found.size(), "gather_list")
@@ -381,7 +382,7 @@ def scatter(
     if (found := joined(group, "scatter")) is None:
         return None
     root = found.member(0 if src is None and group_src is None else src, group_src, "src")
-    call = call_of("scatter", f"{described(tensor)} from {found.ranks[root]}")
+    call = call_of("scatter", f"{describe(tensor)} from {found.ranks[root]}")
     data = np.zeros(0, np.uint8)
     if found.rank() == root:
         sent = need_alike("scatter", scatter_list or [], tensor, found.size(), "scatter_list")
@@ -430,7 +431,7 @@ reduce_scatter_single = reduce_scatter_tensor
 def _reduce_scatter(
     name: str, output: Tensor, data: Array, op: ReduceOp, group: ProcessGroup, async_op: bool
 ) -> Work | None:
-    call = call_of(name, f"{need_op(op).value} {described(output)}")
+    call = call_of(name, f"{need_op(op).value} {describe(output)}")
     received = Received(output.dtype, output.numel())
     steps = Reduction(group, call, op, output.dtype).to_parts(data, received.elements)
     return group.collective(call, steps, lambda _: received.fill(output), async_op)
@@ -524,7 +525,7 @@ def all_reduce_coalesced(
     if (found := joined(group, "all_reduce_coalesced")) is None or not found_tensors:
         return None
     dtypes = {tensor.dtype.name for tensor in found_tensors}
-    terms = f"{need_op(op).value} " + ", ".join(map(described, found_tensors))
+    terms = f"{need_op(op).value} " + ", ".join(map(describe, found_tensors))
     call = call_of("all_reduce_coalesced", terms)
     if len(dtypes) > 1:
         raise DistError(

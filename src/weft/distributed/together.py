@@ -13,13 +13,14 @@ import numpy as np
 
 from weft._typing import Array
 from weft.distributed.agreement import Call
-from weft.distributed.buffers import Received, as_bytes, described, elements
+from weft.distributed.buffers import Received, as_bytes, elements
 from weft.distributed.collectives import Reduction, call_of, gathered, hand_out, sent_from
 from weft.distributed.group import ProcessGroup
 from weft.distributed.progress import Steps
 from weft.distributed.reduction import ReduceOp
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
+from weft.tensor.reading.values import describe
 
 
 def _by_dtype(tensors: Sequence[Tensor]) -> dict[DType, list[Tensor]]:
@@ -32,7 +33,7 @@ def _by_dtype(tensors: Sequence[Tensor]) -> dict[DType, list[Tensor]]:
 
 def _call(name: str, tensors: Sequence[Tensor]) -> Call:
     """A call that is the same on ranks that have the same tensors."""
-    shapes = ", ".join(map(described, tensors))
+    shapes = ", ".join(map(describe, tensors))
     digest = blake2b(shapes.encode(), digest_size=4).hexdigest()
     return call_of(name, f"of {len(tensors)} tensors: {shapes:.200} ({digest})")
 
