@@ -18,6 +18,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as _dtypes
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, DTypeError, NotDefinedError
+from weft.functional.elementwise.binary import NO_DIFFERENCE_OF_BOOL as _NO_DIFFERENCE_OF_BOOL
 from weft.functional.linalg.norms import vector_norm as _vector_norm
 from weft.tensor.arguments import describe as _describe
 from weft.tensor.arguments import no_kernel as _no_kernel
@@ -279,8 +280,7 @@ def var(
 
 def _no_difference_of_bools(input: Tensor) -> DTypeError:
     return DTypeError(
-        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
-        "the `~` or `logical_not()` operator instead.",
+        _NO_DIFFERENCE_OF_BOOL,
         expected="numbers",
         got=_describe("input", input),
         fix="pass dtype=weft.float32",

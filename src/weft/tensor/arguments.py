@@ -29,6 +29,7 @@ from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
     DimensionError,
+    DTypeError,
     ShapeError,
     UnsupportedDTypeError,
     class_name,
@@ -48,6 +49,16 @@ _SINGLE = [(axis,) for axis in range(_RANKS)]
 def describe(name: str, tensor: Tensor) -> str:
     """`a float32[64, 103]` for an error text."""
     return f"{name} {tensor._dtype.name}{list(tensor._shape)}"
+
+
+def no_fraction(name: str, factor: float, tensors: str) -> DTypeError:
+    """The error of a factor that is no integer, for tensors of integers."""
+    return DTypeError(
+        f"For integral input tensors, argument {name} must not be a floating point number.",
+        expected=f"an integer {name}",
+        got=f"{name}={factor} for {tensors}",
+        fix="pass an int, or convert the tensors with .float()",
+    )
 
 
 def no_kernel(

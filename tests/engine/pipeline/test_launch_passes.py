@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-from pass_check import check_pass, check_text, stays
-
-from weft.config import config
-
-rounded = pytest.mark.skipif(
-    config.guard != "", reason="slots are as large as their values where memory is guarded"
-)
+from pass_check import check_pass, check_text, rounded, stays
 
 
 def test_a_novel_kernel_runs_in_single_operations() -> None:

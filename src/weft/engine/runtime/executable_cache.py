@@ -124,7 +124,7 @@ def worth_storing(fingerprint: FlushFingerprint):
 
 
 def recurrence(fingerprint: FlushFingerprint):
-    """How a structure comes, which is noted: NEW, SELDOM (a few times, the last one long ago) or AGAIN. Many that take
+    """The way a structure comes, which is noted: NEW, SELDOM (a few times, the last long ago) or AGAIN. Many that take
     turns, as sizes change, take longer to be scheduled and compiled than to run node by node."""
     global _flushes
     if not fingerprint.complete:

@@ -46,6 +46,7 @@ from weft.tensor.arguments import (
     describe,
     is_number,
     need_tensor,
+    no_fraction,
     no_kernel,
 )
 from weft.tensor.scalars import scalar_dtype
@@ -87,6 +88,12 @@ _FLOORED = with_slopes(
 )
 
 
+NO_DIFFERENCE_OF_BOOL = (
+    "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the "
+    "`~` or `logical_not()` operator instead."
+)
+
+
 # -- arithmetic ----------------------------------------------------------------------------------------------------
 
 
@@ -97,12 +104,7 @@ def _scaled(name: str, input: Tensor, other: TensorLike, alpha: Scalar) -> Any:
         and all(d.category < 2 for d in dtypes_in)
         and not isinstance(other, float)
     ):
-        raise DTypeError(
-            "For integral input tensors, argument alpha must not be a floating point number.",
-            expected="an integer alpha",
-            got=f"alpha={alpha} for {describe('input', input)}",
-            fix="pass an int, or convert the tensors with .float()",
-        )
+        raise no_fraction("alpha", alpha, describe("input", input))
     return other * alpha
 
 
@@ -177,8 +179,7 @@ def check_subtraction(input: Tensor, other: object) -> None:
         )
     if mine or theirs:
         raise DTypeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
-            "invert a mask, use the `~` or `logical_not()` operator instead.",
+            NO_DIFFERENCE_OF_BOOL,
             expected="numeric tensors",
             got="a bool tensor",
             fix="use ~mask",

@@ -26,6 +26,7 @@ from weft.tensor.arguments import (
     describe,
     integer_of,
     need_tensor,
+    no_fraction,
     sizes,
     widen,
     wrap_dim,
@@ -94,12 +95,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: 
     dtype = dtypes.promote(dtypes.promote(types[0], types[1]), types[2])
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, float) and dtype.category < 2:
-            raise DTypeError(
-                f"For integral input tensors, argument {name} must not be a floating point number.",
-                expected=f"an integer {name}, or floating-point tensors",
-                got=f"{name}={factor}, tensors of {dtype.name}",
-                fix=f"pass {name}={int(factor)}",
-            )
+            raise no_fraction(name, factor, f"tensors of {dtype.name}")
     input, vec1, vec2 = [cast(x, dtype) for x in (input, vec1, vec2)]
     return _scaled_sum("addr", outer, input, vec1, vec2, beta, alpha)
 

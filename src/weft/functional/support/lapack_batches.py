@@ -65,7 +65,7 @@ def _leads(one: np.ndarray, other: np.ndarray) -> tuple[int, ...]:
 
 @cython.cfunc
 def _batch(array: np.ndarray) -> Batch:
-    """Where the matrices of an array lie, which has to live as long. Shapes: (b, columns, rows)."""
+    """The place in memory of the matrices of an array, which has to live as long. Shapes: (b, columns, rows)."""
     found = cython.declare(Batch)
     found.count, found.columns, found.rows = array.shape
     found.address = _at(array)

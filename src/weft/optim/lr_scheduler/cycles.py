@@ -136,13 +136,13 @@ class OneCycleLR(LRScheduler):
 
     def _phase(self) -> tuple[dict[str, Any], float]:
         """The phase of this time, and which share of it is over."""
+        phase, *later = self._schedule_phases
         begin = 0.0
-        for phase in self._schedule_phases:
-            end = phase["end_step"]
-            if self.last_epoch <= end or phase is self._schedule_phases[-1]:
-                return phase, (self.last_epoch - begin) / (end - begin)
-            begin = end
-        raise AssertionError("a schedule has phases")
+        for following in later:
+            if self.last_epoch <= phase["end_step"]:
+                break
+            begin, phase = phase["end_step"], following
+        return phase, (self.last_epoch - begin) / (phase["end_step"] - begin)
 
     def get_lr(self) -> list[float]:
         """The rates now; sets the momenta too."""
