@@ -177,6 +177,17 @@ def test_messages(call: Any, text: str) -> None:
     caught.match("\n  fix ")
 
 
+def test_multinomial_looks_at_weights_last() -> None:
+    """What else is wrong is named, whatever numbers the weights are, as in PyTorch."""
+    weights = weft.tensor([-1.0, float("nan")])
+    with pytest.raises(RuntimeError, match="multinomial expects Long tensor out, got: Float"):
+        weft.multinomial(weights, 2, out=weft.zeros(2))
+    with pytest.raises(RuntimeError, match="cannot sample n_sample > prob_dist"):
+        weft.multinomial(weights, 3, False)
+    with pytest.raises(RuntimeError, match="number of categories cannot exceed"):
+        weft.multinomial(weft.full((2**24 + 1,), -1.0), 3)
+
+
 def test_options() -> None:
     x = weft.rand(2, 3, requires_grad=True)
     assert x.is_leaf and x.requires_grad

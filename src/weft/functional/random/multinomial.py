@@ -17,7 +17,7 @@ from weft.functional.support import host
 from weft.functional.support.variants import write_out
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import order
-from weft.tensor.arguments import describe, need_integer, need_tensor
+from weft.tensor.arguments import TYPE_NAMES, describe, need_integer, need_tensor
 
 if TYPE_CHECKING:
     from weft._typing import Array
@@ -51,7 +51,7 @@ def multinomial(
         )
     if out is not None and out._dtype is not dtypes.int64:
         raise DTypeError(
-            f"multinomial expects Long tensor out, got: {out._dtype.name}",
+            f"multinomial expects Long tensor out, got: {TYPE_NAMES[out._dtype.name]}",
             expected="out= of int64",
             got=describe("out", out),
             fix="pass weft.empty(0, dtype=weft.int64)",
@@ -102,13 +102,6 @@ def _check_weights(weights: Array, count: int, replacement: bool) -> None:
             got=str(count),
             fix="pass 1 or more",
         )
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise ArgumentError(
-            _not_weights(weights, replacement and count > 1),
-            expected="finite weights >= 0",
-            got="others",
-            fix="use softmax, or clamp the weights",
-        )
     if weights.shape[-1] > MOST_CATEGORIES:
         raise ArgumentError(
             "number of categories cannot exceed 2^24",
@@ -122,6 +115,13 @@ def _check_weights(weights: Array, count: int, replacement: bool) -> None:
             expected=f"num_samples <= {weights.shape[-1]}",
             got=str(count),
             fix="pass replacement=True",
+        )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ArgumentError(
+            _not_weights(weights, replacement and count > 1),
+            expected="finite weights >= 0",
+            got="others",
+            fix="use softmax, or clamp the weights",
         )
     if np.any(weights.sum(-1) <= 0):
         raise ArgumentError(

@@ -102,7 +102,6 @@ _EXACT = {
     "{out}": "ormqr",
     "the output given to float_power has dtype {out} but the operation's result requires dtype {result}": "float_power",
     "nan_to_num: dtype of out: {out} should be same as input: {result}": "nan_to_num",
-    "multinomial expects {result} tensor out, got: {out}": "multinomial",
     "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {c_result} and hist "
     "{c_out}": "histc",
     _SEARCHED.format(out="{out}", narrow="false"): "searchsorted bucketize",
