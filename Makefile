@@ -42,7 +42,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.dev
+types: $(VENV)/.dev build
 	$(BIN)/mypy
 
 doctests: $(VENV)/.dev build
@@ -106,6 +106,7 @@ $(VENV)/.demo: pyproject.toml | build
 $(VENV)/.dev: pyproject.toml | build
 	@echo "installing what the tests need"
 	@$(PIP) install --quiet --no-build-isolation --editable '.[dev,demo,files,distributed]'
+	@$(BIN)/python setup.py --quiet build_ext --inplace  # stubs: they need what has been installed
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.wheels: pyproject.toml | $(VENV)/.dev

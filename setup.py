@@ -3,7 +3,7 @@
 What is compiled is decided by the sources themselves (`weft._build.compiled.is_compiled_source`), how is told by
 `tools/compile_modules.py`; everything else about the package stands in pyproject.toml. `--only weft.runtime` builds a
 part. The hash of each source that was built goes into the generated `_build/info.py`, by which a stale build is
-recognised.
+recognised. Then `tools/generate_stubs.py` writes the stubs of what has been built (decision 128).
 """
 
 from __future__ import annotations
@@ -65,8 +65,14 @@ NO_KERNELS = (
     "weft: built without kernels (decision 109): what programs begin with is compiled when they run.\n"
     "  fix       install numpy, scipy, llvmlite and greenlet where weft is built, or build it isolated"
 )
+NEEDED_TO_RUN = ("numpy", "scipy", "llvmlite", "greenlet")
+NO_STUBS = (
+    "weft: built without stubs (decision 128): type checkers see less than there is.\n"
+    "  fix       install numpy, scipy, llvmlite and greenlet, and build again"
+)
+MOST_SECONDS_FOR_STUBS = 5 * 60  # two are usual
 MOST_SECONDS_FOR_KERNELS = 20 * 60  # about a minute is usual (decision 109)
-KERNELS_TAKE_TOO_LONG = "weft: compiling kernels was stopped after {seconds} s"
+TAKES_TOO_LONG = "weft: {tool} was stopped after {seconds} s"
 INTERRUPTED = "weft: interrupted after {done} modules; the same command goes on from there"
 
 
@@ -82,6 +88,7 @@ def load(path: Path) -> ModuleType:
 
 rules = load(PACKAGE / "_build/compiled.py")
 compiling = load(ROOT / "tools" / "compile_modules.py")
+stubs = load(ROOT / "tools" / "generate_stubs.py")
 
 
 def find_modules(debug: bool) -> list[compiling.Module]:
@@ -164,6 +171,8 @@ class BuildExtensions(build_ext):
         built = [module for module in modules if module.name not in failed]
         self.install(cache, built)
         cache.prune(built)
+        if not (failed or self.only):
+            write_stubs(ROOT / "src" if self.inplace else Path(self.build_lib))
         for name, words in failed.items():
             print(f"\n{name}:\n{words}", file=sys.stderr)
         if failed:
@@ -230,8 +239,22 @@ def succeeds(command: list[str], seconds: float) -> bool:
     try:
         return subprocess.run(command, env=environment, timeout=seconds).returncode == 0
     except subprocess.TimeoutExpired:
-        print(KERNELS_TAKE_TOO_LONG.format(seconds=seconds), file=sys.stderr)
+        print(TAKES_TOO_LONG.format(tool=command[1], seconds=seconds), file=sys.stderr)
         return False
+
+
+def write_stubs(folder: Path) -> None:
+    """Write the stubs of the package in a folder anew where a source has changed; say so where that fails."""
+    sources = (path for ending in ("py", "pxd") for path in (folder / "weft").rglob(f"*.{ending}"))
+    changed = max(path.stat().st_mtime for path in sources)
+    written = [folder / name for name in stubs.STUBS]
+    if all(path.exists() and path.stat().st_mtime > changed for path in written):
+        return
+    tool = ROOT / "tools" / "generate_stubs.py"
+    command = [sys.executable, str(tool), "--package", str(folder)]
+    runs = all(importlib.util.find_spec(name) for name in NEEDED_TO_RUN)
+    if not runs or not succeeds(command, MOST_SECONDS_FOR_STUBS):
+        print(NO_STUBS, file=sys.stderr)
 
 
 def object_path(folder: Path, name: str) -> Path:

@@ -1,12 +1,12 @@
 """Writes the stubs (.pyi) by which type checkers and editors see what is compiled or installed at import.
 
-    python tools/generate_stubs.py           write them
-    python tools/generate_stubs.py --check   say which are out of date, exit 1 if any
+    python tools/generate_stubs.py [--package FOLDER]
 
-In come the sources of compiled modules (their Python and .pxd) and the installed package; out go `weft/__init__.pyi`
-with what is exported, `autograd/__init__.pyi` likewise, `engine/frontend/tensor.pyi` with every method that is
-installed on Tensor, and the stubs of the compiled modules of `weft.tensor`. The rest of the engine has none: mypy reads
-its sources and what their .pxd declare (`tools/mypy_cython.py`).
+The build runs it on what it has compiled (`setup.py`): stubs are no part of the sources. From the sources of compiled
+modules (their Python and .pxd) and from the package as it is imported it writes `weft/__init__.pyi` with what is
+exported, `autograd/__init__.pyi` likewise, `engine/frontend/tensor.pyi` with every method that is installed on Tensor,
+and the stubs of the compiled modules of `weft.tensor`. The rest of the engine has none: mypy reads its sources and what
+their .pxd declare (`tools/mypy_cython.py`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "src" / "weft"
+SOURCES = Path(__file__).resolve().parents[1] / "src"
 HEADER = "# Written by tools/generate_stubs.py: do not edit.\n"
 BUILTINS = {
     "bool", "bytes", "complex", "dict", "float", "int", "list", "object", "set", "str", "tuple",
     "type",
 }  # fmt: skip
-COMPILED = ("weft.tensor.modes", "weft.tensor.scalars", "weft.tensor.size")
 # What annotations may name, and where it comes from.
 KNOWN = {
     "Any": "typing", "Callable": "collections.abc", "Sequence": "collections.abc",
@@ -384,8 +382,8 @@ def write_own(writer: Writer, function: ast.FunctionDef, settable: set[str]) -> 
     )
 
 
-def tensor_stub(cls: type) -> str:
-    """The stub of `weft.engine.frontend.tensor`: the compiled module, and on Tensor everything that is installed."""
+def tensor_stub(cls: type, source: Path) -> str:
+    """The stub of `weft.engine.frontend.tensor`, of its source: and on Tensor everything that is installed."""
 
     def write_tensor(writer: Writer, node: ast.ClassDef, fields: dict[str, str]) -> None:
         writer.lines += ["", "class Tensor:"]
@@ -408,7 +406,7 @@ def tensor_stub(cls: type) -> str:
             if name not in own and name not in ("__dict__", "__new__") and is_installed(member):
                 write_installed(writer, name, member)
 
-    return compiled_stub(PACKAGE / "engine" / "frontend" / "tensor.py", "builtins.", write_tensor)
+    return compiled_stub(source, "builtins.", write_tensor)
 
 
 def place_of(module: ModuleType) -> str:
@@ -477,36 +475,32 @@ def constant_type(writer: Writer, value: Any) -> str:
 
 # -- the command ---------------------------------------------------------------------------------------------------
 
+STUBS = tuple(
+    f"weft/{name}.pyi"
+    for name in (
+        "__init__", "autograd/__init__", "engine/frontend/tensor", "tensor/modes", "tensor/scalars", "tensor/size",
+    )
+)  # fmt: skip
 
-def stubs() -> dict[Path, str]:
-    """Every stub by its path."""
+
+def write_stubs(folder: Path) -> None:
+    """Write the stubs of the package that lies in a folder, and is imported from there."""
     import weft
-    from weft._build.compiled import compiled_sources
 
-    sources = compiled_sources()
-    found = {sources[name].with_suffix(".pyi"): compiled_stub(sources[name]) for name in COMPILED}
-    found[PACKAGE / "engine" / "frontend" / "tensor.pyi"] = tensor_stub(weft.Tensor)
-    found[PACKAGE / "__init__.pyi"] = package_stub(weft)
-    found[PACKAGE / "autograd" / "__init__.pyi"] = exports_stub(weft.autograd)
-    return found
-
-
-def stale() -> list[Path]:
-    """The stubs that are not what the generator writes now."""
-    return [path for path, text in stubs().items() if not path.exists() or path.read_text() != text]
+    package, autograd, tensor, *compiled = (folder / name for name in STUBS)
+    package.write_text(package_stub(weft))
+    autograd.write_text(exports_stub(weft.autograd))
+    tensor.write_text(tensor_stub(weft.Tensor, tensor.with_suffix(".py")))
+    for path in compiled:
+        path.write_text(compiled_stub(path.with_suffix(".py")))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 where a stub is out of date"
-    )
-    if parser.parse_args().check:
-        found = stale()
-        print(*found, sep="\n")
-        sys.exit(bool(found))
-    for path, text in stubs().items():
-        path.write_text(text)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--package", type=Path, default=SOURCES, help="the folder that weft is in")
+    folder = parser.parse_args().package.resolve()
+    sys.path.insert(0, str(folder))
+    write_stubs(folder)
 
 
 if __name__ == "__main__":

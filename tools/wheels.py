@@ -25,6 +25,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from generate_stubs import STUBS
+
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 OBJECTS = (
@@ -296,9 +298,8 @@ def check_contents(wheel: Path) -> str:
     sources = {
         path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.p[xy]*")
     }
-    wanted = {name for name in sources if name.endswith((".pxd", ".pyi", ".py"))} | {
-        "weft/py.typed"
-    }
+    wanted = {name for name in sources if name.endswith((".pxd", ".py"))}
+    wanted |= {"weft/py.typed", *STUBS}
     family = next((family for family in LEVELS if wheel.stem.endswith(family)), "")
     wanted |= {f"{ARCHIVES}/{level}.kernels" for level in LEVELS.get(family, ())}
     stray = [name for name in names if NOT_IN_WHEELS.search(name)]
