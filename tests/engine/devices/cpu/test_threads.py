@@ -187,11 +187,15 @@ def test_one_thread_starts_no_workers():
 
 
 def test_idle_workers_use_no_processor_time():
+    """They look for work for a moment and then sleep, however late a busy machine lets them."""
+
+    def used() -> float:
+        start = time.process_time()
+        time.sleep(0.5)
+        return time.process_time() - start
+
     assert run_shared(threads=4)
-    time.sleep(0.05)
-    start = time.process_time()
-    time.sleep(0.5)
-    assert time.process_time() - start < 0.05
+    assert any(used() < 0.05 for _ in range(40))
 
 
 def test_print_what_launching_and_sharing_cost(capsys):

@@ -35,7 +35,9 @@ def specs_in_background(specs: list[KernelSpec], seconds: float) -> list[KernelS
             if time.monotonic() > end or background.waits_for(_request(spec)):
                 waiting.append(spec)
     unasked = {spec.name for spec in waiting} - background.asked.keys()
-    background.wait_in_step([spec.name for spec in waiting], end - time.monotonic())
+    left = end - time.monotonic()
+    if waiting and left > 0:
+        background.wait_in_step([spec.name for spec in waiting], left)
     return [s for s in waiting if s.name in background.asked or s.name in unasked]
 
 
