@@ -85,3 +85,30 @@ def test_operations_that_are_waited_for(found: list[Any]) -> None:
             "done": [True, True, True],
             "coalesced": [[4.0, 4.0], [4.0, 4.0, 4.0]],
         }
+
+
+def test_collectives_are_nodes(found: list[Any]) -> None:
+    told = [rank["nodes"] for rank in found]
+    assert all(one["gathered"] == [[0, 1, 10, 11, 20, 21, 30, 31]] for one in told)
+    assert [one["scattered"] for one in told] == [[[60 + 8 * n, 64 + 8 * n]] for n in range(4)]
+    assert [one["scattered columns"] for one in told] == [
+        [[30 + 2 * n], [31 + 2 * n]] for n in range(4)
+    ]
+    assert [one["exchanged"][3] for one in told] == [[30 + 2 * n, 31 + 2 * n] for n in range(4)]
+    assert all(one["broadcast"] == [20, 21] for one in told)
+
+
+def test_recorded_collectives_go_together_whatever_a_rank_reads_between(found: list[Any]) -> None:
+    for rank in found:
+        assert rank["nodes"]["sums"] == [10.0 + 4 * step for step in range(6)]
+        assert "all_reduce x 2 (20 B), groups.py:" in rank["nodes"]["explained"]
+
+
+def test_a_recorded_collective_that_ranks_disagree_on_fails_and_what_reads_it(
+    found: list[Any],
+) -> None:
+    for rank in found:
+        message = rank["nodes"]["other"]
+        assert "rank 0: all_reduce sum float32[3] at groups.py:" in message
+        assert "rank 1: all_reduce sum float32[4] at groups.py:" in message
+        assert rank["nodes"]["same"] == [[4.0, 4.0], [8.0] * 5]

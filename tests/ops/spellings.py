@@ -14,6 +14,7 @@ Spelling = Callable[..., Any]
 PRIVATE = (
     *("random_bits", *(f"uniform_{kind}" for kind in MANTISSA), "normal_float32", "normal_float64"),
     *("random_wide", "random_integers"),
+    "collective",  # tests/distributed
     "cdist",  # PyTorch's value goes through products: functional/test_distances.py
     *("order", "running_place"),  # as sort, topk, cummax and others
     *("scatter_maximum", "scatter_minimum"),  # as scatter_reduce and index_reduce

@@ -15,6 +15,7 @@ from itertools import combinations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from weft.engine.frontend import collective
 from weft.engine.ir.primitive import ROWS, VIEW
 from weft.engine.pipeline import driver
 from weft.engine.pipeline.batching import batch
@@ -183,6 +184,7 @@ class Explanation:
 
     def __init__(self) -> None:
         self.runs: deque[Run] = deque(maxlen=MOST_RUNS)
+        self.passages: list[collective.Passage] = []  # collectives that began together
         self._before = self._after = _counts()
         self._open = True
         self._inner: list[Explanation] = []
@@ -240,6 +242,9 @@ class Explanation:
             )
         for number, run in enumerate(self.runs, 1):
             lines += ["", f"run {number}, at {run.where}", *_run_lines(run)]
+        if self.passages:
+            lines += ["", "between processes, each begun as soon as its operands were there:"]
+            lines += _some([f"  {_passage_line(passage)}" for passage in self.passages])
         cut = self.interrupted()
         if cut:
             lines += ["", "in several runs, for a value was read in between (weft.map goes on):"]
@@ -254,6 +259,13 @@ class Explanation:
         from weft.debug.batches import draw_run
 
         return draw_run(list(self.runs), path, run)
+
+
+def _passage_line(passage: collective.Passage) -> str:
+    return (
+        f"{passage.what} x {passage.count} ({with_unit(passage.nbytes)}), {passage.where}: under way "
+        f"{passage.under_way_s * 1e3:.1f} ms, waited for {passage.waited_s * 1e3:.1f} ms"
+    )
 
 
 def _headline(counts: dict[str, int]) -> str:
@@ -394,11 +406,13 @@ _last: Explanation | None = None  # of the last whole step
 
 def _listen(explanation: Explanation) -> None:
     _listeners.append(explanation)
+    collective.watch(explanation.passages, 1)
     batch.watch(_hear)
 
 
 def _stop(explanation: Explanation) -> None:
     _listeners.remove(explanation)
+    collective.watch(explanation.passages, -1)
     if not _listeners:
         batch.watch(None)
 

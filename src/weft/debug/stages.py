@@ -2,7 +2,8 @@
 
 It returns a dictionary of texts by the names of passes (`weft.engine.pipeline.passes`) and of stages, `record`,
 `batch`, `collect`, `fuse`, `tier`, `group`, `plan`, `lower`: the text of a stage is that of its last pass. `kernels`
-has the loop IR. The kernels are those of a program that has come often enough: that a cold one runs in single
+has the loop IR. Where collectives are pending, which cut a flush into several programs, only what is recorded and
+batched is shown. The kernels are those of a program that has come often enough: that a cold one runs in single
 operations first (`weft.engine.pipeline.tiering`) is not shown. The pipeline runs what was recorded.
 """
 
@@ -11,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.engine.ir.primitive import COLLECTIVE
 from weft.engine.ir.tape import tape
 from weft.engine.pipeline import driver
 from weft.engine.pipeline.lowering.kernel_decoder import kernel_text
 from weft.engine.pipeline.lowering.spec_table import key_of
-from weft.engine.pipeline.passes import PASSES, Compilation, Pass, run_passes
+from weft.engine.pipeline.passes import PASSES, RECORDED, Compilation, Pass, run_passes
 
 
 def stages(function: Callable[[], object]) -> dict[str, str]:
@@ -31,9 +33,12 @@ def stages(function: Callable[[], object]) -> dict[str, str]:
         texts[each.name] = texts[each.stage] = each.text(one)
 
     one = Compilation(tape().pending(), whole=True)
-    run_passes(one, PASSES, note)
-    texts["kernels"] = kernels_text(one.lowering)
-    one.program.release()
+    if any(node.op.kind == COLLECTIVE for node in one.pending):
+        run_passes(one, RECORDED, note)
+    else:
+        run_passes(one, PASSES, note)
+        texts["kernels"] = kernels_text(one.lowering)
+        one.program.release()
     del one
     driver.flush()
     del result

@@ -2,12 +2,13 @@
 
 Each collective begins with one small all-gather of records of one size: a digest of what has to be equal on all ranks
 (operation, reduction, element type, shape, root), and the rank's own data if these are few bytes, so that small
-collectives need nothing more. Where digests differ, all ranks see it, exchange what they called and where, and raise
-the same error.
+collectives need nothing more. Several that go together are one record. Where digests differ, all ranks see it, exchange
+what they called and where, and raise the same error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -20,7 +21,7 @@ from weft.distributed.progress import Steps
 if TYPE_CHECKING:
     from weft.distributed.group import ProcessGroup
 
-DIGEST_BYTES, HEADER_BYTES, TEXT_BYTES = 16, 24, 512
+DIGEST_BYTES, COUNT_AT, HEADER_BYTES, TEXT_BYTES = 16, 20, 24, 512
 MOST_INLINE_BYTES, MOST_TABLE_BYTES = 1024, 16384
 
 
@@ -43,21 +44,42 @@ def inline_bytes(size: int) -> int:
 def agree(group: ProcessGroup, call: Call, data: Array | None = None) -> Steps[Array | None]:
     """Compare the call with those of the other ranks. Gives the data of all ranks, a row for each, if the data of none
     is too large for its record. Errors: DistError on all ranks where their calls differ."""
-    fits = data is not None and data.nbytes <= inline_bytes(group.size())
-    record = np.zeros(HEADER_BYTES + inline_bytes(group.size()), np.uint8)
-    record[:DIGEST_BYTES] = bytearray(
-        blake2b(str(call).encode(), digest_size=DIGEST_BYTES).digest()
-    )
-    record[DIGEST_BYTES] = fits
-    if fits and data is not None:
+    _, rows = yield from agree_on_several(group, [call], data)
+    return rows
+
+
+def agree_on_several(
+    group: ProcessGroup, calls: Sequence[Call], data: Array | None
+) -> Steps[tuple[int, Array | None]]:
+    """`agree` on calls that go together. Ranks may have more or fewer of them: gives how many go together on all, and
+    the data of all ranks where that is all of them. Where the calls differ they are compared one by one."""
+    count = len(calls)
+    while True:
+        record = _record(group, calls[:count], data if count == len(calls) else None)
+        table = np.empty((group.size(), record.nbytes), np.uint8)
+        yield group.communicator.all_gather(record, table.reshape(-1))
+        if (table[:, :DIGEST_BYTES] == record[:DIGEST_BYTES]).all():
+            return count, table[:, HEADER_BYTES:] if table[:, DIGEST_BYTES].all() else None
+        counts = np.ascontiguousarray(table[:, COUNT_AT:HEADER_BYTES]).view(np.uint32)
+        fewest, most = int(counts.min()), int(counts.max())
+        if most == 1:
+            yield from disagree(
+                group, calls[0], "the ranks of the group call different collectives"
+            )
+        count = fewest if fewest < most else 1
+
+
+def _record(group: ProcessGroup, calls: Sequence[Call], data: Array | None) -> Array:
+    """What a rank says of its calls, and its data if they fit."""
+    room = inline_bytes(group.size())
+    record = np.zeros(HEADER_BYTES + room, np.uint8)
+    text = "\n".join(map(str, calls))
+    record[:DIGEST_BYTES] = bytearray(blake2b(text.encode(), digest_size=DIGEST_BYTES).digest())
+    record[COUNT_AT:HEADER_BYTES].view(np.uint32)[0] = len(calls)
+    if data is not None and data.nbytes <= room:
+        record[DIGEST_BYTES] = True
         record[HEADER_BYTES : HEADER_BYTES + data.nbytes] = data
-    table = np.empty((group.size(), record.nbytes), np.uint8)
-    yield group.communicator.all_gather(record, table.reshape(-1))
-    if (table[:, :DIGEST_BYTES] != record[:DIGEST_BYTES]).any():
-        yield from disagree(group, call, "the ranks of the group call different collectives")
-    if not table[:, DIGEST_BYTES].all():
-        return None
-    return table[:, HEADER_BYTES:]
+    return record
 
 
 def disagree(group: ProcessGroup, call: Call, problem: str) -> Steps[NoReturn]:

@@ -49,8 +49,8 @@ class Received:
 
     def __init__(self, dtype: DType, count: int) -> None:
         self.dtype = dtype
-        self._buffer: Any = pool.allocate(max(count * dtype.itemsize, 1))
-        self.elements = np.frombuffer(self._buffer, raw_dtype(dtype), count)
+        self.memory: Any = pool.allocate(max(count * dtype.itemsize, 1))
+        self.elements = np.frombuffer(self.memory, raw_dtype(dtype), count)
 
     def zeros(self) -> Array:
         """The elements, all zero."""
@@ -59,7 +59,7 @@ class Received:
 
     def tensor(self, shape: Sequence[int], first: int = 0) -> Tensor:
         """A tensor of the elements from `first` on."""
-        node = make_value(self.dtype, tuple(shape), self._buffer, first * self.dtype.itemsize)
+        node = make_value(self.dtype, tuple(shape), self.memory, first * self.dtype.itemsize)
         made: Tensor = wrap_node(node)
         return made
 

@@ -14,7 +14,13 @@ from itertools import accumulate
 import numpy as np
 
 from weft._typing import Array
-from weft.distributed.agreement import Call, agree, disagree
+from weft.distributed.agreement import (
+    Call,
+    agree,
+    agree_on_several,
+    disagree,
+    inline_bytes,
+)
 from weft.distributed.buffers import Received, as_bytes, elements, need_tensor
 from weft.distributed.errors import DistError
 from weft.distributed.group import Group, ProcessGroup
@@ -126,13 +132,31 @@ class Reduction:
 
     def to_all(self, data: Array, target: Array) -> Steps[None]:
         """Put the combination into every rank's `target`."""
-        rows = yield from agree(self.group, self.call, as_bytes(data))
-        if rows is not None:
-            target[...] = self._combined(rows, 0, data.size, data.dtype)
-        else:
-            yield from self.agreed_to_all(data, target)
+        yield from self.several_to_all([self.call], [data], target)
 
-    def agreed_to_all(self, data: Array, target: Array) -> Steps[None]:
+    def several_to_all(
+        self, calls: Sequence[Call], data: Sequence[Array], target: Array
+    ) -> Steps[None]:
+        """`to_all` of several arrays, one behind the other in `target`, with those that other ranks do together."""
+        done, first = 0, 0
+        while done < len(calls):
+            left = data[done:]
+            count, rows = yield from agree_on_several(self.group, calls[done:], self._inline(left))
+            joined = left[0] if count == 1 else np.concatenate(left[:count])
+            part = target[first : first + joined.size]
+            if rows is None:
+                yield from self._agreed_to_all(joined, part)
+            else:
+                part[...] = self._combined(rows, 0, joined.size, joined.dtype)
+            done, first = done + count, first + joined.size
+
+    def _inline(self, data: Sequence[Array]) -> Array | None:
+        """Arrays as bytes, if they fit into a record."""
+        if sum(array.nbytes for array in data) > inline_bytes(self.group.size()):
+            return None
+        return as_bytes(data[0] if len(data) == 1 else np.concatenate(data))
+
+    def _agreed_to_all(self, data: Array, target: Array) -> Steps[None]:
         """`to_all` after an agreement: exchange parts, combine them, and exchange what that gives."""
         parts = self._parts(data.size)
         own = yield from self._exchange(data, parts)
@@ -227,11 +251,12 @@ def barrier(
     device_ids: object = None,
     timeout: timedelta | None = None,
 ) -> Work | None:
-    """Wait until all ranks of the group have come here."""
+    """Wait until all ranks of the group have come here, for at most `timeout` (by default the group's)."""
     if (found := joined(group, "barrier")) is None:
         return None
     call = call_of("barrier", "")
-    return found.collective(call, ready(found, call), None, async_op)
+    within = seconds(timeout, found.timeout)
+    return found.collective(call, ready(found, call), None, async_op, within)
 
 
 def monitored_barrier(
@@ -241,11 +266,7 @@ def monitored_barrier(
     if (found := joined(group, "monitored_barrier")) is None:
         return
     call = call_of("monitored_barrier", "")
-    usual, found.timeout = found.timeout, seconds(timeout, found.timeout)
-    try:
-        found.collective(call, ready(found, call))
-    finally:
-        found.timeout = usual
+    found.collective(call, ready(found, call), timeout=seconds(timeout, found.timeout))
 
 
 def all_reduce(

@@ -11,6 +11,8 @@ from weft.distributed.backends.protocol import Communicator
 from weft.distributed.peers import lost
 from weft.distributed.progress import Channel, Operation, Steps
 from weft.distributed.work import Deliver, Work
+from weft.engine.frontend.collective import recorded
+from weft.engine.pipeline import driver
 from weft.errors import ArgumentError, WeftError, user_line
 
 if TYPE_CHECKING:
@@ -99,15 +101,27 @@ class ProcessGroup:
         steps: Steps[object],
         deliver: Deliver | None = None,
         async_op: bool = False,
+        timeout: float | None = None,
     ) -> Work | None:
-        """Run the steps of a collective after those before it: wait for it, or give its handle."""
+        """Run the steps of a collective after those before it: wait for it, or give its handle. Those that have been
+        recorded before begin first."""
+        run_recorded()
+        operation = self._operation(call, steps, self.timeout if timeout is None else timeout)
+        return self._start(self._channel, operation, deliver, async_op)
+
+    def begin(self, call: Call, steps: Steps[object]) -> Work:
+        """Begin a collective that has been recorded."""
+        operation = self._operation(call, steps, self.timeout)
+        work = self._start(self._channel, operation, None, True)
+        assert work is not None
+        return work
+
+    def _operation(self, call: Call, steps: Steps[object], timeout: float) -> Operation:
+        """The next collective of this group."""
         self._need_intact(call)
         key = (self.group_name, self.begun)
         self.begun += 1
-        operation = Operation(
-            self._counted(steps), call.name, call.where, self.ranks, self.timeout, key
-        )
-        return self._start(self._channel, operation, deliver, async_op)
+        return Operation(self._counted(steps), call.name, call.where, self.ranks, timeout, key)
 
     def message(
         self,
@@ -118,6 +132,7 @@ class ProcessGroup:
         deliver: Deliver | None = None,
     ) -> Work:
         """Run the steps of a message to or from a member (or anyone) after those before it on the same way."""
+        run_recorded()
         direction = (call.name.lstrip("i"), -1 if peer is None else peer, tag)
         channel = self._message_channels.setdefault(direction, Channel())
         ranks = self.ranks if peer is None else (self.ranks[peer],)
@@ -154,6 +169,12 @@ class ProcessGroup:
             return work
         work.wait()
         return None
+
+
+def run_recorded() -> None:
+    """Run what has been recorded, if there are collectives in it: the other ranks wait for them."""
+    if recorded:
+        driver.flush()
 
 
 class NonMember:

@@ -26,6 +26,7 @@ from weft.distributed.group import (
     Group,
     NonMember,
     ProcessGroup,
+    run_recorded,
     warn_non_member,
 )
 from weft.distributed.peers import Peers
@@ -77,6 +78,17 @@ class World:
         if communicator is None:
             return NON_GROUP_MEMBER
         return self._add(tuple(ranks), communicator, timeout, description, name)
+
+    def member_group(self, name: str) -> ProcessGroup:
+        """The group of a name. Errors: DistBackendError for one that has ended."""
+        if name in self.groups:
+            return self.groups[name]
+        raise DistBackendError(
+            f"the process group {name} has ended",
+            expected="collectives whose results are read before destroy_process_group",
+            got="a collective that was recorded before, in a group that is gone",
+            fix="read results first",
+        )
 
     def leave(self, reason: str) -> None:
         """Tell the others that this rank takes no more part, and how far it came."""
@@ -200,6 +212,7 @@ def _need_launched(communicator: Communicator, world_size: int, rank: int) -> No
 def destroy_process_group(group: Group = None) -> None:
     """End a group; without an argument all of them. The ranks need not come to it at the same time."""
     world = current_world()
+    run_recorded()
     if group is None or group is world.group:
         world.progress.drain()
         world.leave(f"rank {world.communicator.rank} has called destroy_process_group")
@@ -298,6 +311,7 @@ def _farewell() -> None:
     if _world and not _ended:
         world = _world[0]
         if not broken:
+            run_recorded()
             world.progress.drain()
         world.leave(f"rank {world.communicator.rank} has ended its program")
         world.progress.forget()

@@ -30,7 +30,7 @@ from weft.ops.elementwise import (  # noqa: F401
     updates,
 )
 from weft.ops.registry import OPS
-from weft.ops.structure import indexing, movement, ordering, reductions  # noqa: F401
+from weft.ops.structure import collective, indexing, movement, ordering, reductions  # noqa: F401
 
 __all__ = ["OPS"]
 

@@ -357,6 +357,8 @@ def large(op: Any) -> list[Sample]:
     if kind == "reduce" or op.name in ("max", "min", "max_all", "min_all", "median"):
         choices = [((1,), False), ((0,), False), ((0, 1), True)]
         return [_declared(op, (_GRID, params)) for params in choices]
+    if kind == "collective":
+        return [_declared(op, (_GRID, op.domain[0][1]))]
     if op.name == "order":
         return [_declared(op, (_GRID, params)) for params in ((0, 300, True), (1, 9, False))]
     if op.name == "running_place":

@@ -12,6 +12,7 @@ from typing import Any
 
 import weft
 import weft.distributed as dist
+from weft.distributed import _functional_collectives as collectives
 from weft.distributed.nn import functional
 
 OUT = Path(sys.argv[2])
@@ -142,9 +143,42 @@ def asynchronous() -> dict[str, Any]:
     }
 
 
+def nodes() -> dict[str, Any]:
+    """Collectives as nodes: results, what goes together, what the ranks disagree on."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    x = weft.arange(8.0).reshape(4, 2) + 10 * rank
+    found: dict[str, Any] = {
+        "gathered": collectives.all_gather_tensor(x[:1], 1).tolist(),
+        "scattered": collectives.reduce_scatter_tensor(x, "sum", 0).tolist(),
+        "scattered columns": collectives.reduce_scatter_tensor(x.T, "max", 1).tolist(),
+        "exchanged": collectives.all_to_all_single(x, None, None).tolist(),
+        "broadcast": collectives.broadcast(x[0], 2).tolist(),
+    }
+    parts = []
+    for step in range(6):  # a rank reads here, another there: what goes together differs
+        parts.append(
+            collectives.all_reduce(weft.full((300 * (step + 1),), rank + 1.0 + step), "sum")
+        )
+        if step % (rank + 2) == 0:
+            parts[-1].sum().item()
+    found["sums"] = [float(part[-1]) for part in parts]
+    with weft.explain() as report:
+        weft.realize(*[collectives.all_reduce(weft.full((n,), 1.0).exp(), "avg") for n in (2, 3)])
+    found["explained"] = str(report)
+    collectives.all_reduce(weft.ones(1), "sum")  # that nobody reads is done all the same
+    dist.barrier()
+    same = collectives.all_reduce(weft.ones(2) * 4, "max")
+    other = collectives.all_reduce(weft.ones(3 + (rank == 1)), "sum")
+    beside = collectives.all_reduce(weft.ones(5) * size, "avg") * 2
+    doubled = other * 2
+    found["other"] = message_of(lambda: doubled.tolist())
+    found["same"] = [same.tolist(), beside.tolist()]
+    return found
+
+
 def main() -> None:
     dist.init_process_group("mpi", timeout=timedelta(seconds=20))
-    parts = (ranks_and_groups, meshes, disagreements, messages, derivatives, asynchronous)
+    parts = (ranks_and_groups, meshes, disagreements, messages, derivatives, asynchronous, nodes)
     found = {part.__name__: part() for part in parts}
     (OUT / f"{dist.get_rank()}.json").write_text(json.dumps(found))
     dist.destroy_process_group()

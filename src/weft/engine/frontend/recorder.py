@@ -8,6 +8,7 @@ ops; the op table defines what an op means, and the pipeline runs it.
 import cython
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.dispatch.core_hooks import cast_op
+from cython.cimports.weft.engine.frontend.collective import note
 from cython.cimports.weft.engine.frontend.node_factory import (
     append,
     count_elements,
@@ -37,6 +38,7 @@ from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
 from weft._build.compiled import require
 from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.primitive import COLLECTIVE
 from weft.engine.ir.strides import broadcast_shapes, elementwise_strides
 from weft.errors import UnsupportedDTypeError
 
@@ -52,6 +54,7 @@ FIRST_BUDGET = (
 _budget_bytes = FIRST_BUDGET
 _bool = dtypes.bool_
 _inference_used = False
+_collective = cython.declare(cython.int, COLLECTIVE)
 
 
 @cython.cfunc
@@ -499,6 +502,8 @@ def record(op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
     if edges is not None and _inference_used:
         core_hooks.check_saved(op, tensors, edges)
     node: Node = append(tape, op, nodes, params, shape, count_elements(shape), dtype, edges)
+    if op.kind == _collective:
+        note(node)
     if edges is not None:
         node.operand_shapes = shapes_of(nodes)
     result: Tensor = wrap(node, node if edges is not None else None)

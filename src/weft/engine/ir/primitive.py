@@ -44,7 +44,9 @@ from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
-ELEMENTWISE, REDUCE, VIEW, REGION, CONTRACT, INDEX, SCATTER, SCAN, SOURCE, ROWS, HOST = range(11)
+ELEMENTWISE, REDUCE, VIEW, REGION, CONTRACT, INDEX, SCATTER, SCAN, SOURCE, ROWS, COLLECTIVE = range(
+    11
+)
 COMPOSITE, MACRO = 11, 12
 ARRIVING_COTANGENT = ARRIVING
 KIND_NAMES = (
@@ -58,7 +60,7 @@ KIND_NAMES = (
     "scan",
     "source",
     "rows",
-    "host",
+    "collective",
     "composite",
     "macro",
 )

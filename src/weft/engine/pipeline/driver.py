@@ -23,6 +23,7 @@ from cython.cimports.weft.engine.capi.call_site import (
     thread_id,
 )
 from cython.cimports.weft.engine.devices.api import bounded, default_device, several
+from cython.cimports.weft.engine.frontend.collective import used as collectives_used
 from cython.cimports.weft.engine.ir.mode import Contexts, Mode
 from cython.cimports.weft.engine.ir.node import PENDING as PENDING_STATE
 from cython.cimports.weft.engine.ir.node import Node
@@ -172,15 +173,15 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
 
 @cython.cfunc
 def execute_all(tape: Tape, others: list[Tape]) -> cython.void:
-    """Run a tape. Where there are several devices, a failure on one of them ends the run: it goes on with what does not
-    read the failed value."""
+    """Run a tape. Where it runs in parts, for several devices or collectives, a failure ends the run: it goes on with
+    what does not read the failed value."""
     failures: cython.longlong = -1
     while failures != _tally.failures:
         if failures >= 0:
             fail_descendants(tape.pending(), others)
         failures = _tally.failures
         execute(tape)
-        if not several:
+        if not (several or collectives_used):
             return
 
 

@@ -22,7 +22,9 @@ from cython.cimports.weft.engine.devices.api import (
     several,
 )
 from cython.cimports.weft.engine.devices.tuning import Tiering
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.frontend.collective import used as collectives_used
+from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
     Recorded,
@@ -38,11 +40,11 @@ from cython.cimports.weft.engine.pipeline.fingerprint import (
 )
 from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan
-from cython.cimports.weft.engine.pipeline.partition import DevicePart
+from cython.cimports.weft.engine.pipeline.partition import DevicePart, Segment, has_collectives
 from cython.cimports.weft.engine.pipeline.program_ir import Program
 from cython.cimports.weft.engine.pipeline.single_node import is_rewritten, program_of
 from cython.cimports.weft.engine.runtime import executable_cache
-from cython.cimports.weft.engine.runtime.commit import FlushCounters, commit, decide
+from cython.cimports.weft.engine.runtime.commit import FlushCounters, commit, decide, note_failure
 from cython.cimports.weft.engine.runtime.executable_cache import CachedExecutable
 from cython.cimports.weft.engine.runtime.interpreter import (
     Interpretation,
@@ -56,13 +58,14 @@ from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
 from weft._build.compiled import require as require_compiled
 from weft.config import config
 from weft.engine.capi.interrupts import undisturbed
+from weft.engine.frontend import collective
 from weft.engine.frontend.write_rollback import retain, retain_undo_entries
 from weft.engine.ir.primitive import REGION
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, passes
 from weft.engine.pipeline.batching import batch, membership
 from weft.engine.pipeline.lowering import lower
-from weft.engine.pipeline.partition import partition, spans_devices
+from weft.engine.pipeline.partition import partition, segments, spans_devices
 from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime import interpreter
 from weft.engine.runtime.executable_cache import (
@@ -75,7 +78,8 @@ from weft.engine.runtime.executable_cache import (
     store,
     worth_storing,
 )
-from weft.errors import OutOfMemoryError
+from weft.engine.runtime.numpy_views import array_over
+from weft.errors import OutOfMemoryError, WeftError
 
 require_compiled(__name__, cython.compiled)
 
@@ -102,8 +106,7 @@ def execute_live(tape: Tape) -> cython.void:
     """All stages after recording. A known program skips the search for batches, or at least the scheduling; one that
     has never come before is interpreted where that takes less time."""
     pending: list[Any] = tape.pending()
-    if several and spans_devices(pending):
-        execute_parts(tape)
+    if in_parts(tape, pending):
         return
     fingerprint: FlushFingerprint = fingerprint_of(pending, config.batch)
     if not fingerprint.live or run_known(fingerprint):
@@ -119,6 +122,82 @@ def execute_live(tape: Tape) -> cython.void:
         schedule(
             pending, batched, None if fingerprint.tracked else fingerprint, comes_again(batched)
         )
+
+
+@cython.cfunc
+def in_parts(tape: Tape, nodes: list[Node]) -> cython.bint:
+    """Run what is pending in parts, if these nodes are no single program; whether they are not."""
+    if collectives_used and has_collectives(nodes):
+        execute_segments(tape)
+        return True
+    if several and spans_devices(nodes):
+        execute_parts(tape)
+        return True
+    return False
+
+
+@cython.cfunc
+def execute_segments(tape: Tape) -> cython.void:
+    """The same where collectives are pending: they begin as soon as their operands are there, and are waited for where
+    their results are read, or at the end."""
+    failures: cython.longlong = _tally.failures
+    node: Node
+    segment: Segment
+    batch.group(tape.pending())
+    cut: list[Any] = segments(tape.pending())
+    for segment in cut:
+        for node in segment.kept:
+            node.external_refs += 1
+        tape.held.extend(segment.kept)  # until the flush is over
+        for node in segment.awaited:
+            receive(node)
+        if _tally.failures == failures:
+            run_segment(tape, segment)
+        if _tally.failures > failures:
+            return  # what reads a failed value fails before anything else runs
+        collective.begin(segment.begun)
+    for segment in cut:
+        for node in segment.begun:
+            receive(node)
+
+
+@cython.cfunc
+def run_segment(tape: Tape, segment: Segment) -> cython.void:
+    """Run the nodes of a segment."""
+    if several and spans_devices(segment.nodes):
+        for part in partition(segment.nodes):
+            run_part(tape, part)
+    elif segment.nodes:
+        run_nodes(segment.nodes)
+
+
+@cython.cfunc
+def receive(node: Node) -> cython.void:
+    """Give a collective its result, once it is there, or the error that it has failed with."""
+    if node.state != PENDING:
+        return
+    if node.params.size == 1:
+        copy_here(node)
+    else:
+        outcome = collective.take(node)
+        if isinstance(outcome, WeftError):
+            note_failure(node, outcome)
+            _tally.failures += 1
+            drop_inputs(node)
+        else:
+            hand_over(node, outcome[0], outcome[1], None)
+    collective.forget(node)
+
+
+@cython.cfunc
+def copy_here(node: Node) -> cython.void:
+    """Copy the operand's value, in row-major order: the result of a collective in a group of one."""
+    content: bytes = array_over(node.inputs[0]).tobytes()
+    memory: Memory = default_device().memory
+    buffer = memory.allocate(len(content))
+    memory.upload(buffer, content)
+    hand_over(node, buffer, 0, None)
+    count(0, 1, 1)
 
 
 @cython.cfunc
@@ -144,11 +223,17 @@ def run_part(tape: Tape, part: DevicePart) -> cython.void:
             for node in part.nodes:
                 copy_over(node)
             return
-        fingerprint: FlushFingerprint = fingerprint_of(part.nodes, False)
-        if fingerprint.live and not run_known(fingerprint):
-            schedule(part.nodes, fingerprint, None, comes_again(fingerprint))
+        run_nodes(part.nodes)
     finally:
         tape.held.extend(part.kept)  # until the flush is over
+
+
+@cython.cfunc
+def run_nodes(nodes: list[Node]) -> cython.void:
+    """Run nodes that batches have been formed of as a program, if anybody needs them."""
+    fingerprint: FlushFingerprint = fingerprint_of(nodes, False)
+    if fingerprint.live and not run_known(fingerprint):
+        schedule(nodes, fingerprint, None, comes_again(fingerprint))
 
 
 @cython.cfunc
@@ -291,8 +376,7 @@ def execute_alone(tape: Tape, wanted: Node) -> cython.void:
         if not together:
             membership.ungroup(tape.pending())
         needed = membership.needed_by(wanted, tape)
-        if several and spans_devices(needed):
-            execute_parts(tape)
+        if in_parts(tape, needed):
             return
         fingerprint: FlushFingerprint = fingerprint_of(needed, False)
         try:
@@ -345,8 +429,7 @@ def schedule(
     one = None
     if failed:
         tape: Tape = tape_of(pending[0])
-        if several and spans_devices(tape.pending()):
-            execute_parts(tape)
+        if in_parts(tape, tape.pending()):
             return
         alone: list[Any] = (
             sorted(tape.pending(), key=sequence)
