@@ -15,6 +15,7 @@ from weft._build.lazy import gather as _gather
 from weft.distributed import absent, launch
 
 _HELD = {
+    "blocks": "BlockSampler mean_of_blocks",
     "collectives": "all_gather all_gather_into_tensor all_gather_single all_reduce all_reduce_coalesced all_to_all "
     "all_to_all_single barrier broadcast gather monitored_barrier reduce reduce_scatter reduce_scatter_single "
     "reduce_scatter_tensor scatter",

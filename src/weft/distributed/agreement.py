@@ -70,7 +70,7 @@ def agree_on_several(
 
 
 def _record(group: ProcessGroup, calls: Sequence[Call], data: Array | None) -> Array:
-    """What a rank says of its calls, and its data if they fit."""
+    """The record of a rank: a digest of its calls, and its data if they fit."""
     room = inline_bytes(group.size())
     record = np.zeros(HEADER_BYTES + room, np.uint8)
     text = "\n".join(map(str, calls))

@@ -116,7 +116,7 @@ _STEPS: dict[str, Callable[[_Part, Array], Steps[None]]] = {
 
 
 def _terms(params: Collective, operand: Tensor) -> str:
-    """What all ranks have to say alike of a collective."""
+    """The terms of a collective, which are the same on all ranks."""
     if params.name == "all_to_all":
         return f"{operand.dtype.name} of rows {list(operand.shape[1:])}"
     reduces = "reduc" in params.name or "sum" in params.name

@@ -12,12 +12,13 @@ from typing import Any
 
 import weft
 from weft.autograd.variable import Variable
+from weft.distributed.blocks import PairwiseSum, blocks_of_rank
 from weft.distributed.collectives import all_reduce
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
 from weft.distributed.join import Join, Joinable, JoinHook
 from weft.distributed.reduction import ReduceOp
-from weft.distributed.together import average_gradients, broadcast_together
+from weft.distributed.together import average_gradients, broadcast_together, mean_of_sums
 from weft.distributed.world import resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
@@ -37,6 +38,10 @@ class DistributedDataParallel(Module, Joinable):
         broadcast_buffers: begin each forward with the buffers of the first rank.
         init_sync: begin with the parameters of the first rank.
         device_mesh: a mesh of one dimension, instead of a group.
+        deterministic: train with the same bits on any number of ranks. A global batch is cut into `block_count` blocks,
+            of which each rank has a power of two, those numbered `blocks` (`BlockSampler`). Each backward is of one
+            block; when this rank's are done, its gradients are the mean over the batch.
+        block_count: 8 by default: the same bits on 1, 2, 4 and 8 ranks.
         device_ids, output_device, dim, bucket_cap_mb, find_unused_parameters, static_graph, gradient_as_bucket_view:
             accepted; there is nothing to choose.
 
@@ -59,6 +64,8 @@ class DistributedDataParallel(Module, Joinable):
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
         device_mesh: DeviceMesh | None = None,
+        deterministic: bool = False,
+        block_count: int = 8,
         **options: object,
     ) -> None:
         super().__init__()
@@ -71,6 +78,11 @@ class DistributedDataParallel(Module, Joinable):
         self._reduced = [p for p in module.parameters() if p.requires_grad]
         self._is_queued = False
         self._active = 0  # ranks that have inputs, inside of `join`
+        self._block_count = block_count if deterministic else 0
+        self.blocks = range(0)
+        if deterministic:
+            self.blocks = blocks_of_rank(block_count, self.process_group)
+        self._sum = PairwiseSum()
         if not self._reduced:
             raise ArgumentError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
@@ -92,6 +104,8 @@ class DistributedDataParallel(Module, Joinable):
     def forward(self, *inputs: object, **kwargs: object) -> Any:
         """The result of the module."""
         synchronizes = weft.is_grad_enabled() and self.require_backward_grad_sync
+        if synchronizes and self._block_count:
+            self._begin_block()
         root = 0
         if self._join_config.enable:
             active = Join.notify_join_context(self)
@@ -119,7 +133,30 @@ class DistributedDataParallel(Module, Joinable):
 
     def _average(self) -> None:
         self._is_queued = False
-        average_gradients(self.process_group, self._reduced, self._scale())
+        if self._block_count:
+            self._end_block()
+        else:
+            average_gradients(self.process_group, self._reduced, self._scale())
+
+    def _begin_block(self) -> None:
+        """Leave nothing pending that could run with a block. Errors: ValueError where gradients are left."""
+        weft.realize()
+        if any(parameter.grad is not None for parameter in self._reduced):
+            raise ArgumentError(
+                "DistributedDataParallel: a block begins with gradients that are there already",
+                expected="no gradients, with deterministic=",
+                got="gradients of another backward",
+                fix="call optimizer.zero_grad() after each step",
+            )
+
+    def _end_block(self) -> None:
+        """Add the gradients of a block; after this rank's last one, take the mean over the batch."""
+        self._sum.add([parameter.grad for parameter in self._reduced])
+        for parameter in self._reduced:
+            parameter.grad = None
+        if self._sum.count == len(self.blocks):
+            total = self._sum.take()
+            mean_of_sums(self.process_group, self._reduced, total, self._block_count)
 
     def _scale(self) -> float:
         """The factor on the mean over all ranks: more than 1 where only those with inputs are to count."""

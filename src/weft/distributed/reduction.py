@@ -1,7 +1,8 @@
 """Reductions over ranks: `ReduceOp`, and what it means for arrays of each element type.
 
-The parts of all ranks are combined in the order of ranks, whatever the backend and the way that they came, so that a
-result has the same bits on every rank and in every run. float16 and bfloat16 are combined in float32 and rounded once.
+The parts of all ranks are combined in their order, neighbours first, then neighbouring pairs, and so on, whatever the
+backend and the way that they came, so that a result has the same bits on every rank and in every run. float16 and
+bfloat16 are combined in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -91,10 +92,12 @@ def combine(combination: Combine, op: ReduceOp, dtype: DType, parts: Sequence[Ar
 
 
 def _accumulate(combination: Combine, op: ReduceOp, parts: Sequence[Array]) -> Array:
+    count = len(parts)
     with np.errstate(all="ignore"):
-        total: Array = combination(parts[0], parts[1])
-        for part in parts[2:]:
-            combination(total, part, out=total)
+        while len(parts) > 1:
+            paired = [combination(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+            parts = [*paired, *parts[len(parts) & ~1 :]]
+        total: Array = parts[0]
         if op is ReduceOp.AVG:
-            np.divide(total, np.asarray(len(parts), total.dtype), out=total)
+            np.divide(total, np.asarray(count, total.dtype), out=total)
     return total

@@ -70,6 +70,19 @@ def average_gradients(
                 _give(parameter, mean if scale == 1.0 else mean * scale)
 
 
+def mean_of_sums(
+    group: ProcessGroup, parameters: Sequence[Tensor], sums: Sequence[Tensor | None], count: int
+) -> None:
+    """Give parameters the sums of all ranks, divided by `count`, as their gradients."""
+    with no_grad():
+        for index in reversed(_present_anywhere(group, parameters, sums)):
+            parameter, own = parameters[index], sums[index]
+            narrow = parameter.dtype in (weft.float16, weft.bfloat16)
+            wide = weft.float32 if narrow else parameter.dtype
+            total = weft.zeros(parameter.shape, dtype=wide) if own is None else own.detach()
+            parameter.grad = (record("all_reduce", total, group) / count).to(parameter.dtype)
+
+
 def _present_anywhere(
     group: ProcessGroup, parameters: Sequence[Tensor], own: Sequence[Tensor | None]
 ) -> list[int]:

@@ -1,0 +1,139 @@
+"""Sums over a global batch that have the same bits on any number of ranks.
+
+The batch is cut into a fixed number of blocks of equally many examples. A rank computes whole blocks, neighbouring
+ones, each as a program of its own, so that a block's result does not depend on who computes it and what else that rank
+does. Blocks are added by pairing neighbours, then neighbouring pairs, and so on: a rank that has a power of two of
+them has a whole subtree, and the ranks' sums are added in the same way (`reduction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Sized
+from typing import Any
+
+import weft
+from weft.data import Sampler
+from weft.distributed.carrier import record
+from weft.distributed.group import Group, ProcessGroup
+from weft.distributed.world import resolve
+from weft.engine.frontend.tensor import Tensor
+from weft.errors import ArgumentError
+
+Sums = list[Tensor | None]
+
+
+def blocks_of_rank(blocks: int, group: ProcessGroup) -> range:
+    """The numbers of this rank's blocks. Errors: ValueError unless a rank has a power of two of them, or all."""
+    size = group.size()
+    own, left = divmod(blocks, size)
+    if left or own < 1 or (size > 1 and own & (own - 1)):
+        fits = [n for n in range(1, 65) if blocks % n == 0 and (n == 1 or _is_power(blocks // n))]
+        raise ArgumentError(
+            f"{blocks} blocks cannot be dealt out to {size} ranks",
+            expected=f"a number of ranks out of {fits}, each of which has a power of two of blocks",
+            got=f"{size} ranks",
+            fix=f"cut the batch into {size * 4} blocks, say",
+        )
+    return range(group.rank() * own, (group.rank() + 1) * own)
+
+
+def _is_power(count: int) -> bool:
+    return count & (count - 1) == 0
+
+
+def _wide(tensor: Tensor | None) -> Any:
+    """A value to be added up: float16 and bfloat16 as float32."""
+    narrow = tensor is not None and tensor.dtype in (weft.float16, weft.bfloat16)
+    return tensor.float() if narrow else tensor  # type: ignore[union-attr]
+
+
+def _added(some: Sums, others: Sums) -> Sums:
+    """Two lists added entry by entry; a missing entry adds nothing."""
+    return [
+        b if a is None else a if b is None else a + b for a, b in zip(some, others, strict=True)
+    ]
+
+
+class PairwiseSum:
+    """Lists of tensors added in the tree of neighbours as they come. At most one of each height waits."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._waiting: list[Sums] = []
+
+    def add(self, values: Sums) -> None:
+        """Add the next block's, which are computed here."""
+        total = [_wide(value) for value in values]
+        self.count += 1
+        for _ in range((self.count & -self.count).bit_length() - 1):  # pairs that it completes
+            total = _added(self._waiting.pop(), total)
+        weft.realize(*[value for value in total if value is not None])
+        self._waiting.append(total)
+
+    def take(self) -> Sums:
+        """The sum of all, and begin anew."""
+        total = self._waiting.pop()
+        while self._waiting:
+            total = _added(self._waiting.pop(), total)
+        self.count = 0
+        return total
+
+
+def mean_of_blocks(values: Sequence[Tensor], group: Group = None) -> Any:
+    """The mean of a value over all blocks of the global batch, as of losses: the same bits on any number of ranks.
+
+    Args:
+        values: of this rank's blocks, in their order.
+    """
+    found, total = resolve(group), PairwiseSum()
+    for value in values:
+        total.add([value.detach()])
+    (own,) = total.take()
+    assert own is not None
+    mean = record("all_reduce", own, found) / (len(values) * found.size())
+    return mean.to(values[0].dtype)
+
+
+class BlockSampler(Sampler):
+    """Indices of this rank's blocks, a list for each, of all global batches of an epoch: a `batch_sampler` of a
+    DataLoader. The batches are those of any other number of ranks; what is left of the last one is left out.
+
+    Args:
+        data_source: the examples, or anything with their number as its length.
+        blocks: blocks of a global batch.
+        block_size: examples of a block.
+        shuffle: take them in an order that `seed` and the epoch give, else in their own.
+        group: the ranks; by default all.
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        blocks: int,
+        block_size: int,
+        shuffle: bool = True,
+        seed: int = 0,
+        group: Group = None,
+    ) -> None:
+        self._count, self._blocks, self._block_size = len(data_source), blocks, block_size
+        self._shuffle, self._seed, self.epoch = shuffle, seed, 0
+        self._own = blocks_of_rank(blocks, resolve(group))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Shuffle by another number; call it before each epoch, in all processes alike."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self._count // (self._blocks * self._block_size) * len(self._own)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = list(range(self._count))
+        if self._shuffle:
+            source = weft.Generator()
+            source.manual_seed(self._seed + self.epoch)
+            order = weft.randperm(self._count, generator=source).tolist()
+        size = self._block_size
+        for batch in range(self._count // (self._blocks * size)):
+            for block in self._own:
+                first = (batch * self._blocks + block) * size
+                yield order[first : first + size]
