@@ -53,6 +53,10 @@ class Memory:
         """A buffer of at least so many bytes, contents undefined. Errors: OutOfMemoryError."""
         raise NotImplementedError
 
+    def allocate_arena(self, nbytes: int) -> OwnedMemory:
+        """The same for what dies with the run of one program: that of the next one may be of another size."""
+        return self.allocate(nbytes)
+
     @cython.cfunc
     def allocate_cells(self, count: cython.Py_ssize_t) -> OwnedMemory:
         """Room for so many numbers, which the host writes before kernels read them."""

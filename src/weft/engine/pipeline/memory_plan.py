@@ -84,6 +84,11 @@ def set_reuse(enabled: bool):
     return previous
 
 
+def shares_slots() -> bool:
+    """True if values whose lifetimes do not meet may share memory, and reach to the next one without a guard."""
+    return _reuse and not _exact
+
+
 def plan(program: Program, overwrites: cython.int = ALL, share: cython.bint = True) -> Plan:
     """Decide the slots of a fused program; `overwrites` says which values from outside it may write over, `share`
     whether values whose lifetimes do not meet may have one slot: of one size, or of sizes that are near where that

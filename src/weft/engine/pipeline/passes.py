@@ -18,7 +18,7 @@ from weft.engine.devices.api import device_at
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, program_text, record_text, tiering
 from weft.engine.pipeline.batching import batch
-from weft.engine.pipeline.budget import constrain
+from weft.engine.pipeline.budget import constrain, economy
 from weft.engine.pipeline.fusion import (
     clones,
     column_sums,
@@ -111,7 +111,11 @@ def _select(one: Compilation) -> None:
 
 def _plan(one: Compilation) -> None:
     one.memory = memory_plan.plan(one.program, one.overwrites)
-    one.apart = constrain.needs_it(one.memory) or constrain.may_defer(one.program, one.memory)
+    one.apart = (
+        constrain.needs_it(one.memory)
+        or constrain.may_defer(one.program, one.memory)
+        or (one.again and economy.pays(one.memory))
+    )
     if one.apart:
         one.memory = memory_plan.plan(one.program, one.overwrites, share=False)
 
@@ -121,7 +125,9 @@ def _lower(one: Compilation) -> None:
 
 
 def _constrain(one: Compilation) -> None:
-    if one.apart:
+    if one.apart and not constrain.is_bounded():
+        economy.economize(one.lowering)
+    elif one.apart:
         constrain.constrain(one.lowering)
 
 

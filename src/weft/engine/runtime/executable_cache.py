@@ -253,7 +253,7 @@ def _note_layout(template: CachedExecutable) -> cython.void:
             template.need += bytes_taken(template.sizes[index])
     if layout is not None:
         template.arena = layout.arena
-        template.need += bytes_taken(layout.arena)
+        template.need += layout.arena
 
 
 def _name(node: Node):
@@ -403,7 +403,7 @@ def _arena_of(template: CachedExecutable) -> OwnedMemory:
     """The arena of a program that was made to fit into the budget; None for others."""
     if template.layout is None:
         return None
-    return template.device.memory.allocate(template.arena)
+    return template.device.memory.allocate_arena(template.arena)
 
 
 @cython.cfunc

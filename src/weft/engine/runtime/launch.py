@@ -192,7 +192,7 @@ def _lay_out(
     memory: Memory, layout: Any, sizes: list[int], buffers: list[OwnedMemory], addresses: list[int]
 ) -> cython.void:
     """Memory of these sizes: places in one arena or in memory of values from outside, or buffers of their own."""
-    arena: OwnedMemory = memory.allocate(layout.arena)
+    arena: OwnedMemory = memory.allocate_arena(layout.arena)
     size: cython.Py_ssize_t
     offset: cython.Py_ssize_t
     host: cython.Py_ssize_t

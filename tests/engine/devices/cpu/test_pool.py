@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.config import config
+from weft.engine.devices.api import default_device
 from weft.engine.devices.cpu import pool
 from weft.errors import OutOfMemoryError
 
@@ -207,3 +208,29 @@ def test_fill_marks_memory_that_was_never_written():
         assert np.isnan(np.frombuffer(pool.allocate(64), np.float32)).all()
     finally:
         pool.set_fill(None)
+
+
+@pooled
+def test_arenas_of_programs_that_take_turns_share_one_block():
+    arena = default_device().memory.allocate_arena
+    pool.trim()
+    before = pool.stats()
+    for megabytes in (3, 5, 4, 2, 5):
+        buffer = arena(megabytes * MEGABYTE)
+        assert pool.stats()["allocated"] == before["allocated"] + megabytes * MEGABYTE
+        del buffer
+    assert pool.stats()["mappings"] == before["mappings"] + 2
+    assert pool.stats()["reserved"] == before["reserved"] + 5 * MEGABYTE
+    assert pool.trim() == 5 * MEGABYTE
+
+
+@pooled
+def test_two_arenas_at_a_time_leave_the_larger_one():
+    arena = default_device().memory.allocate_arena
+    pool.trim()
+    before = pool.stats()["idle"]
+    large, small = arena(4 * MEGABYTE), arena(MEGABYTE)
+    assert large.nbytes == 4 * MEGABYTE and small.nbytes == MEGABYTE
+    del large, small
+    assert pool.stats()["idle"] == before + 4 * MEGABYTE
+    pool.trim()

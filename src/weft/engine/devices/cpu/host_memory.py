@@ -26,6 +26,11 @@ class HostMemory(Memory):
         buffer.device = self.device
         return buffer
 
+    def allocate_arena(self, nbytes: int) -> OwnedMemory:
+        buffer: Buffer = pool.allocate_arena(nbytes)
+        buffer.device = self.device
+        return buffer
+
     @cython.cfunc
     def allocate_cells(self, count: cython.Py_ssize_t) -> OwnedMemory:
         return pool.allocate_cells(count)

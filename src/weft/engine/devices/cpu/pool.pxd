@@ -10,10 +10,12 @@ cdef enum:
     PAGE = 4096
     HUGE_PAGE = 2097152
     SECOND = 1000000000  # in ns, and the time between two looks for idle blocks
+    MOST_TIMES_LARGER = 4  # than what a program needs: the block kept for arenas that it may have
     CELL_BYTES = 16  # bytes of the longest number
     # In place of a size class: the buffer is a mapping of its own, for bytes, or for numbers each with a guard.
     GUARDED = -1
     GUARDED_CELLS = -2
+    ARENA = -3  # or the block is kept apart from the classes, for arenas
 
 
 cdef struct SizeClass:
@@ -36,10 +38,12 @@ cdef class Buffer(OwnedMemory):
 
 
 cpdef Buffer allocate(Py_ssize_t nbytes)
+cdef Buffer allocate_arena(Py_ssize_t nbytes)
 cpdef Buffer allocate_cells(Py_ssize_t count)
 cdef uintptr_t cell(Buffer cells, Py_ssize_t index, Py_ssize_t itemsize) noexcept
 cpdef Buffer wrap(uintptr_t address, Py_ssize_t nbytes, object owner, bint readonly=*)
 cpdef Buffer take_over(Buffer buffer)
+cpdef Py_ssize_t arena_capacity_of(Py_ssize_t nbytes) except -1
 cpdef Py_ssize_t capacity_of(Py_ssize_t nbytes) except -1
 
 # Bytes that may still be handed out under the budget.

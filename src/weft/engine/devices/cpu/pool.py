@@ -60,6 +60,10 @@ _peak = cython.declare(cython.Py_ssize_t, 0)
 _reserved = cython.declare(cython.Py_ssize_t, 0)
 _idle_bytes = cython.declare(cython.Py_ssize_t, 0)  # free blocks that could go back
 _from_system = cython.declare(cython.Py_ssize_t, 0)
+_arena = cython.declare(uintptr_t, 0)  # the free block for arenas, its bytes, and when it was freed
+_arena_bytes = cython.declare(cython.Py_ssize_t, 0)
+_arena_freed_at = cython.declare(int64_t, 0)
+_arenas = cython.declare(dict, {})  # bytes of the blocks for arenas, by address
 _swept_at = cython.declare(int64_t, 0)
 _limit = cython.declare(cython.Py_ssize_t, 0)  # 0: not yet asked
 _keep = cython.declare(cython.Py_ssize_t, 0)
@@ -128,7 +132,9 @@ class Buffer(OwnedMemory):
             _unlist(self)
         if self.address == 0 or self.foreign:
             return
-        if self.size_class < 0:
+        if self.size_class == ARENA:
+            _release_arena(self.address, self.nbytes)
+        elif self.size_class < 0:
             _release_guarded(self.address, self.nbytes, self.size_class)
         else:
             _release(self.address, self.size_class)
@@ -174,7 +180,6 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
     Errors: OutOfMemoryError before anything is touched when this much can never be had here.
     Cost: about 30 ns for a block that was used before.
     """
-    global _live, _peak, _idle_bytes
     if nbytes < 0:
         raise ArgumentError("allocate", expected="nbytes >= 0", got=f"{nbytes}")
     if nbytes > HUGE_PAGE or _budget != 0:
@@ -186,7 +191,84 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
                 memset(cython.cast(cython.p_void, guarded.address), _fill, nbytes)
             return guarded
     size_class: cython.int = _class_of(nbytes)
-    chosen: cython.int = _choose(size_class) if _budget == 0 else size_class
+    return _taken(nbytes, _choose(size_class) if _budget == 0 else size_class)
+
+
+@cython.cfunc
+def allocate_arena(nbytes: cython.Py_ssize_t) -> Buffer:
+    """The same for memory that a program has while it runs, of no size class: one block is kept for the programs that
+    take turns, unless it is much larger than one needs. It is as large as the largest of them."""
+    global _live, _peak
+    if _guard or nbytes <= SLAB_BYTES:
+        return allocate(nbytes)
+    _check_limit(nbytes)
+    size: cython.Py_ssize_t = _mapped_size(nbytes)
+    most: cython.Py_ssize_t = size if _budget != 0 else MOST_TIMES_LARGER * size
+    address: uintptr_t = _arena
+    if address != 0 and size <= _arena_bytes <= most:
+        _keep_arena(0, 0)
+    else:
+        _unmap_arena()
+        address = _map(size)
+        _arenas[address] = size
+    _live += size
+    _peak = max(_peak, _live)
+    if _fill >= 0:
+        memset(cython.cast(cython.p_void, address), _fill, nbytes)
+    buffer: Buffer = Buffer.__new__(Buffer)
+    buffer.address = address
+    buffer.nbytes = size
+    buffer.size_class = ARENA
+    _list(buffer)
+    return buffer
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _release_arena(address: uintptr_t, size: cython.Py_ssize_t) -> cython.void:
+    """Keep the block of an arena, if it is larger than the one that is kept."""
+    global _live
+    _live -= size
+    mapped: cython.Py_ssize_t = _arenas[address]
+    if _arena != 0 and _arena_bytes >= mapped:
+        _unmap(address, mapped)
+        return
+    _unmap_arena()
+    _keep_arena(address, mapped)
+    _give_back_idle(_now())
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _keep_arena(address: uintptr_t, size: cython.Py_ssize_t) -> cython.void:
+    """Note the free block of an arena; 0: there is none."""
+    global _arena, _arena_bytes, _arena_freed_at, _idle_bytes
+    _idle_bytes += size - _arena_bytes
+    _arena, _arena_bytes, _arena_freed_at = address, size, _now()
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _unmap_arena() -> cython.void:
+    """Give the free block of an arena back to the system."""
+    if _arena != 0:
+        _unmap(_arena, _arena_bytes)
+        _keep_arena(0, 0)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _unmap(address: uintptr_t, size: cython.Py_ssize_t) -> cython.void:
+    global _reserved
+    munmap(cython.cast(cython.p_void, address), size)
+    _reserved -= size
+    _arenas.pop(address, None)
+
+
+@cython.cfunc
+def _taken(nbytes: cython.Py_ssize_t, chosen: cython.int) -> Buffer:
+    """A buffer of a size class."""
+    global _live, _peak, _idle_bytes
     slot: cython.pointer(SizeClass) = cython.address(_classes[chosen])
     size: cython.Py_ssize_t = _size_of(chosen)
     address: uintptr_t
@@ -390,6 +472,13 @@ def capacity_of(nbytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
     return nbytes if _guard else _size_of(_class_of(nbytes))
 
 
+@cython.ccall
+@cython.exceptval(-1, check=False)
+def arena_capacity_of(nbytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The bytes of the budget that an arena of nbytes takes."""
+    return capacity_of(nbytes) if _guard or nbytes <= SLAB_BYTES else _mapped_size(nbytes)
+
+
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
@@ -558,11 +647,14 @@ def _give_back_idle(now: int64_t) -> cython.void:
     global _swept_at
     size_class: cython.int
     if _keep != 0 and _idle_bytes > _keep:
+        _unmap_arena()
         for size_class in range(CLASSES - 1, -1, -1):
             while _idle_bytes > _keep and _return_oldest(size_class, now):
                 pass
     if now - _swept_at > min(_idle_after, SECOND):
         _swept_at = now
+        if _arena_freed_at <= now - _idle_after:
+            _unmap_arena()
         for size_class in range(CLASSES):
             while _return_oldest(size_class, now - _idle_after):
                 pass
@@ -591,6 +683,7 @@ def trim() -> int:
     before: cython.Py_ssize_t = _reserved
     now: int64_t = _now()
     size_class: cython.int
+    _unmap_arena()
     for size_class in range(CLASSES):
         while _return_oldest(size_class, now):
             pass

@@ -182,6 +182,27 @@ def choose(graph, bound: int, spills: bool = False, drops: dict | None = None):
     return None, None
 
 
+def choose_cheap(graph, most_cost: float, least_peak: int, rounds: int) -> Schedule:
+    """The schedule with the least memory found, in so many rounds, that takes no longer than `most_cost` by estimate;
+    with `least_peak` the search ends."""
+    drops: dict = {}
+    best: dict = {}
+    refused: set = set()
+    schedule: Schedule = Schedule(graph, drops)
+    peak: cython.longlong = schedule.peak
+    for _ in range(rounds):
+        found = _next_drops(schedule, least_peak, drops, refused, False)
+        drops = _with(graph, drops, found[:1], refused) if found else drops
+        schedule = Schedule(graph, drops)
+        if not found or schedule.cost > most_cost:
+            break
+        if schedule.peak < peak:
+            best, peak = drops, schedule.peak
+        if peak <= least_peak:
+            break
+    return Schedule(graph, _without_idle_ones(graph, best, peak))
+
+
 @cython.cfunc
 def _with(graph, drops: dict, found: list, refused: set) -> dict:
     """Drops and further ones, all or the first alone; one after which a step runs again that may not is refused."""

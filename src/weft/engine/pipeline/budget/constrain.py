@@ -7,7 +7,13 @@ with the values that are needed at once, and the least budget that would do.
 """
 
 import cython
-from cython.cimports.weft.engine.devices.cpu.pool import capacity_of, room_left
+from cython.cimports.weft.engine.devices.cpu.pool import (
+    PAGE,
+    SLAB_BYTES,
+    arena_capacity_of,
+    capacity_of,
+    room_left,
+)
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.budget.schedule import Schedule
 from cython.cimports.weft.engine.pipeline.launch_ir import Lowering
@@ -45,9 +51,14 @@ def bytes_taken(nbytes: int) -> int:
     return capacity_of(nbytes)
 
 
+def is_bounded() -> bool:
+    """True if there is a budget."""
+    return pool.budget() is not None
+
+
 def needs_it(plan: Plan) -> bool:
     """True if the values that a plan stores may not fit under the budget."""
-    if pool.budget() is None:
+    if not is_bounded():
         return False
     total: cython.longlong = 0
     for size in plan.sizes:
@@ -58,7 +69,7 @@ def needs_it(plan: Plan) -> bool:
 def may_defer(program, plan: Plan) -> bool:
     """True if values that only derivatives hold might not fit beside the backward pass that reads them: cotangents
     take as much."""
-    if pool.budget() is None:
+    if not is_bounded():
         return False
     return 2 * saved_bytes(program, plan) > TIGHT_SHARE * room_left()
 
@@ -66,7 +77,7 @@ def may_defer(program, plan: Plan) -> bool:
 def is_tight(program) -> bool:
     """True if the values of a program, all stored, might not fit under the budget. New kernels are then compiled at
     once, because single operations would store them."""
-    if pool.budget() is None:
+    if not is_bounded():
         return False
     total: cython.longlong = 0
     node: Node
@@ -88,10 +99,17 @@ def constrain(lowering: Lowering) -> None:
         raise OutOfMemoryError("values kept for derivatives leave too little memory")
     if layout is None:
         raise _too_little(lowering, graph, kept)
+    adopt(lowering, layout, kept)
+
+
+def adopt(lowering: Lowering, layout, kept: int) -> None:
+    """Let a lowered program run as a layout says; `kept` bytes of it are not in the arena."""
+    graph = layout.graph
+    layout.arena = arena_capacity_of(layout.arena)
     layout.free = sum(
         [capacity_of(graph.sizes[slot]) for slot in range(graph.outside, len(graph.sizes))]
     )
-    layout.need = kept + capacity_of(layout.arena) + SPARE_BYTES
+    layout.need = kept + layout.arena + SPARE_BYTES
     layout.account = account_of(layout, *_lines(lowering))
     lowering.launches = layout.launches
     lowering.scratch = layout.sizes[graph.outside + len(lowering.plan.sizes) :]
@@ -109,7 +127,7 @@ def _deferred_and_fitted(lowering: Lowering):
         deferred = deferred_slots(lowering, saved, for_both)
         if deferred != before:
             graph = StepGraph(lowering, deferred, lends=True)
-            kept = sum([capacity_of(graph.sizes[slot]) for slot in _own_buffers(graph)])
+            kept = own_bytes(graph)
             layout = _fitted(graph, room - kept, False)
         if layout is not None or not deferred or for_both < room * LEAST_SHARE_FOR_BOTH:
             if layout is not None:
@@ -129,9 +147,9 @@ def _lines(lowering: Lowering):
     return slots, positions
 
 
-def _own_buffers(graph):
-    """The slots that stay to the end and are made here."""
-    return [slot for slot in graph.kept if slot >= graph.outside]
+def own_bytes(graph) -> int:
+    """The bytes of values that are made here and stay to the end."""
+    return sum([capacity_of(graph.sizes[slot]) for slot in graph.kept if slot >= graph.outside])
 
 
 def _fitted(graph, room, spills):
@@ -157,11 +175,11 @@ def _fitted(graph, room, spills):
 
 
 def _largest_arena(room):
-    """The most bytes that a buffer may have which takes no more of the budget than there is."""
-    size = room
-    while size > 0 and capacity_of(size) > room:
+    """The most bytes that an arena may have which takes no more of the budget than there is."""
+    size = room if room <= SLAB_BYTES else room - room % PAGE
+    while size > 0 and arena_capacity_of(size) > room:
         size -= max(size // 64, 64)
-    return capacity_of(size) if size > 0 else 0
+    return arena_capacity_of(size) if size > 0 else 0
 
 
 def _tables(graph):
@@ -248,7 +266,7 @@ def text(lowering: Lowering) -> str:
     graph, schedule = layout.graph, layout.schedule
     usual = sum(graph.costs)
     lines = [
-        f"budget: {layout.need} bytes instead of {layout.free}, "
+        f"{'budget' if is_bounded() else 'economy'}: {layout.need} bytes instead of {layout.free}, "
         f"{100 * (schedule.cost / usual - 1):.1f} % more time by estimate"
     ]
     seen: set = set()
