@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -284,6 +285,19 @@ class Library:
 
     def _register_fake(self, op_name: object, fn: Callable[..., object], **options: object) -> None:
         """Accepted: nothing is traced."""
+
+
+@contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A library whose operations are there until the block ends."""
+    before = set(_operations)
+    made = Library(*args, **kwargs)
+    try:
+        yield made
+    finally:
+        for name in set(_operations) - before:
+            if name.startswith(f"{made.ns}::"):
+                del _operations[name]
 
 
 def get_ctx() -> NoReturn:

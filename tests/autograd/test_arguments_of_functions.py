@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from typing import Any
 
 import pytest
@@ -202,3 +204,127 @@ def test_no_warning_where_an_input_is_marked(lib: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert pushed(lib, doubled, lambda ctx, t: t.mul_(2)) == [[2.0, 2.0]]
+
+
+@pytest.mark.parametrize("view", [False, True])
+@pytest.mark.parametrize("saved", [False, True])
+def test_what_is_marked_dirty_goes_with_its_name(lib: Any, view: bool, saved: bool) -> None:
+    """Its record does not hold it by the mark, which would be a cycle that nobody can look into."""
+
+    class Doubled(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            if saved:
+                ctx.save_for_backward(x)
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2
+
+    def call() -> Any:
+        x = lib.ones(2, requires_grad=True).clone()
+        x = x.view_as(x) if view else x
+        Doubled.apply(x)
+        return weakref.ref(x)
+
+    reference = call()
+    gc.collect()
+    assert reference() is None
+
+
+def reader(lib: Any, backward: Any) -> Any:
+    class Reader(lib.autograd.Function):
+        clear_saved_tensors_on_access = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x.clone()
+
+    Reader.backward = staticmethod(backward)
+    return Reader
+
+
+def test_backward_may_own_what_was_saved(lib: Any) -> None:
+    alive = []
+
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        reference = weakref.ref(x)
+        del x
+        alive.append(reference() is not None)
+        return g
+
+    reader(lib, backward).apply(lib.ones(2, requires_grad=True).clone()).sum().backward()
+    assert alive == [False]
+
+
+def test_what_backward_owns_is_read_once(lib: Any) -> None:
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * ctx.saved_tensors[0] * ctx.saved_tensors[0]
+
+    result = reader(lib, backward).apply(lib.ones(2, requires_grad=True)).sum()
+    with pytest.raises(RuntimeError, match="can only be accessed once"):
+        result.backward()
+
+
+def test_a_tangent_that_is_returned_unchanged_where_the_input_is_changed(lib: Any) -> None:
+    with pytest.raises(RuntimeError, match="must modify the corresponding gradient inplace"):
+        pushed(lib, doubled, lambda ctx, t: t)
+
+
+@pytest.mark.parametrize(
+    "based, words", [(False, "a view of the given grad input"), (True, "a view of the same base")]
+)
+def test_a_tangent_that_is_a_view_of_something_else(lib: Any, based: bool, words: str) -> None:
+    function = type(
+        "Function",
+        (lib.autograd.Function,),
+        {
+            "forward": staticmethod(lambda ctx, x: x.narrow(0, 0, 1)),
+            "jvp": staticmethod(lambda ctx, t: t.narrow(0, 0, 1).clone().view(1)),
+        },
+    )
+    x = lib.ones(2)
+    forward_ad = lib.autograd.forward_ad
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, lib.ones(2))
+        with pytest.raises(RuntimeError, match=words):
+            function.apply(dual.view_as(dual) if based else dual)
+
+
+def marked(ctx: Any, x: Any) -> Any:
+    made = x.clone().view_as(x)
+    ctx.mark_dirty(made)
+    return made
+
+
+def test_marking_a_view_that_is_no_input(lib: Any) -> None:
+    function = type("Function", (lib.autograd.Function,), {"forward": staticmethod(marked)})
+    with pytest.raises(RuntimeError, match="received a tensor that was not an input"):
+        function.apply(lib.ones(2, requires_grad=True).clone())
+
+
+@pytest.mark.parametrize("write", [lambda v, g: v.add_(g), lambda v, g: v.copy_(g)])
+def test_a_view_of_an_argument_without_gradient_takes_none(lib: Any, write: Any) -> None:
+    function = type(
+        "Function",
+        (lib.autograd.Function,),
+        {"forward": staticmethod(lambda ctx, x: x.view_as(x))},
+    )
+    with pytest.raises(RuntimeError, match="This view was created inside a custom Function"):
+        write(function.apply(lib.ones(1, 2)), lib.ones(1, requires_grad=True))
+
+
+def test_behind_a_record_stand_its_tensors(lib: Any) -> None:
+    function = type(
+        "Function",
+        (lib.autograd.Function,),
+        {"forward": staticmethod(lambda ctx, n, x, word, y: x * y * n)},
+    )
+    x, y = lib.ones(2, requires_grad=True) * 2, lib.ones(2)
+    record = function.apply(3, x, "word", y).grad_fn
+    assert [target for target, _ in record.next_functions] == [x.grad_fn, None]

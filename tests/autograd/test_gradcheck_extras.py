@@ -133,3 +133,40 @@ def test_noise_within_the_tolerance_of_each_element_passes_in_fast_mode(lib: Any
         assert not lib.autograd.gradcheck(
             Noisy.apply, (x,), fast_mode=fast, rtol=0, atol=1e-5, raise_exception=False
         )
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("fast_mode", [False, True])
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_sparse_inputs(lib: Any, layout: str, masked: bool, fast_mode: bool) -> None:
+    """By the entries that they have if they are masked, else by all elements."""
+    dense = lib.tensor([[1.0, 4.0, 2.0], [6.0, 3.0, 0.5]], dtype=lib.float64)
+    if masked:
+        dense[0, 1] = dense[1, 0] = 0
+    x = dense.to_sparse(layout=getattr(lib, layout)).requires_grad_()
+    options = {"masked": masked, "fast_mode": fast_mode, "check_batched_grad": False}
+    if not masked:
+        assert lib.autograd.gradcheck(lib.sum, (x,), **options)
+    assert lib.autograd.gradcheck(lambda x: x.to_dense(masked_grad=masked), (x,), **options)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_a_sparse_input_beside_a_dense_one(lib: Any) -> None:
+    x = lib.eye(3, dtype=lib.float64).to_sparse().requires_grad_()
+    options = {"masked": True, "check_batched_grad": False}
+    assert lib.autograd.gradcheck(lambda x, y: x.to_dense() * y, (x, point(lib, 3, 3)), **options)
+    with pytest.raises(
+        RuntimeError, match="Jacobian mismatch for output 0 with respect to input 0"
+    ):
+        lib.autograd.gradcheck(lambda x: x.to_dense() + x.detach().to_dense(), (x,), **options)
+    with pytest.raises(ValueError, match="Sparse output is not supported at gradcheck yet"):
+        lib.autograd.gradcheck(lambda x: x * 2, (x,), **options)
+
+
+def test_a_failure_on_missing_gradients_warns_of_the_check(lib: Any) -> None:
+    with (
+        pytest.warns(UserWarning, match="New undefined gradient support checking feature"),
+        pytest.raises(RuntimeError, match="to handle undefined output grads"),
+    ):
+        lib.autograd.gradcheck(watched, (point(lib, 1),))

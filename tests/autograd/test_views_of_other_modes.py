@@ -148,3 +148,26 @@ def test_writing_the_base_moves_what_its_views_keep(lib: Any) -> None:
     base.mul_(2)
     (view * 3).sum().backward()
     assert view.grad.tolist() == [3.0]
+
+
+@pytest.mark.parametrize("cut", ["split", "unbind"])
+def test_one_of_several_views_of_a_leaf_says_so(lib: Any, cut: str) -> None:
+    with pytest.raises(RuntimeError, match="output of a function that returns multiple views"):
+        CUTS[cut](lib.ones(2, 2, requires_grad=True))[0].add_(1)
+
+
+def test_a_view_of_a_leaf_from_another_mode_says_so(lib: Any) -> None:
+    x = lib.ones(2, requires_grad=True)
+    with lib.no_grad():
+        view = x[:]
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+        view.add_(1)
+
+
+@pytest.mark.parametrize("cut", ["unsafe_split", "unsafe_chunk"])
+def test_parts_without_a_promise_may_be_written(lib: Any, cut: str) -> None:
+    x = lib.ones(2, 2, requires_grad=True)
+    first, second = getattr(x * 3, cut)({"unsafe_split": 1, "unsafe_chunk": 2}[cut])
+    first.mul_(second)
+    first.sum().backward()
+    assert x.grad.tolist() == [[9.0, 9.0], [9.0, 9.0]]

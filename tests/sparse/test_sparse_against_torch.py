@@ -31,6 +31,7 @@ t.is_tensor(u) | isinstance(u, t.Tensor) | len(u) | u.mul_(2) | u.zero_() | d.cl
 csr | csr.crow_indices() | csr.col_indices() | csr.to_dense() | csr.to_sparse() | csr * 2 | d.to_sparse_csr()
 t.sparse_csr_tensor([0, 1, 2], [1, 0], [1., 2.], (2, 3)) | csr.is_sparse_csr | csr.is_sparse | csr.layout
 t.sparse_coo_tensor(t.empty(2, 0, dtype=t.long), t.empty(0), (2, 3)).coalesce()
+t.sparse_coo_tensor([[1.7, 0.]], [2., 3.])
 t.sparse_coo_tensor([[1]], [2.], (3,)).indices() | (t.sparse_coo_tensor([[1]], [2.], (3,)) * 2).is_coalesced()
 """
 REFUSED = """

@@ -260,3 +260,11 @@ def test_more_and_fewer_tensors_than_in_the_forward_pass(
         out = run(lib, changing, lib.ones(1, requires_grad=True))
     with early_stop(False), pytest.raises(tools(lib).CheckpointError, match=text):
         out.backward()
+
+
+def test_walks_of_one_group_do_not_overlap(lib: Any) -> None:
+    out = run(lib, lambda x: x.sin().cos(), point(lib)).sum()
+    with tools(lib).GraphExecGroup():
+        out.backward(retain_graph=True)
+        with pytest.raises(RuntimeError, match="Performing two backward calls that overlap"):
+            out.backward()

@@ -76,8 +76,8 @@ def _explicit(tensor: Tensor, gradient: object, index: int) -> Tensor:
         )
     if gradient._shape != tensor._shape:
         raise ShapeError(
-            f"Mismatch in shape: grad_output[{index}] has a shape of {list(gradient.shape)} and output[{index}] has "
-            f"a shape of {list(tensor.shape)}.",
+            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has a "
+            f"shape of {tensor.shape}.",
             expected=str(list(tensor.shape)),
             got=str(list(gradient.shape)),
             fix="pass a gradient of the output's shape",

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weft._typing import Shape
 from weft.autograd.backward import grad
 from weft.autograd.custom.context import pushing
-from weft.autograd.custom.jvp import check_memory, checked_tangents, tangents_for, transposing
+from weft.autograd.custom.jvp import (
+    check_memory,
+    checked_tangents,
+    tangents_for,
+    transposing,
+    versions_of,
+)
 from weft.engine.api.api_function import publish
 from weft.engine.backward.apply_vjp import vjp_for
 from weft.engine.backward.saved_tensor_hooks import pack_node
@@ -201,13 +207,14 @@ def push_function(
         tangents = before[index]
         if all(tangent is None for tangent in tangents):
             continue
+        versions = versions_of(tangents)
         with _Inside(levels[:index]) as tracked, pushing(ctx):
             tapes.tape().mode.grad = tracked
             found = cls.jvp(ctx, *tangents_for(ctx, types, tangents))
         parts = list(found) if isinstance(found, (tuple, list)) else [found]
         kinds = [(r._shape, r.dtype) if isinstance(r, Tensor) else None for r in results]
         parts = checked_tangents(cls, parts, kinds)
-        check_memory(ctx, arguments, tangents, results, parts)
+        check_memory(ctx, arguments, tangents, versions, results, parts)
         for result, tangent in zip(results, parts, strict=True):
             if isinstance(result, Tensor):
                 level.tangents.pop(value_of(result), None)

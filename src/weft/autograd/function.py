@@ -58,6 +58,7 @@ class Function:
 
     generate_vmap_rule = False
     _ending = "Backward"  # of the record's name
+    clear_saved_tensors_on_access = False  # True: backward owns what it reads, and reads it once
     setup_context: Any = None  # static: what forward would do with ctx, where it does not take it
 
     forward = staticmethod(defaults.forward)

@@ -19,6 +19,7 @@ from weft.autograd.gradient_checks import further_checks as extras
 from weft.autograd.gradient_checks.finite_differences import along, differences_of, outputs_of
 from weft.autograd.gradient_checks.further_checks import GradcheckError as GradcheckError
 from weft.autograd.gradient_checks.options import Options, need_for, need_one
+from weft.autograd.gradient_checks.sparse_inputs import by_values
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
@@ -99,10 +100,10 @@ def gradcheck(
 ) -> bool:
     """Check the first derivative of `func` at `inputs` (float64 or complex128) against central differences.
 
-    `fast_mode` compares one random direction instead of whole Jacobians; the other options add checks. `masked` is of
-    sparse tensors, which are no inputs here: make them in `func` of their values. Errors: GradcheckError naming output
-    and input on a mismatch (False with raise_exception=False); ValueError where no input requires grad; RuntimeError on
-    inputs that overlap themselves; TypeError on sparse inputs.
+    `fast_mode` compares one random direction instead of whole Jacobians; the other options add checks. Of sparse inputs
+    the entries that are there are moved if `masked`, else all elements. Errors: GradcheckError naming output and input
+    on a mismatch (False with raise_exception=False); ValueError where no input requires grad, or an output is sparse;
+    RuntimeError on inputs that overlap themselves.
     """
     need_one(check_forward_ad or check_backward_ad, "check_forward_ad or check_backward_ad")
     need_for(check_batched_grad, check_backward_ad, "check_batched_grad", "check_backward_ad")
@@ -126,6 +127,7 @@ def gradcheck(
         fast_mode,
     )
     arguments = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    func, arguments = by_values(func, arguments, bool(masked))
     checked = _checked_inputs(arguments)
     try:
         _run_checks(func, arguments, checked, options)
@@ -391,6 +393,7 @@ def gradgradcheck(
     ):
         need_for(value, check_rev_over_rev, option, "check_rev_over_rev")
     arguments = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    func, arguments = by_values(func, arguments, masked)
     checked = _checked_inputs(arguments)
     outputs = outputs_of(func, arguments)
     if grad_outputs is None:

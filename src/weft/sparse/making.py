@@ -42,7 +42,7 @@ def sparse_coo_tensor(
     if values is None:
         return _empty(indices if size is None else size, dtype, requires_grad)
     entries = _as_values(values, dtype)
-    places = _as_places(indices, "indices")
+    places = weft.as_tensor(indices).detach().to(weft.int64)  # other numbers are cut, as in PyTorch
     if places.ndim != 2:
         raise ShapeError(
             f"indices must be sparse_dim x nnz, but got: {list(places.shape)}",

@@ -225,7 +225,7 @@ class SparseTensor(Tensor, asks=False):
         """Call `hook(grad)` with the sparse gradient; a result replaces it."""
 
         def on_values(gradient: Tensor) -> Any:
-            result = hook(like(self, gradient))
+            result = hook(None if gradient is None else like(self, gradient))
             return None if result is None else entries_at(self, result)
 
         return self.entries.register_hook(on_values)

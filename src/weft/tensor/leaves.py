@@ -167,19 +167,18 @@ def check_saved(op: Primitive, tensors: Sequence[Tensor], edges: tuple[object, .
             )
 
 
-def _maker(tensor: Tensor) -> str:
+def _said_of(tensor: Tensor, number: int, why: str) -> str:
+    """The beginning of a text about a view: which one it is, and what happens to it."""
     record = edge_for(tensor)
-    name = str(getattr(record, "function", record).name())
-    return name.removesuffix("0").removesuffix("Backward")
+    if record is None:
+        return f"A view was created in no_grad mode and {why} with grad mode enabled."
+    name = str(getattr(record, "function", record).name()).removesuffix("0")
+    return f"Output {number} of {name.removesuffix('Backward')} is a view and {why}."
 
 
 def one_of_several_views(tensor: Tensor) -> MutationError:
     """The error of changing one of the outputs of unbind, split or chunk."""
-    if edge_for(tensor) is None:
-        begin = "A view was created in no_grad mode and is being modified inplace with grad mode enabled."
-    else:
-        number = tensor.creation >> OUTPUT_SHIFT
-        begin = f"Output {number} of {_maker(tensor)} is a view and is being modified inplace."
+    begin = _said_of(tensor, tensor.creation >> OUTPUT_SHIFT, "is being modified inplace")
     return MutationError(
         f"{begin} This view is the output of a function that returns multiple views. Such functions do not allow the "
         "output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
@@ -232,8 +231,8 @@ def base_of_function(tensor: Tensor) -> MutationError:
 def _refused_view(tensor: Tensor, why: str) -> MutationError:
     number = getattr(edge_for(tensor), "number", 0)
     return MutationError(
-        f"Output {number} of {_maker(tensor)} is a view and {why}. This view was created inside a custom Function (or "
-        "because an input was returned as-is) and the autograd logic to handle view+inplace would override the custom "
+        f"{_said_of(tensor, number, why)} This view was created inside a custom Function (or because an input was "
+        "returned as-is) and the autograd logic to handle view+inplace would override the custom "
         "backward associated with the custom Function, leading to incorrect gradients. This behavior is forbidden. You "
         "can fix this by cloning the output of the custom Function.",
         expected="an output with memory of its own",
@@ -277,8 +276,8 @@ def set_grad(tensor: Tensor, gradient: Tensor | None) -> None:
     wanted = tensor.grad_dtype if tensor.is_leaf else tensor._dtype
     if wanted is not None and gradient._dtype is not wanted:
         raise DTypeError(
-            f"attempting to assign a gradient with dtype '{type_name(gradient._dtype)}' to a tensor with grad_dtype "
-            f"'{type_name(wanted)}'",
+            f"attempting to assign a gradient with dtype '{type_name(gradient._dtype).lower()}' to a tensor with "
+            f"grad_dtype '{type_name(wanted)}'",
             expected=wanted.name,
             got=gradient._dtype.name,
             fix=f"convert it with .to(weft.{wanted.name})",
@@ -302,6 +301,12 @@ def set_grad(tensor: Tensor, gradient: Tensor | None) -> None:
     tensor._grad = gradient
 
 
+_OTHER_TYPE = (
+    "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible "
+    "tensor type."
+)
+
+
 def set_data(tensor: Tensor, other: Tensor) -> None:
     """`tensor.data = other`: show the other's memory; history, flags and version of the tensor stay."""
     if not isinstance(other, Tensor):
@@ -320,10 +325,17 @@ def set_data(tensor: Tensor, other: Tensor) -> None:
         )
     if is_on_meta(tensor) != is_on_meta(other):
         raise DeviceError(
-            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type.",
+            _OTHER_TYPE,
             expected=f"a tensor on the device {tensor.device}",
             got=f"one on {other.device}",
             fix="make a new parameter, or use Module.to_empty and load_state_dict(..., assign=True)",
+        )
+    if (tensor.view_transform ^ other.view_transform) & SPARSE:
+        raise NotDefinedError(
+            _OTHER_TYPE,
+            expected="both dense, or both sparse",
+            got=f"{tensor.layout!r}, and data of {other.layout!r}",
+            fix="use .to_dense()",
         )
     show_data(tensor, other)
 

@@ -35,6 +35,7 @@ from weft.utils.checkpoint_extras import (
     contexts_of,
     detach_variable,
     get_device_states,
+    need_apart,
     set_checkpoint_debug_enabled,
     set_device_states,
     walk_or_group,
@@ -284,6 +285,8 @@ class _Frame:
             return holder.kept
         walk = walk_or_group()
         if walk != self.walk or holder.number not in self.values:
+            if walk == self.walk:
+                need_apart(walk)
             self.recompute()
             self.walk = walk
         return self.values.pop(holder.number)
@@ -404,7 +407,7 @@ class CheckpointFunction(Function):
         """Errors: RuntimeError inside autograd.grad or backward(inputs=...)."""
         if tapes.tape().mode.chosen:
             raise GradientError(
-                "When use_reentrant=True, weft.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
                 "parameter to .backward().",
                 expected="backward() without inputs",
                 got="chosen inputs",

@@ -63,6 +63,18 @@ def walk_or_group() -> Any:
     return current_walk() if group is None else group
 
 
+def need_apart(owner: object) -> None:
+    """Errors: RuntimeError where a save that a group has used is asked for again."""
+    if isinstance(owner, GraphExecGroup):
+        raise GradientError(
+            "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute "
+            "gradients) is not allowed while under the torch.utils.checkpoint.GraphExecGroup context.",
+            expected="walks over parts of the graph that are apart",
+            got="a save that is needed again",
+            fix="leave the group before the second walk",
+        )
+
+
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Nothing to switch: errors of a checkpoint name what differs in any case."""

@@ -158,3 +158,24 @@ def test_the_edge_of_a_scalar_needs_no_cotangent(lib: Any) -> None:
         assert found.sum().item() in (3.0, 6.0)
     with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar"):
         lib.autograd.grad(edge_of(x * 3), (x,))
+
+
+def test_a_callback_may_queue_another(lib: Any) -> None:
+    seen: list[str] = []
+
+    def inner(gradient: Any) -> None:
+        queue(lib, lambda: (seen.append("inner"), queue(lib, lambda: seen.append("of inner"))))
+
+    def outer(gradient: Any) -> None:
+        x = lib.ones(1, requires_grad=True)
+        x.register_hook(inner)
+        with lib.enable_grad():
+            (x * 2).sum().backward()
+        seen.append("outer")
+
+    y = lib.ones(1, requires_grad=True)
+    y.register_hook(outer)
+    y.sum().backward()
+    assert seen == ["inner", "of inner", "outer"]
+    with pytest.raises(RuntimeError, match="can only be installed during backward"):
+        queue(lib, seen.clear)

@@ -63,3 +63,20 @@ def test_small_matrices_are_refused() -> None:
     for lib in (weft, torch):
         with pytest.raises(ValueError, match="is not applicable when the number of A rows"):
             lib.lobpcg(lib.eye(5), 2)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_the_gradient_of_both_triangles(largest: bool) -> None:
+    weft.manual_seed(0)
+    half = weft.rand(6, 6, dtype=weft.float64)
+    matrix = (half @ half.mT).requires_grad_()
+
+    def pairs(matrix: Any) -> Any:
+        values, vectors = weft.lobpcg(
+            matrix, k=1, X=weft.eye(6, 1, dtype=weft.float64), largest=largest
+        )
+        return values, vectors * vectors.gather(-2, vectors.abs().max(-2, keepdim=True)[1]).sign()
+
+    assert weft.autograd.gradcheck(pairs, (matrix,))
+    sum(part.sum() for part in pairs(matrix)).backward()
+    assert weft.allclose(matrix.grad, matrix.grad.mT)

@@ -14,6 +14,7 @@ cdef class FunctionCtx:
     cdef tuple _saved  # None where it has been freed
     cdef tuple _forward  # for jvp; None where nothing else than `_saved` was declared
     cdef bint _pushing  # jvp is running
+    cdef bint _given  # what was saved has been handed over for good
     cdef tuple _dirty
     cdef tuple _constant
     cdef bint _materialize

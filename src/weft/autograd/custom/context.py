@@ -177,11 +177,18 @@ class FunctionCtx:
         from weft.engine.backward.reachability import SECOND_TIME
 
         if self._saved is None:
-            raise GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
+            raise (
+                _given_already()
+                if self._given
+                else GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
+            )
         record = None if self._record is None else self._record()
         found: list = []
         for kept in self._forward if self._pushing and self._forward is not None else self._saved:
             found.append(None if kept is None else cython.cast(Saved, kept).unpack(record))
+        if record is not None and record.function.clear_saved_tensors_on_access:
+            record.release()
+            self._given = True
         return tuple(found)
 
     @property
@@ -191,6 +198,16 @@ class FunctionCtx:
             "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
         )
         return self.saved_tensors
+
+
+def _given_already() -> GradientError:
+    return GradientError(
+        "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
+        "autograd.Function. Either access saved_tensors only once, or set clear_saved_tensors_on_access=False.",
+        expected="one access",
+        got="a second one",
+        fix="keep what the first access returned",
+    )
 
 
 def constants_of(ctx: FunctionCtx) -> tuple[Any, ...]:

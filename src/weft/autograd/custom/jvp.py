@@ -144,10 +144,16 @@ def not_differentiable(number: int) -> GradientError:
     )
 
 
+def versions_of(tangents: list[Any]) -> list[int]:
+    """How often each tangent has been written; 0 where there is none, or where nobody counts."""
+    return [0 if t is None or t.inference else t._version for t in tangents]
+
+
 def check_memory(
     ctx: FunctionCtx,
     arguments: Any,
-    tangents: list[object],
+    tangents: list[Any],
+    versions: list[int],
     results: tuple[Tensor, ...],
     parts: list[Tensor | None],
 ) -> None:
@@ -158,10 +164,11 @@ def check_memory(
             continue
         if any(result is constant for constant in constants_of(ctx)):
             raise not_differentiable(number)
-        for argument, tangent in zip(arguments, tangents, strict=True):
+        now = versions_of(tangents)
+        for place, (argument, tangent) in enumerate(zip(arguments, tangents, strict=True)):
             if not isinstance(argument, Tensor) or tangent is None:
                 continue
-            if result is argument and part is not tangent:
+            if result is argument and not (part is tangent and now[place] > versions[place]):
                 raise _own_memory(
                     "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
                     "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace.",
@@ -169,8 +176,7 @@ def check_memory(
                 )
             if _shows(result, argument) and not (part.base is not None and _shows(part, tangent)):
                 raise _own_memory(
-                    "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning "
-                    "a view.",
+                    _no_view(argument, part),
                     "return the same view of the tangent: tangent.view_as(tangent) for the input itself",
                 )
 
@@ -182,6 +188,18 @@ def _shows(result: Tensor, argument: Any) -> bool:
         and result.base is not None
         and result._storage is not None
         and result._storage is argument._storage
+    )
+
+
+def _no_view(argument: Tensor, part: Tensor) -> str:
+    """What is wrong with the tangent of a view of an argument."""
+    if part.base is None:
+        what = "A custom Function's forward is returning a view (or an input as-is)"
+        return f"{what} but the jvp is not returning a view."
+    of = "" if argument.base is None else "same base as the "
+    return (
+        "A custom Function is returning a view but the jvp is not returning a view of the "
+        f"{of}given grad input."
     )
 
 

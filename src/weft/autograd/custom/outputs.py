@@ -103,6 +103,8 @@ def apart(ctx: FunctionCtx, arguments: tuple, outputs: object, tracked: cython.b
                 return tuple([apart(ctx, arguments, part, tracked) for part in outputs])
         return outputs
     if not _is_returned(ctx, arguments, outputs):
+        if tracked and isinstance(outputs, Tensor):
+            _note_view(outputs, arguments)
         return outputs
     alias: Tensor = _handed_on(outputs)
     if not tracked:
@@ -171,6 +173,7 @@ def _attach_several(
     for kept in ctx._saved if ctx._forward is None else ctx._saved + ctx._forward:
         if kept is not None:
             cython.cast(Saved, kept).settle(values, arguments, ctx._dirty)
+    ctx._dirty = NOTHING  # what has been marked is a result: its record would hold itself
     return result[0] if single else tuple(result)
 
 
@@ -190,7 +193,7 @@ def _check_dirty(ctx: FunctionCtx, arguments: tuple, tensors: list) -> object:
     """Errors: RuntimeError where what was marked as dirty may not be, or is not returned."""
     for tensor in ctx._dirty:
         if not among(tensor, arguments):
-            _warn_dirty()
+            _warn_dirty(tensor)
         if not among(tensor, tensors):
             raise MutationError(
                 "Some elements marked as dirty during the forward method were not returned as output. "
@@ -225,10 +228,17 @@ def _output(
         return tensor
     if among(tensor, arguments):
         tensor = _handed_on(tensor)
-    elif tensor.base is not None and _shows(tensor, arguments):
-        tensor.creation = IN_FUNCTION
+    else:
+        _note_view(tensor, arguments)
     set_edge(tensor, edge)
     return tensor
+
+
+@cython.cfunc
+def _note_view(tensor: Tensor, arguments: tuple) -> cython.void:
+    """Mark a result that is a view of an argument as one that a Function has made."""
+    if tensor.base is not None and _shows(tensor, arguments):
+        tensor.creation = IN_FUNCTION
 
 
 @cython.cfunc
@@ -240,13 +250,22 @@ def _handed_on(tensor: Tensor) -> Tensor:
     return alias
 
 
-def _warn_dirty() -> None:
-    warnings.warn(
-        "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
-        "passed to ctx.mark_dirty().",
-        UserWarning,
-        stacklevel=2,
-    )
+_NO_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be "
+    "passed to ctx.mark_dirty()."
+)
+
+
+def _warn_dirty(tensor: Any) -> None:
+    """Warn of a mark on what is no input. Errors: RuntimeError where it is a view, whose base has no history here."""
+    if tensor.base is not None:
+        raise MutationError(
+            _NO_INPUT,
+            expected="an argument of forward",
+            got=f"a view of shape {list(tensor.shape)} made in forward",
+            fix="leave it out of mark_dirty",
+        )
+    warnings.warn(_NO_INPUT, UserWarning, stacklevel=2)
 
 
 def _dirty_view_of_several(tensor: Any) -> MutationError:

@@ -44,6 +44,9 @@ def next_functions(self: Any) -> tuple[tuple[Any, int], ...]:
     """The targets of the inputs' cotangents: (record or None, number of its output), one per input that the operation
     has a derivative for; an index or a condition has none."""
     edges = self.edges or ()
+    types = None if isinstance(self, Node) else getattr(self, "input_types", None)
+    if types is not None:  # of a custom Function: what is no tensor has no place here
+        edges = [e for e, kind in zip(edges, types, strict=True) if kind is not None]
     vjps = self.op.vjps if isinstance(self, Node) else ()
     if len(vjps) == len(edges):
         edges = [e for e, vjp in zip(edges, vjps, strict=True) if vjp is not None or e is not None]

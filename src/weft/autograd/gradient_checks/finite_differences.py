@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.gradient_checks.sparse_inputs import need_dense
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import AssertedError, NoTensorError
 
@@ -28,6 +29,7 @@ def outputs_of(function: Callable[..., object], inputs: Sequence[Tensor]) -> tup
                 expected="a tensor, or a tuple of tensors",
                 fix="return tensors only",
             )
+        need_dense(item)
     return tuple(t for t in items if t.dtype.category >= 2)
 
 

@@ -6,6 +6,7 @@ themselves.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,13 @@ def _check_zeros(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
     try:
         found = grad(outputs, inputs, seeds, allow_unused=True)
     except RuntimeError as error:
+        warnings.warn(
+            "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it "
+            "may break existing callers of this function. If this is true for you, you can call this function with "
+            '"check_undefined_grad=False" to disable the feature',
+            UserWarning,
+            stacklevel=2,
+        )
         raise GradcheckError(
             "Expected backward function to handle undefined output grads. Please look at the notes about undefined "
             "output gradients in the documentation of autograd.Function",

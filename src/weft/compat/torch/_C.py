@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from typing import Any, NoReturn
+from weakref import ref as _reference_to
 
 from weft._build.lazy import join as _join
+from weft.autograd.graph import AccumulateGrad as _AccumulateGrad
+from weft.autograd.graph import current_walk as _current_walk
 from weft.engine.dispatch.torch_function import (
     DisableTorchFunctionSubclass,  # noqa: F401 - as above
     has_mode,
@@ -113,6 +116,25 @@ class _nn:  # noqa: N801 - PyTorch's name
 _ExcludeDispatchKeyGuard = nullcontext[frozenset[str]]
 
 
+# -- of gradients ------------------------------------------------------------------------------------------------------
+
+
+def _current_graph_task_id() -> int:
+    """The number of the backward that runs on this thread; -1 where none does."""
+    return _current_walk() or -1
+
+
+class _WeakTensorRef:
+    """A reference that does not keep a tensor alive."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._reference = _reference_to(tensor)
+
+    def expired(self) -> bool:
+        """True if the tensor is gone."""
+        return self._reference() is None
+
+
 # -- of function transforms --------------------------------------------------------------------------------------------
 
 
@@ -143,6 +165,7 @@ _STEPS = (
 _join(
     sys.modules[__name__],
     {
+        "_functions": {"AccumulateGrad": _AccumulateGrad},
         "_functorch": {
             **dict.fromkeys(_STEPS, no_levels),
             **dict.fromkeys(
@@ -150,6 +173,6 @@ _join(
                 _is_batched,
             ),
             "get_unwrapped": _unwrapped,
-        }
+        },
     },
 )

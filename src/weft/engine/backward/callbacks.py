@@ -14,6 +14,8 @@ from weft.errors import GradientError
 # By tape, of which each line of execution has one: (number of the walk, what to call). Walks inside another have larger
 # numbers.
 _waiting: dict[int, list[tuple[int, Callable[[], object]]]] = {}
+# By tape, while callbacks are called: the number of the walk that they belong to.
+_calling: dict[int, int] = {}
 
 
 class ExecutionEngine:
@@ -22,7 +24,7 @@ class ExecutionEngine:
     @staticmethod
     def queue_callback(callback: Callable[[], object]) -> None:
         """Call a function at the end of the backward that is running. Errors: RuntimeError where none is."""
-        number = int(tapes.tape().mode.walk)
+        number = max(int(tapes.tape().mode.walk), _calling.get(id(tapes.tape()), 0))
         if number <= 0:
             raise GradientError(
                 "Final callbacks can only be installed during backward pass.",
@@ -59,8 +61,13 @@ def _next(outer: int) -> Callable[[], object] | None:
 def call_queued() -> None:
     """Call the callbacks of the backward that has just ended, and those that these callbacks queue."""
     outer = max(int(tapes.tape().mode.walk), 0)
-    while (callback := _next(outer)) is not None:
-        callback()
+    before = _calling.get(id(tapes.tape()), 0)
+    _calling[id(tapes.tape())] = outer + 1
+    try:
+        while (callback := _next(outer)) is not None:
+            callback()
+    finally:
+        _calling[id(tapes.tape())] = before
 
 
 def forget_queued() -> None:

@@ -229,6 +229,10 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
         raise core_hooks.view_of_function(tensor)
     if tensor.base is None or not grad:
         return
+    if kind in (KIND_UNDER_NO_GRAD, KIND_UNDER_INFERENCE):
+        raise core_hooks.untracked_view(tensor)
+    if kind == KIND_MULTIPLE_OUTPUTS:
+        raise core_hooks.one_of_several_views(tensor)
     if tensor.base.leaf_grad:
         raise MutationError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation.",
@@ -236,10 +240,6 @@ def _check_mutation(tensor: Tensor, grad: cython.bint) -> cython.void:
             got="a view of a leaf with requires_grad=True",
             fix="wrap the update in `with weft.no_grad():`",
         )
-    if kind in (KIND_UNDER_NO_GRAD, KIND_UNDER_INFERENCE):
-        raise core_hooks.untracked_view(tensor)
-    if kind == KIND_MULTIPLE_OUTPUTS:
-        raise core_hooks.one_of_several_views(tensor)
 
 
 def check_in_place(tensor: Tensor):

@@ -14,7 +14,7 @@ from weft.engine.api.api_function import publish
 from weft.engine.frontend.inplace import check_in_place
 from weft.engine.frontend.resolve import edge_for, set_edge
 from weft.engine.frontend.tensor import Tensor
-from weft.engine.frontend.views import replace_value
+from weft.engine.frontend.views import NORMAL, replace_value
 from weft.errors import DimensionError, IndexRangeError, ShapeError
 from weft.functional.shape import slicing, view_transforms, views
 from weft.functional.shape.strided_regions import as_strided
@@ -123,6 +123,8 @@ def _in_place_of(name: str, function: Callable[..., object]) -> Any:
         input: Tensor, *arguments: int | list[int], out: Tensor | None = None, **keywords: object
     ) -> Any:
         made = function(need_tensor(name, input), *arguments, **keywords)
+        for part in made:
+            part.creation = NORMAL  # each may be written, unlike one of several views
         return made if out is None else give_all(out, made)
 
     shared.__signature__ = _with_out(inspect.signature(function))  # type: ignore[attr-defined]
