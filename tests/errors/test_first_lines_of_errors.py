@@ -56,6 +56,17 @@ CALLS: dict[str, Any] = {
     "index_add": lambda t: t.index_add(
         t.ones(3, 5), 0, t.zeros(2, dtype=t.int64), t.ones(3, 5)
     ),
+    "slice of a number": lambda t: t.ones(())[0:1],
+    "gather by another rank": lambda t: t.gather(t.ones(3, 3), 0, t.zeros(3, dtype=t.int64)),
+    "index_select by floats": lambda t: t.index_select(t.ones(3), 0, t.zeros(2)),
+    "gather by floats": lambda t: t.gather(t.ones(3), 0, t.zeros(3)),
+    "empty of a negative size": lambda t: t.empty(2, -1),
+    "zeros of a negative size": lambda t: t.zeros(2, -1),
+    "full of a negative size": lambda t: t.full((-1,), 1),
+    "view of a negative size": lambda t: t.ones(6).view(-2, 3),
+    "permute twice": lambda t: t.ones(2, 3).permute(0, -2),
+    "repeats below zero": lambda t: t.repeat_interleave(t.ones(2), t.tensor([-1, 2])),
+    "product of matrices": lambda t: t.cartesian_prod(t.ones(2), t.ones(2, 2)),
     "multinomial": lambda t: t.multinomial(-t.ones(3), 1),
 }  # fmt: skip
 

@@ -145,7 +145,7 @@ def not_differentiable(number: int) -> GradientError:
 
 
 def versions_of(tangents: list[Any]) -> list[int]:
-    """How often each tangent has been written; 0 where there is none, or where nobody counts."""
+    """The number of writes into each tangent; 0 where there is none, or where nobody counts."""
     return [0 if t is None or t.inference else t._version for t in tangents]
 
 
@@ -192,7 +192,7 @@ def _shows(result: Tensor, argument: Any) -> bool:
 
 
 def _no_view(argument: Tensor, part: Tensor) -> str:
-    """What is wrong with the tangent of a view of an argument."""
+    """The text about the tangent of a view of an argument that is no such view."""
     if part.base is None:
         what = "A custom Function's forward is returning a view (or an input as-is)"
         return f"{what} but the jvp is not returning a view."

@@ -52,7 +52,7 @@ def by_values(
 
 
 def _maker(item: Any, masked: bool) -> tuple[Callable[[Tensor], Any], Tensor]:
-    """What makes a tensor of an input's layout of values, and the values."""
+    """The function that makes a tensor like an input of values, and the values."""
     entries = item.detach()
     if entries.layout is not library.sparse_coo:
         entries = entries.to_sparse()

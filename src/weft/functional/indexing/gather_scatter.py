@@ -74,7 +74,7 @@ def need_index_type(name: str, index: Tensor) -> Any:
     if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
         return index
     raise DTypeError(
-        f"{name}(): Expected dtype int32/int64 for index",
+        f"{name}(): Expected dtype int32{' or ' if name == 'index_select' else '/'}int64 for index",
         expected="an index of int32 or int64",
         got=describe("index", index),
         fix="convert with .long()",
@@ -107,7 +107,7 @@ def _check_rank(name: str, input: Tensor, axis: int, index: Tensor) -> None:
     have, want = len(index._shape) or 1, len(input._shape) or 1
     if have != want:
         raise ShapeError(
-            "Index tensor must have the same number of dimensions as self tensor",
+            f"Index tensor must have the same number of dimensions as {'input' if name == 'gather' else 'self'} tensor",
             expected=f"{want} dimensions",
             got=describe("index", index),
             fix="unsqueeze the index",

@@ -71,6 +71,15 @@ def _too_many(x: Tensor) -> TensorIndexError:
     )
 
 
+def _no_slices(x: Tensor) -> TensorIndexError:
+    return TensorIndexError(
+        "slice() cannot be applied to a 0-dim tensor.",
+        expected="no index, None or ...",
+        got=describe("input", x),
+        fix="use .item() for the number",
+    )
+
+
 @cython.cfunc
 def _select(x: Tensor, axis: cython.Py_ssize_t, index: int, dim: int) -> Any:
     """One index along an axis; errors call the axis `dim`, its number before other indices took effect."""
@@ -98,7 +107,7 @@ def _select(x: Tensor, axis: cython.Py_ssize_t, index: int, dim: int) -> Any:
 @cython.cfunc
 def _slice(x: Tensor, axis: cython.Py_ssize_t, part: slice) -> Any:
     if axis >= len(x._shape):
-        raise _too_many(x)  # x[:] of a number
+        raise _too_many(x) if x._shape else _no_slices(x)
     step = 1 if part.step is None else operator.index(part.step)
     if step <= 0:
         raise ArgumentError(
@@ -154,7 +163,7 @@ def _as_index(item: object) -> Any:
 
 def _warn_of_bytes() -> None:
     warnings.warn(
-        "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.",
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
         UserWarning,
         stacklevel=1,  # compiled functions have no frames
     )

@@ -30,8 +30,11 @@ def _counts(repeats: Tensor) -> Any:
         raise no_kernel("repeat_interleave_cpu", repeats, "int32 or int64", ".long()")
     counts = np.atleast_1d(host.to_numpy(repeats) if tensor else np.asarray(repeats, np.int64))
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():
+        fits = counts.dtype.kind in "iu" and counts.ndim == 1
         raise ArgumentError(
-            "repeats must be 0-dim or 1-dim tensor of integers and cannot be negative",
+            "repeats can not be negative"
+            if fits
+            else "repeats must be 0-dim or 1-dim tensor of integers",
             expected="integers >= 0, one for each slice",
             got=describe("repeats", repeats) if tensor else repr(repeats),
             fix="pass one integer, or a vector of them",

@@ -298,6 +298,14 @@ def meshgrid(*tensors: Tensor, indexing: str | None = "ij") -> tuple[Any, ...]:
 
 def cartesian_prod(*tensors: Tensor) -> Any:
     """All combinations of the elements of vectors, one per row."""
+    for number, tensor in enumerate(tensors):
+        if len(need_tensor("cartesian_prod", tensor, "tensors", number + 1)._shape) != 1:
+            raise ShapeError(
+                f"Expect a 1D vector, but got shape {list(tensor._shape)}",
+                expected="vectors",
+                got=describe("tensor", tensor),
+                fix="flatten it",
+            )
     if len(tensors) == 1:
         return tensors[0]
     return stack([reshape(grid, -1) for grid in meshgrid(*tensors)], 1)

@@ -116,7 +116,7 @@ unsqueeze_copy = _copying("unsqueeze_copy", views.unsqueeze)
 view_copy = _copying("view_copy", views.view)
 
 
-def _in_place_of(name: str, function: Callable[..., object]) -> Any:
+def _in_place_of(name: str, function: Callable[..., Any]) -> Any:
     """The function of a view under the name of what shares memory without saying so."""
 
     def shared(

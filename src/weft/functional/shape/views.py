@@ -88,6 +88,14 @@ def infer_shape(input: Tensor, shape: Shape) -> Shape:
 
 def _wrong_count(input: Tensor, shape: Shape) -> ShapeError:
     have = math.prod(input._shape)
+    for place, size in enumerate(shape):
+        if size < -1:
+            return ShapeError(
+                f"invalid shape dimension {size} at index {place} of shape {list(shape)}",
+                expected="sizes >= 0, or -1 for one",
+                got=f"{list(shape)} for {describe('input', input)}",
+                fix="use -1 for one size to have it worked out",
+            )
     return ShapeError(
         f"shape '{list(shape)}' is invalid for input of size {have}",
         expected=f"sizes whose product is {have}",
@@ -271,7 +279,15 @@ def permute(input: Tensor, *dims: int | Sequence[int]) -> Any:
             got=str(list(order)),
             fix="name every dimension once",
         )
-    return permuted(input, wrap_dims(order, rank))
+    found = tuple([wrap_dim(dim, rank) for dim in order])
+    if len(set(found)) != rank:
+        raise ShapeError(
+            "permute(): duplicate dims are not allowed.",
+            expected="distinct dimensions",
+            got=str(list(order)),
+            fix="name every dimension once",
+        )
+    return permuted(input, found)
 
 
 def function_permute(input: Tensor, dims: int | Sequence[int]) -> Any:

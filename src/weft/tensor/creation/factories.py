@@ -76,7 +76,9 @@ def read_size(name: str, size: Any) -> Shape:
         )
     if sizes and min(sizes) < 0:
         raise ShapeError(
-            f"{name}: Dimension size must be non-negative.",
+            "zeros: Dimension size must be non-negative."
+            if name == "zeros"
+            else f"Trying to create tensor with negative dimension {next(n for n in sizes if n < 0)}: {list(sizes)}",
             expected="sizes >= 0",
             got=str(list(sizes)),
             fix="check how the size was computed",

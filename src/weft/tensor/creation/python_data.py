@@ -45,7 +45,8 @@ def dtype_of_array(array: np.ndarray) -> DType:
     found = dtypes.from_numpy(array.dtype)
     if found is None:
         raise ArgumentTypeError(
-            f"can't convert np.ndarray of type {array.dtype}. The only supported types are: {SUPPORTED}.",
+            f"can't convert np.ndarray of type numpy.{array.dtype.type.__name__}. The only supported types are: "
+            f"{SUPPORTED}.",
             expected=SUPPORTED,
             got=str(array.dtype),
             fix="convert the array with .astype(...)",
