@@ -288,15 +288,15 @@ class Library:
 
 
 @contextmanager
-def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+def _scoped_library(ns: str, kind: str, dispatch_key: str = "") -> Iterator[Library]:
     """A library whose operations are there until the block ends."""
     before = set(_operations)
-    made = Library(*args, **kwargs)
+    made = Library(ns, kind, dispatch_key)
     try:
         yield made
     finally:
         for name in set(_operations) - before:
-            if name.startswith(f"{made.ns}::"):
+            if name.startswith(f"{ns}::"):
                 del _operations[name]
 
 

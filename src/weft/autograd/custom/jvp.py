@@ -144,15 +144,15 @@ def not_differentiable(number: int) -> GradientError:
     )
 
 
-def versions_of(tangents: list[Any]) -> list[int]:
+def versions_of(tangents: list[object]) -> list[int]:
     """The number of writes into each tangent; 0 where there is none, or where nobody counts."""
-    return [0 if t is None or t.inference else t._version for t in tangents]
+    return [t._version if isinstance(t, Tensor) and not t.inference else 0 for t in tangents]
 
 
 def check_memory(
     ctx: FunctionCtx,
     arguments: Any,
-    tangents: list[Any],
+    tangents: list[object],
     versions: list[int],
     results: tuple[Tensor, ...],
     parts: list[Tensor | None],

@@ -256,7 +256,7 @@ _NO_INPUT = (
 )
 
 
-def _warn_dirty(tensor: Any) -> None:
+def _warn_dirty(tensor: Tensor) -> None:
     """Warn of a mark on what is no input. Errors: RuntimeError where it is a view, whose base has no history here."""
     if tensor.base is not None:
         raise MutationError(

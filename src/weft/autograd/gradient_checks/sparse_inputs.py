@@ -34,8 +34,8 @@ def need_dense(output: Tensor) -> None:
 
 
 def by_values(
-    function: Callable[..., object], inputs: list[Any], masked: bool
-) -> tuple[Callable[..., Any], list[Any]]:
+    function: Callable[..., object], inputs: list[Tensor], masked: bool
+) -> tuple[Callable[..., Any], list[Tensor]]:
     """A function of dense values, and these values: of the entries that are there if `masked`, else of all elements."""
     makers = {
         place: _maker(item, masked)
@@ -45,15 +45,15 @@ def by_values(
     if not makers:
         return function, inputs
 
-    def of_values(*items: Any) -> Any:
+    def of_values(*items: object) -> Any:
         return function(*(makers[i][0](t) if i in makers else t for i, t in enumerate(items)))
 
     return of_values, [makers[i][1] if i in makers else item for i, item in enumerate(inputs)]
 
 
-def _maker(item: Any, masked: bool) -> tuple[Callable[[Tensor], Any], Tensor]:
+def _maker(item: Tensor, masked: bool) -> tuple[Callable[[object], Any], Tensor]:
     """The function that makes a tensor like an input of values, and the values."""
-    entries = item.detach()
+    entries: Any = item.detach()
     if entries.layout is not library.sparse_coo:
         entries = entries.to_sparse()
     entries, shape = entries.coalesce(), item.shape
@@ -64,7 +64,7 @@ def _maker(item: Any, masked: bool) -> tuple[Callable[[Tensor], Any], Tensor]:
         places = places.reshape(-1, few).T
         values = entries.to_dense().reshape(-1, *shape[few:])
 
-    def made(given: Tensor) -> Any:
+    def made(given: object) -> Any:
         found = library.sparse_coo_tensor(places, given, shape)
         return found if item.layout is library.sparse_coo else found.to_sparse(layout=item.layout)
 
