@@ -71,7 +71,8 @@ def user_line() -> str:
 
 
 class WeftError(Exception):
-    """Base of all errors. `expected`, `got`, `fix` and `where` stand in the message and as attributes."""
+    """Base of all errors. `expected`, `got`, `fix` and `where` stand in the message and as attributes. `operation` is
+    given where `what` does not name it: in the words that PyTorch has for many operations."""
 
     def __init__(
         self,
@@ -81,10 +82,11 @@ class WeftError(Exception):
         got: str = "",
         fix: str = "",
         where: str | None = None,
+        operation: str = "",
     ) -> None:
         self.what, self.expected, self.got, self.fix = what, expected, got, fix
         self.where = user_line() if where is None else where
-        lines = [f"{what}, called at {self.where}"]
+        lines = [f"{what}, called at {self.where}" + (f" ({operation})" if operation else "")]
         for label, text in (("expected", expected), ("got", got), ("fix", fix)):
             if text:
                 lines.append(f"  {label:<9} {text}")
@@ -130,6 +132,14 @@ class ArgumentTypeError(WeftError, TypeError):
 class KindError(ArgumentError, TypeError):
     """An argument or result of a Python type that the function does not take, where PyTorch raises ValueError or
     RuntimeError; it is a TypeError too."""
+
+
+class UnsupportedModeError(ArgumentError, NotImplementedError):
+    """A choice that the function does not offer, where PyTorch raises NotImplementedError; it is a ValueError too."""
+
+
+class MissingDeviceError(DeviceError, AssertionError):
+    """A device that this machine or build does not have, where PyTorch asserts that it was compiled with CUDA."""
 
 
 class NumberRangeError(ArgumentError, OverflowError):

@@ -39,7 +39,7 @@ def _pool(name: str) -> Callable[[Any], Any]:
 CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "lists of different lengths": (_assign, TypeError, r"can't assign a list.*got +\[1, \[2\]\]"),
     "deleting": (_delete, TypeError, r"does not support deleting items.*got +del tensor\[0\]"),
-    "amax": (_scatter("amax"), IndexError, r"scatter_reduce: index out of range: index 7 .*size 2"),
+    "amax": (_scatter("amax"), IndexError, r"index 7 .*size 2.*\(scatter_reduce\)"),
     "amin": (_scatter("amin"), IndexError, r"scatter_reduce.*got +7 at position \[0, 1\]"),
     "prod": (_scatter("prod"), IndexError, r"scatter_reduce.*got +7 at position \[0, 1\]"),
     "second index": (
@@ -103,7 +103,7 @@ def test_map_location_as_pytorch_has_it() -> None:
         assert weft.load(_saved(x), map_location=place)["a"].tolist() == x.tolist()
     loaded = weft.load(_saved(x), map_location=lambda storage, place: storage)
     assert loaded["a"].tolist() == x.tolist()
-    with pytest.raises(RuntimeError, match="(?s)no device 'cuda:1'.*fix"):
+    with pytest.raises(RuntimeError, match="(?s)not compiled with CUDA.*'cuda:1'.*fix"):
         weft.load(_saved(x), map_location={"cpu": "cuda:1"})
 
 

@@ -90,7 +90,7 @@ def test_classes_beyond_their_number_are_refused() -> None:
     one_hot, there = F.one_hot, weft.tensor([3, 0])
     for wrong in (there, there - 1):
         weft.realize(wrong)
-        with pytest.raises(RuntimeError, match="one_hot: index out of range"):
+        with pytest.raises(RuntimeError, match="Class values must be smaller"):
             one_hot(wrong, 3)
     with pytest.raises(IndexError, match="one_hot|scatter"):
         one_hot(weft.tensor([1, 0]) + 2, 3).tolist()
@@ -107,7 +107,7 @@ def test_classes_beyond_their_number_are_refused() -> None:
             lambda: weft.ones(3).masked_select(weft.tensor([1, 0, 1])),
             "expected BoolTensor for mask",
         ),
-        (lambda: weft.Generator("cuda"), "no device 'cuda'"),
+        (lambda: weft.Generator("cuda"), "not compiled with CUDA"),
         (lambda: weft.ones(3).quantile(50), r"must be in the range \[0, 1\]"),
         (lambda: weft.nn.utils.rnn.pad_sequence([]), "an empty list of sequences"),
         (lambda: weft.optim.Adam([{"lr": 1.0}]), "must have 'params'"),

@@ -16,7 +16,7 @@ from weft._build.lazy import join as _join
 from weft._typing import DeviceLike
 from weft.cuda import amp
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import DeviceError, OutOfMemoryError
+from weft.errors import MissingDeviceError, OutOfMemoryError
 
 __all__ = [
     "amp", "CUDAGraph", "current_device", "current_stream", "default_stream", "device_count", "empty_cache", "Event",
@@ -69,12 +69,13 @@ def synchronize(device: DeviceLike | None = None) -> None:
     """Nothing: there is no device to wait for."""
 
 
-def _missing(name: str) -> DeviceError:
-    return DeviceError(
-        f"weft.cuda.{name}: no CUDA device",
+def _missing(name: str) -> MissingDeviceError:
+    return MissingDeviceError(
+        "Weft not compiled with CUDA enabled",
         expected="the CPU, the only device of this version",
         got="a question about a CUDA device",
         fix="ask only if weft.cuda.is_available()",
+        operation=f"cuda.{name}",
     )
 
 

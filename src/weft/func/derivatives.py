@@ -240,7 +240,7 @@ def chosen(args: tuple[object, ...], argnums: object, name: str) -> tuple[Any, t
     for place in places:
         if not -len(args) <= place < len(args):
             raise ArgumentError(
-                f"{name}: Got argnum={place}, but only {len(args)} positional inputs",
+                f"Got argnum={place}, but only {len(args)} positional inputs",
                 expected=f"-{len(args)} <= argnums < {len(args)}",
                 got=repr(argnums),
                 fix="pass the argument by position",

@@ -18,7 +18,7 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, ShapeError, UnsupportedDTypeError
+from weft.errors import ArgumentError, ShapeError, TensorIndexError, UnsupportedDTypeError
 from weft.functional.indexing.gather_scatter import scatter_reduce
 from weft.functional.linalg.norms import vector_norm
 from weft.functional.linalg.products import bmm
@@ -201,7 +201,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     need_tensor("put", index, "index", 2)
     need_tensor("put", source, "source", 3)
     if index.numel() != source.numel():
-        raise ShapeError(
+        raise TensorIndexError(
             f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
             f"{source.numel()}, index.numel() = {index.numel()}",
             expected="one element per index",

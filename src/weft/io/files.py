@@ -25,7 +25,8 @@ def not_read(what: str, path: Path, error: OSError | ValueError) -> WeftError:
     """The error to raise if a file cannot be read, by the system's error."""
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return MissingFileError(
-            f"{what}: No such file or directory: '{path}'",
+            f"[Errno {error.errno}] No such file or directory: '{path}'",
+            operation=what,
             expected="the path of a file",
             got=f"{path}, from {Path.cwd()}",
             fix="check the path",

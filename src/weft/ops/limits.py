@@ -24,13 +24,13 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "binary_cross_entropy": Limit(
-        "binary_cross_entropy: all elements of {} should be between 0 and 1",
+        "all elements of {} should be between 0 and 1",
         1.0,
         "probabilities",
         "use sigmoid, or binary_cross_entropy_with_logits for scores",
     ),
     "bernoulli": Limit(
-        "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got false: all elements of {} should be between 0 "
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false: all elements of {} should be between 0 "
         "and 1",
         1.0,
         "probabilities",
@@ -67,4 +67,5 @@ def limit_error(function: str, operand: str, got: str, where: str | None = None)
         expected=limit.expected,
         got=got,
         fix=limit.fix,
+        operation=function,
     )

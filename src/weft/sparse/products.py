@@ -17,7 +17,8 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft._typing import Scalar
-from weft.errors import NotDefinedError, ShapeError
+from weft.engine.dispatch.type_names import TYPE_NAMES
+from weft.errors import DTypeError, NotDefinedError, ShapeError
 from weft.functional.indexing import bag_products
 from weft.ops.primitives import reshape, take, take_add
 from weft.sparse import structure
@@ -199,6 +200,35 @@ def mm_reduced(matrix: SparseTensor, dense: Tensor, reduce: str) -> Tensor:
     return weft.index_reduce(start, 0, rows, terms, reduce, include_self=False)  # type: ignore[no-any-return]
 
 
+def _need_sampled(input: SparseTensor, mat1: Tensor, mat2: Tensor) -> None:
+    """Errors: DTypeError, ShapeError where the operands of `sampled` do not fit together, in PyTorch's order."""
+    for label, other in (("mat2", mat2), ("self", input)):
+        if mat1.dtype is not other.dtype:
+            types = TYPE_NAMES[mat1.dtype.name], TYPE_NAMES[other.dtype.name]
+            raise DTypeError(
+                f"sampled_addmm: Expected mat1 and {label} to have the same dtype, but got {types[0]} and {types[1]}",
+                expected="one dtype",
+                got=f"{mat1.dtype} and {other.dtype}",
+                fix="convert one with .to(other.dtype)",
+            )
+    sizes = tuple(input.shape), tuple(mat1.shape), tuple(mat2.shape)
+    words = ""
+    if sizes[1][-1] != sizes[2][-2]:
+        shown = [f"{size[-2]}x{size[-1]}" for size in sizes[1:]]
+        words = f"mat1 and mat2 shapes cannot be multiplied ({shown[0]} and {shown[1]})"
+    elif sizes[0][-2] != sizes[1][-2]:
+        words = "self.shape[-2] must match mat1.shape[-2]"
+    elif sizes[0][-1] != sizes[2][-1]:
+        words = "self.shape[-1] must match mat2.shape[-1]"
+    if words:
+        raise ShapeError(
+            f"sampled_addmm: {words}",
+            expected="(m, n), (m, k) and (k, n)",
+            got=", ".join(str(list(size)) for size in sizes),
+            fix="reshape or transpose an operand",
+        )
+
+
 def sampled(
     input: SparseTensor, mat1: Tensor, mat2: Tensor, beta: object = 1, alpha: object = 1
 ) -> SparseTensor:
@@ -207,6 +237,7 @@ def sampled(
     Shapes: (m, n), (m, k), (k, n) -> (m, n).
     """
     need_csr("sampled_addmm", input)
+    _need_sampled(input, mat1, mat2)
     rows, columns = input.places[0], input.places[1]
     products = (take(mat1, 0, rows) * take(mat2, 1, columns).T).sum(1)
     entries = products * alpha if beta == 0 else input.entries * beta + products * alpha

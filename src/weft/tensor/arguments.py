@@ -19,7 +19,7 @@ from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.tape import current_tape
 
 from weft._build.compiled import require
-from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES
+from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES, no_kernel_for
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -66,7 +66,7 @@ def no_kernel(
 ) -> UnsupportedDTypeError:
     """The error of a dtype that an operation does not take, in the words of PyTorch's kernel."""
     return UnsupportedDTypeError(
-        f"\"{kernel}\" not implemented for '{TYPE_NAMES[tensor._dtype.name]}'",
+        no_kernel_for(kernel, tensor._dtype.name),
         expected=expected,
         got=describe("input", tensor),
         fix=f"convert with {fix}",
@@ -294,7 +294,7 @@ def need_floating(function: str, tensor: Tensor) -> None:
     """Errors: DTypeError, with PyTorch's text for kernels that integers lack."""
     if tensor._dtype.category < 2:
         raise UnsupportedDTypeError(
-            f"\"{function}\" not implemented for '{TYPE_NAMES[tensor._dtype.name]}'",
+            no_kernel_for(function, tensor._dtype.name),
             expected="a floating-point tensor",
             got=describe("input", tensor),
             fix="convert with .float() first",

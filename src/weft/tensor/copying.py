@@ -36,7 +36,8 @@ def deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     if not tensor.is_leaf:
         raise GradientError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
-            "at the moment.",
+            "at the moment.  If you were attempting to deepcopy a module, this may be because of a "
+            "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001",
             expected="a leaf",
             got=f"a result of {tensor.grad_fn.name()}",
             fix="copy tensor.detach(), or tensor.clone()",

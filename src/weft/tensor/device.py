@@ -8,8 +8,12 @@ from typing import Any
 
 from weft._typing import DeviceLike
 from weft.engine.devices.api import device_at as registered_at
-from weft.errors import ArgumentTypeError, DeviceError
+from weft.errors import ArgumentTypeError, DeviceError, MissingDeviceError
 
+_KINDS = (
+    "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, "
+    "meta, hpu, mtia, privateuseone"
+)
 KNOWN = ("cpu", "cuda", "mps", "xpu", "meta", "hip", "xla")
 
 
@@ -55,7 +59,9 @@ class device:  # noqa: N801  (the public name)
         name, _, number = type.partition(":")
         if name not in KNOWN or (number and (not _is_number(number) or index is not None)):
             raise DeviceError(
-                f"Invalid device string: {type!r}",
+                f"Invalid device string: '{type}'"
+                if name in KNOWN
+                else f"{_KINDS} device type at start of device string: {name}",
                 expected=f"one of {', '.join(KNOWN)}",
                 got=repr(type),
                 fix="pass 'cpu'",
@@ -133,11 +139,14 @@ def check_device(wanted: DeviceLike | None, what: str = "device") -> None:
         return
     named = wanted if isinstance(wanted, device) else device(wanted)
     if named.type not in ("cpu", "meta"):
-        raise DeviceError(
-            f"{what}: no device {str(named)!r}",
+        raise MissingDeviceError(
+            "Weft not compiled with CUDA enabled"
+            if named.type == "cuda"
+            else f"no device {str(named)!r}",
             expected="the CPU, the only device of this version, or 'meta' for tensors without memory",
             got=repr(str(named)),
             fix="pass 'cpu', or choose with `'cuda' if weft.cuda.is_available() else 'cpu'`",
+            operation=what,
         )
 
 

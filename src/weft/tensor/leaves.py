@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weft._build.lazy import later
 from weft.autograd.transform_checks import refuse_in_transform
 from weft.engine.dispatch.core_hooks import sparse_library
+from weft.engine.dispatch.type_names import C_NAMES
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
@@ -134,8 +135,8 @@ def inference_version() -> GradientError:
 def inference_update() -> MutationError:
     """The error of changing an inference tensor where gradients may be recorded."""
     return MutationError(
-        "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
-        "normal tensor before doing inplace update.",
+        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+        "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.",
         expected="a normal tensor, or an update within inference_mode",
         got="a tensor made in inference mode",
         fix="use .clone() first",
@@ -276,8 +277,11 @@ def set_grad(tensor: Tensor, gradient: Tensor | None) -> None:
     wanted = tensor.grad_dtype if tensor.is_leaf else tensor._dtype
     if wanted is not None and gradient._dtype is not wanted:
         raise DTypeError(
-            f"attempting to assign a gradient with dtype '{type_name(gradient._dtype).lower()}' to a tensor with "
-            f"grad_dtype '{type_name(wanted)}'",
+            f"attempting to assign a gradient with dtype '{C_NAMES[gradient._dtype.name]}' to a tensor with grad_dtype "
+            f"'{type_name(wanted)}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). "
+            "You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set "
+            "grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems "
+            "that assume they match.",
             expected=wanted.name,
             got=gradient._dtype.name,
             fix=f"convert it with .to(weft.{wanted.name})",

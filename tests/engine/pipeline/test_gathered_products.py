@@ -131,7 +131,7 @@ def test_an_index_out_of_range_is_reported_where_rows_are_gathered() -> None:
     table, index, weight, bias = operands()
     index[0, 0] = ROWS
     y = weft.nn.functional.linear(table[index], weight, bias)
-    with pytest.raises(IndexError, match=r"x\[index\]: index out of range") as caught:
+    with pytest.raises(IndexError, match=r"(?s)out of bounds.*\(x\[index\]\)") as caught:
         y.sum().item()
     assert f"-{ROWS} <= index < {ROWS}" in str(caught.value)
 

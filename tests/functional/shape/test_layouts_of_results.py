@@ -143,3 +143,12 @@ def test_einsum_of_one_operand_is_a_view():
         x = lib.zeros(2, 3)
         lib.einsum("ij->ji", x)[2, 1] = 5
         assert x[1, 2].item() == 5.0
+
+
+def test_what_an_empty_vector_is_joined_to_depends_on_it():
+    empty, rows = weft.zeros(0, requires_grad=True), weft.ones(2, 3)
+    for parts in ([rows, empty], [empty, rows], [empty, empty], [empty, rows, rows]):
+        joined = weft.cat(parts)
+        assert joined.requires_grad
+        joined.sum().backward()
+        assert empty.grad.shape == (0,)

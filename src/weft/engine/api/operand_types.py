@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES
+from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES, no_kernel_for
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
@@ -90,7 +90,7 @@ def _kernel(name: str, takes: Types, *of: str) -> Check:
         dtype = _promoted(seen) if seen else None
         if dtype is not None and dtype.name not in takes:
             raise UnsupportedDTypeError(
-                f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+                no_kernel_for(name, dtype.name),
                 expected=_listed(takes),
                 got=_shown(tensors),
                 fix="convert with .float()",
@@ -142,6 +142,44 @@ def _same(
                     got=_shown(tensors),
                     fix=f"convert with {key}.to({first[0]}.dtype)",
                 )
+
+    return look
+
+
+def _sum_and_product(added: str, left: str, right: str) -> Check:
+    """What is added has the right operand's type, and the left operand has it too; products alone look themselves."""
+
+    def look(tensors: dict[str, Tensor]) -> None:
+        if added not in tensors:
+            return
+        wanted = tensors[right]._dtype
+        for words, name in (("self and mat2", added), ("mat1 and mat2", left)):
+            if tensors[name]._dtype is not wanted:
+                types = TYPE_NAMES[tensors[name]._dtype.name], TYPE_NAMES[wanted.name]
+                raise DTypeError(
+                    f"{words} must have the same dtype, but got {types[0]} and {types[1]}",
+                    expected="one dtype",
+                    got=_shown(tensors),
+                    fix=f"convert with {name}.to({right}.dtype)",
+                )
+
+    return look
+
+
+def _all_of_one(words: str, *of: str, names: Mapping[str, str] = TYPE_NAMES) -> Check:
+    """All operands (or those of the names `of`) have one type; the words may show that of each operand, {0} to the
+    last, or {all} beside their names."""
+
+    def look(tensors: dict[str, Tensor]) -> None:
+        types = {key: names[x._dtype.name] for key, x in tensors.items()}
+        if len({types[key] for key in of or types if key in types}) > 1:
+            every = ", ".join(f"{key}: {shown}" for key, shown in types.items())
+            raise DTypeError(
+                words.format(*types.values(), all=every),
+                expected="one dtype",
+                got=_shown(tensors),
+                fix="convert with .to(input.dtype)",
+            )
 
     return look
 
@@ -208,7 +246,7 @@ def _rule(operands: str, *checks: Check, of_one_type: bool = True) -> Rule:
 def _normalization(kernel: str, parameters: str) -> Rule:
     """Of a layer that normalises: PyTorch looks at its weights first."""
     names = parameters.split()
-    return _rule(f"input {parameters}", _kernel(kernel, FLOATS, "input"), _with_parameters(*names))
+    return _rule(f"input {parameters}", _with_parameters(*names), _kernel(kernel, FLOATS, "input"))
 
 
 def _one(kernel: str, takes: Types, operand: str = "input") -> Rule:
@@ -276,7 +314,7 @@ _NO_DIFFERENCE = (
 )
 _UNPOOL = "elements in indices should be type int64 but got: {1}"
 _TRAPEZOID = "trapezoid: received a bool input for `x` or `y`, but bool is not supported"
-_SAME_ROWS = "self and mat2 must have the same dtype, but got {0} and {1}"
+_BATCHES = "Input dtypes must be the same, got: input {0}, batch1: {1}, batch2: {2}"
 
 RULES: dict[str, Rule] = {
     # losses
@@ -328,7 +366,7 @@ RULES: dict[str, Rule] = {
     "hardtanh": _words("Bool inputs not supported for hardtanh", ALL - BOOL),
     "instance_norm": _normalization("batch_norm", "weight bias"),
     "layer_norm": _normalization("LayerNormKernelImpl", "weight bias"),
-    "linear": _rule("bias input", _same(_SAME_ROWS)),
+    "linear": _rule("bias input weight", _sum_and_product("bias", "input", "weight")),
     "prelu": _rule(
         "input weight",
         _same("prelu: Type promoting not supported. Got {0} and {1}"),
@@ -367,12 +405,27 @@ RULES: dict[str, Rule] = {
     },
     "segment_reduce": _one("_segment_reduce_cpu", FLOATS, "data"),
     # products
-    "addbmm": _rule("input batch1", _same(_SAME_ROWS)),
+    "addbmm": _rule("input batch1 batch2", _sum_and_product("input", "batch1", "batch2")),
+    "addmm": _rule("input mat1 mat2", _sum_and_product("input", "mat1", "mat2")),
+    "addmv": _rule(
+        "input mat vec",
+        _all_of_one("addmv input tensors must have the same dtype, but got {0}, {1}, and {2}"),
+    ),
+    "baddbmm": _rule(
+        "input batch1 batch2",
+        _all_of_one(_BATCHES, "input", "batch1", names=C_NAMES),
+        _same(of="batch2"),
+    ),
     "bilinear": _rule(
         "input1 input2 weight bias",
-        _same("All tensors must have the same dtype, got {2} of {1} beside {0}", names=C_NAMES),
+        _all_of_one("All tensors must have the same dtype, got {all}", names=C_NAMES),
     ),
-    "cdist": _rule("x1 x2", _same()),
+    "cdist": _rule(
+        "x1 x2",
+        _types("cdist only supports floating-point dtypes, X1 got: {1}", FLOATS, "x1"),
+        _types("cdist only supports floating-point dtypes, X2 got: {1}", FLOATS, "x2"),
+        _same(),
+    ),
     "cross": _rule("input other", _kernel("cross", _NUMBERS, "input"), _same()),
     "svd_lowrank": _rule(
         "A M",

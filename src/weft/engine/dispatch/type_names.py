@@ -1,4 +1,4 @@
-"""Names of element types in PyTorch's errors: `Long` of tensors, `long int` where it speaks of C."""
+"""Names in PyTorch's errors: of element types, `Long` of tensors, `long int` where it speaks of C; of kernels."""
 
 TYPE_NAMES = {
     "bool": "Bool",
@@ -34,3 +34,51 @@ C_NAMES = {
     "uint32": "unsigned int",
     "uint64": "unsigned long",
 }
+# Of types that a number does not fit, as C++ programs spell them.
+OVERFLOW_NAMES = {
+    **C_NAMES,
+    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+
+_ON_CPU = (
+    "atan2 bitwise_and bitwise_not bitwise_or bitwise_xor clamp copysign elu fmod gcd ge gt hardshrink hardsigmoid "
+    "hardswish hypot le leaky_relu logaddexp2 lt mish nextafter remainder silu softplus xlog1py xlogy xor_sum"
+)
+_SPECIAL_ON_CPU = (
+    "bessel_j0 bessel_j1 bessel_y0 bessel_y1 entr i0e i1 i1e modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "
+    "modified_bessel_k1 ndtri scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 zeta"
+)
+# PyTorch's kernels on the CPU, by the names of operations and functions here; others have the name of the operation.
+_KERNELS = {
+    **{name: f"{name}_cpu" for name in _ON_CPU.split()},
+    **{f"special_{name}": f"{name}_cpu" for name in _SPECIAL_ON_CPU.split()},
+    **{name: f"{name}_vml_cpu" for name in ("ceil", "erf", "erfc", "floor", "round", "trunc")},
+    **{name: f"{name}_vml_cpu" for name in ("erfinv", "lgamma")},
+    "abs": "abs_cpu",
+    "amax": "max_values_cpu",
+    "amin": "min_values_cpu",
+    "bitwise_left_shift": "lshift_cpu",
+    "bitwise_right_shift": "rshift_cpu",
+    "celu": "elu_cpu",
+    "cross_entropy": "log_softmax_lastdim_kernel_impl",
+    "floor_divide": "div_floor_cpu",
+    "gelu": "GeluKernelImpl",
+    "log_normal_": "log_normal_cpu",
+    "logsigmoid": "log_sigmoid_cpu",
+    "max": "max_all",
+    "median": "median_out",
+    "min": "min_all",
+    "polygamma": "trigamma",
+    "scatter_maximum": "scatter_gather_tensor_cpu_reduce_amax",
+    "scatter_minimum": "scatter_gather_tensor_cpu_reduce_amin",
+    "selu": "elu_cpu",
+    "softshrink": "softshrink_check",
+    "special_i0": "i0_vml_cpu",
+    "special_ndtr": "erf_vml_cpu",
+    "trunc_divide": "div_trunc_cpu",
+}
+
+
+def no_kernel_for(function: str, dtype: str) -> str:
+    """What PyTorch says of a function whose kernel does not take a type."""
+    return f"\"{_KERNELS.get(function, function)}\" not implemented for '{TYPE_NAMES[dtype]}'"

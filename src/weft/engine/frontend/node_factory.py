@@ -33,6 +33,7 @@ from cython.cimports.weft.engine.ir.tape import (
 )
 
 from weft._build.compiled import require
+from weft.engine.dispatch.type_names import OVERFLOW_NAMES
 from weft.engine.frontend import grad_fn_nodes as _seen  # noqa: F401 - gives nodes their memory
 from weft.engine.ir import primitive as kinds
 from weft.engine.ir.primitive import COMPOSITE
@@ -469,7 +470,7 @@ def representable(value, dtype: DType):
         fits = value == value and -(1 << 63) <= value < _ENDS[dtype.name == "uint64"]
     if not fits:
         raise ArgumentError(
-            f"value cannot be converted to type {dtype.name} without overflow",
+            f"value cannot be converted to type {OVERFLOW_NAMES[dtype.name]} without overflow",
             expected=f"a number that {dtype.name} can hold",
             got=str(value)[:40],
             fix="choose a wider dtype, or a smaller number",

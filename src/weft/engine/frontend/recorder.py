@@ -36,7 +36,7 @@ from cython.cimports.weft.engine.ir.tape import Tape, ambient, current_tape, fin
 from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
 
 from weft._build.compiled import require
-from weft.engine.dispatch.type_names import TYPE_NAMES
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.primitive import COLLECTIVE
 from weft.engine.ir.strides import broadcast_shapes, elementwise_strides
@@ -170,7 +170,7 @@ def need_type(op: Primitive, dtype: DType) -> cython.bint:
 @cython.cfunc
 def _refuse_type(op: Primitive, dtype: DType) -> cython.bint:
     raise UnsupportedDTypeError(
-        f"\"{op.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+        no_kernel_for(op.name, dtype.name),
         expected=f"one of {', '.join(op.dtypes)}",
         got=dtype.name,
         fix="convert the operand first, or take .abs() or .real of complex numbers",
@@ -355,7 +355,7 @@ def _compute_dtype(op: Primitive, operands: tuple):
         return dtypes.bool_
     if op.rule == RULE_INTEGRAL and dtype.category > 1:
         raise UnsupportedDTypeError(
-            f"\"{op.name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+            no_kernel_for(op.name, dtype.name),
             expected="integer or boolean tensors",
             got=dtype.name,
             fix="convert with .long() or .bool() first",

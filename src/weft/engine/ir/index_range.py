@@ -28,6 +28,21 @@ Whole = cython.fused_type(int32_t, int64_t)
 
 _STEPS = cython.declare(cython.int, 16)  # views, conversions and choices that the analysis follows
 
+# What PyTorch says of the index {0} for a dimension of size {1}, by the name of the function.
+_IN_SELF = "index out of range in self"
+_OUT_OF_RANGE = {
+    "embedding": _IN_SELF,
+    "index_add": _IN_SELF,
+    "index_reduce": _IN_SELF,
+    "index_select": _IN_SELF,
+    "multi_margin_loss": "target out of range",
+    "multilabel_margin_loss": "argument #2 'target' is out of range",
+    "nll_loss": "Target {0} is out of bounds.",
+    "one_hot": "Class values must be smaller than num_classes.",
+    "put_": "out of range: tried to access index {0} on a tensor of {1} elements.",
+    "take": "out of range: tried to access index {0} on a tensor of {1} elements.",
+}
+
 
 @cython.cfunc
 @cython.exceptval(check=False)
@@ -151,11 +166,12 @@ def range_error(name, values, size, dimension, wraps, where=None):
         place.insert(0, flat % extent)
         flat //= extent
     got = f"{value}" + (f" at position {place}" if place else "")
-    table = " in self" if name == "embedding" else ""  # PyTorch's words
+    words = _OUT_OF_RANGE.get(name, "index {0} is out of bounds for dimension {2} with size {1}")
     return IndexRangeError(
-        f"{name}: index out of range{table}: index {value} is out of bounds for dimension {dimension} with size {size}",
+        words.format(value, size, dimension),
         where=where,
         expected=f"{least} <= index < {size}" if size else "no index: the dimension is empty",
         got=f"{got} of an index {list(values.shape)}",
         fix="check the index tensor: vocabulary size, off-by-one, padding value",
+        operation=name,
     )

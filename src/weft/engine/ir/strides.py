@@ -153,11 +153,12 @@ def _spreads(shorter: tuple, longer: tuple) -> cython.bint:
 
 def _cannot_broadcast(name: str, shapes, have: int, size: int, axis: int):
     return ShapeError(
-        f"{name}: The size of tensor a ({have}) must match the size of tensor b ({size}) at "
+        f"The size of tensor a ({have}) must match the size of tensor b ({size}) at "
         f"non-singleton dimension {axis}",
         expected="sizes that are equal, or 1, in each dimension counted from the last",
         got=" and ".join(str(list(s)) for s in shapes),
         fix="reshape, transpose or expand an operand so that the sizes line up",
+        operation=name,
     )
 
 

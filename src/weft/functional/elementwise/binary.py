@@ -18,6 +18,7 @@ from cython.cimports.weft.engine.frontend.recorder import binary
 
 from weft._build.compiled import require
 from weft._typing import Scalar, TensorLike
+from weft.engine.dispatch.type_names import OVERFLOW_NAMES
 from weft.engine.frontend.recorder import cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -284,7 +285,7 @@ def _check_exponent(dtype: DType, exponent: TensorLike) -> None:
         most = (1 << 8 * dtype.itemsize - dtype.is_signed) - 1
     if not -most - 1 <= exponent <= most:
         raise ArgumentError(
-            f"value cannot be converted to type {dtype.name} without overflow",
+            f"value cannot be converted to type {OVERFLOW_NAMES[dtype.name]} without overflow",
             expected=f"an exponent that {dtype.name} can hold",
             got=str(exponent),
             fix="convert the base to a wider type first",

@@ -11,6 +11,7 @@ import cython
 
 from weft._build.compiled import require
 from weft._typing import Shape, TensorLike
+from weft.engine.dispatch.type_names import OVERFLOW_NAMES
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -35,7 +36,7 @@ def fill_value(dtype: DType, value: Any) -> Any:
     if isinstance(value, complex) and not dtype.is_complex:
         if value.imag:
             raise DTypeError(
-                f"value cannot be converted to type {dtype.name} without overflow",
+                f"value cannot be converted to type {OVERFLOW_NAMES[dtype.name]} without overflow",
                 expected=f"a number that {dtype.name} holds",
                 got=repr(value),
                 fix="pass a real number",

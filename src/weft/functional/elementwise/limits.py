@@ -81,7 +81,7 @@ def _clamp_between(x: Tensor, low: object, high: object) -> Any:
     dtype, shape = result._dtype, result._shape
     if dtype.category == 0:
         raise UnsupportedDTypeError(
-            "\"clamp\" not implemented for 'Bool'",
+            "\"clamp_cpu\" not implemented for 'Bool'",
             expected="numeric operands",
             got=describe("input", x),
             fix="convert one operand first",

@@ -16,6 +16,7 @@ import cython
 
 from weft._build.compiled import require
 from weft.engine.api.api_function import records
+from weft.engine.dispatch.type_names import TYPE_NAMES, no_kernel_for
 from weft.engine.frontend.recorder import PROMOTE, TO_FLOAT, cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -24,7 +25,7 @@ from weft.functional.support.variants import Function, by_name, in_place_variant
 from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
-from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, widen
+from weft.tensor.arguments import describe, need_tensor, widen
 
 require(__name__, cython.compiled)
 
@@ -47,7 +48,7 @@ _IN_PLACE = (
 def _refuse(name: str, input: Tensor) -> None:
     """Errors: DTypeError for a type that a function does not take."""
     raise UnsupportedDTypeError(
-        f"\"{name}_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+        no_kernel_for(name, input._dtype.name),
         expected="a tensor of another type",
         got=describe("input", input),
         fix="convert with .float(), or take .abs() or .real of complex numbers",

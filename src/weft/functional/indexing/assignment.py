@@ -113,7 +113,7 @@ def _cannot_assign(region: Tensor, new: Tensor) -> ShapeError:
     )
     if lead < 0:
         text = (
-            f"expand(weft.{new._dtype.name}{{{list(have)}}}, size={list(want)}): the number of sizes provided "
+            f"expand({new.type()}{{{list(have)}}}, size={list(want)}): the number of sizes provided "
             f"({len(want)}) must be greater or equal to the number of dimensions in the tensor ({len(have)})"
         )
     else:

@@ -68,13 +68,20 @@ def _within(name: str, index: Tensor, input: Tensor, axis: int) -> Any:
     return cast(index, dtypes.int64)
 
 
+_SCATTERED = ("scatter_add", "scatter_reduce")  # to PyTorch's texts they are scatter
+_INDEX_TYPES = {
+    **dict.fromkeys(_SCATTERED, "scatter(): Expected dtype int32/int64 for index"),
+    "index_select": "index_select(): Expected dtype int32 or int64 for index",
+}
+
+
 def need_index_type(name: str, index: Tensor) -> Any:
     """Errors: DTypeError on an index with elements that is of no integer type."""
     need_tensor(name, index, "index", 3)
     if index._dtype in (dtypes.int64, dtypes.int32) or 0 in index._shape:
         return index
     raise DTypeError(
-        f"{name}(): Expected dtype int32{' or ' if name == 'index_select' else '/'}int64 for index",
+        _INDEX_TYPES.get(name, f"{name}(): Expected dtype int32/int64 for index"),
         expected="an index of int32 or int64",
         got=describe("index", index),
         fix="convert with .long()",
@@ -114,22 +121,26 @@ def _check_rank(name: str, input: Tensor, axis: int, index: Tensor) -> None:
         )
     for place, (size, limit) in enumerate(zip(index._shape, input._shape, strict=False)):
         if place != axis and size > limit:
+            index_size = list(index._shape)
             raise ShapeError(
-                f"Size does not match at dimension {place} expected index {list(index._shape)} to be no "
-                f"larger than self {list(input._shape)} apart from dimension {axis}",
+                f"Size does not match at dimension {place} expected index {index_size} to be no larger than self "
+                f"{list(input._shape)} apart from dimension {axis}"
+                if name == "gather"
+                else f"Expected index {index_size} to be no larger than self {list(input._shape)} apart from "
+                f"dimension {axis}",
                 expected="an index within the input",
                 got=describe("index", index),
                 fix="narrow the index",
             )
 
 
-def _source(name: str, input: Tensor, index: Tensor, src: TensorLike) -> Any:
+def _source(name: str, input: Tensor, dim: int, index: Tensor, src: TensorLike) -> Any:
     """The source of a scatter cut to the index's shape."""
     if not isinstance(src, Tensor):
         return full(index._shape, fill_value(input._dtype, src), input._dtype)
     if src._dtype is not input._dtype:
         raise DTypeError(
-            f"{name}(): Expected self.dtype to be equal to src.dtype",
+            f"{'scatter' if name in _SCATTERED else name}(): Expected self.dtype to be equal to src.dtype",
             expected=input._dtype.name,
             got=describe("src", src),
             fix="convert src with .to(input.dtype)",
@@ -145,7 +156,8 @@ def _source(name: str, input: Tensor, index: Tensor, src: TensorLike) -> Any:
     for axis, size in enumerate(index._shape):
         if size > source._shape[axis]:
             raise ShapeError(
-                f"Expected index {list(index._shape)} to be no larger than src {list(source._shape)}",
+                f"Expected index {list(index._shape)} to be no larger than self {list(input._shape)} apart from "
+                f"dimension {dim} and to be no larger size than src {list(source._shape)}",
                 expected="an index within src",
                 got=describe("src", source),
                 fix="enlarge src",
@@ -170,7 +182,7 @@ def _scatter(
         return call("clone", input)
     base = vector(input)
     _check_rank(name, base, axis, index)
-    source = _source(name, input, index, src)
+    source = _source(name, input, axis, index, src)
     result = write(base, axis, _within(name, index, input, axis), source)
     return result if input._shape else reshape(result, ())
 
@@ -271,7 +283,7 @@ def take_along_dim(
     need_tensor("take_along_dim", indices, "indices", 2)
     if indices._dtype is not dtypes.int64:
         raise DTypeError(
-            f"torch.take_along_dim(): dtype of indices should be Long but got {indices._dtype.name}",
+            f"torch.take_along_dim(): dtype of indices should be Long but got {TYPE_NAMES[indices._dtype.name]}",
             expected="int64",
             got=describe("indices", indices),
             fix="convert with .long()",

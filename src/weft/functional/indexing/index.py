@@ -364,7 +364,7 @@ def setitem(x: Tensor, index: Index, new: object) -> None:
         assign_region(_select(x, 0, index, 0), new)
         return
     if not isinstance(new, Tensor) and not isinstance(new, (int, float, complex)):
-        new = _to_tensor(new)
+        new = _to_tensor(x, new)
     if isinstance(index, list):
         index = tuple(index) if _is_nested_index(index) else _as_index(index)
     items = _scalars_to_select(x, _normalise(index))
@@ -384,14 +384,14 @@ def setitem(x: Tensor, index: Index, new: object) -> None:
     _assign_gathered(viewed, pairs, new, False)
 
 
-def _to_tensor(value: object) -> Any:
+def _to_tensor(x: Tensor, value: object) -> Any:
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths
         array = None
     if array is None or array.dtype.kind not in "biufc":
         raise ArgumentTypeError(
-            f"can't assign a {type(value).__name__} to a tensor",
+            f"can't assign a {type(value).__name__} to a {x.type()}",
             expected="a number, a tensor, or nested lists of one length at each level",
             got=f"{value!r:.100}",
             fix="convert it with weft.tensor(...)",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from weft._build.compiled import require
-from weft.engine.dispatch.type_names import C_NAMES
+from weft.engine.dispatch.type_names import C_NAMES, OVERFLOW_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
@@ -94,7 +94,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: TensorLike) -> Any:
             )
         if value._dtype.is_complex and not input._dtype.is_complex:
             raise DTypeError(
-                f"value cannot be converted to type {input._dtype.name} without overflow",
+                f"value cannot be converted to type {OVERFLOW_NAMES[input._dtype.name]} without overflow",
                 expected=f"a value that {input._dtype.name} holds",
                 got=describe("value", value),
                 fix="pass value.real",

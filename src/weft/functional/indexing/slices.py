@@ -98,9 +98,12 @@ def _slices(
         )
     want = (*input._shape[:axis], index._shape[0], *input._shape[axis + 1 :])
     if source._dtype is not input._dtype:
+        types = TYPE_NAMES[input._dtype.name], TYPE_NAMES[source._dtype.name]
         raise DTypeError(
-            f"{name}(): self and source expected to have the same dtype, but got (self) "
-            f"{TYPE_NAMES[input._dtype.name]} and (source) {TYPE_NAMES[source._dtype.name]}",
+            f"index_copy_(): self and source expected to have the same dtype, but got (self) {types[0]} and (source) "
+            f"{types[1]}"
+            if name == "index_copy"
+            else f"{name}_(): self ({types[0]}) and source ({types[1]}) must have the same scalar type",
             expected=input._dtype.name,
             got=describe("source", source),
             fix="convert the source",

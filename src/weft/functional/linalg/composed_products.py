@@ -14,6 +14,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 
 from weft._build.compiled import require
 from weft._typing import Scalar
+from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, ShapeError
@@ -39,10 +40,12 @@ require(__name__, cython.compiled)
 def _added(name: str, input: Tensor, result: Tensor, beta: Any, alpha: Any) -> Any:
     if input._dtype is not result._dtype:
         raise DTypeError(
-            f"{name}: self and mat2 must have the same dtype, but got {input._dtype.name} and {result._dtype.name}",
+            f"self and mat2 must have the same dtype, but got {TYPE_NAMES[input._dtype.name]} and "
+            f"{TYPE_NAMES[result._dtype.name]}",
             expected="one dtype",
             got=describe("input", input),
             fix="convert it with .to(mat1.dtype)",
+            operation=name,
         )
     if input._dtype.category == 1:
         beta, alpha = int(beta), int(alpha)
@@ -142,6 +145,17 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     return tensordot(input, other, ([-1], [-1]))
 
 
+def _uncontracted(a: Tensor, over_a: Sequence[int], b: Tensor, over_b: Sequence[int]) -> str:
+    """PyTorch's words for the first pair of dimensions that differ in size."""
+    if len(over_a) != len(over_b):
+        return "both dimension lists should have same length"
+    i, j = next((i, j) for i, j in zip(over_a, over_b, strict=True) if a._shape[i] != b._shape[j])
+    return (
+        f"contracted dimensions need to match, but first has size {a._shape[i]} in dim {i} and second has size "
+        f"{b._shape[j]} in dim {j}"
+    )
+
+
 def tensordot(
     a: Tensor,
     b: Tensor,
@@ -179,8 +193,7 @@ def tensordot(
     a, b = _summed_beside_ones(a, over_a, b, over_b)
     if tuple(a._shape[i] for i in over_a) != tuple(b._shape[i] for i in over_b):
         raise ShapeError(
-            "contracted dimensions need to match, but first has size "
-            f"{[a._shape[i] for i in over_a]} and second {[b._shape[i] for i in over_b]}",
+            _uncontracted(a, over_a, b, over_b),
             expected="equal sizes",
             got=f"{describe('a', a)}, {describe('b', b)}",
             fix="name pairs of dimensions of equal size",
@@ -253,7 +266,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     both = 0 <= axis < len(input._shape) and axis < len(other._shape)
     if not both or input._shape[axis] != 3 or other._shape[axis] != 3:
         raise ArgumentError(
-            f"linalg.cross: inputs dimension {-1 if dim is None else dim} must have length 3.",
+            f"linalg.cross: inputs dimension {-1 if dim is None else dim} must have length 3. Got "
+            f"{input._shape[axis]} and {other._shape[axis]}"
+            if both
+            else "inputs have no dimension of size 3",
             expected="a dimension of size 3",
             got=f"{describe('input', input)}, {describe('other', other)}",
             fix="pass dim=",

@@ -46,7 +46,10 @@ def _parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[list[Any]], list
             else "fewer operands were provided than specified in the equation",
             equation,
         )
-    names = [_names(term, rank, equation) for term, rank in zip(terms, ranks, strict=True)]
+    names = [
+        _names(term, rank, operand, equation)
+        for operand, (term, rank) in enumerate(zip(terms, ranks, strict=True))
+    ]
     dots = max((sum(isinstance(n, int) for n in term) for term in names), default=0)
     lead: list[Any] = list(range(-dots, 0))
     if arrow:
@@ -67,7 +70,7 @@ def _parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[list[Any]], list
     return names, result
 
 
-def _names(term: str, rank: int, equation: str) -> list[Any]:
+def _names(term: str, rank: int, operand: int, equation: str) -> list[Any]:
     before, ellipsis, after = term.partition("...")
     letters = [*before, *after]
     bad = [letter for letter in letters if not letter.isalpha()]
@@ -79,7 +82,7 @@ def _names(term: str, rank: int, equation: str) -> list[Any]:
     if dots < 0 or (dots and not ellipsis):
         raise _fail(
             f"the number of subscripts in the equation ({len(letters)}) does not match the number of "
-            f"dimensions ({rank}) for an operand",
+            f"dimensions ({rank}) for operand {operand} and no ellipsis was given",
             equation,
         )
     return [*before, *(range(-dots, 0) if ellipsis else ()), *after]

@@ -73,12 +73,11 @@ def need_precise(name: str, x: Tensor, argument: str = "A") -> None:
     )
 
 
-def need_same(name: str, a: Tensor, b: Tensor) -> None:
-    """Errors: DTypeError where two operands differ in type."""
+def need_same(words: str, a: Tensor, b: Tensor) -> None:
+    """Errors: DTypeError where two operands differ in type; the words may show the types {0} and {1}."""
     if a._dtype is not b._dtype:
         raise DTypeError(
-            f"{name}: Expected inputs to have the same dtype, but got {TYPE_NAMES[a._dtype.name]} and "
-            f"{TYPE_NAMES[b._dtype.name]}",
+            words.format(TYPE_NAMES[a._dtype.name], TYPE_NAMES[b._dtype.name]),
             expected="one dtype",
             got=f"{describe('A', a)}, {describe('B', b)}",
             fix="convert one with .to(other.dtype)",

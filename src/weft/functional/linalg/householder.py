@@ -66,7 +66,9 @@ def _reflected(
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Any:
     """The first columns of the product of Householder reflections, given as LAPACK leaves them."""
     need_matrices("linalg.householder_product", A, square=False)
-    need_same("linalg.householder_product", A, tau)
+    need_same(
+        "torch.linalg.householder_product: tau dtype {1} does not match input dtype {0}", A, tau
+    )
     rows, columns = A._shape[-2:]
     if rows < columns or tau._shape[-1] > columns or tau._shape[:-1] != A._shape[:-2]:
         raise ShapeError(
@@ -126,6 +128,9 @@ def _refuse_ormqr(text: str, input: Tensor, tau: Tensor, other: Tensor) -> NoRet
     )
 
 
+_ORMQR = "torch.ormqr: Expected input and {0} to have the same dtype, but input has dtype{{0}} and {0} has dtype {{1}}"
+
+
 def ormqr(
     input: Tensor,
     tau: Tensor,
@@ -138,8 +143,8 @@ def ormqr(
     """Q C, Q^H C, C Q or C Q^H with the Q of Householder reflections and C = `other`."""
     _check_ormqr(input, tau, other, -2 if left else -1)
     need_precise("ormqr", input, "input")
-    need_same("ormqr", input, tau)
-    need_same("ormqr", input, other)
+    need_same(_ORMQR.format("tau"), input, tau)
+    need_same(_ORMQR.format("other"), input, other)
     vectors = input[..., : tau._shape[-1]]
 
     def reflected(vectors: Tensor, tau: Tensor, other: Tensor) -> Any:

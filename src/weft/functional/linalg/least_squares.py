@@ -48,7 +48,12 @@ def lstsq(
             got=repr(driver),
             fix="leave it out",
         )
-    need_same("torch.linalg.lstsq", A, B)
+    need_same(
+        "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype {0} and other's "
+        "dtype {1}",
+        A,
+        B,
+    )
     vector = len(B._shape) == len(A._shape) - 1
     right = B.unsqueeze(-1) if vector else B
     if len(right._shape) < 2 or right._shape[-2] != A._shape[-2]:

@@ -209,7 +209,11 @@ def lu_solve_factored(
     """X with A X = B (X A = B unless `left`; A^H instead of A if `adjoint`), given the LU factors of A."""
     need_matrices("linalg.lu_solve", LU, "LU")
     need_matrices("linalg.lu_solve", B, "B", False)
-    need_same("linalg.lu_solve", LU, B)
+    need_same(
+        "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type {0} and B of type {1} instead",
+        LU,
+        B,
+    )
     if pivots._dtype is not dtypes.int32:
         raise ArgumentError(
             "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32",

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft._typing import Shape
 from weft.engine.api.api_function import publish
+from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
@@ -85,8 +86,8 @@ def multi_dot(tensors: list[Tensor], *, out: Tensor | None = None) -> Any:
             )
         if part._dtype is not parts[0]._dtype:
             raise ShapeError(
-                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {parts[0]._dtype.name} and "
-                f"tensor {place} {part._dtype.name}",
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                f"{TYPE_NAMES[parts[0]._dtype.name]} and tensor {place} {TYPE_NAMES[part._dtype.name]}",
                 expected="one dtype",
                 got=describe(f"tensors[{place}]", part),
                 fix="convert it with .to(dtype)",
@@ -250,7 +251,11 @@ def ldl_solve(
     """X with A X = B, given the LDL factors of A."""
     need_matrices("torch.linalg.ldl_solve", LD, "LD")
     need_matrices("torch.linalg.ldl_solve", B, "B", False)
-    need_same("torch.linalg.ldl_solve", LD, B)
+    need_same(
+        "Expected b and A to have the same dtype, but found b of type {1} and A of type {0} instead.",
+        LD,
+        B,
+    )
     lead = np.broadcast_shapes(LD._shape[:-2], B._shape[:-2])
     turned = bool(hermitian and LD._dtype.is_complex)
 

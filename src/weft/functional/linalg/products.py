@@ -20,6 +20,7 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.engine.api.api_function import records_one
+from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
@@ -42,31 +43,33 @@ _last_read = cython.declare(tuple, ())  # a shape that `linear` has read, and wh
 _last_made = cython.declare(tuple, ())
 
 
-def _same_dtype(name: str, a: Tensor, b: Tensor) -> None:
+# What PyTorch says of operands of two types, by the kernel that would have multiplied them.
+_OTHER_TYPES = {
+    "mm": "expected m1 and m2 to have the same dtype, but got: {c_a} != {c_b}",
+    "mv": "addmv input tensors must have the same dtype, but got {b}, {a}, and {b}",
+    "bmm": "expected scalar type {a} but found {b}",
+    "dot": "dot : expected both vectors to have same dtype, but found {a} and {b}",
+    "tensordot": "both inputs should have same dtype",
+}
+
+
+def _same_dtype(name: str, a: Tensor, b: Tensor, kernel: str = "") -> None:
     if a._dtype is b._dtype:
         return
-    words = {
-        "float32": "float",
-        "float64": "double",
-        "int64": "long int",
-        "int32": "int",
-        "float16": "c10::Half",
-        "bfloat16": "c10::BFloat16",
-        "bool": "bool",
-        "int8": "signed char",
-        "uint8": "unsigned char",
-        "int16": "short int",
-        "complex64": "c10::complex<float>",
-        "complex128": "c10::complex<double>",
-        "uint16": "uint16_t",
-        "uint32": "uint32_t",
-        "uint64": "uint64_t",
-    }
+    batches = len(b._shape) > 2 or name == "einsum"
+    words = _OTHER_TYPES.get(kernel or name) or _OTHER_TYPES["bmm" if batches else "mm"]
+    types = a._dtype.name, b._dtype.name
     raise DTypeError(
-        f"{name}: expected m1 and m2 to have the same dtype, but got: {words[a._dtype.name]} != {words[b._dtype.name]}",
+        words.format(
+            a=TYPE_NAMES[types[0]],
+            b=TYPE_NAMES[types[1]],
+            c_a=C_NAMES[types[0]],
+            c_b=C_NAMES[types[1]],
+        ),
         expected="two operands of one dtype",
         got=f"{describe('a', a)}, {describe('b', b)}",
         fix="convert one with .to(other.dtype)",
+        operation=name,
     )
 
 
@@ -79,10 +82,11 @@ def _mismatch(name: str, a: Tensor, b: Tensor, text: str) -> ShapeError:
         else f"build the layer with in_features={shape_a[-1]}"
     )
     return ShapeError(
-        f"{name}: {text}",
+        text,
         expected="a.shape[-1] == b.shape[-2]",
         got=f"{describe('a', a)}, {describe('b', b)} ({shape_a[-1]} != {inner})",
         fix=fix,
+        operation=name,
     )
 
 
@@ -165,7 +169,7 @@ def _vector_product(a: Tensor, b: Tensor, rank_a: int, rank_b: int) -> Any:
     if rank_a == 1 and rank_b == 1:
         return dot(a, b)
     if rank_b == 1:
-        _same_dtype("matmul", a, b)
+        _same_dtype("matmul", a, b, "mv")
         if a._shape[-1] != b._shape[0]:
             raise _mismatch(
                 "matmul",
@@ -247,13 +251,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Any:
             got=f"{describe('input', input)}, {describe('tensor', tensor)}",
             fix="use weft.matmul",
         )
-    if input._dtype is not tensor._dtype:
-        raise DTypeError(
-            f"dot : expected both vectors to have same dtype, but found {input._dtype.name} and {tensor._dtype.name}",
-            expected="one dtype",
-            got=f"{describe('input', input)}, {describe('tensor', tensor)}",
-            fix="convert one with .to(other.dtype)",
-        )
+    _same_dtype("dot", input, tensor)
     if input._shape != tensor._shape:
         raise ShapeError(
             "inconsistent tensor size, expected tensor "

@@ -81,6 +81,11 @@ def _is_vector(A: Tensor, B: Tensor) -> bool:
     return len(B._shape) == 1 or (len(A._shape) - 1 == len(B._shape) and A._shape[:-1] == B._shape)
 
 
+_OTHER_TYPE = (
+    "Expected b and A to have the same dtype, but found b of type {0} and A of type {1} instead."
+)
+
+
 def need_rows(name: str, A: Tensor, B: Tensor, left: bool) -> None:
     rows, want = B._shape[-2 if left else -1], A._shape[-1]
     if rows != want:
@@ -95,7 +100,11 @@ def need_rows(name: str, A: Tensor, B: Tensor, left: bool) -> None:
 
 def _solved(name: str, A: Tensor, B: Tensor, left: bool, infos: np.ndarray | None) -> Any:
     need_tensor(name, B, "B", 2)
-    need_same(name, A, B)
+    need_same(
+        "linalg.solve: Expected A and B to have the same dtype, but found A of type {0} and B of type {1} instead",
+        A,
+        B,
+    )
     vector = left and _is_vector(A, B)
     if not vector and len(B._shape) < 2:
         need_matrices(name, B, "B", False)
@@ -149,7 +158,7 @@ def solve_triangular(
     """X with A X = B (X A = B unless `left`) for triangular A; the other triangle is not read."""
     need_matrices("linalg.solve_triangular", A)
     need_matrices("linalg.solve_triangular", B, "B", False)
-    need_same("linalg.solve_triangular", A, B)
+    need_same("expected scalar type {0} but found {1}", A, B)
     need_rows("linalg.solve_triangular", A, B, left)
     broadcast_shapes([A._shape[:-2], B._shape[:-2]], "linalg.solve_triangular")
     return given(out, columns_first(substituted(A, B, upper, left, unitriangular)))
@@ -174,7 +183,7 @@ def triangular_solve(
     """(X, a copy of A) with A X = b, or A^T X = b."""
     need_matrices("triangular_solve", A)
     need_matrices("triangular_solve", b, "b", False)
-    need_same("triangular_solve", A, b)
+    need_same(_OTHER_TYPE, b, A)
     need_rows("triangular_solve", A, b, True)
     lead = broadcast_shapes([A._shape[:-2], b._shape[:-2]], "triangular_solve")
     matrix = A.mT if transpose else A
@@ -360,7 +369,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: object = N
     """X with A X = B, given the Cholesky factor of A."""
     need_matrices("cholesky_solve", L, "L")
     need_matrices("cholesky_solve", B, "B", False)
-    need_same("cholesky_solve", B, L)
+    need_same(_OTHER_TYPE, B, L)
     need_rows("cholesky_solve", L, B, True)
     if L._shape[:-2] != B._shape[:-2] or not _can_divide(L):
         return given(out, columns_first(_twice_substituted(L, B, upper)))

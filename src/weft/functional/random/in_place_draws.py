@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from weft._build.compiled import require
+from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.frontend.inplace import in_place, mutate
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.recorder import cast
@@ -155,7 +156,7 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Generator | No
     if not input._dtype.is_floating_point:
         raise DTypeError(
             "Exponential distribution is a continuous probability distribution. dtype must be a floating point but "
-            f"you specified {input._dtype.name}",
+            f"you specified {TYPE_NAMES[input._dtype.name]}",
             expected="a floating-point tensor",
             got=input._dtype.name,
             fix="convert with .float()",

@@ -14,6 +14,7 @@ import numpy as np
 
 from weft._typing import Shape
 from weft.engine.api.api_function import publish
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -30,7 +31,7 @@ from weft.functional.random.generator import standard_normal, unit
 from weft.functional.random.poisson import MOST_RATE, walked
 from weft.functional.support import host
 from weft.ops.primitives import elementwise as call
-from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor, no_kernel
+from weft.tensor.arguments import describe, need_tensor, no_kernel
 from weft.tensor.creation.factories import read_size
 from weft.tensor.leaves import need_writable, show_data
 from weft.tensor.memory.storage_base import StorageBase
@@ -58,7 +59,7 @@ def _wide(input: Tensor) -> Any:  # noqa: A002
 def _need_floats(name: str, input: Tensor) -> None:  # noqa: A002
     if input._dtype.category != 2:
         raise UnsupportedDTypeError(
-            f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            no_kernel_for(name, input._dtype.name),
             expected="a floating-point tensor",
             got=describe("self", input),
             fix="convert with .float()",

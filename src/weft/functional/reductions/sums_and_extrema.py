@@ -18,6 +18,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.ir import dtype as dtypes
@@ -227,7 +228,8 @@ def need_elements(name: str, input: Tensor, axes: Shape) -> None:
 
 def need_any(name: str, input: Tensor) -> None:
     if 0 in input._shape:
-        raise ShapeError(
+        error = DimensionError if name.startswith("arg") else ShapeError
+        raise error(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
             "reduction dim with the 'dim' argument.",
             expected="at least one element",
@@ -239,7 +241,7 @@ def need_any(name: str, input: Tensor) -> None:
 def need_real(name: str, input: Tensor) -> None:
     if input._dtype.is_complex:
         raise UnsupportedDTypeError(
-            f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            no_kernel_for(name, input._dtype.name),
             expected="a real tensor",
             got=describe("input", input),
             fix="compare .abs() or .real",

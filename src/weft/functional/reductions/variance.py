@@ -28,9 +28,7 @@ def _deviations(
     need_tensor(name, input)
     if input._dtype.category < 2:
         raise DTypeError(
-            f"{name}(): std and var only support floating point and complex dtypes"
-            if name != "var"
-            else "std and var only support floating point and complex dtypes",
+            f"{name if name.endswith('_mean') else 'std and var'} only support floating point and complex dtypes",
             expected="a floating-point tensor",
             got=describe("input", input),
             fix="convert with .float()",

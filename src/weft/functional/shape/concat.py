@@ -86,6 +86,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     parts = _promoted(_tensors("cat", tensors))
     kept = _of_elements(parts)
     joined = wrap_dim(dim, len(kept[0]._shape))
+    if len(kept) < len(parts):
+        nothing = (*kept[0]._shape[:joined], 0, *kept[0]._shape[joined + 1 :])
+        kept += [reshape(part, nothing) for part in parts if _is_empty_and_tracked(part)]
     shape = _joined_shape(kept, joined)
     if len(kept) == 1:
         result = call("clone", kept[0])
@@ -96,6 +99,11 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     if out is None:
         return result
     return write_out(out, result)
+
+
+def _is_empty_and_tracked(part: Tensor) -> bool:
+    """True for an empty vector whose gradient is wanted: what it is joined to depends on it."""
+    return part._shape == (0,) and part.requires_grad
 
 
 @cython.cfunc

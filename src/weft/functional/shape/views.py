@@ -422,7 +422,7 @@ def expand(input: Tensor, *size: int | Sequence[int], implicit: bool = False) ->
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise ShapeError(
-            f"expand({_type_text(input)}{{{list(shape)}}}, size={list(wanted)}): the number of sizes provided "
+            f"expand({input.type()}{{{list(shape)}}}, size={list(wanted)}): the number of sizes provided "
             f"({len(wanted)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})",
             expected=f"at least {len(shape)} sizes",
             got=str(list(wanted)),
@@ -448,10 +448,6 @@ def expand(input: Tensor, *size: int | Sequence[int], implicit: bool = False) ->
     new_shape = tuple(target)
     steps = expanded_strides(shape, strides, new_shape)
     return record_view(_EXPAND, input, new_shape, new_shape, steps, input.offset)
-
-
-def _type_text(input: Tensor) -> str:
-    return f"weft.{input._dtype.name}"
 
 
 def _cannot_expand(input: Tensor, wanted: Shape, place: int, want: int, have: int) -> ShapeError:

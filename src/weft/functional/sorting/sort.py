@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.api.call_cache import Part
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
@@ -193,7 +194,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     need_tensor("median", input)
     if input._dtype.category in (0, 3):
         raise UnsupportedDTypeError(
-            f"\"median_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            no_kernel_for("median", input._dtype.name),
             expected="numbers that have an order",
             got=describe("input", input),
             fix="convert with .int(), or take .abs() or .real of complex numbers",

@@ -161,7 +161,8 @@ def searchsorted(
     if edges.ndim != 1 and (number or edges.ndim == 0 or edges.shape[:-1] != points.shape[:-1]):
         raise ShapeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            "tensor and input value tensor must match",
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges.shape)} and input "
+            f"value tensor {list(points.shape)}",
             expected=f"values of shape {[*edges.shape[:-1], '*']}" if edges.ndim else "boundaries",
             got=f"boundaries {list(edges.shape)}, values {list(points.shape)}",
             fix="use one vector of boundaries",

@@ -10,11 +10,12 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import UnsupportedDTypeError
-from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
+from weft.tensor.arguments import describe, need_tensor
 
 require(__name__, cython.compiled)
 
@@ -28,7 +29,7 @@ def floats(name: str, *operands: Tensor) -> list[Any]:
     dtype = dtypes.result_dtype(pairs)
     if dtype.is_complex:
         raise UnsupportedDTypeError(
-            f"\"{name}\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+            no_kernel_for(name, dtype.name),
             expected="real operands",
             got=dtype.name,
             fix="use .abs() or .real",
@@ -43,7 +44,7 @@ def floating(name: str, input: Tensor, halves: bool = True) -> Any:
     dtype = need_tensor(name, input)._dtype
     if dtype.is_complex or (not halves and dtype.itemsize == 2 and dtype.category == 2):
         raise UnsupportedDTypeError(
-            f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            no_kernel_for(name, input._dtype.name),
             expected="a real tensor" if halves else "a tensor of float32 or float64",
             got=describe("input", input),
             fix="take .abs() or .real of complex numbers, .float() of halves",

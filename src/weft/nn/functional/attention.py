@@ -11,6 +11,7 @@ import cython
 
 from weft._build.compiled import require
 from weft.engine.api.call_cache import Part
+from weft.engine.dispatch.type_names import C_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -64,9 +65,10 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
                 fix="unsqueeze it",
             )
         if tensor._dtype is not query._dtype:
+            types = [C_NAMES[x._dtype.name] for x in (query, key, value)]
             raise DTypeError(
                 "Expected query, key, and value to have the same dtype, but got query.dtype: "
-                f"{query._dtype.name} key.dtype: {key._dtype.name} and value.dtype: {value._dtype.name} "
+                f"{types[0]} key.dtype: {types[1]} and value.dtype: {types[2]} "
                 "instead.",
                 expected="one dtype",
                 got=describe(name, tensor),

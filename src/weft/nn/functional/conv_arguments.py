@@ -158,8 +158,7 @@ def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         text = f"Input type ({C_NAMES[have.name]}) and bias type ({C_NAMES[bias._dtype.name]}) should be the same"
         got = describe("bias", bias)
     elif weight._dtype is not have:
-        types = [f"weft.{TYPE_NAMES[dtype.name]}Tensor" for dtype in (have, weight._dtype)]
-        text = f"Input type ({types[0]}) and weight type ({types[1]}) should be the same"
+        text = _types_of_two(have.name, weight._dtype.name)
         got = describe("weight", weight)
     else:
         return
@@ -169,6 +168,14 @@ def _check_types(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         got=f"{describe('input', input)}, {got}",
         fix="convert one with .to(other.dtype)",
     )
+
+
+def _types_of_two(input: str, weight: str) -> str:
+    """PyTorch's words, which it has by the kernel that it would have taken."""
+    if input not in ("float16", "bfloat16"):
+        return f"expected scalar type {TYPE_NAMES[input]} but found {TYPE_NAMES[weight]}"
+    types = [f"weft.{TYPE_NAMES[name]}Tensor" for name in (input, weight)]
+    return f"Input type ({types[0]}) and weight type ({types[1]}) should be the same"
 
 
 def _check_groups(weight: Tensor, groups: int) -> None:

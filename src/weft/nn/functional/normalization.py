@@ -9,6 +9,7 @@ compute in float32.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -135,16 +136,26 @@ def _channel_shape(input: Tensor) -> Shape:
     return (input._shape[1],) + (1,) * (len(input._shape) - 2)
 
 
+_PARAMETERS = ("running_mean", "running_var", "weight", "bias")
+
+
 def _check_channels(name: str, input: Tensor, *parameters: Tensor | None) -> None:
+    """Errors: ShapeError where one of the parameters, the last ones of `_PARAMETERS`, has not a number per channel."""
     need_tensor(name, input)
     channels = input._shape[1] if len(input._shape) > 1 else 0
-    for parameter in parameters:
+    for place, parameter in enumerate(parameters):
         if parameter is not None and parameter._shape != (channels,):
+            label = _PARAMETERS[place - len(parameters)]
+            count = f"{label} should contain {channels} elements not {math.prod(parameter._shape)}"
+            vector = (
+                f"Expected {label} to be a vector of size equal to the number of channels in input, but got {label} "
+                f"of shape {list(parameter._shape)} and input of shape {list(input._shape)}"
+            )
             raise ShapeError(
-                f"{name}: weight, bias and running statistics should contain {channels} elements not "
-                f"{list(parameter._shape)}",
+                vector if name == "group_norm" else count,
                 expected=f"{channels} channels",
-                got=f"{describe('input', input)}, {describe('parameter', parameter)}",
+                got=f"{describe('input', input)}, {describe(label, parameter)}",
+                operation=name,
                 fix="build the layer with num_features = input.shape[1]",
             )
 
@@ -179,7 +190,7 @@ def batch_norm(
     count = count_of(x._shape, axes)
     if count == 1:
         raise ArgumentError(
-            f"Expected more than 1 value per channel when training, got input size {list(input._shape)}",
+            f"Expected more than 1 value per channel when training, got input size {input.shape}",
             expected="more than one value per channel",
             got=describe("input", input),
             fix="use a larger batch, or call .eval()",
@@ -275,8 +286,7 @@ def instance_norm(
         )
     if count_of(input._shape, axes) == 1:
         raise ArgumentError(
-            "Expected more than 1 spatial element when training, got input size "
-            f"{list(input._shape)}",
+            f"Expected more than 1 spatial element when training, got input size {input.shape}",
             expected="more than one element behind the channels, to have a variance",
             got=describe("input", input),
             fix="normalise before the last pooling, or use batch_norm",

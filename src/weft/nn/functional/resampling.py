@@ -21,7 +21,7 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError, NotDefinedError, ShapeError
+from weft.errors import ArgumentError, NotDefinedError, ShapeError, UnsupportedModeError
 from weft.functional.elementwise.comparison import fill_value
 from weft.functional.support import host
 from weft.functional.support.memory_formats import like_channels
@@ -65,7 +65,8 @@ def pad(input: Tensor, pad: list[int], mode: str = "constant", value: float | No
         text = (
             "Padding length must be divisible by 2"
             if len(widths) % 2
-            else "Padding length should be less than or equal to two times the input dimension"
+            else "Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(widths)} and input of dimension {len(input._shape)}"
         )
         raise ShapeError(
             text,
@@ -79,7 +80,7 @@ def pad(input: Tensor, pad: list[int], mode: str = "constant", value: float | No
         made = _constant(input, pairs, fill_value(input._dtype, 0 if value is None else value))
         return _named(made, input, "ConstantPadNd")
     if mode not in ("reflect", "replicate", "circular"):
-        raise ArgumentError(
+        raise UnsupportedModeError(
             f"Unrecognised padding mode {mode}",
             expected="constant, reflect, replicate or circular",
             got=repr(mode),
@@ -146,7 +147,7 @@ def _check_edge(x: Tensor, axis: int, before: int, after: int, mode: str) -> Non
     limit = size - 1 if mode == "reflect" else size
     if mode != "replicate" and max(before, after) > limit:
         raise ShapeError(
-            "Padding size should be less than the corresponding input dimension, but got: padding "
+            "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
             f"({before}, {after}) at dimension {axis} of input {list(x._shape)}",
             expected=f"at most {limit}",
             got=f"({before}, {after})",
@@ -253,7 +254,7 @@ def _mode_refused(mode: str, rank: int) -> str:
         return f"Got {rank}D input, but {mode} mode needs {_RANKS[mode][0] + 2}D input"
     return (
         f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank}D) for the modes: nearest | linear | "
-        f"bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+        f"bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
     )
 
 

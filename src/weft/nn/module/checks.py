@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def typename(value: object) -> str:
     """The type as messages name it."""
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
-        return "weft.Tensor"
+        return str(value.type())
     kind = type(value)
     return (
         kind.__qualname__

@@ -141,7 +141,7 @@ def _lengths(name: str, lengths: Tensor | list[int], count: int) -> np.ndarray:
     found = np.asarray(lengths.tolist() if isinstance(lengths, Tensor) else lengths)
     if found.ndim != 1 or len(found) != count:
         raise ShapeError(
-            f"{name}: Expected `len(lengths)` to be equal to batch_size, but got {found.size} "
+            f"Expected `len(lengths)` to be equal to batch_size, but got {found.size} "
             f"(batch_size={count})",
             expected=f"{count} lengths",
             got=f"shape {list(found.shape)}",
@@ -171,7 +171,8 @@ def _check(name: str, lengths: np.ndarray, enforce_sorted: bool) -> None:
     if enforce_sorted and (np.diff(lengths) > 0).any():
         raise ArgumentError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
-            f"`enforce_sorted=False` to {name}",
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you "
+            "do not need ONNX exportability.",
             expected="falling lengths",
             got=f"lengths {lengths.tolist()[:8]}",
             fix="pass enforce_sorted=False",

@@ -36,10 +36,11 @@ def describe(name: str, shape: Shape, dtype: DType | None = None) -> str:
 def _shape(params: None, a: Shape, b: Shape) -> Shape:
     if a[-1] != b[-2]:
         raise ShapeError(
-            f"matmul: mat1 and mat2 shapes cannot be multiplied ({a[-2]}x{a[-1]} and {b[-2]}x{b[-1]})",
+            f"mat1 and mat2 shapes cannot be multiplied ({a[-2]}x{a[-1]} and {b[-2]}x{b[-1]})",
             expected="a.shape[-1] == b.shape[-2]",
             got=f"{describe('a', a)}, {describe('b', b)} ({a[-1]} != {b[-2]})",
             fix="pass b.mT" if a[-1] == b[-1] else f"build the layer with in_features={a[-1]}",
+            operation="matmul",
         )
     return (*broadcast_shapes([a[:-2], b[:-2]], "matmul"), a[-2], b[-1])
 
@@ -87,10 +88,11 @@ def _linear_shape(params: None, x: Shape, weight: Shape) -> Shape:
     if x[-1] != weight[1]:
         rows = math.prod(x[:-1])
         raise ShapeError(
-            f"linear: mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1]} and {weight[1]}x{weight[0]})",
+            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1]} and {weight[1]}x{weight[0]})",
             expected="input.shape[-1] == weight.shape[1]",
             got=f"{describe('input', x)}, {describe('weight', weight)} ({x[-1]} != {weight[1]})",
             fix=f"build the layer with in_features={x[-1]}",
+            operation="linear",
         )
     return (*x[:-1], weight[0])
 

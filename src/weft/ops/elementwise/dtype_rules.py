@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from weft.engine.dispatch.type_names import TYPE_NAMES
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.ir import dtype as dtypes
 from weft.errors import UnsupportedDTypeError
 from weft.ops.registry import Rule, not_differentiable
@@ -31,7 +31,7 @@ def ordered(name: str, compares: bool = False, divides: bool = False) -> Rule:
             need_number(name, operand)
         if operand.is_complex:
             raise UnsupportedDTypeError(
-                f"\"{name}\" not implemented for '{TYPE_NAMES[operand.name]}'",
+                no_kernel_for(name, operand.name),
                 expected="real operands",
                 got=operand.name,
                 fix="compare .abs(), .real or .imag",
@@ -44,7 +44,7 @@ def ordered(name: str, compares: bool = False, divides: bool = False) -> Rule:
 def need_number(name: str, operand: Any) -> Any:
     if operand.category == 0:
         raise UnsupportedDTypeError(
-            f"\"{name}\" not implemented for 'Bool'",
+            no_kernel_for(name, "bool"),
             expected="numeric operands",
             got="bool",
             fix="convert one operand first",

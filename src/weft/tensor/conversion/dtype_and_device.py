@@ -12,11 +12,11 @@ from weft.engine.frontend.recorder import cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, DeviceError, class_name
+from weft.errors import ArgumentError, ArgumentTypeError, class_name
 from weft.ops import OPS
 from weft.tensor.arguments import TYPE_NAMES
 from weft.tensor.creation.factories import like_strides, read_dtype
-from weft.tensor.device import on_meta
+from weft.tensor.device import check_device, on_meta
 from weft.tensor.layout import MemoryFormat, format_strides, is_contiguous, preserve_format
 from weft.tensor.meta import moved
 
@@ -101,12 +101,8 @@ def cuda(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """Errors: RuntimeError, there is no CUDA device."""
-    raise DeviceError(
-        "cuda: no device 'cuda'",
-        expected="the CPU, the only device of this version",
-        got="'cuda'",
-        fix="leave out .cuda(), or choose with weft.cuda.is_available()",
-    )
+    check_device("cuda" if device is None else device, "cuda")
+    return self
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:

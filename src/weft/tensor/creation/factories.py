@@ -53,7 +53,7 @@ def read_size(name: str, size: Any) -> Shape:
         size = size[0]
     if not isinstance(size, (tuple, list)):
         raise ArgumentTypeError(
-            f"{name}(): argument 'size' must be tuple of ints, not {class_name(size)}",
+            f"{name}(): argument 'size' (position 1) must be tuple of ints, not {class_name(size)}",
             expected="integers, or a tuple of integers",
             got=repr(size),
             fix="convert with int()",

@@ -16,7 +16,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from weft.functional.support.index_bounds import check_index, present_values, trusted
 from weft.ops.primitives import gather, reshape, where
-from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
+from weft.tensor.arguments import TYPE_NAMES, Shape, describe, need_tensor
 
 
 def check_target_kind(input: Tensor, target: Tensor) -> None:
@@ -33,9 +33,7 @@ def check_target_kind(input: Tensor, target: Tensor) -> None:
             )
     elif target._dtype.category >= 2 and _fits(input, target):
         raise DTypeError(
-            "expected target dtype to be Long or Byte for class indices, but got "
-            f"{TYPE_NAMES[target._dtype.name]}: expected scalar type Long but found "
-            f"{TYPE_NAMES[target._dtype.name]}",
+            f"expected target dtype to be Long or Byte, but got {TYPE_NAMES[target._dtype.name]}",
             expected="classes as int64, or probabilities of the shape of the input",
             got=describe("target", target),
             fix="convert the targets with .long()",
@@ -75,7 +73,7 @@ def check_classes(input: Tensor, target: Tensor) -> None:
         need_tensor("cross_entropy", target, "target", 2)
     if target._dtype is not dtypes.int64 and target._dtype is not dtypes.uint8:
         raise DTypeError(
-            f"expected scalar type Long but found {TYPE_NAMES[target._dtype.name]}",
+            f"expected target dtype to be Long or Byte, but got {TYPE_NAMES[target._dtype.name]}",
             expected="classes as int64, or probabilities of the shape of the input",
             got=describe("target", target),
             fix="convert the targets with .long()",
@@ -91,17 +89,29 @@ def check_classes(input: Tensor, target: Tensor) -> None:
     want = (input._shape[0], *input._shape[2:]) if rank > 1 else ()
     if target._shape == want or (rank == 1 and target._shape == (1,)):
         return
-    if rank > 1 and target._shape[:1] != input._shape[:1]:
-        size = target._shape[0] if target._shape else 1
-        text = f"Expected input batch_size ({input._shape[0]}) to match target batch_size ({size})."
-    else:
-        text = f"Expected target size {list(want)}, got {list(target._shape)}"
     raise ArgumentError(
-        text,
+        _misfit(input._shape, target._shape, want),
         expected=f"targets {list(want)}",
         got=f"{describe('input', input)}, {describe('target', target)}",
         fix="classes are in dimension 1 of the input",
     )
+
+
+def _misfit(input: Shape, target: Shape, want: Shape) -> str:
+    """PyTorch's words for targets whose shape is not the one that is wanted."""
+    if len(input) > 1 and target[:1] != input[:1]:
+        size = target[0] if target else 1
+        return f"Expected input batch_size ({input[0]}) to match target batch_size ({size})."
+    if len(input) < 3:
+        return "0D or 1D target tensor expected, multi-target not supported"
+    if len(input) == 4 and len(target) != 3:
+        return (
+            "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+            f"{len(target)}"
+        )
+    if len(input) == 4:
+        return f"size mismatch (got input: {list(input)} , target: {list(target)}"
+    return f"Expected target size {list(want)}, got {list(target)}"
 
 
 def _targets_known(target: Tensor, count: int, ignore_index: int) -> tuple[bool, bool]:
@@ -118,10 +128,11 @@ def _targets_known(target: Tensor, count: int, ignore_index: int) -> tuple[bool,
         place = np.argwhere(bad)[0].tolist()
         number = int(values[tuple(place)])
         raise IndexRangeError(
-            f"nll_loss: index out of range: Target {number} is out of bounds.",
+            f"Target {number} is out of bounds.",
             expected=f"classes with 0 <= class < {count}, or ignore_index={ignore_index}",
             got=f"{number} at position {place} of the targets {list(values.shape)}",
             fix="check the number of classes, and the value that marks padding",
+            operation="nll_loss",
         ) from None
 
 

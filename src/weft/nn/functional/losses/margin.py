@@ -262,7 +262,7 @@ def multi_margin_loss(
         f"{list(input._shape)}.",
         (rows,),
     )
-    check_index("target out of range: multi_margin_loss", target, classes, 0, False)
+    check_index("multi_margin_loss", target, classes, 0, False)
     place = reshape(cast(target, dtypes.int64), (rows, 1))
     gap = margin - gather(x, 1, place) + x  # (N, 1), (N, C) -> (N, C)
     costs = where(gap > 0, gap if p == 1 else gap * gap, 0)
@@ -293,7 +293,7 @@ def multilabel_margin_loss(
     ended = cumulate("cumsum", cast(labels < 0, dtypes.int64), 1)
     valid = ended == 0
     place = where(valid, labels, 0)
-    check_index("'target' is out of range: multilabel_margin_loss", place, x._shape[1], 1, False)
+    check_index("multilabel_margin_loss", place, x._shape[1], 1, False)
     counts = scatter_add(constant(x._shape, 0, dtypes.int64), 1, place, cast(valid, dtypes.int64))
     rows, classes = x._shape
     chosen = reshape(gather(x, 1, place), (rows, classes, 1))

@@ -45,7 +45,7 @@ def reduction_of(reduction: str, size_average: bool | None, reduce: bool | None)
         return "sum" if size_average is False else "mean"
     if reduction not in ("none", "mean", "sum", "batchmean"):
         raise ArgumentError(
-            f"{reduction} is not a valid value for reduction: {reduction} is not valid",
+            f"{reduction} is not a valid value for reduction",
             expected="'none', 'mean' or 'sum'",
             got=repr(reduction),
             fix="choose one of these",
@@ -81,7 +81,7 @@ def binary_cross_entropy(
     need_tensor("binary_cross_entropy", target, "target", 2)
     if input._shape != target._shape:
         raise ArgumentError(
-            f"Using a target size ({list(target._shape)}) that is different to the input size ({list(input._shape)}) "
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) "
             "is deprecated. Please ensure they have the same size.",
             expected=f"targets {list(input._shape)}",
             got=describe("target", target),
@@ -114,7 +114,7 @@ def binary_cross_entropy_with_logits(
     reduction = reduction_of(reduction, size_average, reduce)
     if input._shape != target._shape:
         raise ArgumentError(
-            f"Target size ({list(target._shape)}) must be the same as input size ({list(input._shape)})",
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})",
             expected=f"targets {list(input._shape)}",
             got=describe("target", target),
             fix="reshape the target",
@@ -144,8 +144,8 @@ def _pair(name: str, input: Tensor, target: object) -> tuple[Any, Any]:
     if input._shape == target._shape:
         return input, target
     warnings.warn(
-        f"Using a target size ({list(target._shape)}) that is different to the input size "
-        f"({list(input._shape)}). This will likely lead to incorrect results due to broadcasting. Please "
+        f"Using a target size ({target.shape}) that is different to the input size "
+        f"({input.shape}). This will likely lead to incorrect results due to broadcasting. Please "
         "ensure they have the same size.",
         UserWarning,
         stacklevel=3,

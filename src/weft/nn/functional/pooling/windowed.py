@@ -17,6 +17,7 @@ import numpy as np
 
 from weft._typing import Dims
 from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -201,7 +202,7 @@ def need_order(name: str, input: Tensor) -> None:
     """Errors: DTypeError for complex numbers, none of which is the largest."""
     if input._dtype.is_complex:
         raise UnsupportedDTypeError(
-            f"\"{name}\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            no_kernel_for(name, input._dtype.name),
             expected="real numbers, which have an order",
             got=describe("input", input),
             fix="pool input.abs(), .real or .imag",
