@@ -249,6 +249,8 @@ def test_functions_by_the_names_of_graphs() -> None:
     assert weft.equal(aten.index.Tensor(x, [None, weft.tensor([2, 0])]), x[:, [2, 0]])
     names = "_to_copy", "alias", "index", "_pin_memory", "_sparse_addmm"
     assert all(hasattr(theirs, name) for name in names)
+    assert weft.equal(aten.linalg_inv.default(weft.eye(2)), weft.linalg.inv(weft.eye(2)))
+    assert weft.equal(aten.fft_fft(x), weft.fft.fft(x))
     rows = weft.eye(2).to_sparse()
     assert weft.allclose(aten._sparse_addmm.default(x, rows, x, beta=2.0), 3 * x)
 

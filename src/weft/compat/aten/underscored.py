@@ -359,11 +359,14 @@ class Packet:
 
 class Aten:
     """`weft.ops.aten`: the functions by the names that PyTorch's graphs have for them. Those of `weft` come before
-    those of `nn.functional`, which take arguments in another order; methods are last."""
+    those of `nn.functional`, which take arguments in another order; methods are last. `linalg_qr` is `linalg.qr`."""
 
     def __getattr__(self, name: str) -> Packet:
-        for place in (_ATEN, weft, functional, weft.Tensor) if not name.startswith("__") else ():
-            found = getattr(place, name, None)
+        package, _, member = name.partition("_")
+        places = [(place, name) for place in (_ATEN, weft, functional, weft.Tensor)]
+        places += [(getattr(weft, package), member)] if package in ("fft", "linalg") else []
+        for place, key in places if not name.startswith("__") else ():
+            found = getattr(place, key, None)
             if callable(found) and not isinstance(found, type):
                 return Packet(found)
         raise AttributeError(f"weft.ops.aten has no function {name!r}")

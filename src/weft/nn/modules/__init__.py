@@ -97,3 +97,4 @@ def _add_layers(found: dict[str, object]) -> None:
 
 
 _gather()
+LinearCrossEntropyOptions = margin_loss.LinearCrossEntropyOptions
