@@ -63,6 +63,21 @@ DIFFERENCES = {
     "float16 where PyTorch lacks the kernel (`ctc_loss`, `avg_pool3d`, `special.erfcx` and others)": (
         "is computed in float32"
     ),
+    "`save(obj, f)`": (
+        "writes a safetensors file, which `safetensors.torch.load_file` reads; `load` reads PyTorch's files as well"
+    ),
+    "`y = x.exp(); y.add_(1); y.sum().backward()`": (
+        "works: what a derivative needs is kept as it was; PyTorch refuses"
+    ),
+    "`x[::-1]`": "works; PyTorch refuses negative steps",
+    "`x[i] = value` of another type, where `i` is a tensor": "is converted; PyTorch refuses",
+    "errors of wrong arguments": (
+        "name the argument that is wrong; PyTorch lists its overloads (`but expected one of:`)"
+    ),
+    "first lines of errors": (
+        "begin with PyTorch's text where it is quoted; where a call is wrong in several ways, another of them may be "
+        "told, and kernels of one device are not named"
+    ),
     "`torch.masked.MaskedTensor`, a prototype in PyTorch": (
         "is absent: it has rules of its own for each operator; the functions of `torch.masked` take the mask beside "
         "the tensor"
