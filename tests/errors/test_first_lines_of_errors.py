@@ -131,6 +131,7 @@ CALLS: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
 @pytest.mark.parametrize("name", CALLS)
 def test_the_first_line_is_pytorchs(name):
     said = []

@@ -147,7 +147,7 @@ def _same(
 
 
 def _sum_and_product(added: str, left: str, right: str) -> Check:
-    """What is added has the right operand's type, and the left operand has it too; products alone look themselves."""
+    """The term that is added and the left operand have the type of the right one; products alone look themselves."""
 
     def look(tensors: dict[str, Tensor]) -> None:
         if added not in tensors:

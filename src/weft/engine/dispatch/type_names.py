@@ -80,5 +80,5 @@ _KERNELS = {
 
 
 def no_kernel_for(function: str, dtype: str) -> str:
-    """What PyTorch says of a function whose kernel does not take a type."""
+    """PyTorch's text for a function whose kernel does not take a type."""
     return f"\"{_KERNELS.get(function, function)}\" not implemented for '{TYPE_NAMES[dtype]}'"

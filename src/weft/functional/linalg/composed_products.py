@@ -266,10 +266,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Any:
     both = 0 <= axis < len(input._shape) and axis < len(other._shape)
     if not both or input._shape[axis] != 3 or other._shape[axis] != 3:
         raise ArgumentError(
-            f"linalg.cross: inputs dimension {-1 if dim is None else dim} must have length 3. Got "
-            f"{input._shape[axis]} and {other._shape[axis]}"
-            if both
-            else "inputs have no dimension of size 3",
+            f"linalg.cross: inputs dimension {-1 if dim is None else dim} must have length 3."
+            + (f" Got {input._shape[axis]} and {other._shape[axis]}" if both else ""),
             expected="a dimension of size 3",
             got=f"{describe('input', input)}, {describe('other', other)}",
             fix="pass dim=",

@@ -45,7 +45,7 @@ def reduction_of(reduction: str, size_average: bool | None, reduce: bool | None)
         return "sum" if size_average is False else "mean"
     if reduction not in ("none", "mean", "sum", "batchmean"):
         raise ArgumentError(
-            f"{reduction} is not a valid value for reduction",
+            f"{reduction} is not a valid value for reduction: {reduction} is not valid",
             expected="'none', 'mean' or 'sum'",
             got=repr(reduction),
             fix="choose one of these",
