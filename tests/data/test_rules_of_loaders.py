@@ -113,3 +113,17 @@ def test_batches_keep_the_type_of_tensors(size: int, dtype: Any, workers: int) -
         assert type(batch) is Marked and type(places) is weft.Tensor
         assert batch.dtype == dtype
         assert batch[:, 0].tolist() == places.tolist() == [2 * number, 2 * number + 1]
+
+
+@pytest.mark.parametrize(
+    "options", [{"shuffle": True}, {"sampler": [0]}, {"batch_sampler": [[0]]}], ids=str
+)
+def test_a_stream_has_its_own_order(lib, options):
+    class Stream(lib.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(4))
+
+    ((name, option),) = options.items()
+    with pytest.raises(ValueError) as caught:
+        lib.utils.data.DataLoader(Stream(), **options)
+    assert f"expected unspecified {name} option, but got {name}={option}" in str(caught.value)

@@ -68,6 +68,7 @@ CALLS: dict[str, Any] = {
     "permute twice": lambda t: t.ones(2, 3).permute(0, -2),
     "repeats below zero": lambda t: t.repeat_interleave(t.ones(2), t.tensor([-1, 2])),
     "product of matrices": lambda t: t.cartesian_prod(t.ones(2), t.ones(2, 2)),
+    "extend by a number": lambda t: t.nn.ModuleList().extend(3),
     "multinomial": lambda t: t.multinomial(-t.ones(3), 1),
     "matmul of sizes": lambda t: t.ones(2, 3) @ t.ones(2, 3),
     "matmul of batches": lambda t: t.ones(2, 3, 3) @ t.ones(2, 2, 3),
@@ -136,7 +137,7 @@ CALLS: dict[str, Any] = {
 def test_the_first_line_is_pytorchs(name):
     said = []
     for lib in (weft, torch):
-        with pytest.raises((RuntimeError, IndexError, ValueError, OSError)) as caught:
+        with pytest.raises((RuntimeError, IndexError, TypeError, ValueError, OSError)) as caught:
             CALLS[name](lib)
         said.append(str(caught.value).partition("\n")[0])
     mine, theirs = said

@@ -145,14 +145,15 @@ class DataLoader:
                 got=str(ahead),
                 fix="use prefetch_factor=2",
             )
-        if self._streams and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ArgumentError(
-                "DataLoader with IterableDataset: expected unspecified shuffle option, unspecified sampler "
-                "option and unspecified batch_sampler option",
-                expected="the order that the data set gives",
-                got=f"shuffle={shuffle}, sampler={sampler!r}, batch_sampler={batch_sampler!r}",
-                fix="shuffle within the data set",
-            )
+        options = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
+        for name, option in options.items():
+            if self._streams and option is not None:
+                raise ArgumentError(
+                    f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={option}",
+                    expected="the order that the data set gives",
+                    got=f"{name}={option!r}",
+                    fix="shuffle within the data set",
+                )
         if sampler is not None and shuffle:
             raise ArgumentError(
                 "sampler option is mutually exclusive with shuffle",

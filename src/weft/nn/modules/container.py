@@ -104,7 +104,8 @@ class _Numbered(Module):
         return self
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Add modules at the end."""
+        """Add modules at the end. Errors: TypeError on a single object."""
+        _need_iterable("ModuleList", modules)
         for module in list(modules):
             self.append(module)
         return self
@@ -464,13 +465,7 @@ class ParameterList(Module):
 
     def extend(self, values: Iterable[Any]) -> Self:
         """Add parameters at the end. Errors: TypeError on a tensor or a single object."""
-        if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise ArgumentTypeError(
-                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}",
-                expected="a list of parameters",
-                got=type(values).__name__,
-                fix="use append for one parameter",
-            )
+        _need_iterable("ParameterList", values)
         for value in list(values):
             self.append(value)
         return self
@@ -492,3 +487,14 @@ def _describe(value: Tensor | int | str, kind: str = "") -> str:
         return f"Object of type: {type(value).__name__}"
     size = "x".join(str(size) for size in value.shape)
     return f"Parameter containing: [{kind or value.dtype} of size {size}]"
+
+
+def _need_iterable(name: str, values: object) -> None:
+    """Errors: TypeError on what `extend` cannot go through, or is one tensor."""
+    if not isinstance(values, Iterable) or isinstance(values, Tensor):
+        raise ArgumentTypeError(
+            f"{name}.extend should be called with an iterable, but got {type(values).__name__}",
+            expected="a list",
+            got=type(values).__name__,
+            fix="use append for one",
+        )
