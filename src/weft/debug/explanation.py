@@ -19,7 +19,7 @@ from weft.engine.frontend import collective
 from weft.engine.ir.primitive import ROWS, VIEW
 from weft.engine.pipeline import driver
 from weft.engine.pipeline.batching import batch
-from weft.engine.runtime import executable_cache
+from weft.engine.runtime import executable_cache, tier_choice
 from weft.errors import describe_position, user_line
 from weft.optim import stepping
 from weft.tensor.arguments import need_flag
@@ -224,6 +224,12 @@ class Explanation:
             "bytes": sum(operand.nbytes for operand in copied),
         }
 
+    def tiers(self) -> list[str]:
+        """The estimates of the choice between interpreting and scheduling, and how often scheduling has paid."""
+        after = _counts() if self._open else self._after
+        counts = {name: after[name] - self._before[name] for name in after}
+        return [tier_choice.text(counts)] if counts["interpreted"] or counts["scheduled"] else []
+
     def interrupted(self) -> list[tuple[Facts, int]]:
         """Equal operations that ran in several runs, since a value was read in between; in how many."""
         met: Counter[Facts] = Counter()
@@ -234,7 +240,7 @@ class Explanation:
     # -- as text and as a drawing ------------------------------------------------------------------
 
     def __str__(self) -> str:
-        lines = [_headline(self.counts())]
+        lines = [_headline(self.counts()), *self.tiers()]
         if not self.runs:
             lines.append(
                 "no search for batches: put the step into `with weft.explain() as report:`, or leave it on with "
@@ -329,8 +335,9 @@ def with_unit(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
-def _counts() -> dict[str, int]:
-    return {"flushes": driver.counters["flushes"], "hits": executable_cache.counters["hits"]}
+def _counts() -> dict[str, Any]:
+    known = {"flushes": driver.counters["flushes"], "hits": executable_cache.counters["hits"]}
+    return known | dict(tier_choice.counters)
 
 
 # -- the notes of a search -------------------------------------------------------------------------

@@ -56,8 +56,15 @@ cdef class Tiering(Record):
     cdef readonly long long medium_elements
     cdef readonly long long long_elements
     cdef readonly double schedule_ns
+    cdef readonly double schedule_view_ns
     cdef readonly double call_ns
+    cdef readonly double view_ns
     cdef readonly double lower_ns
+    cdef readonly double lowered_ns
+    cdef readonly double known_ns
+    cdef readonly double launch_ns
+    cdef readonly double compile_ns
+    cdef readonly long long soon_flushes
     cdef readonly double traffic_ns_of_a_kb
     cdef readonly long long unknown_nodes
     cdef readonly long long nodes_of_an_unknown_one

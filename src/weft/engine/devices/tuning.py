@@ -175,8 +175,17 @@ class Tiering(Record):
         # elements from which it is compiled at once: running its operations alone takes longer
         self.long_elements = take("long_elements")
         self.schedule_ns = take("schedule_ns")  # all stages, for each node
+        self.schedule_view_ns = take("schedule_view_ns")  # for one that is a view
         self.call_ns = take("call_ns")  # calling the kernel of a node, in addition to the kernel
+        self.view_ns = take("view_ns")  # of one that is a view
         self.lower_ns = take("lower_ns")  # lowering a node by itself
+        self.lowered_ns = take("lowered_ns")  # running it where that is known
+        self.known_ns = take("known_ns")  # running a node in a known program
+        self.launch_ns = take("launch_ns")  # a launch in a known program
+        # the calling thread's part in compiling a fused kernel: its IR is written there
+        self.compile_ns = take("compile_ns")
+        # flushes within which what comes back is taken to go on coming
+        self.soon_flushes = take("soon_flushes")
         # storing and reading values that fusion keeps in registers
         self.traffic_ns_of_a_kb = take("traffic_ns_of_a_kb")
         # nodes of a flush that may go through the passes one by one

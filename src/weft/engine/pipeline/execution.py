@@ -54,6 +54,15 @@ from cython.cimports.weft.engine.runtime.interpreter import (
 from cython.cimports.weft.engine.runtime.interpreter import commit as hand_over
 from cython.cimports.weft.engine.runtime.launch import ProgramRun, is_compiled, is_watched
 from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
+from cython.cimports.weft.engine.runtime.tier_choice import (
+    NEW,
+    SELDOM,
+    SOON,
+    lost_ns,
+    note_interpreted,
+    recurrence,
+    spared_ns,
+)
 
 from weft._build.compiled import require as require_compiled
 from weft.config import config
@@ -68,17 +77,9 @@ from weft.engine.pipeline.lowering import lower
 from weft.engine.pipeline.partition import partition, segments, spans_devices
 from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime import interpreter
-from weft.engine.runtime.executable_cache import (
-    AGAIN,
-    NEW,
-    comes_again,
-    has_come,
-    recurrence,
-    storable_as,
-    store,
-    worth_storing,
-)
+from weft.engine.runtime.executable_cache import has_come, storable_as, store, worth_storing
 from weft.engine.runtime.numpy_views import array_over
+from weft.engine.runtime.tier_choice import comes_again
 from weft.errors import OutOfMemoryError, WeftError
 
 require_compiled(__name__, cython.compiled)
@@ -113,8 +114,10 @@ def execute_live(tape: Tape) -> cython.void:
         return
     if not batch.group(pending):
         comes: cython.int = recurrence(fingerprint)
-        if not is_interpreted(tape, pending, fingerprint, comes == AGAIN):
-            schedule(pending, fingerprint, None, comes != NEW)
+        if not is_interpreted(tape, pending, fingerprint, comes):
+            # kernels of what comes seldom wait until they would have paid, where they can be waited for
+            late: cython.bint = comes == SELDOM and config.background_compilation
+            schedule(pending, fingerprint, None, comes != NEW and not late)
         return
     pending = tape.pending()
     batched: FlushFingerprint = fingerprint_of(pending, config.batch)
@@ -251,13 +254,13 @@ def copy_over(node: Node) -> cython.void:
 
 @cython.cfunc
 def is_interpreted(
-    tape: Tape, pending: list[Node], fingerprint: FlushFingerprint, again: cython.bint
+    tape: Tape, pending: list[Node], fingerprint: FlushFingerprint, comes: cython.int
 ) -> cython.bint:
-    """Run a flush that does not come `again` soon node by node, if that pays; True if it has run. A node that cannot
+    """Run a flush that has not come just before node by node, if that pays; True if it has run. A node that cannot
     run alone is scheduled with those after it. What storages may have to go back to is kept from the start, as no node
     runs twice. Flushes under anomaly mode are not interpreted."""
     every: cython.bint = config.interpreter == "every"
-    if config.interpreter == "none" or (again and not every) or tape.mode.anomaly:
+    if config.interpreter == "none" or (comes == SOON and not every) or tape.mode.anomaly:
         return False
     if config.explain or is_watched():  # by somebody who asks about programs
         return False
@@ -268,9 +271,8 @@ def is_interpreted(
     if not device.capabilities.calls_kernels or queue.flushes_subnormals(len(pending)):
         return False
     flush: Interpretation = Interpretation(pending)
-    if not flush.can_run or not (
-        every or (flush.gain_ns > 0 and interpreter.may_know_most(pending))
-    ):
+    gain_ns: cython.double = flush.gain_ns(comes != NEW, lost_ns(fingerprint))
+    if not flush.can_run or not (every or (gain_ns > 0 and interpreter.may_know_most(pending))):
         flush.stop()
         return False
     if tape.written and retain_undo_entries(tape):
@@ -280,6 +282,7 @@ def is_interpreted(
         flush.most_misses = len(pending)
     if config.cache:
         worth_storing(fingerprint)
+    note_interpreted(fingerprint, spared_ns(cython.address(flush.estimate)))
     ran: cython.bint = interpret(flush)
     interpreter.note_misses(pending, flush.missed)
     if ran:

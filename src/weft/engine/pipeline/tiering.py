@@ -8,7 +8,8 @@ structures are never compiled. Often enough is the second time if the whole prog
 operations alone would take long, and else the eighth. A kernel over so many elements that compiling it takes less time
 than its operations alone is compiled at once, before the others: its intermediate values may not fit into memory
 either. A flush takes a limited number of new ones. Bits do not depend on it. A program with split kernels (`is_cold`)
-is cached only where all of these are being compiled (`awaited`), until they are.
+is cached where these are compiled in the background (`awaited`), until they are; those that have not come often enough
+are asked for when the program has run so often that it would have paid (`executable_cache`).
 """
 
 import cython
@@ -96,8 +97,10 @@ def _split(program: Program, long: list, cold: list) -> cython.void:
     if not split:
         return
     program.is_cold = True
-    if all([prepared_spec(kernel) in awaited for kernel in split]):
-        program.awaited = awaited
+    if config.background_compilation:
+        program.awaited = list(
+            {prepared_spec(kernel): None for kernel in program.kernels if kernel in split}
+        )
     program.split_kernels = [kernel.nodes for kernel in program.kernels if kernel in split]
     kernels: list = []
     single_kernels: list = []
@@ -212,7 +215,9 @@ def text(program: Program):
     warm."""
     names: list = sorted([spec.name for spec in _new_specs(program)])
     lines: list = [f"compiled now: {name}" for name in names]
-    lines += [f"compiled in the background: {spec.name}" for spec in program.awaited or ()]
+    due: cython.longlong = program.device.tuning.tiering.uses
+    awaited: list = [spec for spec in program.awaited or () if spec.uses >= due]
+    lines += [f"compiled in the background: {spec.name}" for spec in awaited]
     for nodes in program.split_kernels or ():
         lines.append(f"taken apart until it comes again: {' '.join([n.op.name for n in nodes])}")
     return "\n".join(lines)

@@ -2,6 +2,7 @@ from libc.stdint cimport uintptr_t
 from weft.engine.devices.api cimport Device, Executable
 from weft.engine.pipeline.fingerprint cimport FlushFingerprint
 from weft.engine.replay.cache cimport Entry
+from weft.engine.runtime.tier_choice cimport Debt
 
 cdef struct Commit:
     # What becomes of node number `node`: a place in a slot (-1: nothing is kept).
@@ -32,6 +33,9 @@ cdef class CachedExecutable(Entry):
     cdef list tables
     cdef object held
     cdef list awaited  # kernels with which it would be scheduled anew, or None
+    cdef double apart_ns  # that a run takes longer without them
+    cdef double owed_ns  # until that has come to what compiling them takes
+    cdef Debt debt
 
     cdef int make_room(self) except -1
 

@@ -10,17 +10,18 @@ import cython
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.weft.engine.devices.api import Device, Executable, Lowerer, Memory, bounded
+from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
 from cython.cimports.weft.engine.ir.node import DONE, Node, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.budget.checkpoints import Recorded, note_staying
 from cython.cimports.weft.engine.pipeline.fingerprint import SINGLE_NODE, FlushFingerprint
-from cython.cimports.weft.engine.pipeline.launch_ir import SegmentTable
+from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, SegmentTable
 from cython.cimports.weft.engine.replay.cache import Cache, Entry
-from cython.cimports.weft.engine.replay.look_table import LookTable
 from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
+from cython.cimports.weft.engine.runtime.tier_choice import debt_of
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import SCALAR_OP
@@ -29,6 +30,7 @@ from weft.engine.pipeline.budget import spill_file
 from weft.engine.pipeline.budget.constrain import bytes_taken
 from weft.engine.pipeline.memory_plan import is_private
 from weft.engine.replay.cache import named
+from weft.engine.runtime import tier_choice
 from weft.errors import ExecutionError
 
 require(__name__, cython.compiled)
@@ -40,14 +42,8 @@ NODE_BYTES = cython.declare(
 STAYS = cython.declare(cython.Py_ssize_t, -2)  # in place of a slot: the node stays recorded
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 
-NEW, SELDOM, AGAIN = range(3)  # how a structure comes
-RUNS_OF_SELDOM_ONES = cython.declare(cython.int, 4)  # until they are scheduled
-SOON = cython.declare(cython.longlong, 16)  # flushes that were not known, at most
-
 _cache = cython.declare(Cache, named("flushes"))
 _nodes = cython.declare(Cache, named("nodes"))
-_arrivals = cython.declare(LookTable, LookTable(1 << 16))  # how often each came, and at which flush
-_flushes = cython.declare(cython.longlong, 0)  # that were not known
 counters = _cache.counters
 
 
@@ -123,26 +119,6 @@ def worth_storing(fingerprint: FlushFingerprint):
     return _cache_of(fingerprint).admits(fingerprint.key.hash)
 
 
-def recurrence(fingerprint: FlushFingerprint):
-    """The way a structure comes, which is noted: NEW, SELDOM (a few times, the last long ago) or AGAIN. Many that take
-    turns, as sizes change, take longer to be scheduled and compiled than to run node by node."""
-    global _flushes
-    if not fingerprint.complete:
-        return NEW
-    _flushes += 1
-    seen: cython.longlong = _arrivals.get(fingerprint.key.hash)
-    runs: cython.longlong = min(max(0, seen) & 0xFF, RUNS_OF_SELDOM_ONES) + 1
-    _arrivals.put(fingerprint.key.hash, _flushes << 8 | runs)
-    if seen < 0:
-        return NEW
-    return SELDOM if runs < RUNS_OF_SELDOM_ONES and _flushes - (seen >> 8) > SOON else AGAIN
-
-
-def comes_again(fingerprint: FlushFingerprint):
-    """True if this structure has come before, also with split kernels; notes that it has come."""
-    return recurrence(fingerprint) != NEW
-
-
 def has_come(fingerprint: FlushFingerprint):
     """True if `worth_storing` has noted this structure."""
     return _cache.admission.knows(fingerprint.key.hash)
@@ -190,7 +166,9 @@ def store(
     template.launches = len(lowering.launches)
     template.kernels = horizontal_fusion.count(program)
     template.layout = lowering.layout
-    template.awaited = program.awaited
+    template.debt = debt_of(fingerprint.nodes)
+    if program.awaited is not None:
+        _await_kernels(template, program)
     ends: list = commits + [(node, -1, 0, None) for node in gone]
     if recorded is not None:
         ends += [(node, STAYS, 0, None) for node in recorded.staying]
@@ -198,6 +176,23 @@ def store(
     if recorded is not None:
         _note_checkpoints(template, fingerprint, recorded)
     _cache_of(fingerprint).keep(fingerprint.key, template, NODE_BYTES * len(fingerprint.nodes))
+
+
+@cython.cfunc
+def _await_kernels(template: CachedExecutable, program) -> cython.void:
+    """Note which kernels a program was taken apart for. Those that have come often enough are being compiled; others
+    are asked for when running their operations alone has cost what compiling them does."""
+    tuning: Tiering = program.device.tuning.tiering
+    template.awaited = program.awaited
+    spec: KernelSpec
+    for spec in program.awaited:
+        if spec.uses < tuning.uses:
+            template.owed_ns += tuning.compile_ns
+    node: Node
+    for nodes in program.split_kernels:
+        for node in nodes[1:]:
+            stored: cython.double = node.numel * node.dtype.itemsize
+            template.apart_ns += tuning.launch_ns + tuning.traffic_ns_of_a_kb / 1024 * stored
 
 
 @cython.cfunc
@@ -294,8 +289,16 @@ def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.
 def _is_outdated(template: CachedExecutable) -> cython.bint:
     """True if all kernels that the program was taken apart for are compiled by now, or soon."""
     device: Device = template.device
+    tuning: Tiering = device.tuning.tiering
+    spec: KernelSpec
+    if template.owed_ns > 0:
+        template.owed_ns -= template.apart_ns
+        if template.owed_ns > 0:
+            return False
+        for spec in template.awaited:
+            spec.uses = max(spec.uses, tuning.uses)
     lowerer: Lowerer = device.lowerer()
-    seconds: cython.double = device.tuning.tiering.compiler_wait_ns * 1e-9
+    seconds: cython.double = tuning.compiler_wait_ns * 1e-9
     return not lowerer.compile_in_background(template.awaited, seconds)
 
 
@@ -375,6 +378,7 @@ def _run(
     for index in range(template.checked):
         if memory.has_failed(status, index):
             return False if interrupt is None else interrupt
+    template.debt.run()
     if template.layout is not None:
         template.layout.account.add_run()
     _commit(template, fingerprint, external, addresses, buffers, cells)
@@ -473,4 +477,4 @@ def clear():
     """Forget every stored program."""
     _cache.clear()
     _nodes.clear()
-    _arrivals.clear()
+    tier_choice.clear()

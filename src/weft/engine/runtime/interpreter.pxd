@@ -1,19 +1,19 @@
 from weft.engine.capi.growable_array cimport Array
-from weft.engine.devices.tuning cimport Tiering
 from weft.engine.ir.memory cimport OwnedMemory
 from weft.engine.ir.node cimport Node
+from weft.engine.runtime.tier_choice cimport Estimate
 
 cdef class Interpretation:
     cdef list order
     cdef Array operands
     cdef bint runs
     cdef bint can_run
-    cdef double gain_ns
+    cdef Estimate estimate
     cdef Py_ssize_t missed
     cdef Py_ssize_t most_misses
 
+    cdef double gain_ns(self, bint again, double lost_ns) noexcept
     cdef int hold(self, Node node) except -1
-    cdef int weigh(self, Node node, Tiering tuning) except -1
     cdef Node operand(self, Py_ssize_t number)
     cdef bint release(self) noexcept
     cdef void free(self) noexcept

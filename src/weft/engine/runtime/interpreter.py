@@ -7,8 +7,7 @@ operand's memory, and any other node is lowered by itself (`single_node`). Nothi
 may never come again. The driver loops over the nodes, and continues with the whole pipeline at a node that cannot be
 run here.
 
-`gain_ns` is the cost model (`Tuning.tiering`): scheduling costs about the same for each node, and saves memory traffic
-if values are large.
+`Interpretation.gain_ns` says whether that pays, by the costs in `tier_choice`.
 """
 
 import cython
@@ -29,6 +28,7 @@ from cython.cimports.weft.engine.ir.primitive import (
 from cython.cimports.weft.engine.pipeline.program_ir import row_major
 from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
+from cython.cimports.weft.engine.runtime.tier_choice import spared_ns, weigh
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import (
@@ -61,7 +61,7 @@ def pays(pending: list) -> bool:
     """True if nodes can run one by one, in less time than to be scheduled and then run."""
     flush: Interpretation = Interpretation(pending)
     flush.stop()
-    return flush.can_run and flush.gain_ns > 0
+    return flush.can_run and flush.gain_ns(False, 0) > 0
 
 
 def may_know_most(pending: list) -> bool:
@@ -117,8 +117,8 @@ def _is_exchanged(node: Node) -> cython.bint:
 class Interpretation:
     """The nodes of one flush, the next one to run last. Each operand is held (`Node.external_refs`) once for each
     reader; `operands` lists them behind each other: which, with the lowest bit set where it runs in this flush too,
-    and then how many the node has. Where it `can_run`, `gain_ns` is what that spares in scheduling, less what fusing
-    would spare; where it cannot, there are rows of batches or failed values among what it reads."""
+    and then how many the node has. Where the flush cannot run (`can_run`), there are rows of batches or failed values
+    among what it reads."""
 
     def __cinit__(self, pending: list):
         self.operands = empty()
@@ -135,7 +135,9 @@ class Interpretation:
             elif node.external_refs > 0 and node.state == PENDING:
                 self.order.append(node)
                 self.hold(node)
-                self.weigh(node, tuning)
+                weigh(cython.address(self.estimate), node, tuning)
+                if not may_be_called(node) and _is_exchanged(node):
+                    self.runs = False
 
     def __dealloc__(self):
         drop(cython.address(self.operands))
@@ -154,20 +156,13 @@ class Interpretation:
         return put(cython.address(self.operands), len(node.inputs))
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def weigh(self, node: Node, tuning: Tiering) -> cython.int:
-        """Add up what a node says about the flush."""
-        stored: cython.double = 0
-        if node.op.kind != _view:
-            stored = node.numel * node.dtype.itemsize
-        self.gain_ns += tuning.schedule_ns - tuning.traffic_ns_of_a_kb / 1024 * stored
-        if may_be_called(node):
-            self.gain_ns -= tuning.call_ns
-            return 0
-        self.gain_ns -= tuning.lower_ns
-        if _is_exchanged(node):
-            self.runs = False
-        return 0
+    @cython.exceptval(check=False)
+    def gain_ns(self, again: cython.bint, lost_ns: cython.double) -> cython.double:
+        """The time that interpreting spares: scheduling, less what it takes longer than the known program, this time
+        and, if the flush has come before (`again`), so far."""
+        if again:
+            return self.estimate.schedule_ns - spared_ns(cython.address(self.estimate)) - lost_ns
+        return self.estimate.schedule_ns + self.estimate.known_ns - self.estimate.first_ns
 
     @cython.cfunc
     @cython.inline
