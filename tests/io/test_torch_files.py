@@ -109,7 +109,7 @@ def test_types_that_do_not_exist_here_are_named() -> None:
 def test_where_tensors_come_to() -> None:
     for place in ("cpu", weft.device("cpu"), lambda storage, where: storage, {"cuda:0": "cpu"}):
         assert through(torch.ones(2), map_location=place).tolist() == [1.0, 1.0]
-    with pytest.raises(RuntimeError, match="no device"):
+    with pytest.raises(RuntimeError, match="not compiled with CUDA"):
         through(torch.ones(2), map_location="cuda")
 
 

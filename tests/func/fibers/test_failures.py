@@ -95,7 +95,7 @@ def test_a_bad_index_fails_its_own_example_only() -> None:
     found = weft.map(function, [1, 2, 30, 4, 5], return_exceptions=True)
     assert found[:2] + found[3:] == [1.0, 2.0, 4.0, 5.0]
     assert isinstance(found[2], IndexError)
-    with pytest.raises(IndexError, match="out of range") as caught:
+    with pytest.raises(IndexError, match="out of bounds") as caught:
         weft.map(function, [1, 2, 30, 4, 50])
     assert caught.value.__notes__ == ["weft.map: raised by example 2"]
     assert (table + 1).sum().item() == 55

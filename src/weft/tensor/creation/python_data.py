@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.engine.dispatch.type_names import OVERFLOW_NAMES
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
@@ -346,7 +345,7 @@ def _range_of(dtype: DType) -> tuple[Any, Any]:
 
 
 def _misfit(dtype: DType) -> str:
-    return f"value cannot be converted to type {OVERFLOW_NAMES[dtype.name]} without overflow"
+    return f"value cannot be converted to type {dtype.name} without overflow"
 
 
 def need_fit(value: float, dtype: DType) -> None:
