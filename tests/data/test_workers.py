@@ -18,6 +18,8 @@ import pytest
 import weft
 from weft import data
 
+SOON_S = 30  # on a machine that does other things, too; what hangs takes for ever
+
 
 class Rows(data.Dataset):
     """Rows of some KiB, and who made them."""
@@ -132,7 +134,7 @@ def test_a_killed_worker_is_reported_soon_and_nothing_is_left(persistent: bool) 
     begin = time.monotonic()
     with pytest.raises(RuntimeError, match=r"(?s)exited unexpectedly.*killed by SIGKILL"):
         list(loader)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < SOON_S
     assert children() == before
 
 
@@ -157,9 +159,13 @@ def test_an_interrupted_worker_is_reported_soon_and_nothing_is_left(number: sign
     how = "ended with 0" if number == signal.SIGINT else f"killed by {number.name}"
     with pytest.raises(RuntimeError, match=f"(?s)exited unexpectedly.*{how}"):
         list(loader)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < SOON_S
     del loader
-    assert (children(), set(os.listdir("/dev/shm"))) == before
+    assert children() == before[0]
+    limit = time.monotonic() + SOON_S  # what other processes of the suite share goes away with them
+    while (left := set(os.listdir("/dev/shm")) - before[1]) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not left
 
 
 class Failing(Rows):
@@ -181,7 +187,7 @@ def test_a_batch_that_takes_too_long_is_reported() -> None:
     begin = time.monotonic()
     with pytest.raises(RuntimeError, match="timed out after 0.3 seconds"):
         list(data.DataLoader(Slow(), 4, num_workers=1, timeout=0.3))
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < SOON_S
 
 
 PROGRAM = """

@@ -27,8 +27,8 @@ def test_the_others_say_what_happened(how: str) -> None:
         said = re.search(rf"rank {rank} after ([\d.]+) s: all_reduce: (.*)", printed)
         assert said is not None, printed
         assert (
-            float(said[1]) < 10
-        )  # a second, or the timeout and another, on a machine that does other things, too
+            float(said[1]) < 30
+        )  # a second, or the timeout and another; a busy machine takes longer
         assert re.search(REASONS[how], said[2]), printed
         assert "called at faults.py:" in said[2]
     left = subprocess.run(["pgrep", "-f", f"faults.py {how}$"], capture_output=True, text=True)
