@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import weft
+from weft._build.lazy import Importable
 from weft.distributed.launch import name_ranks
 from weft.errors import ArgumentError
 from weft.torch_version import __version__ as VERSION
@@ -27,7 +28,7 @@ from weft.torch_version import __version__ as VERSION
 _STAND_INS = {"torchaudio._extension": "weft.compat.torchaudio_extension"}
 
 
-class _Torch(ModuleType):
+class _Torch(Importable):
     """The module `torch`: what `weft` has, found when it is first asked for."""
 
     __version__ = VERSION
@@ -54,7 +55,7 @@ class _Torch(ModuleType):
         return sorted({*vars(self), *dir(weft)})
 
 
-class _Version(ModuleType):
+class _Version(Importable):
     """The module `torch.version`: Weft's, under PyTorch's number."""
 
     __version__ = VERSION

@@ -37,7 +37,14 @@ class later:  # noqa: N801 - reads as the import that it stands for
         return value
 
 
-class _Package(ModuleType):
+class Importable(ModuleType):
+    """A module of a class of its own, pickled by name: functions that are sent to other processes may use it."""
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        return import_module, (self.__name__,)
+
+
+class _Package(Importable):
     """A package that keeps what it exports where a submodule has the same name: importing one binds it otherwise."""
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -83,7 +90,7 @@ def export_later(
     return get, listed
 
 
-class _Gathered(ModuleType):
+class _Gathered(Importable):
     """A module of PyTorch's whose names stand elsewhere in the package: each is fetched when it is asked for."""
 
     def __getattr__(self, name: str) -> Any:

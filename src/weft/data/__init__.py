@@ -15,7 +15,7 @@ from weft.data.dataset import (
     TensorDataset,
     random_split,
 )
-from weft.data.distributed import DistributedSampler
+from weft.data.distributed import DistributedSampler, DistributedStream
 from weft.data.loader import DataLoader
 from weft.data.sampler import (
     BatchSampler,
@@ -30,7 +30,7 @@ from weft.data.worker import WorkerInfo, get_worker_info
 from weft.engine.api.api_function import publish
 
 __all__ = [
-    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler",
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "DistributedSampler", "DistributedStream",
     "IterableDataset", "RandomSampler", "StackDataset",
     "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset",
     "TokenBatchSampler",

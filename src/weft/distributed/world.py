@@ -97,7 +97,7 @@ class World:
 
 
 _world: list[World] = []  # one, between init_process_group and destroy_process_group
-_opened: list[Communicator] = []  # MPI, once it has been initialized
+_opened: dict[str, Communicator] = {}  # by address: what has been initialized, such as "mpi"
 _ended: list[str] = []  # why this program is ending, where it fails
 
 
@@ -155,14 +155,17 @@ def init_process_group(
     """Begin a program of several processes, or of one.
 
     The processes are those that `mpiexec` started; without it there is one. Any backend of PyTorch's that carries CPU
-    tensors may be named ("mpi", "gloo", "cpu:gloo,cuda:nccl"); the one that is there is taken.
+    tensors may be named ("mpi", "gloo", "cpu:gloo,cuda:nccl"); the one that is there is taken. Processes of a Ray
+    cluster meet at an address, `init_process_group("ray", "ray://name", rank=0, world_size=2)`, as
+    `weft.distributed.ray.Trainer` has them do.
 
     Args:
         backend: a name, which `get_backend` gives back; by default what is there.
         timeout: how long a rank waits for the others in a collective, 30 minutes by default.
-        world_size: checked against the number of processes, as is the variable WORLD_SIZE.
-        rank: checked against the number of this process.
-        init_method: where processes would meet; the launcher has done that. So for `store`.
+        world_size: the number of processes in Ray, else checked against it, as is the variable WORLD_SIZE.
+        rank: the number of this process in Ray, else checked against it.
+        init_method: "ray://" and a name that no other program of the cluster uses; other places to meet are not needed,
+            as the launcher has done that. So for `store`.
 
     Errors: RuntimeError where it has begun already, or other processes are asked for than there are.
     """
@@ -174,24 +177,42 @@ def init_process_group(
             fix="ask is_initialized() first",
         )
     launch.name_ranks()
-    communicator = _communicator()
-    _need_launched(communicator, world_size, rank)
-    kind = "local" if isinstance(communicator, LocalCommunicator) else "mpi"
+    if init_method is not None and init_method.startswith("ray://"):
+        kind, communicator = "ray", _meet(init_method, world_size, rank)
+    else:
+        kind, communicator = _launched()
+        _need_launched(communicator, world_size, rank)
     within = seconds(timeout, default_pg_timeout.total_seconds())
     _world.append(World(backend or kind, communicator, within))
     _watch_the_end()
 
 
-def _communicator() -> Communicator:
-    """All processes that the launcher started, or this one alone."""
+def _launched() -> tuple[str, Communicator]:
+    """All processes that the launcher started, or this one alone; and the name of the backend."""
     found = launch.launched()
     if found is None or found.size == 1:
-        return LocalCommunicator()
-    if not _opened:
+        return "local", LocalCommunicator()
+    if "mpi" not in _opened:
         from weft.distributed.backends.mpi import MpiCommunicator
 
-        _opened.append(MpiCommunicator())
-    return _opened[0]
+        _opened["mpi"] = MpiCommunicator()
+    return "mpi", _opened["mpi"]
+
+
+def _meet(address: str, world_size: int, rank: int) -> Communicator:
+    """The processes that meet at an address of Ray's. Errors: ValueError for a rank outside."""
+    if not 0 <= rank < world_size:
+        raise ArgumentError(
+            "init_process_group: processes that meet at an address say how many they are, and which each is",
+            expected="0 <= rank < world_size",
+            got=f"world_size={world_size}, rank={rank}",
+            fix="pass world_size= and rank=, or use weft.distributed.ray.Trainer",
+        )
+    if address not in _opened:
+        from weft.distributed.backends.ray import RayCommunicator
+
+        _opened[address] = RayCommunicator(address, rank, world_size)
+    return _opened[address]
 
 
 def _need_launched(communicator: Communicator, world_size: int, rank: int) -> None:
@@ -266,19 +287,20 @@ def _watch_the_end() -> None:
     def failed(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        _tell_failure(kind, error, trace)
+        tell_failure(kind, error, trace)
         hook(kind, error, trace)
 
     sys.excepthook = failed
     atexit.register(_farewell)
     is_main = threading.current_thread() is threading.main_thread()
-    if _opened and is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    if "mpi" in _opened and is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
 
 
-def _tell_failure(
+def tell_failure(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
+    """Tell the other ranks that this one fails, with the user's line."""
     line = ""
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -315,5 +337,5 @@ def _farewell() -> None:
             world.progress.drain()
         world.leave(f"rank {world.communicator.rank} has ended its program")
         world.progress.forget()
-    for communicator in _opened:
+    for communicator in _opened.values():
         communicator.close(orderly=not _ended and not broken)

@@ -4,12 +4,12 @@ for. `fill_uninitialized_memory` is True at the start."""
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
+from weft._build.lazy import Importable
 from weft.tensor.determinism import setting
 
 
-class _Switch(ModuleType):
+class _Switch(Importable):
     """The module, whose attribute is the setting."""
 
     @property

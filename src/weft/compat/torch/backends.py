@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
 
+from weft._build.lazy import Importable
 from weft.engine.devices.cpu.llvm.target import host
 
 
-class _Switches(ModuleType):
+class _Switches(Importable):
     """The flags of one back end that does not exist here; a module, so that it can be imported."""
 
     def __init__(self, name: str, **flags: bool) -> None:

@@ -1,0 +1,75 @@
+"""Ray: a train function on the workers of a cluster, which begins again where it was when a worker is killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weft
+from ranks import PROGRAMS, environment
+
+LONGEST_RUN_S = 400  # on a machine that does other things, too; alone 30 s
+needs_ray = pytest.mark.skipif(
+    find_spec("ray") is None, reason="needs ray: pip install 'weft[ray]'"
+)
+
+
+@needs_ray
+def test_workers_train_together_and_go_on_when_one_is_killed(tmp_path: Path) -> None:
+    run_in_cluster("ray_training.py", tmp_path)
+    found = json.loads((tmp_path / "weights.json").read_text())
+    assert found["begun at"] > 0  # from a checkpoint
+    assert found["weights"] == undisturbed()
+    data = [json.loads((tmp_path / f"data.{rank}.json").read_text()) for rank in range(2)]
+    assert (
+        [one["rows"] for one in data] == [one["stream"] for one in data] == [[0, 2, 4], [1, 3, 5]]
+    )
+    assert sorted(data[0]["ray"] + data[1]["ray"]) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def run_in_cluster(program: str, folder: Path) -> None:
+    """Run a program that begins a cluster of its own; nothing of it is left afterwards."""
+    output = folder / "printed"
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as short:
+        with output.open("w") as file:  # no pipe: what Ray leaves behind for a moment would hold it
+            process = subprocess.Popen(
+                [sys.executable, str(PROGRAMS / program), str(folder), short],
+                env=environment() | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"},
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            status = process.wait(LONGEST_RUN_S)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            process.kill()
+            process.wait()
+            subprocess.run(["pkill", "-9", "-f", short], check=False)
+    assert status == 0, output.read_text()[-3000:]
+
+
+def undisturbed() -> list[Any]:
+    """The weights after the same steps in one process, which takes the mean of the gradients of two."""
+    sys.path.insert(0, str(PROGRAMS))
+    try:
+        from ray_training import STEPS, loss_of
+    finally:
+        sys.path.remove(str(PROGRAMS))
+    weft.manual_seed(0)
+    model = weft.nn.Linear(4, 2)
+    optimizer = weft.optim.Adam(model.parameters(), 0.1)
+    parameters = list(model.parameters())
+    for step in range(STEPS):
+        ranks = [weft.autograd.grad(loss_of(model, step, rank), parameters) for rank in range(2)]
+        for parameter, first, second in zip(parameters, *ranks, strict=True):
+            parameter.grad = (first + second) / 2
+        optimizer.step()
+    return [parameter.tolist() for parameter in parameters]
