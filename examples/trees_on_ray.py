@@ -34,7 +34,7 @@ def train(config: dict[str, Any]) -> None:
     begin = restore(model, optimizer)
     together = prepare_model(model)
     loader = prepare_data_loader(
-        weft.data.DataLoader(data.train, batch_size=32, shuffle=True, collate_fn=list)
+        weft.data.DataLoader(data.train, batch_size=32, shuffle=True, collate_fn=as_list)
     )
     classes = {name: weft.tensor(number) for number, name in enumerate(data.packages)}
     for epoch in range(begin, config["epochs"]):
@@ -53,6 +53,11 @@ def train(config: dict[str, Any]) -> None:
         mean = weft.stack(losses).mean()
         dist.all_reduce(mean, dist.ReduceOp.AVG)
         save(model, optimizer, epoch + 1, mean.item())
+
+
+def as_list(functions: Any) -> list[Any]:
+    """A batch of functions as it is: trees are not stacked."""
+    return list(functions)
 
 
 def restore(model: nn.Module, optimizer: weft.optim.Optimizer) -> int:

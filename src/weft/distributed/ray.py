@@ -21,10 +21,10 @@ import functools
 import inspect
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import ray
 from ray.train import get_context
@@ -32,6 +32,7 @@ from ray.train.backend import Backend, BackendConfig
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 import weft
+from weft._typing import Array
 from weft.data.dataset import IterableDataset
 from weft.data.distributed import DistributedSampler, DistributedStream
 from weft.data.loader import DataLoader
@@ -49,6 +50,24 @@ from weft.errors import ArgumentError
 from weft.nn.module.module import Module
 
 __all__ = ["Trainer", "WeftConfig", "batches", "prepare_data_loader", "prepare_model"]
+
+
+class _WorkerGroup(Protocol):
+    """What is used of Ray's workers."""
+
+    def __len__(self) -> int: ...
+
+    def execute(self, function: Callable[..., object], *args: object) -> list[object]: ...
+
+    def execute_single_async(
+        self, rank: int, function: Callable[..., object], *args: object
+    ) -> object: ...
+
+
+class _Shard(Protocol):
+    """What is used of a part of a data set of Ray Data."""
+
+    def iter_batches(self, **options: object) -> Iterable[dict[str, Array]]: ...
 
 
 # Of a loader, all but its data set and their order.
@@ -78,7 +97,7 @@ class WeftConfig(BackendConfig):
 class _Workers(Backend):
     """Workers of Ray Train as one group of `weft.distributed`."""
 
-    def on_start(self, worker_group: Any, backend_config: BackendConfig) -> None:
+    def on_start(self, worker_group: _WorkerGroup, backend_config: BackendConfig) -> None:
         """Let all workers meet at an office, which belongs to the controller: it outlives any worker."""
         assert isinstance(backend_config, WeftConfig)
         address = f"ray://{uuid.uuid4().hex}"
@@ -92,11 +111,11 @@ class _Workers(Backend):
         ]
         ray.get(begun)
 
-    def on_training_start(self, worker_group: Any, backend_config: BackendConfig) -> None:
+    def on_training_start(self, worker_group: _WorkerGroup, backend_config: BackendConfig) -> None:
         """Name each worker in the variables that programs for `torchrun` read."""
         worker_group.execute(_name_ranks)
 
-    def on_shutdown(self, worker_group: Any, backend_config: BackendConfig) -> None:
+    def on_shutdown(self, worker_group: _WorkerGroup, backend_config: BackendConfig) -> None:
         """Close the office after all have left."""
         try:
             worker_group.execute(_end)
@@ -145,14 +164,14 @@ class Trainer(DataParallelTrainer):
 
     def __init__(
         self,
-        train_loop_per_worker: Callable[..., Any],
+        train_loop_per_worker: Callable[..., object],
         *,
-        train_loop_config: dict[str, Any] | None = None,
+        train_loop_config: dict[str, object] | None = None,
         weft_config: WeftConfig | None = None,
-        scaling_config: Any = None,
-        run_config: Any = None,
-        datasets: dict[str, Any] | None = None,
-        **options: Any,
+        scaling_config: object = None,
+        run_config: object = None,
+        datasets: dict[str, object] | None = None,
+        **options: object,
     ) -> None:
         super().__init__(
             _telling(train_loop_per_worker),
@@ -165,11 +184,11 @@ class Trainer(DataParallelTrainer):
         )
 
 
-def _telling(train: Callable[..., Any]) -> Callable[..., Any]:
+def _telling(train: Callable[..., object]) -> Callable[..., object]:
     """A train function whose failure is told to the other workers."""
 
     @functools.wraps(train)
-    def told(*config: Any) -> Any:
+    def told(*config: object) -> object:
         try:
             return train(*config)
         except BaseException as error:
@@ -212,7 +231,7 @@ def prepare_data_loader(loader: DataLoader) -> DataLoader:
     return DataLoader(loader.dataset, sampler=sampler, **options)
 
 
-def batches(shard: Any, batch_size: int = 256, **options: Any) -> Iterator[dict[str, Any]]:
+def batches(shard: _Shard, batch_size: int = 256, **options: object) -> Iterator[dict[str, Any]]:
     """The rows of a worker's part of a Ray data set, as dictionaries of tensors; columns of text stay arrays.
 
     Args:

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -106,16 +106,32 @@ def _library() -> Any:
     return ray
 
 
-def open_office(address: str) -> Any:
+def open_office(address: str) -> _Office:
     """The office of an address, opened by whoever asks first. It closes when that process ends."""
     options = {"num_cpus": 0, "max_concurrency": MOST_CALLS, "name": address, "get_if_exists": True}
-    return _library().remote(Office).options(**options).remote()
+    office: _Office = _library().remote(Office).options(**options).remote()
+    return office
+
+
+class _Answer(Protocol):
+    """The reference of what an actor answers."""
+
+    def future(self) -> Future[list[Part]]: ...
+
+
+class _Office(Protocol):
+    """The handle of an office; calls of its methods are `method.remote(...)`."""
+
+    exchange: Any
+    post: Any
+    collect: Any
+    look: Any
 
 
 class _Transfer:
     """An answer of the office, then the large parts that it names, into the memory where they belong."""
 
-    def __init__(self, answer: Any, targets: Sequence[Array]) -> None:
+    def __init__(self, answer: _Answer, targets: Sequence[Array]) -> None:
         self._answer: Future[list[Part]] = answer.future()
         self._targets = targets
         self._awaited: deque[tuple[Array, Part]] | None = None
@@ -153,7 +169,7 @@ class _Transfer:
 class RayCommunicator:
     """Processes of a Ray cluster that meet at one address."""
 
-    def __init__(self, address: str, rank: int, size: int, office: Any = None) -> None:
+    def __init__(self, address: str, rank: int, size: int, office: _Office | None = None) -> None:
         self.rank, self.size = rank, size
         self._address = self._name = address
         self._ray = _library()
