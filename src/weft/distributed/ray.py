@@ -199,14 +199,15 @@ def _telling(train: Callable[..., object]) -> Callable[..., object]:
     return told
 
 
-def prepare_model(model: Module, **options: Any) -> Module:
+def prepare_model(model: Module, **options: object) -> Module:
     """The model as all workers train it: `DistributedDataParallel`, which takes the options, where there are several.
 
     Example: `model = prepare_model(weft.nn.Linear(3, 1))`.
     """
     if weft.distributed.get_world_size() == 1:
         return model
-    return DistributedDataParallel(model, **options)
+    wrap: Callable[..., Module] = DistributedDataParallel
+    return wrap(model, **options)
 
 
 def prepare_data_loader(loader: DataLoader) -> DataLoader:
