@@ -14,7 +14,7 @@ from weft.errors import ArgumentError
 
 
 def _place(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
-    """How many processes share a data set, and which this is. Errors: ValueError for a rank outside."""
+    """The number of processes that share a data set, and that of this one. Errors: ValueError for a rank outside."""
     together = weft.distributed.is_initialized()
     if num_replicas is None:
         num_replicas = weft.distributed.get_world_size() if together else 1

@@ -53,7 +53,7 @@ __all__ = ["Trainer", "WeftConfig", "batches", "prepare_data_loader", "prepare_m
 
 
 class _WorkerGroup(Protocol):
-    """What is used of Ray's workers."""
+    """The methods of Ray's workers that are used here."""
 
     def __len__(self) -> int: ...
 
@@ -65,7 +65,7 @@ class _WorkerGroup(Protocol):
 
 
 class _Shard(Protocol):
-    """What is used of a part of a data set of Ray Data."""
+    """A part of a data set of Ray Data."""
 
     def iter_batches(self, **options: object) -> Iterable[dict[str, Array]]: ...
 
@@ -80,7 +80,7 @@ _ORDERS = {RandomSampler: True, SequentialSampler: False}
 
 @dataclass
 class WeftConfig(BackendConfig):
-    """How the workers of a `Trainer` work together.
+    """The settings of the group that the workers of a `Trainer` are.
 
     Args:
         timeout_s: how long a worker waits for the others in a collective, in seconds.
@@ -90,7 +90,7 @@ class WeftConfig(BackendConfig):
 
     @property
     def backend_cls(self) -> type[Backend]:
-        """What begins and ends the group of the workers."""
+        """The class that begins and ends the group of the workers."""
         return _Workers
 
 

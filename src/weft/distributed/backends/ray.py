@@ -24,7 +24,7 @@ MOST_CALLS = 10_000  # that wait in an office at a time: a few for each process
 MOST_FAREWELL_S = 10.0  # for the others to fetch what is in the store of this process
 
 Part = Any  # bytes, or the reference of an array of bytes in the store
-Place = tuple[str, int]  # the name of a communicator, and the number of its transfer
+Turn = tuple[str, int]  # the name of a communicator, and the number of its transfer
 Way = tuple[str, int, int]  # the name of a communicator, the receiver, the tag
 
 
@@ -38,25 +38,25 @@ class _Meeting:
 
 
 class Office:
-    """Where processes leave bytes for each other: an actor whose calls are coroutines of one thread."""
+    """An actor where processes leave bytes for each other; its calls are coroutines of one thread."""
 
     def __init__(self) -> None:
-        self._meetings: dict[Place, _Meeting] = {}
+        self._meetings: dict[Turn, _Meeting] = {}
         self._messages: dict[Way, dict[tuple[int, int], tuple[int, Part]]] = defaultdict(dict)
         self._came: dict[Way, asyncio.Condition] = defaultdict(asyncio.Condition)
 
     async def exchange(
-        self, place: Place, rank: int, size: int, parts: Sequence[Part]
+        self, turn: Turn, rank: int, size: int, parts: Sequence[Part]
     ) -> list[Part]:
         """Leave one part for each member, or one for all. Gives the parts that all left for this member."""
-        meeting = self._meetings.setdefault(place, _Meeting(size))
+        meeting = self._meetings.setdefault(turn, _Meeting(size))
         meeting.left[rank] = parts
         if len(meeting.left) == size:
             meeting.complete.set()
         await meeting.complete.wait()
         meeting.answers -= 1
         if not meeting.answers:
-            del self._meetings[place]
+            del self._meetings[turn]
         left = [meeting.left[member] for member in range(size)]
         return [parts[0] if len(parts) == 1 else parts[rank] for parts in left]
 
@@ -114,7 +114,7 @@ def open_office(address: str) -> _Office:
 
 
 class _Answer(Protocol):
-    """The reference of what an actor answers."""
+    """The reference of an answer of an actor."""
 
     def future(self) -> Future[list[Part]]: ...
 
@@ -185,9 +185,9 @@ class RayCommunicator:
         return self._ray.put(source)
 
     def _exchange(self, parts: Sequence[Part], targets: Sequence[Array]) -> Request:
-        place = (self._name, self._transfers)
+        turn = (self._name, self._transfers)
         self._transfers += 1
-        answer = self._office.exchange.remote(place, self.rank, self.size, parts)
+        answer = self._office.exchange.remote(turn, self.rank, self.size, parts)
         return _Transfer(answer, targets)
 
     def all_gather(
