@@ -45,9 +45,7 @@ class Office:
         self._messages: dict[Way, dict[tuple[int, int], tuple[int, Part]]] = defaultdict(dict)
         self._came: dict[Way, asyncio.Condition] = defaultdict(asyncio.Condition)
 
-    async def exchange(
-        self, turn: Turn, rank: int, size: int, parts: Sequence[Part]
-    ) -> list[Part]:
+    async def exchange(self, turn: Turn, rank: int, size: int, parts: Sequence[Part]) -> list[Part]:
         """Leave one part for each member, or one for all. Gives the parts that all left for this member."""
         meeting = self._meetings.setdefault(turn, _Meeting(size))
         meeting.left[rank] = parts
