@@ -289,3 +289,37 @@ def test_processes_share_the_data(drop_last: bool) -> None:
     assert parts(True) == parts(True) != parts(True, 1)
     with pytest.raises(ValueError, match="Invalid rank 3"):
         data.DistributedSampler(range(10), 3, 3)
+
+
+class Shuffling:
+    """A sampler that draws its order when it is asked for one, not when the first index is."""
+
+    def __init__(self) -> None:
+        self.draw = np.random.RandomState(0)
+
+    def __iter__(self) -> Any:
+        order = list(range(6))
+        self.draw.shuffle(order)
+        return iter(order)
+
+    def __len__(self) -> int:
+        return 6
+
+
+def test_samplers_are_asked_as_often_as_pytorch_asks() -> None:
+    """Once a pass, when it begins, and once more where workers start: seeded shuffles give PyTorch's order."""
+    orders = Shuffling()
+    wanted = [list(iter(orders)) for _ in range(6)]
+
+    def loader(**options: Any) -> data.DataLoader:
+        return data.DataLoader(range(6), sampler=Shuffling(), batch_size=None, **options)
+
+    def passes(made: data.DataLoader, count: int) -> list[list[int]]:
+        return [[int(index) for index in made] for _ in range(count)]
+
+    assert passes(loader(), 3) == wanted[:3]
+    assert passes(loader(num_workers=1), 2) == [wanted[1], wanted[3]]
+    assert passes(loader(num_workers=1, persistent_workers=True), 3) == wanted[1:4]
+    made = loader()
+    first = iter(made)
+    assert [list(iter(made)), list(first)] == [wanted[1], wanted[0]]

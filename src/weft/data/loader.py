@@ -217,11 +217,11 @@ class _BaseDataLoaderIter:
     PyTorch's: packages make passes over loaders of their own."""
 
     def __init__(self, loader: Any) -> None:
-        self._loader, self._batches = loader, self._start(loader)
+        self._loader, self._batches = loader, self._start(loader, iter(loader._index_sampler))
         self._reported, self._taken = loader._IterableDataset_len_called, 0
 
     @staticmethod  # a pass that its own generator held would outlive its last user
-    def _start(loader: DataLoader) -> Generator[Any]:
+    def _start(loader: DataLoader, sampled: Iterator[object]) -> Generator[Any]:
         raise NotImplementedError
 
     def __iter__(self) -> Self:
@@ -251,9 +251,9 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """A pass whose batches are made here."""
 
     @staticmethod
-    def _start(loader: DataLoader) -> Generator[Any]:
+    def _start(loader: DataLoader, sampled: Iterator[object]) -> Generator[Any]:
         fetch = _fetcher_of(loader)()
-        for indices in loader._index_sampler:
+        for indices in sampled:
             try:
                 batch = fetch(indices)
             except StopIteration:
@@ -265,13 +265,18 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """A pass whose batches workers make."""
 
     @staticmethod
-    def _start(loader: DataLoader) -> Generator[Any]:
-        pool = getattr(loader, "_pool", None) or _new_pool(loader)
+    def _start(loader: DataLoader, sampled: Iterator[object]) -> Generator[Any]:
+        pool = getattr(loader, "_pool", None)
+        if pool is None:
+            pool = _new_pool(loader)
+            sampled = iter(
+                loader._index_sampler
+            )  # PyTorch asks again here: a sampler may shuffle when it is asked
         if loader.persistent_workers:
             loader._pool = pool
         complete = False
         try:
-            yield from pool.batches(iter(loader._index_sampler), loader.prefetch_factor or 2)
+            yield from pool.batches(sampled, loader.prefetch_factor or 2)
             complete = True
         except GeneratorExit:  # left in the middle: what is still coming is of an old pass
             complete = loader.persistent_workers

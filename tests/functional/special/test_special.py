@@ -291,3 +291,20 @@ def test_polynomials_of_one_degree_are_those_of_a_tensor_of_degrees(name, degree
     function = getattr(weft.special, name)
     one, each = function(x, degree), function(x, weft.full((7,), degree))
     np.testing.assert_allclose(one.numpy(), each.numpy(), 1e-12)
+
+
+@pytest.mark.parametrize("function, pole", [(weft.xlogy, 0.0), (weft.special.xlog1py, -1.0)])
+def test_the_derivative_of_zero_times_a_logarithm_is_the_logarithm(
+    function: Any, pole: float
+) -> None:
+    x = weft.zeros(4, dtype=weft.float64, requires_grad=True)
+    y = weft.tensor([0.5, 3.0, -2.0, math.inf], dtype=weft.float64) + pole
+    y.requires_grad_()
+    values = function(x, y)
+    by_x, by_y = weft.autograd.grad(values.sum(), (x, y), create_graph=True)
+    (mixed,) = weft.autograd.grad(by_x[:2].sum(), y)
+    assert values.tolist() == [0.0] * 4 and not values.signbit().any()
+    assert function(x, pole).tolist() == [0.0] * 4
+    np.testing.assert_allclose(by_x.detach().numpy(), [math.log(0.5), math.log(3), 0, 0])
+    assert by_y.tolist() == [0.0] * 4
+    np.testing.assert_allclose(mixed.numpy(), [2, 1 / 3, 0, 0])

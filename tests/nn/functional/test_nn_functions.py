@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from inspect import ismodule
 from typing import Any
 
@@ -443,3 +444,23 @@ def test_the_module_of_functions_shows_nothing_else() -> None:
     }
     assert shown <= set(vars(torch.nn.functional))
     assert all(callable(getattr(F, name)) or isinstance(getattr(F, name), dict) for name in shown)
+
+
+def test_second_derivatives_of_the_logistic_loss_hold_at_zero() -> None:
+    """A head that begins at zero gives logits of zero: the curvature there is 1/4."""
+    x = weft.zeros(3, dtype=weft.float64, requires_grad=True)
+    targets = weft.tensor([0.0, 1.0, 0.3], dtype=weft.float64)
+    for loss in (
+        F.binary_cross_entropy_with_logits(x, targets, reduction="sum"),
+        -F.logsigmoid(x).sum(),
+    ):
+        (slope,) = weft.autograd.grad(loss, x, create_graph=True)
+        (curvature,) = weft.autograd.grad(slope.sum(), x)
+        assert curvature.tolist() == [0.25] * 3
+
+
+@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss])
+def test_losses_that_grow_straight_have_slopes_at_infinity(loss: Any) -> None:
+    x = weft.tensor([math.inf, -math.inf, 0.5], requires_grad=True)
+    loss(x, weft.zeros(3), reduction="sum").backward()
+    assert x.grad.tolist() == [1.0, -1.0, 0.5]

@@ -115,28 +115,32 @@ def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-def _times_log(name: str, log: str, input: Any, other: Any) -> Any:
-    """input * log(other), 0 where input is 0 and other no nan."""
+def _times_log(name: str, log: str, pole: int, input: Any, other: Any) -> Any:
+    """input * log(other), 0 where input is 0 and other is not nan; its derivative by input is log(other) there too."""
     if not isinstance(input, Tensor):
         need_tensor(name, other, "other", 2)
     input, other = floats(name, input, other)
     if not isinstance(other, Tensor):
         other = full((), other, input._dtype)
-    product = where(input == 0, 0, input * call(log, other))
-    return where(call("isnan", other), math.nan, product)
+    nothing = input == 0
+    beyond = nothing & (
+        (other < pole) | (other == math.inf)
+    )  # where 0 * log(other) is nan, or its derivatives
+    product = input * call(log, where(beyond, pole + 1, other))
+    return where(nothing & (other == pole), 0, product) + 0.0  # 0 * log(0.5) is -0.0
 
 
 @composed_of_primitives
 def xlogy(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Any:
     """input * log(other), 0 where input is 0 and other no nan."""
-    result = _times_log("xlogy", "log", input, other)
+    result = _times_log("xlogy", "log", 0, input, other)
     return result if out is None else write_out(out, result)
 
 
 @composed_of_primitives
 def xlog1py(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Any:
     """input * log(1 + other), 0 where input is 0 and other no nan."""
-    result = _times_log("xlog1py", "log1p", input, other)
+    result = _times_log("xlog1py", "log1p", -1, input, other)
     return result if out is None else write_out(out, result)
 
 

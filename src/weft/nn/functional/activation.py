@@ -245,7 +245,9 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Any:
     if out is not None:
         return write_out(out, logsigmoid(input))
     x = _prepared("logsigmoid", input)
-    return cast(call("minimum", x, 0) - call("log1p", call("exp", -call("abs", x))), input._dtype)
+    below = x < 0  # not minimum and abs: at 0 their derivatives leave nothing for the second one
+    rest = call("log1p", call("exp", where(below, x, -x)))
+    return cast(where(below, x, 0) - rest, input._dtype)
 
 
 def softsign(input: Tensor) -> Any:

@@ -225,9 +225,9 @@ def smooth_l1_loss(
     size = call("abs", gap)
     if beta == 0:
         return reduced(size, reduction)
-    return reduced(
-        where(size < beta, call("square", gap) * (0.5 / beta), size - 0.5 * beta), reduction
-    )
+    curved = size < beta
+    squares = call("square", where(curved, gap, 0))  # not of infinite gaps: their derivative
+    return reduced(where(curved, squares * (0.5 / beta), size - 0.5 * beta), reduction)
 
 
 def huber_loss(
@@ -249,7 +249,9 @@ def huber_loss(
     input, target = _pair("huber_loss", input, target)
     gap = _gap(input, target)
     size = call("abs", gap)
-    losses = where(size <= delta, call("square", gap) * 0.5, (size - 0.5 * delta) * delta)
+    curved = size <= delta
+    squares = call("square", where(curved, gap, 0))  # not of infinite gaps: their derivative
+    losses = where(curved, squares * 0.5, (size - 0.5 * delta) * delta)
     return _weighted(cast(losses, input._dtype), weight, reduction)
 
 
