@@ -125,3 +125,17 @@ def test_a_result_takes_no_copy(alone: Any) -> None:
     assert target.sum() == 1 << 16
     source.zero_()  # what was gathered is not the source's memory
     assert target.sum() == 1 << 16
+
+
+def test_reductions_are_of_the_type_that_packages_name() -> None:
+    assert isinstance(weft.distributed.ReduceOp.SUM, weft.distributed.ReduceOp.RedOpType)
+
+
+def test_placements_describe() -> None:
+    """Packages make tables of them when they are imported."""
+    tensor = weft.distributed.tensor
+    assert tensor.Shard(-1) == tensor.Shard(-1) != tensor.Shard(0)
+    assert tensor.Shard(0).is_shard(0) and not tensor.Shard(0).is_shard(1)
+    assert tensor.Replicate() == tensor.Replicate() and tensor.Replicate().is_replicate()
+    assert tensor.Partial().is_partial("sum") and not tensor.Partial("avg").is_partial("sum")
+    assert tensor.placement_types._StridedShard(0, split_factor=2).is_shard()

@@ -45,6 +45,7 @@ _gather(
             **{f"distributed.{place}": names for place, names in _HELD.items()},
             "distributed.absent": absent.SENT,
         },
+        "constants": {"distributed.world": "default_pg_timeout"},
         "algorithms": {"distributed.join": "Join JoinHook Joinable"},
         "algorithms.join": {"distributed.join": "Join JoinHook Joinable"},
         **absent.MODULES,

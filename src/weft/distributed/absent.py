@@ -20,8 +20,8 @@ _SHARDED = (
     "register_fsdp_forward_method"
 )
 _WRAPPING = (
-    "CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy "
-    "transformer_auto_wrap_policy wrap"
+    "CustomPolicy ModuleWrapPolicy _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy "
+    "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
 )
 _PARALLEL = (
     "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel "
@@ -37,14 +37,15 @@ _SAVED = (
     "FileSystemReader FileSystemWriter LoadPlan LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader "
     "StorageWriter TensorStorageMetadata WriteItem async_save load load_state_dict save save_state_dict"
 )
-_SPREAD = (
-    "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor empty full ones rand "
-    "randn zeros"
-)
+_SPREAD = "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
 _EXPERIMENTS = "context_parallel implicit_replication local_map register_sharding"
 _STAGES = (
     "Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B "
     "ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline"
+)
+_FUNCTIONAL = (
+    "AsyncCollectiveTensor all_gather_tensor all_reduce all_to_all_single all_to_all_single_autograd "
+    "reduce_scatter_tensor wait_tensor"
 )
 # PyTorch's files and what programs import from them; a file comes before those below it.
 MODULES = {
@@ -52,12 +53,15 @@ MODULES = {
     for name, names in {
         "optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer as_functional_optim",
         "optim.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
+        "_functional_collectives": _FUNCTIONAL,
         "tensor": _SPREAD,
+        "tensor._utils": "compute_local_shape_and_global_offset",
         "tensor.parallel": _PARALLEL,
-        "tensor.placement_types": "Partial Placement Replicate Shard",
+        "tensor.placement_types": "",
         "tensor.experimental": _EXPERIMENTS,
+        "tensor.experimental._attention": "set_rotate_method",
         "_tensor": _SPREAD,
-        "_tensor.placement_types": "Partial Placement Replicate Shard",
+        "_tensor.placement_types": "",
         "_tensor.experimental": _EXPERIMENTS,
         "_composable": "checkpoint contract fully_shard replicate",
         "_composable.fsdp": "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
@@ -69,19 +73,34 @@ MODULES = {
         "algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
         "algorithms.ddp_comm_hooks.default_hooks": "allreduce_hook bf16_compress_hook bf16_compress_wrapper "
         "fp16_compress_hook fp16_compress_wrapper",
+        "algorithms.ddp_comm_hooks.post_localSGD_hook": "PostLocalSGDState post_localSGD_hook",
+        "algorithms.ddp_comm_hooks.powerSGD_hook": "PowerSGDState batched_powerSGD_hook powerSGD_hook",
         "algorithms.model_averaging": "",
         "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
         "algorithms._checkpoint": "",
         "algorithms._checkpoint.checkpoint_wrapper": _POINTS,
         "checkpoint": _SAVED,
+        "checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
+        "checkpoint.default_planner": "DefaultLoadPlanner DefaultSavePlanner",
+        "checkpoint.format_utils": "_EmptyStateDictLoadPlanner dcp_to_torch_save torch_save_to_dcp",
+        "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
+        "checkpoint.optimizer": "load_sharded_optimizer_state_dict",
         "checkpoint.state_dict": _STATES,
+        "checkpoint.state_dict_loader": "_load_state_dict load load_state_dict",
+        "launcher": "",
+        "launcher.api": "LaunchConfig elastic_launch",
         "pipelining": _STAGES,
+        "pipelining.microbatch": "TensorChunkSpec",
         "elastic": "",
         "elastic.multiprocessing": "",
         "elastic.multiprocessing.errors": "ChildFailedError ErrorHandler ProcessFailure get_error_handler",
         "rendezvous": "register_rendezvous_handler rendezvous",
+        "run": "get_args_parser main run",
+        "utils": "_sync_module_states",
     }.items()
 }
+for _name in ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_types"):
+    MODULES[_name]["distributed.placements"] = "Partial Placement Replicate Shard _StridedShard"
 SENT = "FileStore HashStore PrefixStore ProcessGroupGloo Store TCPStore"
 _NAMES = {*SENT.split()} | {
     word for places in MODULES.values() for names in places.values() for word in names.split()

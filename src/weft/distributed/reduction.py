@@ -33,6 +33,8 @@ class ReduceOp(Enum):
     BXOR = "bxor"
 
 
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # PyTorch's name for the type of the members
+
 Combine = Callable[..., Any]
 _ARITHMETIC: dict[ReduceOp, Combine] = {
     ReduceOp.SUM: np.add,

@@ -1,0 +1,52 @@
+"""Placements: how the dimensions of a mesh hold a tensor, in PyTorch's words.
+
+They describe only: programs make tables of them before they know how many processes there are, and compare them.
+There is no tensor that lies over a mesh yet (`absent.DTensor`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+
+class Placement:
+    """How one dimension of a mesh holds a tensor."""
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether it splits a dimension of the tensor, or this one."""
+        return isinstance(self, Shard) and dim in (None, self.dim)
+
+    def is_replicate(self) -> bool:
+        """Whether each rank has all of the tensor."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Whether the ranks' values are still to be combined, or to be combined so."""
+        return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
+
+
+@dataclass(frozen=True)
+class Shard(Placement):
+    """Each rank has a part of a dimension."""
+
+    dim: int
+
+
+@dataclass(frozen=True)
+class _StridedShard(Shard):
+    """Each rank has one part of each of `split_factor` groups of a dimension."""
+
+    _: KW_ONLY
+    split_factor: int
+
+
+@dataclass(frozen=True)
+class Replicate(Placement):
+    """Each rank has all of the tensor."""
+
+
+@dataclass(frozen=True)
+class Partial(Placement):
+    """Each rank has a value of its own; combined, they are the tensor."""
+
+    reduce_op: str = "sum"
