@@ -10,18 +10,18 @@ from dataclasses import KW_ONLY, dataclass
 
 
 class Placement:
-    """How one dimension of a mesh holds a tensor."""
+    """The way in which one dimension of a mesh holds a tensor."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether it splits a dimension of the tensor, or this one."""
+        """True if it splits a dimension of the tensor, or this one."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Whether each rank has all of the tensor."""
+        """True if each rank has all of the tensor."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the ranks' values are still to be combined, or to be combined so."""
+        """True if the ranks' values are still to be combined, or to be combined so."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
