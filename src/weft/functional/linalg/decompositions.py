@@ -28,7 +28,7 @@ from weft.functional.linalg.factorizations import (
 from weft.functional.linalg.singular_values import LinalgSvd
 from weft.functional.linalg.solve import inv_ex
 from weft.functional.shape.concat import cat
-from weft.functional.support import host
+from weft.functional.support import host, lapack_batches
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given
@@ -210,8 +210,8 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Tensor | None = None) -> Any:
         )
     rows, columns = A._shape[-2:]
     if mode == "complete" and rows > columns:
-        pair = lapack("linalg.qr", np.linalg.qr, host.to_numpy(A), mode="complete")
-        parts = [host.from_numpy(np.ascontiguousarray(x), A._dtype) for x in pair]
+        pair = host.answering(lapack_batches.qr, lapack_batches.matrices(A), rows)
+        parts = [x.tensor() for x in pair]
         return given(out, Qr(map(columns_first, parts)))
     q, r = _qr(A)
     if mode == "r":

@@ -1,4 +1,6 @@
 # ruff: noqa: A002 - PyTorch's names
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
 """Factors of matrices as differentiable primitives: LAPACK computes them on values read at the call.
 
 Each is a Function whose `vjp` is the cotangent of the matrix in terms of the factors, written in recorded operations:
@@ -12,8 +14,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import cython
 import numpy as np
 
+from weft._build.compiled import require
 from weft.autograd.backward import grad
 from weft.autograd.function import Function
 from weft.engine.frontend.recorder import cast
@@ -23,6 +27,7 @@ from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError, LinAlgError, ShapeError
 from weft.functional.support import host, lapack_batches
 from weft.functional.support.blas_threads import limited
+from weft.functional.support.lapack_batches import Matrices, leads_agree, matrices
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, transpose, where
 from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
@@ -30,6 +35,10 @@ from weft.tensor.arguments import TYPE_NAMES, describe, need_tensor
 if TYPE_CHECKING:
     from weft._typing import Array
     from weft.autograd.custom.context import FunctionCtx
+
+    Matrix = Tensor | Matrices  # what rules are made of: `Factored.backward`
+
+require(__name__, cython.compiled)
 
 
 # -- arguments -----------------------------------------------------------------------------------------------------
@@ -92,10 +101,23 @@ def failure(name: str, text: str, got: str, fix: str) -> LinAlgError:
 # -- parts of matrices ---------------------------------------------------------------------------------------------
 
 
-def adjoint(x: Tensor) -> Any:
-    """The conjugate transpose, as a value of its own: a view would give the operand a storage, inside a derivative."""
+def adjoint(x: Matrix) -> Any:
+    """The conjugate transpose; of a tensor as a value of its own: a view would give the operand a storage, inside a
+    derivative."""
+    if isinstance(x, Matrices):
+        return x.adjoint()
     turned = transpose(x)
     return call("conj", turned) if x._dtype.is_complex else turned
+
+
+def mirrored(x: Matrix) -> Any:
+    """The Hermitian matrices with the lower triangles of others, and the real parts of their diagonals."""
+    both = x.tril() + adjoint(x.tril(-1))
+    return 0.5 * (both + adjoint(both)) if _is_complex(both) else both
+
+
+def _is_complex(x: Matrix) -> bool:
+    return x.is_complex if isinstance(x, Matrices) else x._dtype.is_complex
 
 
 def diagonal_matrix(x: Tensor) -> Any:
@@ -165,13 +187,24 @@ class Factored(Function):
     """A Function with one rule: `rule(saved, *cotangents)` gives the cotangents of its tensors."""
 
     _ending = "Backward0"
+    of_values = False  # True: the rule reads values, and is made of what `Matrices` have too
 
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor | None) -> Any:
-        """The rule; nothing where no cotangent arrives."""
+    @classmethod
+    def backward(cls, ctx: Any, *cotangents: Tensor | None) -> Any:
+        """The rule; nothing where no cotangent arrives. A rule that reads values runs on values where nothing follows
+        its result: recorded, each of its reads would be a program of its own."""
         if all(g is None for g in cotangents):
             return (None,) * len(ctx.needs_input_grad)
-        return ctx.rule(ctx.saved_tensors, *cotangents)
+        saved, mode = ctx.saved_tensors, tapes.tape().mode
+        if mode.grad or not cls.of_values or not mode.is_untransformed():
+            return ctx.rule(saved, *cotangents)
+        known = tuple([matrices(x) for x in saved])
+        moved = [None if g is None else matrices(g) for g in cotangents]
+        if not leads_agree([*known, *moved]):
+            return ctx.rule(saved, *cotangents)
+        pulled = host.answering(_pulled, known[0], ctx.rule, known, moved)
+        parts = pulled if isinstance(pulled, tuple) else (pulled,)
+        return tuple([None if part is None else part.tensor() for part in parts])
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
@@ -188,6 +221,16 @@ class Factored(Function):
             return _transposed(seeds, pairs)
         finally:
             mode.grad = tracked
+
+
+def _pulled(
+    first: Matrices,
+    rule: Callable[..., object],
+    saved: tuple[Matrices, ...],
+    cotangents: list[Matrices | None],
+) -> Any:
+    """A rule of values, of which `first` is one."""
+    return rule(saved, *cotangents)
 
 
 def _transposed(seeds: list[Tensor], pairs: list[tuple[Any, Any]]) -> Any:
@@ -250,22 +293,46 @@ def check_regular(
     )
 
 
+def check_definite(name: str, infos: np.ndarray) -> None:
+    """Errors: LinAlgError on the first matrix that is not positive definite."""
+    if infos.any():
+        place = int(np.flatnonzero(infos.reshape(-1))[0])
+        where_ = f"(Batch element {place}): " if infos.ndim else ""
+        order = int(infos.reshape(-1)[place])
+        text = (
+            f"{where_}The factorization could not be completed because the input is not positive-definite (the "
+            f"leading minor of order {order} is not positive-definite)."
+        )
+        raise failure(
+            name, text, "a matrix that is not positive definite", "add a multiple of the identity"
+        )
+
+
+def solved(a: Matrix, b: Matrix) -> Any:
+    """X with A X = B, for matrices that have been found to be regular, or their adjoints."""
+    if isinstance(a, Matrices):
+        return lapack_batches.solve(a, b)[0]
+    return LinalgSolveEx.apply(a, b)
+
+
 class LinalgSolveEx(Factored):
     """A X = B for X."""
+
+    of_values = True
 
     @staticmethod
     def forward(ctx: FunctionCtx, a: Tensor, b: Tensor, name: str = "linalg.solve") -> Any:
         """X. Errors: LinAlgError, in the words of the function `name`."""
-        found, infos = host.answering(lapack_batches.solve, host.to_numpy(a), host.to_numpy(b))
+        found, infos = host.answering(lapack_batches.solve, *_beside(matrices(a), matrices(b)))
         check_regular(name, infos)
-        x = host.from_numpy(found, a._dtype)
+        x = found.tensor()
         return keep(ctx, LinalgSolveEx.rule, (x,), a, x)
 
     @staticmethod
     def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """The transposed system."""
         a, x = saved
-        right = LinalgSolveEx.apply(adjoint(a), g)
+        right = solved(adjoint(a), g)
         return -(right @ adjoint(x)), right, None
 
 
@@ -275,11 +342,10 @@ class LinalgInvEx(Factored):
     @staticmethod
     def forward(ctx: FunctionCtx, a: Tensor, name: str = "linalg.inv") -> Any:
         """A^-1. Errors: LinAlgError, in the words of the function `name`."""
-        array = host.to_numpy(a)
-        ones = np.eye(array.shape[-1], dtype=array.dtype)
-        found, infos = host.answering(lapack_batches.solve, array, ones)
+        ones = matrices(np.eye(a._shape[-1], dtype=a._dtype.numpy))
+        found, infos = host.answering(lapack_batches.solve, *_beside(matrices(a), ones))
         check_regular(name, infos)
-        x = host.from_numpy(found, a._dtype)
+        x = found.tensor()
         return keep(ctx, LinalgInvEx.rule, (x,), x)
 
     @staticmethod
@@ -290,14 +356,22 @@ class LinalgInvEx(Factored):
         return -(turned @ g @ turned), None
 
 
+def substituted(a: Matrix, b: Matrix, upper: bool, unit: bool = False) -> Any:
+    """X with A X = B, A upper or lower triangular (the other half is not read)."""
+    if isinstance(a, Matrices):
+        return _substituted(a, b, upper, unit)
+    return LinalgSolveTriangular.apply(a, b, upper, unit)
+
+
 class LinalgSolveTriangular(Factored):
     """A X = B for X, A upper or lower triangular (the other half is not read)."""
+
+    of_values = True
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, upper: bool, unit: bool) -> Any:
         """X."""
-        found = _substituted(host.to_numpy(a), host.to_numpy(b), upper, unit)
-        x = host.from_numpy(found, a._dtype)
+        x = _substituted(*_beside(matrices(a), matrices(b)), upper, unit).tensor()
         keep(ctx, None, (x,), a, x)
         ctx.rule = lambda saved, g: LinalgSolveTriangular.rule(saved, g, upper, unit)
         return x
@@ -306,26 +380,32 @@ class LinalgSolveTriangular(Factored):
     def rule(saved: tuple[Tensor, ...], g: Tensor, upper: bool, unit: bool) -> Any:
         """The transposed system, and the triangle of the product."""
         a, x = saved
-        right = LinalgSolveTriangular.apply(adjoint(a), g, not upper, unit)
+        right = substituted(adjoint(a), g, not upper, unit)
         product = -(right @ adjoint(x))
         part = product.triu(int(unit)) if upper else product.tril(-int(unit))
         return part, right, None, None
 
 
-def _substituted(matrix: np.ndarray, right: np.ndarray, upper: bool, unit: bool) -> Any:
+def _beside(one: Matrices, other: Matrices) -> tuple[Matrices, Matrices]:
+    """Two batches in the dimensions that they are expanded to."""
+    if one.lead == other.lead:
+        return one, other
+    lead = np.broadcast_shapes(one.lead, other.lead)
+    return lapack_batches.expanded(one, lead), lapack_batches.expanded(other, lead)
+
+
+def _substituted(a: Matrices, b: Matrices, upper: bool, unit: bool) -> Any:
     """Back substitution; a zero on the diagonal gives infinities, as in LAPACK."""
-    if unit or matrix.diagonal(0, -2, -1).all():
-        return lapack_batches.substitute(matrix, right, upper, unit)
-    lead = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
-    matrix = np.broadcast_to(matrix, (*lead, *matrix.shape[-2:]))
-    right = np.broadcast_to(right, (*lead, *right.shape[-2:]))
-    return each(lambda a, b: (_single(a, b, upper),), matrix, right)[0]
+    if unit or not lapack_batches.has_zero_pivot(a):
+        return host.answering(lapack_batches.substitute, a, b, upper, unit)
+    found = each(lambda *pair: (_single(*pair, upper),), *map(lapack_batches.array_of, (a, b)))
+    return matrices(found[0])
 
 
 def _single(a: np.ndarray, b: np.ndarray, upper: bool) -> Any:
     """Substitution in one triangle."""
     if a.diagonal().all():
-        return lapack_batches.substitute(a, b, upper, False)
+        return lapack_batches.call(lapack_batches.substitute, a, b, upper, False)
     return _by_rows(np.triu(a) if upper else np.tril(a), b, upper)
 
 
@@ -342,23 +422,27 @@ def _by_rows(a: np.ndarray, b: np.ndarray, upper: bool) -> Any:
 class LinalgCholeskyEx(Factored):
     """A = L L^H of Hermitian positive definite matrices; reads the lower triangle."""
 
+    of_values = True
+
     @staticmethod
-    def forward(ctx: FunctionCtx, a: Tensor) -> Any:
-        """(L, per matrix 0 or the order of the first minor that is not positive definite)."""
-        factor, info = host.answering(lapack_batches.cholesky, host.to_numpy(a))
-        lower, infos = host.from_numpy(factor, a._dtype), host.from_numpy(info)
+    def forward(ctx: FunctionCtx, a: Tensor, name: str = "") -> Any:
+        """(L, per matrix 0 or the order of the first minor that is not positive definite); with the `name` of a
+        function L alone. Errors: LinAlgError then, where there is such a minor."""
+        factor, info = host.answering(lapack_batches.cholesky, matrices(a))
+        lower = factor.tensor()
+        if name:
+            check_definite(name, info)
+            return keep(ctx, LinalgCholeskyEx.rule, (lower,), lower)
+        infos = host.from_numpy(info)
         ctx.mark_non_differentiable(infos)
-        keep(ctx, LinalgCholeskyEx.rule, (lower, infos), lower)
-        return lower, infos
+        return keep(ctx, LinalgCholeskyEx.rule, (lower, infos), lower)
 
     @staticmethod
     def rule(saved: tuple[Tensor, ...], g: Tensor, _: Tensor | None = None) -> Any:
         """Source: Murray (2016), symmetrised."""
-        (lower,) = saved
-        inner = (adjoint(lower) @ g).tril()
-        inner = 0.5 * (inner + adjoint(inner.tril(-1)))
-        half = LinalgSolveTriangular.apply(adjoint(lower), inner, True, False)
-        return adjoint(LinalgSolveTriangular.apply(adjoint(lower), adjoint(half), True, False))
+        turned = adjoint(saved[0])
+        half = substituted(turned, 0.5 * mirrored(turned @ g), True)
+        return adjoint(substituted(turned, adjoint(half), True)), None
 
 
 class LinalgEigh(Factored):
@@ -415,40 +499,39 @@ class LinalgEig(Factored):
             off = host.from_numpy(~np.eye(w._shape[-1], dtype=bool))
             spin = where(off, product / where(off, gap, 1), 0)
             inner = spin if inner is None else inner + spin
-        result = LinalgSolveEx.apply(turned, inner @ turned)
+        result = solved(turned, inner @ turned)
         return call("real", result) if real else result
 
 
 class LinalgQr(Factored):
     """A = Q R of matrices that are at least as high as wide, Q as wide as A."""
 
+    of_values = True
+
     @staticmethod
     def forward(ctx: FunctionCtx, a: Tensor) -> Any:
         """(Q, R)."""
-        found = lapack("linalg.qr", np.linalg.qr, host.to_numpy(a))
-        q, r = (host.from_numpy(np.ascontiguousarray(part), a._dtype) for part in found)
+        found = host.answering(lapack_batches.qr, matrices(a), a._shape[-1])
+        q, r = found[0].tensor(), found[1].tensor()
         return keep(ctx, LinalgQr.rule, (q, r), q, r)
 
     @staticmethod
     def rule(saved: tuple[Tensor, ...], left: Tensor | None, right: Tensor | None) -> Any:
         """Source: Walter and Lehmann (2018)."""
         q, r = saved
-        if right is not None:
-            right = right.triu()
-        inner: Any = None if right is None else r @ adjoint(right)
+        inner: Any = None if right is None else r @ adjoint(right.triu())
         if left is not None:
             part = adjoint(left) @ q
             inner = -part if inner is None else inner - part
-        middle = inner.diagonal(0, -2, -1)
-        middle = call("real", middle) if middle._dtype.is_complex else middle
-        below = inner.tril(-1)
-        total = q @ (below + adjoint(below) + cast(diagonal_matrix(middle), q._dtype))
+        total = q @ mirrored(inner)
         total = total if left is None else left + total
-        return adjoint(LinalgSolveTriangular.apply(r, adjoint(total), True, False))
+        return adjoint(substituted(r, adjoint(total), True))
 
 
 class LinalgLu(Factored):
     """The factors of square matrices that need no exchange of rows, below and above the diagonal of one matrix."""
+
+    of_values = True
 
     @staticmethod
     def forward(ctx: FunctionCtx, a: Tensor, factors: np.ndarray) -> Any:
@@ -460,12 +543,11 @@ class LinalgLu(Factored):
     def rule(saved: tuple[Tensor, ...], g: Tensor) -> Any:
         """L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H."""
         (factors,) = saved
-        lower, upper = factors.tril(-1), factors.triu()
-        whole = lower + identity(factors._shape[-1], factors._dtype)
-        inner = (adjoint(whole) @ g.tril(-1)).tril(-1) + (g.triu() @ adjoint(upper)).triu()
-        left = LinalgSolveTriangular.apply(adjoint(whole), inner, True, True)
-        result = LinalgSolveTriangular.apply(upper, adjoint(left), True, False)
-        return adjoint(result), None
+        lower, upper, below = factors.tril(-1), factors.triu(), g.tril(-1)
+        by_lower = (adjoint(lower) @ below + below).tril(-1)
+        inner = by_lower + (g.triu() @ adjoint(upper)).triu()
+        left = substituted(adjoint(lower), inner, True, True)
+        return adjoint(substituted(upper, adjoint(left), True)), None
 
 
 class LinalgPinv(Factored):

@@ -14,13 +14,12 @@ from weft.engine.frontend.tensor import Tensor
 from weft.errors import ShapeError
 from weft.functional.linalg.factorizations import (
     adjoint,
-    each,
     need_matrices,
     need_precise,
     need_same,
 )
-from weft.functional.linalg.lapack_primitives import BLOCK, by_matrix, composed, valued
-from weft.functional.support import host
+from weft.functional.linalg.lapack_primitives import by_matrix, composed, valued
+from weft.functional.support import host, lapack_batches
 from weft.functional.support.blas_threads import limited
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.not_differentiable import underived
@@ -35,13 +34,8 @@ Geqrf = result_type("geqrf")
 def geqrf(input: Tensor, *, out: Tensor | None = None) -> Any:
     """(a, tau): R above the diagonal and the Householder vectors below it, as LAPACK leaves them."""
     need_matrices("geqrf", input, "input", False)
-
-    def one(matrix: np.ndarray) -> Any:
-        if not matrix.size:
-            return matrix, np.zeros(min(matrix.shape), matrix.dtype)
-        return host.routine("geqrf", matrix.dtype)(matrix)[:2]
-
-    a, tau = (host.from_numpy(x, input._dtype) for x in each(one, host.to_numpy(input)))
+    found = host.answering(lapack_batches.reflectors, lapack_batches.matrices(input))
+    a, tau = found[0].tensor(), host.from_numpy(found[1])
     results = (underived("geqrf", part, input) for part in (columns_first(a), tau))
     return given(out, Geqrf(results), converts=True)
 
@@ -78,9 +72,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
             got=f"{describe('A', A)}, {describe('tau', tau)}",
             fix="pass the results of geqrf",
         )
-    made = valued("LinalgHouseholderProduct", by_matrix(_q_columns), composed(_reflected_identity))(
-        A, tau
-    )
+    made = valued("LinalgHouseholderProduct", _q_columns, composed(_reflected_identity))(A, tau)
     return given(out, columns_first(made))
 
 
@@ -93,13 +85,16 @@ def _reflected_identity(A: Tensor, tau: Tensor) -> Any:
     return made
 
 
-def _q_columns(matrix: np.ndarray, tau: np.ndarray) -> Any:
+def _q_columns(vectors: np.ndarray, scales: np.ndarray) -> Any:
     """The columns of Q by LAPACK."""
-    if not tau.size:
-        return np.eye(*matrix.shape, dtype=matrix.dtype)
-    name = "ungqr" if matrix.dtype.kind == "c" else "orgqr"
-    work = max(1, BLOCK * matrix.shape[-1])
-    return host.routine(name, matrix.dtype)(matrix, tau, lwork=work)[0]
+    return lapack_batches.array_of(
+        host.answering(
+            lapack_batches.product_of_reflectors,
+            lapack_batches.matrices(vectors),
+            scales,
+            vectors.shape[-1],
+        )
+    )
 
 
 def _check_ormqr(input: Tensor, tau: Tensor, other: Tensor, side: int) -> None:
@@ -170,7 +165,7 @@ def _times_q(
         return other
     general = vectors.dtype.kind == "c"
     name, turn = ("unmqr", "C") if general else ("ormqr", "T")
-    work = max(1, BLOCK * other.shape[1 if left else 0])
+    work = max(1, lapack_batches.BLOCK * other.shape[1 if left else 0])
     sides = "L" if left else "R", turn if turned else "N"
     multiply = host.raw_routine(name, vectors.dtype)
     return limited(lambda a: multiply(*sides, a, tau, other, work)[0])(vectors)

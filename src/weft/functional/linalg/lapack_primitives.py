@@ -17,8 +17,6 @@ from weft.engine.ir import tape as tapes
 from weft.functional.linalg.factorizations import Factored, each, keep
 from weft.functional.support import host
 
-BLOCK = 64  # columns that LAPACK takes at once: its workspace is this many times the width
-
 
 class _Valued(Factored):
     """A value that has been computed, and the rule for its derivative."""

@@ -13,9 +13,9 @@ from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, class_name
 from weft.functional.linalg.decompositions import matrix_rank, pinv, svdvals
 from weft.functional.linalg.factorizations import each, need_matrices, need_same
-from weft.functional.linalg.lapack_primitives import BLOCK, composed, valued
+from weft.functional.linalg.lapack_primitives import composed, valued
 from weft.functional.shape.concat import cat
-from weft.functional.support import host
+from weft.functional.support import host, lapack_batches
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given
@@ -112,7 +112,11 @@ def _shortest(a: np.ndarray, b: np.ndarray, limit: float) -> tuple[Any, int]:
     right = np.zeros((max(rows, columns), b.shape[1]), b.dtype)
     right[:rows] = b
     pivots = np.zeros((columns, 1), np.int32)
-    work = 2 * min(rows, columns) + (BLOCK + 4) * (columns + 1) + BLOCK * b.shape[1]
+    work = (
+        2 * min(rows, columns)
+        + (lapack_batches.BLOCK + 4) * (columns + 1)
+        + lapack_batches.BLOCK * b.shape[1]
+    )
     found = host.routine("gelsy", a.dtype)(a, right, pivots, limit, work)
     return found[1][:columns], found[3]
 

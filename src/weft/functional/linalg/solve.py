@@ -23,8 +23,8 @@ from weft.functional.linalg.factorizations import (
     LinalgSolveEx,
     LinalgSolveTriangular,
     adjoint,
+    check_definite,
     check_regular,
-    failure,
     identity,
     keep,
     need_matrices,
@@ -33,6 +33,7 @@ from weft.functional.linalg.factorizations import (
 from weft.functional.linalg.lapack_primitives import by_matrix, valued
 from weft.functional.support import host, lapack_batches
 from weft.functional.support.blas_threads import linalg
+from weft.functional.support.lapack_batches import matrices, zero_pivots
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given
@@ -63,7 +64,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Any:
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Tensor | None = None) -> Any:
     """(inverse, info): where info is not 0 the matrix is singular, and its inverse means nothing."""
     need_matrices("linalg.inv_ex", A)
-    infos = lapack_batches.zero_pivots(host.to_numpy(A))
+    infos = zero_pivots(matrices(A))
     if check_errors:
         check_regular("linalg.inv_ex", infos)
     regular = A if not infos.any() else _made_regular(A, infos)
@@ -125,7 +126,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     """X with A X = B (X A = B unless `left`); B holds vectors or matrices. Errors: LinAlgError on singular A."""
     need_matrices("linalg.solve", A)
     if not left:  # LAPACK factors the transpose then, and would name another column
-        check_regular("torch.linalg.solve", lapack_batches.zero_pivots(host.to_numpy(A)))
+        check_regular("torch.linalg.solve", zero_pivots(matrices(A)))
     return given(out, _solved("linalg.solve", A, B, left, None))
 
 
@@ -139,7 +140,7 @@ def solve_ex(
 ) -> Any:
     """(X, info): where info is not 0 the matrix is singular, and X means nothing."""
     need_matrices("linalg.solve_ex", A)
-    infos = lapack_batches.zero_pivots(host.to_numpy(A))
+    infos = zero_pivots(matrices(A))
     if check_errors:
         check_regular("torch.linalg.solve_ex", infos)
     result = _solved("linalg.solve_ex", A, B, left, infos)
@@ -235,7 +236,7 @@ class LinalgSlogdet(Factored):
 
 def _inverse_or_nan(a: Tensor) -> Any:
     """The inverse; nan for singular matrices."""
-    infos = lapack_batches.zero_pivots(host.to_numpy(a))
+    infos = zero_pivots(matrices(a))
     if not infos.any():
         return LinalgInvEx.apply(a)
     inverse = LinalgInvEx.apply(_made_regular(a, infos))
@@ -330,22 +331,8 @@ def cholesky_ex(
     need_matrices("linalg.cholesky_ex", A)
     factor, info = LinalgCholeskyEx.apply(adjoint(A) if upper else A)
     if check_errors:
-        _check_definite("linalg.cholesky_ex", host.to_numpy(info))
+        check_definite("linalg.cholesky_ex", host.to_numpy(info))
     return given(out, CholeskyEx((columns_first(adjoint(factor) if upper else factor), info)))
-
-
-def _check_definite(name: str, infos: np.ndarray) -> None:
-    if infos.any():
-        place = int(np.flatnonzero(infos.reshape(-1))[0])
-        where_ = f"(Batch element {place}): " if infos.ndim else ""
-        order = int(infos.reshape(-1)[place])
-        text = (
-            f"{where_}The factorization could not be completed because the input is not positive-definite (the "
-            f"leading minor of order {order} is not positive-definite)."
-        )
-        raise failure(
-            name, text, "a matrix that is not positive definite", "add a multiple of the identity"
-        )
 
 
 def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Any:
@@ -354,9 +341,8 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None
     Errors: LinAlgError where one is not positive definite.
     """
     need_matrices("linalg.cholesky", A)
-    factor, info = cholesky_ex(A, upper=upper)
-    _check_definite("linalg.cholesky", host.to_numpy(info))
-    return given(out, factor)
+    factor = LinalgCholeskyEx.apply(adjoint(A) if upper else A, "linalg.cholesky")
+    return given(out, columns_first(adjoint(factor) if upper else factor))
 
 
 def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Any:
@@ -375,7 +361,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: object = N
         return given(out, columns_first(_twice_substituted(L, B, upper)))
 
     def compute(factor: np.ndarray, right: np.ndarray) -> Any:
-        return host.answering(lapack_batches.cholesky_solve, factor, right, upper)
+        return lapack_batches.call(lapack_batches.cholesky_solve, factor, right, upper)
 
     def rule(factor: Tensor, right: object, x: Tensor, g: Tensor) -> Any:
         turned = cholesky_solve(g, factor, upper)

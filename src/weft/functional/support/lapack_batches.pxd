@@ -3,16 +3,25 @@ ctypedef void (*gesv_routine)(int* n, int* columns, void* a, int* lda, int* pivo
 ctypedef void (*getrf_routine)(int* m, int* n, void* a, int* lda, int* pivots, int* info) noexcept nogil
 ctypedef void (*potrf_routine)(char* triangle, int* n, void* a, int* lda, int* info) noexcept nogil
 ctypedef void (*potrs_routine)(char* triangle, int* n, int* columns, void* a, int* lda, void* b, int* ldb, int* info) noexcept nogil
-ctypedef void (*trsm_routine)(char* side, char* triangle, char* transposed, char* diagonal, int* m, int* n, void* factor, void* a, int* lda, void* b, int* ldb) noexcept nogil
+ctypedef void (*trsm_routine)(char* side, char* triangle, char* turned, char* diagonal, int* m, int* n, void* factor, void* a, int* lda, void* b, int* ldb) noexcept nogil
+ctypedef void (*gemm_routine)(char* left_turned, char* right_turned, int* m, int* n, int* k, void* factor, void* a, int* lda, void* b, int* ldb, void* kept, void* c, int* ldc) noexcept nogil
+ctypedef void (*geqrf_routine)(int* m, int* n, void* a, int* lda, void* scales, void* work, int* room, int* info) noexcept nogil
+ctypedef void (*orgqr_routine)(int* m, int* n, int* k, void* a, int* lda, void* scales, void* work, int* room, int* info) noexcept nogil
 
-# Matrices that lie by columns, one behind the other.
-ctypedef struct Batch:
-    size_t address
-    size_t step  # bytes of a matrix
-    Py_ssize_t count
-    int columns
-    int rows
+cdef enum:
+    ROUTINES = 9
+    LETTERS = 4
 
-cdef inline void* matrix(Batch batch, Py_ssize_t number) noexcept nogil:
-    """The address of one."""
-    return <void*>(batch.address + number * batch.step)
+cdef size_t _addresses[36]  # of routines by element type, once they have been asked for
+
+cdef class Matrices:
+    cdef object owner  # of the memory
+    cdef size_t address
+    cdef readonly tuple lead
+    cdef readonly Py_ssize_t count
+    cdef int rows, columns  # in memory, before the adjoint is taken
+    cdef int item  # bytes of an element
+    cdef int letter  # its type: the place in s, d, c, z
+    cdef bint turned
+
+    cdef void* at(self, Py_ssize_t number) noexcept nogil
