@@ -113,8 +113,8 @@ $(VENV)/.wheels: pyproject.toml | $(VENV)/.dev
 	$(PIP) install --quiet --no-build-isolation --editable '.[wheels]'
 	@touch $@
 
-# What is compared with PyTorch, and Ray, which is large. JAX is measured too where it is installed: .venv/bin/python -m pip install jax
+# What is compared with PyTorch. JAX is measured too where it is installed: .venv/bin/python -m pip install jax
 # DyNet (its wheels are for Python 3.8): make bench ARGS="--only treelstm tagger characters --dynet python3.8"
 $(VENV)/.bench: $(VENV)/.dev
-	$(PIP) install --quiet --no-build-isolation --editable '.[torch,ray]'
+	$(PIP) install --quiet --no-build-isolation --editable '.[torch]'
 	@touch $@
