@@ -20,9 +20,9 @@ EXTRAS = {
     "tests": DEVELOPMENT,
     "benchmarks": DEVELOPMENT,  # rivals are imported where they are measured
     "tools": DEVELOPMENT,
-    "tests/distributed/programs": (*DEVELOPMENT, "torch"),  # run by torch, or by `weft run`
+    "tests/distributed/programs": (*DEVELOPMENT, "torch", "ray"),  # run by torch, `weft run` or Ray
     "tools/conformance": (*DEVELOPMENT, "torch"),
-    "examples": ("examples",),
+    "examples": ("examples", "ray"),
 }
 ABSENT = ("ImportError", "ModuleNotFoundError", "TYPE_CHECKING")
 FILES = sorted({path for folder in EXTRAS for path in (ROOT / folder).rglob("*.py")})

@@ -43,17 +43,12 @@ _STAGES = (
     "Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B "
     "ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline"
 )
-_FUNCTIONAL = (
-    "AsyncCollectiveTensor all_gather_tensor all_reduce all_to_all_single all_to_all_single_autograd "
-    "reduce_scatter_tensor wait_tensor"
-)
 # PyTorch's files and what programs import from them; a file comes before those below it.
 MODULES = {
     name: {"distributed.absent": names}
     for name, names in {
         "optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer as_functional_optim",
         "optim.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
-        "_functional_collectives": _FUNCTIONAL,
         "tensor": _SPREAD,
         "tensor._utils": "compute_local_shape_and_global_offset",
         "tensor.parallel": _PARALLEL,

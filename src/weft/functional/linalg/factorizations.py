@@ -311,7 +311,7 @@ def check_definite(name: str, infos: np.ndarray) -> None:
 def solved(a: Matrix, b: Matrix) -> Any:
     """X with A X = B, for matrices that have been found to be regular, or their adjoints."""
     if isinstance(a, Matrices):
-        return lapack_batches.solve(a, b)[0]
+        return lapack_batches.solve(a, b)[0]  # type: ignore[arg-type]
     return LinalgSolveEx.apply(a, b)
 
 
@@ -359,7 +359,7 @@ class LinalgInvEx(Factored):
 def substituted(a: Matrix, b: Matrix, upper: bool, unit: bool = False) -> Any:
     """X with A X = B, A upper or lower triangular (the other half is not read)."""
     if isinstance(a, Matrices):
-        return _substituted(a, b, upper, unit)
+        return _substituted(a, b, upper, unit)  # type: ignore[arg-type]
     return LinalgSolveTriangular.apply(a, b, upper, unit)
 
 
@@ -398,7 +398,7 @@ def _substituted(a: Matrices, b: Matrices, upper: bool, unit: bool) -> Any:
     """Back substitution; a zero on the diagonal gives infinities, as in LAPACK."""
     if unit or not lapack_batches.has_zero_pivot(a):
         return host.answering(lapack_batches.substitute, a, b, upper, unit)
-    found = each(lambda *pair: (_single(*pair, upper),), *map(lapack_batches.array_of, (a, b)))
+    found = each(lambda *pair: (_single(*pair, upper),), *map(lapack_batches.array_of, (a, b)))  # type: ignore[call-arg]
     return matrices(found[0])
 
 

@@ -37,7 +37,6 @@ from weft.errors import DTypeError
 from weft.functional.support.blas_threads import limited
 
 if TYPE_CHECKING:
-    from weft._typing import Array
     from weft.engine.frontend.tensor import Tensor
 
 
@@ -117,11 +116,11 @@ def raw_routine(name: str, dtype: np.dtype[np.generic]) -> Any:
 
 
 def answering(
-    function: Callable[..., object], array: Array, *rest: object, **keywords: object
+    function: Callable[..., object], array: object, *rest: object, **keywords: object
 ) -> Any:
     """function(array, ...), which must only compute: for a large array on a thread of its own, so that this one can
     answer signals. A call that a signal handler's exception leaves behind ends by itself, unseen."""
-    if array.size < LONG or threading.current_thread() is not threading.main_thread():
+    if array.size < LONG or threading.current_thread() is not threading.main_thread():  # type: ignore[attr-defined]
         return function(array, *rest, **keywords)
     results: list[Any] = []
     errors: list[BaseException] = []

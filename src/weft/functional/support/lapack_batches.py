@@ -184,7 +184,7 @@ def _array_of(x: object) -> Matrices:
 
 
 @cython.cfunc
-def _product(sizes: tuple) -> cython.Py_ssize_t:
+def _product(sizes: tuple) -> cython.Py_ssize_t:  # type: ignore[type-arg]
     count: cython.Py_ssize_t = 1
     for size in sizes:
         count *= cython.cast(cython.Py_ssize_t, size)

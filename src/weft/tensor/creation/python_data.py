@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.engine.dispatch.type_names import C_NAMES
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
@@ -345,7 +346,8 @@ def _range_of(dtype: DType) -> tuple[Any, Any]:
 
 
 def _misfit(dtype: DType) -> str:
-    return f"value cannot be converted to type {dtype.name} without overflow"
+    name = C_NAMES[dtype.name] if dtype.is_floating_point else dtype.name
+    return f"value cannot be converted to type {name} without overflow"
 
 
 def need_fit(value: float, dtype: DType) -> None:
