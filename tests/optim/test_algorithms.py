@@ -64,16 +64,15 @@ def test_a_step_is_one_kernel_for_all_parameters(name: str, count: int) -> None:
     [
         ("Adafactor", 7, 10, 1, (4, 40, 400)),
         ("Muon", 32, 33, 1, (4, 40, 400)),
-        ("LBFGS", 48, 52, 5, (40, 400)),
+        ("LBFGS", 16, 28, 5, (40, 400)),
     ],
 )
 def test_other_steps_have_a_bounded_number_of_kernels(
     name: str, kernels: int, launches: int, flushes: int, counts: tuple[int, ...]
 ) -> None:
     for count in counts:
-        for _ in range(
-            3
-        ):  # steps of one run differ, so that not all of their kernels are compiled at once
+        # Steps of one run differ, and come seldom: their kernels are compiled when that has paid.
+        for _ in range(30):
             found = events_of_a_step(name, count)
         assert found <= (kernels, launches, flushes), (count, found)
         assert found[1] <= launches and found[2] == flushes

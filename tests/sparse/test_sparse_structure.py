@@ -60,6 +60,11 @@ def test_indices_are_checked(indices: Any, size: Any, fix: str) -> None:
         weft.sparse_coo_tensor(indices, weft.ones(len(indices[0])), size)
 
 
+def test_indices_that_are_numbers_with_a_fraction_are_cut() -> None:
+    made = weft.sparse_coo_tensor([[0.5, 2.9]], [1.0, 2.0], (3,))
+    assert made._indices().dtype is weft.int64 and made.to_dense().tolist() == [1.0, 0.0, 2.0]
+
+
 def test_rows_with_a_column_twice_are_summed_where_that_matters() -> None:
     given = weft.sparse_csr_tensor([0, 2, 2], [1, 1], [1.0, -2.0], (2, 2))
     assert given.values().tolist() == [1.0, -2.0]

@@ -30,6 +30,16 @@ def _place(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
     return num_replicas, rank
 
 
+def order_of_epoch(count: int, shuffle: bool, seed: int, epoch: int) -> list[int]:
+    """The numbers of so many examples, in an order that all processes share."""
+    if not shuffle:
+        return list(range(count))
+    source = weft.Generator()
+    source.manual_seed(seed + epoch)
+    order: list[int] = weft.randperm(count, generator=source).tolist()
+    return order
+
+
 class DistributedSampler(Sampler):
     """Every `num_replicas`-th index, from `rank` on, of an order that all processes share. By default these are the
     numbers of `weft.distributed`, and those of one process where that has not begun.
@@ -58,11 +68,7 @@ class DistributedSampler(Sampler):
         self.total_size = self.num_samples * num_replicas
 
     def __iter__(self) -> Iterator[int]:
-        order = list(range(len(self.dataset)))
-        if self.shuffle:
-            source = weft.Generator()
-            source.manual_seed(self.seed + self.epoch)
-            order = weft.randperm(len(order), generator=source).tolist()
+        order = order_of_epoch(len(self.dataset), self.shuffle, self.seed, self.epoch)
         if order and len(order) < self.total_size:
             order *= math.ceil(self.total_size / len(order))
         return iter(order[: self.total_size][self.rank :: self.num_replicas])

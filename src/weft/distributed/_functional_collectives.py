@@ -103,6 +103,11 @@ def reduce_scatter_tensor(
     return record("reduce_scatter", self, found, _op(reduceOp))
 
 
+def evenly(rows: int, group: ProcessGroup) -> list[int]:
+    """The rows of each rank, of which all have as many."""
+    return [rows // group.size()] * group.size()
+
+
 def all_to_all_single(
     self: Tensor,
     output_split_sizes: Sequence[int] | None,
@@ -112,7 +117,7 @@ def all_to_all_single(
 ) -> Any:
     """The rows that each rank sends to this one; evenly many by default."""
     found = _group(group)
-    even = [self.shape[0] // found.size()] * found.size()
+    even = evenly(self.shape[0], found)
     sent, received = input_split_sizes or even, output_split_sizes or even
     return record("all_to_all", self, found, sent=sent, received=received)
 

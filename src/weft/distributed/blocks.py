@@ -13,10 +13,12 @@ from typing import Any
 
 import weft
 from weft.data import Sampler
+from weft.data.distributed import order_of_epoch
 from weft.distributed.carrier import record
 from weft.distributed.group import Group, ProcessGroup
 from weft.distributed.world import resolve
 from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 
 Sums = list[Tensor | None]
@@ -41,10 +43,9 @@ def _is_power(count: int) -> bool:
     return count & (count - 1) == 0
 
 
-def _wide(tensor: Tensor | None) -> Any:
-    """A value to be added up: float16 and bfloat16 as float32."""
-    narrow = tensor is not None and tensor.dtype in (weft.float16, weft.bfloat16)
-    return tensor.float() if narrow else tensor  # type: ignore[union-attr]
+def dtype_of_sums(dtype: DType) -> DType:
+    """The type in which values are added up: float32 for float16 and bfloat16."""
+    return weft.float32 if dtype in (weft.float16, weft.bfloat16) else dtype
 
 
 def _added(some: Sums, others: Sums) -> Sums:
@@ -63,7 +64,7 @@ class PairwiseSum:
 
     def add(self, values: Sums) -> None:
         """Add the next block's, which are computed here."""
-        total = [_wide(value) for value in values]
+        total = [v if v is None else v.to(dtype_of_sums(v.dtype)) for v in values]
         self.count += 1
         for _ in range((self.count & -self.count).bit_length() - 1):  # pairs that it completes
             total = _added(self._waiting.pop(), total)
@@ -127,11 +128,7 @@ class BlockSampler(Sampler):
         return self._count // (self._blocks * self._block_size) * len(self._own)
 
     def __iter__(self) -> Iterator[list[int]]:
-        order = list(range(self._count))
-        if self._shuffle:
-            source = weft.Generator()
-            source.manual_seed(self._seed + self.epoch)
-            order = weft.randperm(self._count, generator=source).tolist()
+        order = order_of_epoch(self._count, self._shuffle, self._seed, self.epoch)
         size = self._block_size
         for batch in range(self._count // (self._blocks * size)):
             for block in self._own:

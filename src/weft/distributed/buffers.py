@@ -52,11 +52,6 @@ class Received:
         self.memory: Any = pool.allocate(max(count * dtype.itemsize, 1))
         self.elements = np.frombuffer(self.memory, raw_dtype(dtype), count)
 
-    def zeros(self) -> Array:
-        """The elements, all zero."""
-        self.elements[...] = 0
-        return self.elements
-
     def tensor(self, shape: Sequence[int], first: int = 0) -> Tensor:
         """A tensor of the elements from `first` on."""
         node = make_value(self.dtype, tuple(shape), self.memory, first * self.dtype.itemsize)

@@ -13,6 +13,7 @@ import numpy as np
 
 import weft
 from weft.distributed.agreement import Call
+from weft.distributed.blocks import dtype_of_sums
 from weft.distributed.buffers import Received, as_bytes, elements
 from weft.distributed.carrier import record
 from weft.distributed.collectives import call_of, gathered, hand_out, sent_from
@@ -77,9 +78,8 @@ def mean_of_sums(
     with no_grad():
         for index in reversed(_present_anywhere(group, parameters, sums)):
             parameter, own = parameters[index], sums[index]
-            narrow = parameter.dtype in (weft.float16, weft.bfloat16)
-            wide = weft.float32 if narrow else parameter.dtype
-            total = weft.zeros(parameter.shape, dtype=wide) if own is None else own.detach()
+            dtype = dtype_of_sums(parameter.dtype)
+            total = weft.zeros(parameter.shape, dtype=dtype) if own is None else own.detach()
             parameter.grad = (record("all_reduce", total, group) / count).to(parameter.dtype)
 
 

@@ -109,7 +109,7 @@ MESSAGES: dict[str, Any] = {
     ),
     "power beyond the type": (
         lambda: weft.ones(2, dtype=weft.int8) ** 300,
-        r"(?s)cannot be converted to type int8\w* without overflow.*fix",
+        "(?s)cannot be converted to type int8_t without overflow.*fix",
     ),
     "maximum of a number": (
         lambda: weft.maximum(weft.ones(2), 1),

@@ -136,10 +136,12 @@ class _Transfer:
 
     def test(self) -> bool:
         """True when all has come."""
+        if not self._answer.done():
+            return False
         import ray.exceptions
 
         try:
-            return self._answer.done() and self._are_delivered()
+            return self._are_delivered()
         except ray.exceptions.RayError as error:
             raise ConnectionError(str(error).splitlines()[0]) from None
 
@@ -165,15 +167,15 @@ class _Transfer:
 
 
 class RayCommunicator:
-    """Processes of a Ray cluster that meet at one address."""
+    """Processes of a Ray cluster that meet at one office: by default that of which their name is the address."""
 
-    def __init__(self, address: str, rank: int, size: int, office: _Office | None = None) -> None:
+    def __init__(self, name: str, rank: int, size: int, office: _Office | None = None) -> None:
         self.rank, self.size = rank, size
-        self._address = self._name = address
+        self._name = name
         self._ray = _library()
-        self._office = open_office(address) if office is None else office
+        self._office = open_office(name) if office is None else office
         self._transfers, self._duplicates = 0, 0
-        self._posted: Counter[tuple[Way, int]] = Counter()
+        self._posted: Counter[Way] = Counter()
         self._received: dict[Way, Counter[int]] = defaultdict(Counter)
         self._looks: dict[tuple[Way, int], Future[tuple[Arrival, int]]] = {}
 
@@ -219,8 +221,8 @@ class RayCommunicator:
     def send(self, source: Array, peer: int, tag: int) -> Request:
         """Leave a copy at the office."""
         way = (self._name, peer, tag)
-        number = self._posted[way, peer]
-        self._posted[way, peer] += 1
+        number = self._posted[way]
+        self._posted[way] += 1
         parts = [self._part(source)]  # in a list, where Ray leaves references as they are
         answer = self._office.post.remote(way, self.rank, number, source.nbytes, parts)
         return _Transfer(answer, [])
@@ -251,17 +253,14 @@ class RayCommunicator:
         if self.rank not in members:
             return None
         rank = list(members).index(self.rank)
-        return self._named(f"{self._name}/{list(members)}.{key}", rank, len(members))
+        name = f"{self._name}/{list(members)}.{key}"
+        return RayCommunicator(name, rank, len(members), self._office)
 
     def duplicate(self) -> RayCommunicator:
         """The same office, under a name of its own."""
         self._duplicates += 1
-        return self._named(f"{self._name}+{self._duplicates}", self.rank, self.size)
-
-    def _named(self, name: str, rank: int, size: int) -> RayCommunicator:
-        made = RayCommunicator(self._address, rank, size, self._office)
-        made._name = name
-        return made
+        name = f"{self._name}+{self._duplicates}"
+        return RayCommunicator(name, self.rank, self.size, self._office)
 
     def close(self, orderly: bool) -> None:
         """Wait a moment for the others: what they still fetch from the store of this process ends with it."""

@@ -11,9 +11,11 @@ from math import prod
 from typing import Any
 
 import weft
+from weft.distributed import _functional_collectives as functional
+from weft.distributed._functional_collectives import evenly
 from weft.distributed.carrier import record
 from weft.distributed.collectives import need_op
-from weft.distributed.group import Group, ProcessGroup
+from weft.distributed.group import Group
 from weft.distributed.reduction import ReduceOp
 from weft.distributed.world import resolve
 from weft.engine.frontend.tensor import Tensor
@@ -97,10 +99,6 @@ def all_to_all(
     )
 
 
-def _even(rows: int, group: ProcessGroup) -> list[int]:
-    return [rows // group.size()] * group.size()
-
-
 def all_to_all_single(
     output: Tensor,
     input: Tensor,
@@ -110,6 +108,5 @@ def all_to_all_single(
 ) -> Any:
     """The rows that each rank sends to this one, in a tensor like `output`."""
     found = resolve(group)
-    sent = list(input_split_sizes or _even(input.shape[0], found))
-    received = list(output_split_sizes or _even(output.shape[0], found))
-    return record("all_to_all", input, found, sent=sent, received=received)
+    received = output_split_sizes or evenly(output.shape[0], found)
+    return functional.all_to_all_single(input, received, input_split_sizes, found)

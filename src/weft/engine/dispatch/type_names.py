@@ -48,12 +48,12 @@ _SPECIAL_ON_CPU = (
     "bessel_j0 bessel_j1 bessel_y0 bessel_y1 entr i0e i1 i1e modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "
     "modified_bessel_k1 ndtri scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 zeta"
 )
+_VECTORIZED_ON_CPU = "ceil erf erfc erfinv floor lgamma round trunc"
 # PyTorch's kernels on the CPU, by the names of operations and functions here; others have the name of the operation.
 _KERNELS = {
     **{name: f"{name}_cpu" for name in _ON_CPU.split()},
     **{f"special_{name}": f"{name}_cpu" for name in _SPECIAL_ON_CPU.split()},
-    **{name: f"{name}_vml_cpu" for name in ("ceil", "erf", "erfc", "floor", "round", "trunc")},
-    **{name: f"{name}_vml_cpu" for name in ("erfinv", "lgamma")},
+    **{name: f"{name}_vml_cpu" for name in _VECTORIZED_ON_CPU.split()},
     "abs": "abs_cpu",
     "amax": "max_values_cpu",
     "amin": "min_values_cpu",

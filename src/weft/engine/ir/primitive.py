@@ -44,10 +44,8 @@ from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
-ELEMENTWISE, REDUCE, VIEW, REGION, CONTRACT, INDEX, SCATTER, SCAN, SOURCE, ROWS, COLLECTIVE = range(
-    11
-)
-COMPOSITE, MACRO = 11, 12
+ELEMENTWISE, REDUCE, VIEW, REGION, CONTRACT, INDEX = range(6)
+SCATTER, SCAN, SOURCE, ROWS, COLLECTIVE, COMPOSITE, MACRO = range(6, 13)
 ARRIVING_COTANGENT = ARRIVING
 KIND_NAMES = (
     "elementwise",

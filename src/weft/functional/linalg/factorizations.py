@@ -93,6 +93,12 @@ def need_same(words: str, a: Tensor, b: Tensor) -> None:
         )
 
 
+# LAPACK's drivers, of a right side {0} and a matrix {1}.
+OTHER_TYPE = (
+    "Expected b and A to have the same dtype, but found b of type {0} and A of type {1} instead."
+)
+
+
 def failure(name: str, text: str, got: str, fix: str) -> LinAlgError:
     """The error of a matrix that has no such factors."""
     return LinAlgError(f"{name}: {text}", expected="another matrix", got=got, fix=fix)
@@ -310,8 +316,8 @@ def check_definite(name: str, infos: np.ndarray) -> None:
 
 def solved(a: Matrix, b: Matrix) -> Any:
     """X with A X = B, for matrices that have been found to be regular, or their adjoints."""
-    if isinstance(a, Matrices):
-        return lapack_batches.solve(a, b)[0]  # type: ignore[arg-type]
+    if isinstance(a, Matrices) and isinstance(b, Matrices):
+        return lapack_batches.solve(a, b)[0]
     return LinalgSolveEx.apply(a, b)
 
 
@@ -358,8 +364,8 @@ class LinalgInvEx(Factored):
 
 def substituted(a: Matrix, b: Matrix, upper: bool, unit: bool = False) -> Any:
     """X with A X = B, A upper or lower triangular (the other half is not read)."""
-    if isinstance(a, Matrices):
-        return _substituted(a, b, upper, unit)  # type: ignore[arg-type]
+    if isinstance(a, Matrices) and isinstance(b, Matrices):
+        return _substituted(a, b, upper, unit)
     return LinalgSolveTriangular.apply(a, b, upper, unit)
 
 
@@ -398,7 +404,8 @@ def _substituted(a: Matrices, b: Matrices, upper: bool, unit: bool) -> Any:
     """Back substitution; a zero on the diagonal gives infinities, as in LAPACK."""
     if unit or not lapack_batches.has_zero_pivot(a):
         return host.answering(lapack_batches.substitute, a, b, upper, unit)
-    found = each(lambda *pair: (_single(*pair, upper),), *map(lapack_batches.array_of, (a, b)))  # type: ignore[call-arg]
+    arrays = lapack_batches.array_of(a), lapack_batches.array_of(b)
+    found = each(lambda one, other: (_single(one, other, upper),), *arrays)
     return matrices(found[0])
 
 

@@ -16,6 +16,7 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.linalg.factorizations import (
+    OTHER_TYPE,
     LinalgMatrixExp,
     each,
     identity,
@@ -251,11 +252,7 @@ def ldl_solve(
     """X with A X = B, given the LDL factors of A."""
     need_matrices("torch.linalg.ldl_solve", LD, "LD")
     need_matrices("torch.linalg.ldl_solve", B, "B", False)
-    need_same(
-        "Expected b and A to have the same dtype, but found b of type {1} and A of type {0} instead.",
-        LD,
-        B,
-    )
+    need_same(OTHER_TYPE, B, LD)
     lead = np.broadcast_shapes(LD._shape[:-2], B._shape[:-2])
     turned = bool(hermitian and LD._dtype.is_complex)
 

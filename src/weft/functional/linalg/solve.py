@@ -17,6 +17,7 @@ from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError
 from weft.functional.linalg.factorizations import (
+    OTHER_TYPE,
     Factored,
     LinalgCholeskyEx,
     LinalgInvEx,
@@ -80,11 +81,6 @@ def _made_regular(A: Tensor, infos: Any) -> Any:
 def _is_vector(A: Tensor, B: Tensor) -> bool:
     """True if B is a batch of vectors rather than of matrices."""
     return len(B._shape) == 1 or (len(A._shape) - 1 == len(B._shape) and A._shape[:-1] == B._shape)
-
-
-_OTHER_TYPE = (
-    "Expected b and A to have the same dtype, but found b of type {0} and A of type {1} instead."
-)
 
 
 def need_rows(name: str, A: Tensor, B: Tensor, left: bool) -> None:
@@ -184,7 +180,7 @@ def triangular_solve(
     """(X, a copy of A) with A X = b, or A^T X = b."""
     need_matrices("triangular_solve", A)
     need_matrices("triangular_solve", b, "b", False)
-    need_same(_OTHER_TYPE, b, A)
+    need_same(OTHER_TYPE, b, A)
     need_rows("triangular_solve", A, b, True)
     lead = broadcast_shapes([A._shape[:-2], b._shape[:-2]], "triangular_solve")
     matrix = A.mT if transpose else A
@@ -355,7 +351,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: object = N
     """X with A X = B, given the Cholesky factor of A."""
     need_matrices("cholesky_solve", L, "L")
     need_matrices("cholesky_solve", B, "B", False)
-    need_same(_OTHER_TYPE, B, L)
+    need_same(OTHER_TYPE, B, L)
     need_rows("cholesky_solve", L, B, True)
     if L._shape[:-2] != B._shape[:-2] or not _can_divide(L):
         return given(out, columns_first(_twice_substituted(L, B, upper)))

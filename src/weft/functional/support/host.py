@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import cython
 import numpy as np
@@ -38,6 +38,12 @@ from weft.functional.support.blas_threads import limited
 
 if TYPE_CHECKING:
     from weft.engine.frontend.tensor import Tensor
+
+    class _Measured(Protocol):
+        """An array, or a batch of matrices."""
+
+        @property
+        def size(self) -> int: ...
 
 
 require(__name__, cython.compiled)
@@ -116,11 +122,11 @@ def raw_routine(name: str, dtype: np.dtype[np.generic]) -> Any:
 
 
 def answering(
-    function: Callable[..., object], array: object, *rest: object, **keywords: object
+    function: Callable[..., object], array: _Measured, *rest: object, **keywords: object
 ) -> Any:
     """function(array, ...), which must only compute: for a large array on a thread of its own, so that this one can
     answer signals. A call that a signal handler's exception leaves behind ends by itself, unseen."""
-    if array.size < LONG or threading.current_thread() is not threading.main_thread():  # type: ignore[attr-defined]
+    if array.size < LONG or threading.current_thread() is not threading.main_thread():
         return function(array, *rest, **keywords)
     results: list[Any] = []
     errors: list[BaseException] = []

@@ -2,17 +2,16 @@
 ctypedef void (*gesv_routine)(int* n, int* columns, void* a, int* lda, int* pivots, void* b, int* ldb, int* info) noexcept nogil
 ctypedef void (*getrf_routine)(int* m, int* n, void* a, int* lda, int* pivots, int* info) noexcept nogil
 ctypedef void (*potrf_routine)(char* triangle, int* n, void* a, int* lda, int* info) noexcept nogil
-ctypedef void (*potrs_routine)(char* triangle, int* n, int* columns, void* a, int* lda, void* b, int* ldb, int* info) noexcept nogil
 ctypedef void (*trsm_routine)(char* side, char* triangle, char* turned, char* diagonal, int* m, int* n, void* factor, void* a, int* lda, void* b, int* ldb) noexcept nogil
 ctypedef void (*gemm_routine)(char* left_turned, char* right_turned, int* m, int* n, int* k, void* factor, void* a, int* lda, void* b, int* ldb, void* kept, void* c, int* ldc) noexcept nogil
 ctypedef void (*geqrf_routine)(int* m, int* n, void* a, int* lda, void* scales, void* work, int* room, int* info) noexcept nogil
 ctypedef void (*orgqr_routine)(int* m, int* n, int* k, void* a, int* lda, void* scales, void* work, int* room, int* info) noexcept nogil
 
 cdef enum:
-    ROUTINES = 9
+    ROUTINES = 8
     LETTERS = 4
 
-cdef size_t _addresses[36]  # of routines by element type, once they have been asked for
+cdef size_t _addresses[32]  # of routines by element type, once they have been asked for
 
 cdef class Matrices:
     cdef object owner  # of the memory

@@ -18,7 +18,7 @@ import numpy as np
 from cython.cimports.cpython.pycapsule import PyCapsule_GetName, PyCapsule_GetPointer
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
-from cython.cimports.weft.engine.frontend.node_factory import new_value
+from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_value
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
@@ -40,8 +40,8 @@ BLOCK = 64  # columns that LAPACK takes at once: its workspace is this many time
 _LETTERS = {"f": 0, "d": 1, "F": 2, "D": 3}  # s, d, c and z, by NumPy's letters
 _DTYPES = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)
 _ITEMS = (4, 8, 8, 16)
-GESV, GETRF, POTRF, POTRS, TRSM, GEMM, GEQRF, ORGQR, UNGQR = range(9)
-_NAMES = ("gesv", "getrf", "potrf", "potrs", "trsm", "gemm", "geqrf", "orgqr", "ungqr")
+GESV, GETRF, POTRF, TRSM, GEMM, GEQRF, ORGQR, UNGQR = range(8)
+_NAMES = ("gesv", "getrf", "potrf", "trsm", "gemm", "geqrf", "orgqr", "ungqr")
 _BLAS = ("trsm", "gemm")
 # 1, 0 and -1 of each element type, as BLAS wants factors.
 _NUMBERS = [np.array([1, 0, -1], letter) for letter in _LETTERS]
@@ -173,22 +173,20 @@ def _blank(other: Matrices, rows: cython.int, columns: cython.int) -> Matrices:
 def _array_of(x: object) -> Matrices:
     """Matrices in the memory of an array, or of a copy that is row by row."""
     array = np.ascontiguousarray(x)
-    made: Matrices = Matrices.__new__(Matrices)
-    made.lead = array.shape[:-2]
-    made.rows, made.columns = array.shape[-2:]
-    made.letter = _LETTERS[array.dtype.char]
-    made.item = _ITEMS[made.letter]
-    made.owner, made.address = array, address_of(array)
-    made.count = _product(made.lead)
-    return made
+    return _held(array, address_of(array), array.shape, array.dtype.char)
 
 
 @cython.cfunc
-def _product(sizes: tuple) -> cython.Py_ssize_t:  # type: ignore[type-arg]
-    count: cython.Py_ssize_t = 1
-    for size in sizes:
-        count *= cython.cast(cython.Py_ssize_t, size)
-    return count
+def _held(owner: object, address: cython.size_t, shape: tuple[int, ...], letter: str) -> Matrices:
+    """Matrices in the memory of an owner, of the type of NumPy's letter."""
+    made: Matrices = Matrices.__new__(Matrices)
+    made.owner, made.address = owner, address
+    made.lead = shape[: len(shape) - 2]
+    made.count = count_elements(made.lead)
+    made.rows, made.columns = shape[len(shape) - 2], shape[len(shape) - 1]
+    made.letter = _LETTERS[letter]
+    made.item = _ITEMS[made.letter]
+    return made
 
 
 def matrices(x: object) -> Matrices:
@@ -199,14 +197,7 @@ def matrices(x: object) -> Matrices:
     pipeline.require(node)
     if node.strides is not None or node.op is SCALAR_OP or node.numel == 0:
         return _array_of(pipeline.array_of(node))
-    made: Matrices = Matrices.__new__(Matrices)
-    made.lead = node.shape[: len(node.shape) - 2]
-    made.rows, made.columns = node.shape[len(node.shape) - 2], node.shape[len(node.shape) - 1]
-    made.letter = _LETTERS[node.dtype.numpy.char]
-    made.item = _ITEMS[made.letter]
-    made.owner, made.address = node, node.buffer.address + node.offset
-    made.count = _product(made.lead)
-    return made
+    return _held(node, node.buffer.address + node.offset, node.shape, node.dtype.numpy.char)
 
 
 def leads_agree(batches: list[Matrices | None]) -> bool:

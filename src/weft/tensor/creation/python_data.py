@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.engine.dispatch.type_names import C_NAMES
+from weft.engine.dispatch.type_names import OVERFLOW_NAMES
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
@@ -325,8 +325,8 @@ def _check_fits(low: int, high: int, dtype: DType) -> None:
     """Errors: RuntimeError on integers outside the range of a type; unsigned types take negative ones as in PyTorch."""
     if high > 2**63 - 1 and dtype is not dtypes.uint64:
         raise _too_wide(dtype)
-    need_fit(high, dtype)
-    need_fit(low, dtype)
+    need_fit(high, dtype, dtype.name)
+    need_fit(low, dtype, dtype.name)
 
 
 def _check_array(array: np.ndarray, dtype: DType) -> None:
@@ -334,8 +334,8 @@ def _check_array(array: np.ndarray, dtype: DType) -> None:
     if array.dtype.kind in "iu":
         _check_fits(int(array.min()), int(array.max()), dtype)
     elif array.dtype.kind == "f":
-        need_fit(float(array.min()), dtype)
-        need_fit(float(array.max()), dtype)
+        need_fit(float(array.min()), dtype, dtype.name)
+        need_fit(float(array.max()), dtype, dtype.name)
 
 
 @cache
@@ -345,13 +345,9 @@ def _range_of(dtype: DType) -> tuple[Any, Any]:
     return info.min, info.max
 
 
-def _misfit(dtype: DType) -> str:
-    name = C_NAMES[dtype.name] if dtype.is_floating_point else dtype.name
-    return f"value cannot be converted to type {name} without overflow"
-
-
-def need_fit(value: float, dtype: DType) -> None:
-    """Errors: RuntimeError on a real number that a type cannot hold; unsigned types take negative integers."""
+def need_fit(value: float, dtype: DType, shown: str = "") -> None:
+    """Errors: RuntimeError on a real number that a type cannot hold, which is called `shown`, by default as in C++;
+    unsigned types take negative integers."""
     if dtype.category not in (1, 2) or not isinstance(value, (int, float)):
         return
     least, high = _range_of(dtype)
@@ -361,8 +357,11 @@ def need_fit(value: float, dtype: DType) -> None:
     ):
         return
     wide = isinstance(value, int) and not -1 << 63 <= value < 1 << 64
+    text = (
+        f"value cannot be converted to type {shown or OVERFLOW_NAMES[dtype.name]} without overflow"
+    )
     raise (NumberRangeError if wide else DTypeError)(
-        "int too big to convert" if wide else _misfit(dtype),
+        "int too big to convert" if wide else text,
         expected=f"{least} to {high}",
         got=str(value)[:40],
         fix="choose a wider dtype, or a smaller number",

@@ -198,7 +198,6 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
 def allocate_arena(nbytes: cython.Py_ssize_t) -> Buffer:
     """The same for memory that a program has while it runs, of no size class: one block is kept for the programs that
     take turns, unless it is much larger than one needs. It is as large as the largest of them."""
-    global _live, _peak
     if _guard or nbytes <= SLAB_BYTES:
         return allocate(nbytes)
     _check_limit(nbytes)
@@ -211,16 +210,7 @@ def allocate_arena(nbytes: cython.Py_ssize_t) -> Buffer:
         _unmap_arena()
         address = _map(size)
         _arenas[address] = size
-    _live += size
-    _peak = max(_peak, _live)
-    if _fill >= 0:
-        memset(cython.cast(cython.p_void, address), _fill, nbytes)
-    buffer: Buffer = Buffer.__new__(Buffer)
-    buffer.address = address
-    buffer.nbytes = size
-    buffer.size_class = ARENA
-    _list(buffer)
-    return buffer
+    return _hand_out(address, size, size, ARENA)
 
 
 @cython.cfunc
@@ -232,6 +222,7 @@ def _release_arena(address: uintptr_t, size: cython.Py_ssize_t) -> cython.void:
     mapped: cython.Py_ssize_t = _arenas[address]
     if _arena != 0 and _arena_bytes >= mapped:
         _unmap(address, mapped)
+        _arenas.pop(address)
         return
     _unmap_arena()
     _keep_arena(address, mapped)
@@ -253,22 +244,23 @@ def _unmap_arena() -> cython.void:
     """Give the free block of an arena back to the system."""
     if _arena != 0:
         _unmap(_arena, _arena_bytes)
+        _arenas.pop(_arena)
         _keep_arena(0, 0)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _unmap(address: uintptr_t, size: cython.Py_ssize_t) -> cython.void:
+    """Give mapped memory back to the system."""
     global _reserved
     munmap(cython.cast(cython.p_void, address), size)
     _reserved -= size
-    _arenas.pop(address, None)
 
 
 @cython.cfunc
 def _taken(nbytes: cython.Py_ssize_t, chosen: cython.int) -> Buffer:
     """A buffer of a size class."""
-    global _live, _peak, _idle_bytes
+    global _idle_bytes
     slot: cython.pointer(SizeClass) = cython.address(_classes[chosen])
     size: cython.Py_ssize_t = _size_of(chosen)
     address: uintptr_t
@@ -280,6 +272,16 @@ def _taken(nbytes: cython.Py_ssize_t, chosen: cython.int) -> Buffer:
     else:
         address = _fresh(size)
     slot.live += 1
+    return _hand_out(address, nbytes, size, chosen)
+
+
+@cython.cfunc
+@cython.inline
+def _hand_out(
+    address: uintptr_t, nbytes: cython.Py_ssize_t, size: cython.Py_ssize_t, size_class: cython.int
+) -> Buffer:
+    """A buffer of nbytes in a block of this size."""
+    global _live, _peak
     _live += size
     _peak = max(_peak, _live)
     if _fill >= 0:
@@ -287,7 +289,7 @@ def _taken(nbytes: cython.Py_ssize_t, chosen: cython.int) -> Buffer:
     buffer: Buffer = Buffer.__new__(Buffer)
     buffer.address = address
     buffer.nbytes = nbytes
-    buffer.size_class = chosen
+    buffer.size_class = size_class
     if size > SLAB_BYTES:
         _list(buffer)
     return buffer
@@ -664,17 +666,16 @@ def _give_back_idle(now: int64_t) -> cython.void:
 @cython.exceptval(check=False)
 def _return_oldest(size_class: cython.int, before: int64_t) -> cython.bint:
     """Unmap the block of a class that has been free longest, if it was freed by `before`."""
-    global _idle_bytes, _reserved
+    global _idle_bytes
     slot: cython.pointer(SizeClass) = cython.address(_classes[size_class])
     size: cython.Py_ssize_t = _size_of(size_class)
     if slot.free == 0 or size <= SLAB_BYTES or slot.freed_at[0] > before:
         return False
-    munmap(cython.cast(cython.p_void, slot.blocks[0]), _mapped_size(size))
+    _unmap(slot.blocks[0], _mapped_size(size))
     slot.free -= 1
     memmove(slot.blocks, slot.blocks + 1, slot.free * cython.sizeof(uintptr_t))
     memmove(slot.freed_at, slot.freed_at + 1, slot.free * cython.sizeof(int64_t))
     _idle_bytes -= size
-    _reserved -= _mapped_size(size)
     return True
 
 

@@ -22,9 +22,7 @@ from weft.engine.pipeline.memory_plan import shares_slots
 require(__name__, cython.compiled)
 
 LEAST_BYTES = 1 << 22  # of a program's slots
-LEAST_BYTES_OF_A_KERNEL = (
-    1 << 14
-)  # of its slots for each kernel: a layout takes about 50 us for one
+LEAST_BYTES_OF_A_KERNEL = 1 << 14  # of its slots: a layout takes about 50 us for each kernel
 MOST_MORE_TIME = 0.01  # for computing again, by estimate, as a share of the program's time
 LEAST_SHARE = 0.4  # of the memory without computing again: less is not looked for
 MOST_TIME_OF_SEARCH = 0.2  # for what to compute again, as a share of the program's time
