@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from weft._build.compiled import require
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -364,7 +365,7 @@ def _counting(n: int, usual: DType, dtype: DTypeLike | None) -> Any:
     wanted = usual if dtype is None else as_dtype(dtype)
     if wanted.category not in (1, 2):
         raise UnsupportedDTypeError(
-            f"\"randperm\" not implemented for '{TYPE_NAMES[wanted.name]}'",
+            no_kernel_for("randperm", wanted.name),
             expected="a dtype of integers or floating-point numbers",
             got=wanted.name,
             fix="draw int64 and convert",
@@ -447,7 +448,7 @@ def bernoulli(
     chance = input if p is None else p
     if p is None and not input._dtype.is_floating_point:
         raise UnsupportedDTypeError(
-            f"\"bernoulli_tensor_cpu_p_\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            no_kernel_for("bernoulli_tensor_cpu_p_", input._dtype.name),
             expected="floating-point probabilities",
             got=describe("input", input),
             fix="convert with .float()",

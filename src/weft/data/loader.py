@@ -269,9 +269,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         pool = getattr(loader, "_pool", None)
         if pool is None:
             pool = _new_pool(loader)
-            sampled = iter(
-                loader._index_sampler
-            )  # PyTorch asks again here: a sampler may shuffle when it is asked
+            # A sampler may shuffle when it is asked: PyTorch asks again here.
+            sampled = iter(loader._index_sampler)
         if loader.persistent_workers:
             loader._pool = pool
         complete = False

@@ -176,12 +176,10 @@ class FunctionCtx:
         """The saved tensors. Errors: RuntimeError after they have been freed."""
         from weft.engine.backward.reachability import SECOND_TIME
 
+        if self._given:
+            raise _given_already()
         if self._saved is None:
-            raise (
-                _given_already()
-                if self._given
-                else GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
-            )
+            raise GradientError(SECOND_TIME, fix="pass retain_graph=True to the first backward")
         record = None if self._record is None else self._record()
         found: list = []
         for kept in self._forward if self._pushing and self._forward is not None else self._saved:

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft._build.compiled import require
 from weft._typing import TensorLike
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast, record_elementwise, record_gradient
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import (
@@ -81,7 +82,7 @@ def _clamp_between(x: Tensor, low: object, high: object) -> Any:
     dtype, shape = result._dtype, result._shape
     if dtype.category == 0:
         raise UnsupportedDTypeError(
-            "\"clamp_cpu\" not implemented for 'Bool'",
+            no_kernel_for("clamp", "bool"),
             expected="numeric operands",
             got=describe("input", x),
             fix="convert one operand first",

@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft.engine.api.api_function import records_one
-from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES
+from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES, no_kernel_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
@@ -133,7 +133,7 @@ def _unusual_product(a: Tensor, b: Tensor) -> Any:
         return cast(product(cast(a, dtypes.float32), cast(b, dtypes.float32)), a._dtype)
     if a._dtype.category == 0:
         raise UnsupportedDTypeError(
-            "\"addmm_impl_cpu_\" not implemented for 'Bool'",
+            no_kernel_for("addmm_impl_cpu_", "bool"),
             expected="numeric operands",
             got=describe("a", a),
             fix="convert with .float() first",

@@ -11,6 +11,7 @@ import cython
 import numpy as np
 
 from weft._build.compiled import require
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -18,7 +19,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, UnsupportedDTypeError,
 from weft.functional.random.generator import Generator, chosen
 from weft.functional.shape.views import expand
 from weft.functional.support.value_bounds import need_within
-from weft.tensor.arguments import TYPE_NAMES, Shape, as_dtype, describe
+from weft.tensor.arguments import Shape, as_dtype, describe
 
 if TYPE_CHECKING:
     from weft._typing import DTypeLike, TensorLike
@@ -31,7 +32,7 @@ def floating(dtype: DTypeLike | None) -> Any:
     dtype = dtypes.get_default() if dtype is None else as_dtype(dtype)
     if not dtype.is_floating_point:
         raise UnsupportedDTypeError(
-            f"\"uniform\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+            no_kernel_for("uniform", dtype.name),
             expected="a floating-point dtype",
             got=dtype.name,
             fix="draw floats and convert, or use randint",

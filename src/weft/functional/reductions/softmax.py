@@ -15,6 +15,7 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 
 from weft._build.compiled import require
 from weft._typing import Dims
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.ir.dtype import DType
 from weft.errors import UnsupportedDTypeError
@@ -23,7 +24,6 @@ from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
 from weft.tensor.arguments import (
-    TYPE_NAMES,
     as_dtype,
     describe,
     need_tensor,
@@ -64,7 +64,7 @@ def _prepared(
     axis = wrap_dim(dim, rank)
     if input._dtype.category != 2:
         raise UnsupportedDTypeError(
-            f"\"{name}_lastdim_kernel_impl\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            no_kernel_for(f"{name}_lastdim_kernel_impl", input._dtype.name),
             expected="a floating-point tensor",
             got=describe("input", input),
             fix="pass dtype=weft.float32, convert with .float(), or take .abs() of complex numbers",

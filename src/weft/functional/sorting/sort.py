@@ -42,7 +42,6 @@ from weft.ops.primitives import (
 )
 from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import (
-    TYPE_NAMES,
     describe,
     need_number,
     need_tensor,
@@ -54,7 +53,7 @@ def need_order(name: str, input: Tensor, message: str = "") -> Any:
     """A tensor whose elements have an order. Errors: TypeError on others, RuntimeError on complex numbers."""
     if need_tensor(name, input)._dtype.is_complex:
         raise UnsupportedDTypeError(
-            message or f"\"{name}_cpu\" not implemented for '{TYPE_NAMES[input._dtype.name]}'",
+            message or no_kernel_for(f"{name}_cpu", input._dtype.name),
             expected="numbers that have an order",
             got=describe("input", input),
             fix="take .abs() or .real",
@@ -154,7 +153,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     """(value, index) of the k-th smallest along a dimension, k from 1; of equal elements the first one."""
     need_order("kthvalue", need_tensor("kthvalue", input, "input", 1))
     if input._dtype is dtypes.bool_:
-        raise _no_order_of_bools("\"kthvalue_cpu\" not implemented for 'Bool'", input)
+        raise _no_order_of_bools(no_kernel_for("kthvalue_cpu", "bool"), input)
     axis = wrap_dim(dim, len(input._shape))
     size = input._shape[axis] if input._shape else 1
     if not size:

@@ -125,7 +125,7 @@ def _times_log(name: str, log: str, pole: int, input: Any, other: Any) -> Any:
     nothing = input == 0
     beyond = nothing & (
         (other < pole) | (other == math.inf)
-    )  # where 0 * log(other) is nan, or its derivatives
+    )  # 0 * log(other) is nan, or derivatives are
     product = input * call(log, where(beyond, pole + 1, other))
     return where(nothing & (other == pole), 0, product) + 0.0  # 0 * log(0.5) is -0.0
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft._typing import DeviceLike, Scalar
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -71,7 +72,7 @@ def arange(
     )
     if wanted is dtypes.bool_:
         raise UnsupportedDTypeError(
-            "\"arange_cpu\" not implemented for 'Bool'",
+            no_kernel_for("arange_cpu", "bool"),
             expected="a numeric dtype",
             got="bool",
             fix="compare the numbers of a numeric arange",

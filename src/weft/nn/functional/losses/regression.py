@@ -226,8 +226,13 @@ def smooth_l1_loss(
     if beta == 0:
         return reduced(size, reduction)
     curved = size < beta
-    squares = call("square", where(curved, gap, 0))  # not of infinite gaps: their derivative
+    squares = _squares(gap, curved)
     return reduced(where(curved, squares * (0.5 / beta), size - 0.5 * beta), reduction)
+
+
+def _squares(gap: Tensor, curved: Tensor) -> Any:
+    """The squares of the gaps where a loss is curved; not of infinite ones, whose derivatives would not be numbers."""
+    return call("square", where(curved, gap, 0))
 
 
 def huber_loss(
@@ -250,8 +255,7 @@ def huber_loss(
     gap = _gap(input, target)
     size = call("abs", gap)
     curved = size <= delta
-    squares = call("square", where(curved, gap, 0))  # not of infinite gaps: their derivative
-    losses = where(curved, squares * 0.5, (size - 0.5 * delta) * delta)
+    losses = where(curved, _squares(gap, curved) * 0.5, (size - 0.5 * delta) * delta)
     return _weighted(cast(losses, input._dtype), weight, reduction)
 
 

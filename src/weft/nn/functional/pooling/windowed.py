@@ -33,7 +33,6 @@ from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis, where
 from weft.ops.registry import OPS
 from weft.tensor.arguments import (
-    TYPE_NAMES,
     Shape,
     describe,
     untracked,
@@ -48,7 +47,7 @@ LITTLE = (
 def lowest_of(dtype: DType) -> Any:
     if dtype.category not in (1, 2):
         raise UnsupportedDTypeError(
-            f"\"max_pool\" not implemented for '{TYPE_NAMES[dtype.name]}'",
+            no_kernel_for("max_pool", dtype.name),
             expected="a real or integer tensor",
             got=dtype.name,
             fix="convert with .float() first",
