@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import weft
+from weft.engine.frontend.resolve import value_of
 from weft.engine.runtime import executable_cache, tier_choice
 from weft.testing.tuned import tuned
 
@@ -63,6 +64,17 @@ def test_what_takes_turns_is_interpreted_until_that_has_cost_as_much() -> None:
 
 def test_one_that_comes_back_soon_is_scheduled_at_once() -> None:
     assert [counted(70)["interpreted"] for _ in range(3)] == [1, 0, 0]
+
+
+def test_looks_of_unknown_flushes_are_put_off_until_forgotten() -> None:
+    pending = [value_of(X.sin())]
+    tries = []
+    for _ in range(20):
+        tries.append(tier_choice.may_know_most(pending))
+        tier_choice.note_misses(pending, 1)
+    assert tries[0] and not all(tries)
+    executable_cache.clear()
+    assert tier_choice.may_know_most(pending)
 
 
 def test_values_do_not_depend_on_the_tier() -> None:

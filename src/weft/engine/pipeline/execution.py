@@ -76,10 +76,9 @@ from weft.engine.pipeline.batching import batch, membership
 from weft.engine.pipeline.lowering import lower
 from weft.engine.pipeline.partition import partition, segments, spans_devices
 from weft.engine.runtime import commit as outcomes
-from weft.engine.runtime import interpreter
 from weft.engine.runtime.executable_cache import has_come, storable_as, store, worth_storing
 from weft.engine.runtime.numpy_views import array_over
-from weft.engine.runtime.tier_choice import comes_again
+from weft.engine.runtime.tier_choice import comes_again, may_know_most, note_misses
 from weft.errors import OutOfMemoryError, WeftError
 
 require_compiled(__name__, cython.compiled)
@@ -272,7 +271,7 @@ def is_interpreted(
         return False
     flush: Interpretation = Interpretation(pending)
     gain_ns: cython.double = flush.gain_ns(comes != NEW, lost_ns(fingerprint))
-    if not flush.can_run or not (every or (gain_ns > 0 and interpreter.may_know_most(pending))):
+    if not flush.can_run or not (every or (gain_ns > 0 and may_know_most(pending))):
         flush.stop()
         return False
     if tape.written and retain_undo_entries(tape):
@@ -284,7 +283,7 @@ def is_interpreted(
         worth_storing(fingerprint)
     note_interpreted(fingerprint, spared_ns(cython.address(flush.estimate)))
     ran: cython.bint = interpret(flush)
-    interpreter.note_misses(pending, flush.missed)
+    note_misses(pending, flush.missed)
     if ran:
         _tally.flushes += 1
     else:

@@ -13,7 +13,7 @@ run here.
 import cython
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
-from cython.cimports.weft.engine.capi.hashing import equal, mix
+from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.api import Memory, default_device
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
@@ -45,9 +45,6 @@ from weft.engine.pipeline.simplify.gather_matmul import commuted
 
 require(__name__, cython.compiled)
 
-LOOKS = cython.declare(cython.Py_ssize_t, 256)
-_put_off = cython.declare(list, [0] * 256)
-_in_a_row = cython.declare(list, [0] * 256)
 _elementwise = cython.declare(cython.int, ELEMENTWISE)
 _reduce = cython.declare(cython.int, REDUCE)
 _view = cython.declare(cython.int, VIEW)
@@ -62,35 +59,6 @@ def pays(pending: list) -> bool:
     flush: Interpretation = Interpretation(pending)
     flush.stop()
     return flush.can_run and flush.gain_ns(False, 0) > 0
-
-
-def may_know_most(pending: list) -> bool:
-    """True if a flush is worth trying to interpret: after several flushes of its look with too many unknown nodes,
-    fewer and fewer are tried."""
-    look: cython.Py_ssize_t = _look_of(pending)
-    left: cython.int = _put_off[look]
-    if left > 0:
-        _put_off[look] = left - 1
-    return left == 0
-
-
-def note_misses(pending: list, missed: cython.longlong) -> None:
-    """A flush had so many unknown nodes."""
-    tuning: Tiering = default_device().tuning.tiering
-    too_many: cython.bint = missed * tuning.nodes_of_a_miss > len(pending)
-    look: cython.Py_ssize_t = _look_of(pending)
-    tries: cython.int = min(cython.cast(cython.int, _in_a_row[look]) + 1, tuning.most_tries)
-    _in_a_row[look] = tries if too_many else 0
-    _put_off[look] = 1 << tries if too_many and tries > tuning.free_tries else 0
-
-
-@cython.cfunc
-def _look_of(pending: list) -> cython.Py_ssize_t:
-    """A hash below LOOKS that similar flushes share: the number of nodes, and the ops of the first and the last."""
-    first: Node = pending[0]
-    last: Node = pending[len(pending) - 1]
-    h: cython.ulonglong = mix(mix(len(pending), first.op.code), last.op.code)
-    return (h >> 16) % LOOKS
 
 
 @cython.cfunc

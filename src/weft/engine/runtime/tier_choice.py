@@ -13,6 +13,7 @@ took was a misprediction, so far.
 """
 
 import cython
+from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import default_device
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.node import Node
@@ -37,6 +38,11 @@ _tally = cython.declare(FlushCounters, outcomes.counters)
 LOST_NS = cython.declare(cython.double, 16)
 _LOST_BITS = cython.declare(cython.int, 28)
 _MOST_LOST = cython.declare(cython.longlong, (1 << 28) - 1)
+
+# By look (`_look_of`): how many flushes are not tried yet, and how many in a row had too many unknown nodes.
+LOOKS = cython.declare(cython.Py_ssize_t, 256)
+_put_off = cython.declare(list, [0] * 256)
+_in_a_row = cython.declare(list, [0] * 256)
 
 
 @cython.final
@@ -147,6 +153,38 @@ def note_interpreted(fingerprint: FlushFingerprint, lost: cython.double) -> cyth
     )
 
 
+# -- how much of what comes is unknown -------------------------------------------------------------------------------
+
+
+def may_know_most(nodes: list) -> bool:
+    """True if a flush is worth trying to interpret: after several flushes of its look with too many unknown nodes,
+    fewer and fewer are tried."""
+    look: cython.Py_ssize_t = _look_of(nodes)
+    left: cython.int = _put_off[look]
+    if left > 0:
+        _put_off[look] = left - 1
+    return left == 0
+
+
+def note_misses(nodes: list, missed: cython.longlong) -> None:
+    """A flush had so many unknown nodes."""
+    tuning: Tiering = default_device().tuning.tiering
+    too_many: cython.bint = missed * tuning.nodes_of_a_miss > len(nodes)
+    look: cython.Py_ssize_t = _look_of(nodes)
+    tries: cython.int = min(cython.cast(cython.int, _in_a_row[look]) + 1, tuning.most_tries)
+    _in_a_row[look] = tries if too_many else 0
+    _put_off[look] = 1 << tries if too_many and tries > tuning.free_tries else 0
+
+
+@cython.cfunc
+def _look_of(nodes: list) -> cython.Py_ssize_t:
+    """A hash below LOOKS that similar flushes share: the number of nodes, and the ops of the first and the last."""
+    first: Node = nodes[0]
+    last: Node = nodes[len(nodes) - 1]
+    h: cython.ulonglong = mix(mix(len(nodes), first.op.code), last.op.code)
+    return (h >> 16) % LOOKS
+
+
 # -- whether scheduling has paid -----------------------------------------------------------------------------------
 
 
@@ -189,3 +227,4 @@ def text(counts: dict) -> str:
 def clear():
     """Forget what has come."""
     _arrivals.clear()
+    _put_off[:] = _in_a_row[:] = [0] * LOOKS
