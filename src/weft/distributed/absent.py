@@ -33,9 +33,9 @@ _STATES = (
     "set_optimizer_state_dict set_state_dict"
 )
 _SAVED = (
-    "BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner "
-    "FileSystemReader FileSystemWriter LoadPlan LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader "
-    "StorageWriter TensorStorageMetadata WriteItem async_save load load_state_dict save save_state_dict"
+    "BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner LoadPlan "
+    "LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem "
+    "load_state_dict save_state_dict"
 )
 _SPREAD = "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
 _EXPERIMENTS = "context_parallel implicit_replication local_map register_sharding"

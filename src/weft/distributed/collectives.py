@@ -33,6 +33,10 @@ from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, user_line
 from weft.tensor.reading.values import describe
 
+MOST_BYTES_AT_ONCE = (
+    1 << 19
+)  # of all ranks, up to which each takes them all and combines them itself
+
 # -- steps: what moves ------------------------------------------------------------------------------
 
 
@@ -157,7 +161,14 @@ class Reduction:
         return as_bytes(data[0] if len(data) == 1 else np.concatenate(data))
 
     def _agreed_to_all(self, data: Array, target: Array) -> Steps[None]:
-        """`to_all` after an agreement: exchange parts, combine them, and exchange what that gives."""
+        """`to_all` after an agreement: exchange parts, combine them, and exchange what that gives; of little data
+        exchange all, and combine it everywhere."""
+        size = self.group.size()
+        if data.nbytes * size <= MOST_BYTES_AT_ONCE:
+            table = np.empty((size, data.nbytes), np.uint8)
+            yield self.group.communicator.all_gather(as_bytes(data), table.reshape(-1))
+            target[...] = self._combined(table, 0, data.size, data.dtype)
+            return
         parts = self._parts(data.size)
         own = yield from self._exchange(data, parts)
         counts = [part * data.itemsize for part in parts]

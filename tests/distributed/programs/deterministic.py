@@ -1,4 +1,4 @@
-"""Losses and weights, as bits, of a training by blocks, begun or resumed: `deterministic.py weft OUT [resume]`."""
+"""Losses and weights, as bits, after each epoch by blocks: `deterministic.py weft OUT EPOCHS [resume]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import weft.distributed as dist
 from weft import nn
 
 OUT = Path(sys.argv[2])
-RESUMES, STEPS = "resume" in sys.argv, 3
+EPOCHS, RESUMES = int(sys.argv[3]), "resume" in sys.argv
 BLOCKS, BLOCK_SIZE = 8, 3
 
 
@@ -50,9 +50,10 @@ def main() -> None:
         parallel.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         begun = state["steps"]
-    losses: list[str] = []
-    for epoch in range(begun, begun + STEPS):
+    found: list[Any] = []
+    for epoch in range(begun, begun + EPOCHS):
         sampler.set_epoch(epoch)
+        losses: list[str] = []
         own: list[Any] = []
         for indices in sampler:
             cost = [nn.functional.cross_entropy(parallel(xs[i]), ys[i]) for i in indices]
@@ -63,11 +64,11 @@ def main() -> None:
                 optimizer.zero_grad()
                 losses.append(bits(dist.mean_of_blocks(own)))
                 own = []
-    weights = [bits(parameter) for parameter in parallel.parameters()]
-    (OUT / f"{dist.get_rank()}.json").write_text(json.dumps([losses, weights]))
+        found.append([losses, [bits(parameter) for parameter in parallel.parameters()]])
+    (OUT / f"{dist.get_rank()}.json").write_text(json.dumps(found))
     if dist.get_rank() == 0 and not RESUMES:
         state = {"model": parallel.state_dict(), "optimizer": optimizer.state_dict()}
-        weft.save({**state, "steps": begun + STEPS}, OUT / "state")
+        weft.save({**state, "steps": begun + EPOCHS}, OUT / "state")
     dist.destroy_process_group()
 
 

@@ -1,0 +1,377 @@
+"""Distributed checkpoints: a folder that all ranks write to together, complete or not at all.
+
+Each rank writes the tensors, or the rows of large ones, that fall to it to a safetensors file; the first rank writes
+what is no tensor. When all files are there, the manifest, which names them, is renamed over the one before: until then
+the folder is the checkpoint that it was. Which rank wrote what does not matter to who reads: any number of ranks, or a
+program of one process. What ranks have to agree on they do when a save begins; later they see each other's files, so
+that a save may go on in the background.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import weft
+from weft.distributed.errors import DistBackendError
+from weft.distributed.group import Group, ProcessGroup
+from weft.distributed.objects import all_gather_object, broadcast_object_list
+from weft.distributed.world import is_initialized, resolve
+from weft.engine.frontend.tensor import Tensor
+from weft.errors import ArgumentError, CheckpointError
+from weft.io.files import read_file, write_file
+from weft.io.saving import load as load_file
+from weft.io.saving import save as save_file
+
+MANIFEST, FORMAT = "manifest.json", "weft-distributed-1"
+SPLIT_ABOVE_BYTES = 1 << 20  # of a tensor whose rows all ranks share out
+LOOK_EVERY_S = 0.01
+Tree = dict[Any, Any]
+State = Mapping[Any, Any]
+Keys = Sequence[Any]
+Location = str | os.PathLike[str]
+_under_way: list[Future[None]] = []  # the last save of this process
+
+
+class FileSystemWriter:
+    """The folder of a checkpoint, as PyTorch's programs name it."""
+
+    def __init__(self, path: Location, **options: object) -> None:
+        self.path = Path(path)
+
+
+class FileSystemReader(FileSystemWriter):
+    """The folder of a checkpoint to read."""
+
+
+# -- trees -----------------------------------------------------------------------------------------------------------
+
+
+def _state_of(value: object) -> Any:
+    """The state of an object that has one (a module, an optimizer), or the value itself."""
+    return value.state_dict() if hasattr(value, "state_dict") else value
+
+
+def _leaves(tree: State, path: Keys = ()) -> Iterator[tuple[list[Any], Any]]:
+    """Paths of keys, and the values that are no dictionaries of something."""
+    for key, value in tree.items():
+        if not isinstance(key, str | int):
+            raise ArgumentError(
+                f"save: a checkpoint has no place for the key {key!r}",
+                expected="strings and integers as keys",
+                got=type(key).__name__,
+                fix="name entries by strings",
+            )
+        state = _state_of(value)
+        if isinstance(state, Mapping) and state:
+            yield from _leaves(state, (*path, key))
+        else:
+            yield [*path, key], state
+
+
+def _put(tree: Tree, path: Keys, value: object) -> None:
+    for key in path[:-1]:
+        tree = tree.setdefault(key, {})
+    tree[path[-1]] = value
+
+
+# -- saving ----------------------------------------------------------------------------------------------------------
+
+
+class _Part(NamedTuple):
+    """The rows of a tensor that a rank writes; `first` -1: all of it."""
+
+    number: int
+    first: int
+    rows: int
+
+
+class _Save:
+    """A save that has begun: what this rank writes, under names that no other save has."""
+
+    def __init__(self, folder: Path, tree: State, group: ProcessGroup | None) -> None:
+        self._folder, self._group = folder, group
+        self._rank, self._size = (0, 1) if group is None else (group.rank(), group.size())
+        leaves = list(_leaves(tree))
+        self._values = [[path, value] for path, value in leaves if not isinstance(value, Tensor)]
+        self._tensors = [
+            (path, value.detach()) for path, value in leaves if isinstance(value, Tensor)
+        ]
+        self._token = self._agree()
+        self._parts = [self._shares(number) for number in range(len(self._tensors))]
+        own = (part for parts in self._parts for rank, part in parts if rank == self._rank)
+        self._content = {str(part.number): self._rows(part) for part in own}
+        weft.realize(*self._content.values())
+
+    def _agree(self) -> str:
+        """A name for the files of this save. Errors: ValueError on ranks whose tensors differ from those of rank 0."""
+        said: list[Any] = [[secrets.token_hex(6), self._described()]]
+        if self._group is not None and self._size > 1:
+            broadcast_object_list(said, self._group.ranks[0], self._group)
+            agreed: list[object] = [False] * self._size
+            all_gather_object(agreed, said[0][1] == self._described(), self._group)
+            if not all(agreed):
+                raise ArgumentError(
+                    "save: the ranks have different tensors",
+                    expected="the same names, shapes and dtypes on all ranks",
+                    got=f"others on ranks {[rank for rank, same in enumerate(agreed) if not same]}",
+                    fix="save under a name of its own what only one rank has, with no_dist=True",
+                )
+        return str(said[0][0])
+
+    def _described(self) -> list[Any]:
+        return [[path, list(value.shape), value.dtype.name] for path, value in self._tensors]
+
+    def _shares(self, number: int) -> list[tuple[int, _Part]]:
+        """The ranks that write a tensor, and which rows: small ones in turn, the rows of a large one by all."""
+        tensor = self._tensors[number][1]
+        if (
+            tensor.numel() * tensor.element_size() < SPLIT_ABOVE_BYTES
+            or tensor.shape[0] < self._size
+        ):
+            return [(number % self._size, _Part(number, -1, 0))]
+        bounds = [tensor.shape[0] * rank // self._size for rank in range(self._size + 1)]
+        return [
+            (rank, _Part(number, bounds[rank], bounds[rank + 1] - bounds[rank]))
+            for rank in range(self._size)
+        ]
+
+    def _rows(self, part: _Part) -> Any:
+        """A copy of what this rank writes of a tensor: the program may go on and change it."""
+        tensor = self._tensors[part.number][1]
+        return (tensor if part.first < 0 else tensor.narrow(0, part.first, part.rows)).clone()
+
+    def run(self) -> None:
+        """Write, and wait until the checkpoint is complete. Errors: those of writing, on all ranks."""
+        try:
+            self._write()
+            if self._rank == 0:
+                self._wait(self._all_are_there)
+                self._commit()
+            else:
+                self._wait(lambda: _token_of(self._folder) == self._token)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                (self._folder / f"{self._token}.failed").write_text(f"rank {self._rank}: {error}")
+            raise
+
+    def _write(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._rank == 0:
+            save_file(self._values, self._folder / f"{self._token}-values.safetensors")
+        save_file(self._content, self._folder / self._file(self._rank))
+
+    def _file(self, rank: int) -> str:
+        return f"{self._token}-{rank}.safetensors"
+
+    def _all_are_there(self) -> bool:
+        return all((self._folder / self._file(rank)).exists() for rank in range(self._size))
+
+    def _wait(self, is_over: Callable[[], bool]) -> None:
+        """Wait for files of other ranks. Errors: DistBackendError where one has failed, is gone, or does not come."""
+        failed = self._folder / f"{self._token}.failed"
+        deadline = time.monotonic() + (self._group.timeout if self._group else 0)
+        while not is_over():
+            dead = self._group.world.peers.dead() if self._group else []
+            if failed.exists() or dead or time.monotonic() > deadline:
+                reason = failed.read_text() if failed.exists() else f"gone are ranks {dead}"
+                raise DistBackendError(
+                    f"save: the checkpoint {self._folder} is not complete: {reason}",
+                    expected="files of all ranks",
+                    got="the checkpoint that was there before, if there was one",
+                    fix="see what that rank printed",
+                )
+            time.sleep(LOOK_EVERY_S)
+
+    def _commit(self) -> None:
+        """Rename the manifest over the old one, and remove what it does not name."""
+        tensors = [
+            [*described, [[self._file(rank), part.first] for rank, part in parts]]
+            for described, parts in zip(self._described(), self._parts, strict=True)
+        ]
+        manifest = {"format": FORMAT, "token": self._token, "tensors": tensors}
+        write_file(self._folder / MANIFEST, json.dumps(manifest).encode())
+        _sync(self._folder)
+        for path in self._folder.glob("*-*.safetensors"):
+            if not path.name.startswith(self._token):
+                path.unlink(missing_ok=True)
+        for left in ("*.failed", "*.tmp"):
+            for path in self._folder.glob(left):
+                path.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Have the names of a folder on disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _token_of(folder: Path) -> str:
+    """The name of the last complete save in a folder."""
+    manifest = folder / MANIFEST
+    return str(json.loads(manifest.read_bytes())["token"]) if manifest.exists() else ""
+
+
+def _folder(checkpoint_id: Location | None, storage: FileSystemWriter | None) -> Path:
+    if checkpoint_id is None and storage is None:
+        raise ArgumentError(
+            "checkpoint: no place is named",
+            expected="checkpoint_id, a folder",
+            got="None",
+            fix="pass checkpoint_id='checkpoint'",
+        )
+    return Path(checkpoint_id) if storage is None else storage.path  # type: ignore[arg-type]
+
+
+def _members(group: Group, no_dist: bool) -> ProcessGroup | None:
+    return None if no_dist or not is_initialized() else resolve(group)
+
+
+def save(
+    state_dict: State,
+    *,
+    checkpoint_id: Location | None = None,
+    storage_writer: FileSystemWriter | None = None,
+    planner: object = None,
+    process_group: Group = None,
+    no_dist: bool = False,
+    use_collectives: bool = True,
+) -> None:
+    """Write a state that all ranks have alike to a folder, each rank a part of it.
+
+    Args:
+        state_dict: dictionaries of tensors, of modules and optimizers and whatever else has a `state_dict`, and of
+            values that `weft.save` writes, of which the first rank's are kept.
+        checkpoint_id: a folder that all ranks see; what it held stays until the new checkpoint is complete.
+        no_dist: write what this process has, alone.
+
+    Errors: ValueError where the tensors of ranks differ; those of writing a file, on all ranks; RuntimeError where a
+    rank is gone.
+    """
+    async_save(
+        state_dict,
+        checkpoint_id=checkpoint_id,
+        storage_writer=storage_writer,
+        process_group=process_group,
+        no_dist=no_dist,
+    ).result()
+
+
+def async_save(
+    state_dict: State,
+    *,
+    checkpoint_id: Location | None = None,
+    storage_writer: FileSystemWriter | None = None,
+    planner: object = None,
+    process_group: Group = None,
+    no_dist: bool = False,
+    **options: object,
+) -> Future[None]:
+    """`save`, of the values as they are now, written while the program goes on: the future's `result()` waits."""
+    folder = _folder(checkpoint_id, storage_writer)
+    while _under_way:  # all ranks have ended one save before another begins
+        wait([_under_way.pop()])
+    begun = _Save(folder, state_dict, _members(process_group, no_dist))
+    done: Future[None] = Future()
+    _under_way.append(done)
+
+    def run() -> None:
+        try:
+            begun.run()
+        except BaseException as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=run, name="weft-checkpoint").start()
+    return done
+
+
+# -- loading ---------------------------------------------------------------------------------------------------------
+
+
+def _read(place: Path) -> Tree:
+    """The tree of a checkpoint, or of a file of `weft.save`. Errors: FileNotFoundError, CheckpointError."""
+    if not place.is_dir():
+        return dict(load_file(place))
+    manifest = json.loads(read_file(place / MANIFEST))
+    if manifest.get("format") != FORMAT:
+        raise CheckpointError(
+            f"load: {place} is no checkpoint of weft.distributed",
+            expected=f"a manifest of the format {FORMAT}",
+            got=repr(manifest.get("format")),
+            fix="name the folder that save wrote",
+        )
+    tree: Tree = {}
+    for path, value in load_file(place / f"{manifest['token']}-values.safetensors"):
+        _put(tree, path, value)
+    files: dict[str, Any] = {}
+    for number, (path, shape, _, parts) in enumerate(manifest["tensors"]):
+        found = []
+        for name, _ in parts:
+            if name not in files:
+                files[name] = load_file(place / name)
+            found.append(files[name][str(number)])
+        whole = found[0] if len(found) == 1 else weft.cat(found)
+        _put(tree, path, whole.reshape(shape))
+    return tree
+
+
+def _fill(target: Tree, found: State, path: str) -> None:
+    """Put what was read into the values of a dictionary."""
+    for key, value in list(target.items()):
+        if key not in found:
+            raise CheckpointError(
+                f"load: the checkpoint has no entry {path}{key}",
+                expected=f"one of {list(found)[:20]}",
+                got=repr(key),
+                fix="load the state that was saved, or a part of it",
+            )
+        new = found[key]
+        if hasattr(value, "load_state_dict"):
+            value.load_state_dict(new)
+        elif isinstance(value, Tensor):
+            with weft.no_grad():
+                value.copy_(new)
+        elif isinstance(value, dict) and value:
+            _fill(value, new, f"{path}{key}.")
+        else:
+            target[key] = new
+
+
+def load(
+    state_dict: Tree,
+    *,
+    checkpoint_id: Location | None = None,
+    storage_reader: FileSystemReader | None = None,
+    planner: object = None,
+    process_group: Group = None,
+    no_dist: bool = False,
+) -> None:
+    """Read the entries of a state from a folder that `save` wrote, on any number of ranks, or a file of `weft.save`.
+
+    Tensors get their values in place, what has a `load_state_dict` is called, other values are replaced. Errors:
+    FileNotFoundError; CheckpointError for an entry that is not there, and for damaged files.
+    """
+    _fill(state_dict, _read(_folder(checkpoint_id, storage_reader)), "")
+
+
+def dcp_to_torch_save(dcp_checkpoint_dir: Location, torch_save_path: Location) -> None:
+    """Write a checkpoint as one file, which `weft.load` reads."""
+    save_file(_read(Path(dcp_checkpoint_dir)), torch_save_path)
+
+
+def torch_save_to_dcp(torch_save_path: Location, dcp_checkpoint_dir: Location) -> None:
+    """Write a file of `weft.save` as a checkpoint."""
+    save(load_file(torch_save_path), checkpoint_id=dcp_checkpoint_dir, no_dist=True)

@@ -1,0 +1,92 @@
+"""Checkpoints of several ranks: read on other numbers of them and as one file, and complete or not there at all."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from weft.distributed.checkpoint import format_utils
+
+import weft
+from ranks import needs_mpi, run
+from weft.distributed import checkpoint
+
+PROGRAM = "checkpoints.py"
+WHOLE = "2 True 1 {'sizes': [1, 2], 'none': {}}"
+
+
+def said(printed: str) -> dict[int, str]:
+    """What each rank printed."""
+    found = re.findall(r"rank (\d) *: (.*)", printed)
+    return {int(rank): text for rank, text in found}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that two ranks wrote."""
+    place = tmp_path_factory.mktemp("checkpoints") / "last"
+    assert said(run(2, PROGRAM, "save", place)) == {0: "2 True", 1: "2 True"}
+    return place
+
+
+@needs_mpi
+def test_other_numbers_of_ranks_read_what_two_wrote(folder: Path) -> None:
+    assert said(run(3, PROGRAM, "load", folder)) == dict.fromkeys(range(3), WHOLE)
+    names = sorted(path.name.partition("-")[2] for path in folder.iterdir())
+    assert names == ["", "0.safetensors", "1.safetensors", "values.safetensors"]
+
+
+@needs_mpi
+def test_one_process_reads_it_and_a_file_becomes_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+    format_utils.dcp_to_torch_save(folder, tmp_path / "one.safetensors")
+    whole = weft.load(tmp_path / "one.safetensors")
+    assert whole["epoch"] == 2 and whole["model"]["0.weight"].shape == (600, 512)
+    format_utils.torch_save_to_dcp(tmp_path / "one.safetensors", tmp_path / "again")
+    for place in (tmp_path / "again", tmp_path / "one.safetensors"):
+        state = {"model": {"0.weight": weft.zeros(600, 512)}, "epoch": 0}
+        checkpoint.load(state, checkpoint_id=place)
+        assert state["epoch"] == 2
+        assert (state["model"]["0.weight"] == whole["model"]["0.weight"]).all()
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("kill", r"gone are ranks \[1\]|rank 1 is gone"),
+        ("kill the first", r"gone are ranks \[0\]|rank 0 is gone"),
+        ("fail", "rank 1: No space left on device"),
+    ],
+)
+def test_a_save_that_does_not_end_leaves_the_checkpoint_before(
+    folder: Path, how: str, reason: str
+) -> None:
+    printed = run(2, PROGRAM, how, folder, status=None)
+    assert re.search(reason, printed), printed
+    assert "no error" not in printed
+    state = {"epoch": 0, "model": {"0.weight": weft.zeros(600, 512)}}
+    checkpoint.load(state, checkpoint_id=folder)
+    assert state["epoch"] == 2 and bool(state["model"]["0.weight"].any())
+
+
+def test_one_process_needs_no_group(tmp_path: Path) -> None:
+    model = weft.nn.Linear(2, 2)
+    before = model.weight.tolist()
+    checkpoint.save({"model": model}, checkpoint_id=tmp_path / "c")
+    with weft.no_grad():
+        model.weight.zero_()
+    checkpoint.load({"model": model}, checkpoint_id=tmp_path / "c")
+    assert model.weight.tolist() == before
+
+
+def test_words_for_what_cannot_be(tmp_path: Path) -> None:
+    checkpoint.save({"a": weft.ones(1)}, checkpoint_id=tmp_path / "c")
+    with pytest.raises(RuntimeError, match="the checkpoint has no entry b"):
+        checkpoint.load({"b": weft.ones(1)}, checkpoint_id=tmp_path / "c")
+    with pytest.raises(ValueError, match="pass checkpoint_id='checkpoint'"):
+        checkpoint.save({"a": 1})
+    with pytest.raises(ValueError, match="a checkpoint has no place for the key None"):
+        checkpoint.save({None: 1}, checkpoint_id=tmp_path / "c")
+    with pytest.raises(FileNotFoundError, match="manifest.json"):
+        checkpoint.load({"a": 1}, checkpoint_id=tmp_path)
