@@ -1,12 +1,14 @@
 """Imports point one way: each room knows only those below it, and no module waits for itself (ARCHITECTURE.md).
 
-Imports and cimports count alike, in functions too; what stands under TYPE_CHECKING does not run and does not count.
+Imports and cimports count alike, in functions too; what stands under TYPE_CHECKING does not run and counts only where
+annotations are asked for.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,13 +139,14 @@ def room_of(module: str) -> str:
     return "compat" if parts[0] in AT_THE_TOP else "weft"
 
 
-def imports_of(path: Path, source: str) -> Iterator[tuple[int, str]]:
-    """The line and the name below `weft` of everything that a file imports from the package."""
+def imports_of(path: Path, source: str, types: bool = False) -> Iterator[tuple[int, str]]:
+    """The line and the name below `weft` of everything that a file imports from the package; `types`: for annotations
+    too."""
     folder = ["weft", *dotted(path.parent / "__init__.py").split(".")]
     names = (
         cimports_of(source)
         if path.suffix == ".pxd"
-        else python_imports_of(ast.parse(source), folder)
+        else python_imports_of(ast.parse(source), folder, types)
     )
     for line, name in names:
         first, _, rest = name.removeprefix("cython.cimports.").partition(".")
@@ -157,10 +160,12 @@ def cimports_of(source: str) -> Iterator[tuple[int, str]]:
             yield from ((line, f"{found[1]}.{name}") for name in re.findall(r"\w+", found[2]))
 
 
-def python_imports_of(tree: ast.AST, folder: list[str]) -> Iterator[tuple[int, str]]:
+def python_imports_of(
+    tree: ast.AST, folder: list[str], types: bool = False
+) -> Iterator[tuple[int, str]]:
     """What a module in a folder imports, by its full name; `from .other` is found from the folder."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -170,7 +175,7 @@ def python_imports_of(tree: ast.AST, folder: list[str]) -> Iterator[tuple[int, s
             above = folder[: len(folder) + 1 - node.level] if node.level else []
             module = ".".join([*above, *filter(None, [node.module])])
             yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
-        yield from python_imports_of(node, folder)
+        yield from python_imports_of(node, folder, types)
 
 
 def backward_imports(path: Path, source: str) -> list[str]:
@@ -236,11 +241,42 @@ def test_modules_that_wait_for_each_other_are_known() -> None:
     assert circles(import_graph()) == CIRCLES
 
 
-def import_graph() -> dict[str, set[str]]:
+# Modules in circles that annotations close: a part takes what it is a part of (a graph's nodes, a module's hooks, the
+# emitter), a tensor's operations what backward gives them. Lower it when there are fewer.
+MOST_IN_CIRCLES_OF_TYPES = 46
+
+
+def test_annotations_close_circles_of_no_more_modules() -> None:
+    found = circles(import_graph(types=True))
+    assert sum(map(len, found)) <= MOST_IN_CIRCLES_OF_TYPES, found
+
+
+MOST_MODULES = 20  # of a folder
+LARGER = {
+    "compat/torch": 24,
+    "compat/torch/fx": 27,
+    "distributed": 21,
+    "distributions": 23,
+    "engine/devices/cpu": 21,
+}
+MOST_LINES = 660  # of a module
+
+
+def test_folders_hold_no_more_modules() -> None:
+    folders = Counter(path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+    assert {f: n for f, n in folders.items() if n > LARGER.get(f, MOST_MODULES)} == {}
+
+
+def test_modules_grow_no_longer() -> None:
+    lines = {path: path.read_text().count("\n") for path in FILES}
+    assert [path for path, count in lines.items() if count > MOST_LINES] == []
+
+
+def import_graph(types: bool = False) -> dict[str, set[str]]:
     """For each module those that it imports, at once or in a call, or whose C functions it calls."""
     graph: dict[str, set[str]] = {name: set() for name in MODULES}
     for path in FILES:
-        for _, name in imports_of(path, path.read_text()):
+        for _, name in imports_of(path, path.read_text(), types):
             found = name if name in MODULES else name.rpartition(".")[0]
             graph[dotted(path)] |= {found} & MODULES - {dotted(path), ""}
     return graph

@@ -16,8 +16,8 @@ import pytest
 import weft
 from weft.config import config
 from weft.engine.devices.cpu import background, jit
-from weft.engine.devices.cpu.background import BackgroundCompiler
-from weft.engine.devices.cpu.jit import Compiler, Request
+from weft.engine.devices.cpu.background import BackgroundCompiler, Request
+from weft.engine.devices.cpu.jit import Compiler
 from weft.engine.devices.cpu.lowering import compile_kernels
 from weft.engine.pipeline import driver
 from weft.engine.runtime.commit import counters

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from runtime_kernels import loop_ir
+from weft.engine.devices.cpu.background import Request
 from weft.engine.devices.cpu.disk_cache import DiskCache
-from weft.engine.devices.cpu.jit import Compiler, JitTarget, Request
+from weft.engine.devices.cpu.jit import Compiler, JitTarget
 from weft.errors import VerificationError
 
 ADD = "  %w = fadd float %v, %k"

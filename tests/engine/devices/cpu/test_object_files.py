@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from runtime_kernels import compiler, loop_ir
 from weft.engine.devices.cpu import linking
+from weft.engine.devices.cpu.background import Request
 from weft.engine.devices.cpu.disk_cache import DiskCache
-from weft.engine.devices.cpu.jit import Compiler, Request
+from weft.engine.devices.cpu.jit import Compiler
 from weft.engine.devices.cpu.object_files import read, undefined_symbols
 from weft.errors import VerificationError
 

@@ -20,19 +20,26 @@ import os
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from weft.engine.capi.interrupts import uninterrupted
-
-if TYPE_CHECKING:
-    from weft.engine.devices.cpu.jit import Request
 
 MOST_WAITING = 256  # kernels in the queue
 MOST_FINISHED = 2048  # whose code nobody has taken yet, some 10 kB each; the oldest are dropped
 MOST_SECONDS_SAVED = 10e-3  # of waiting, if nothing has waited for long
 SHARE_OF_TIME = 0.1  # that may be waiting
 STACK_BYTES = 16 << 20  # of the thread: LLVM recurses
+
+
+class Request(NamedTuple):
+    """A kernel that is wanted: its key, what writes its IR, and the functions to look up in it. Where `revision` is
+    given, keys with one revision stand for one text in every process."""
+
+    key: str
+    build: Callable[[], str]
+    symbols: Sequence[str]
+    revision: str = ""
 
 
 class BackgroundCompiler:

@@ -24,11 +24,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from weft.engine.capi.lru_table import LruTable
 from weft.engine.devices.cpu import linking
-from weft.engine.devices.cpu.background import BackgroundCompiler, register
+from weft.engine.devices.cpu.background import BackgroundCompiler, Request, register
 from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
 from weft.engine.devices.cpu.llvm.target import host, processor, reads_lane_by_lane
 from weft.engine.devices.cpu.object_files import undefined_symbols
@@ -40,16 +40,6 @@ ALLOWED_SYMBOLS = frozenset(linking.FUNCTIONS)
 CODEGEN_LEVEL = 1
 LANE_BY_LANE = "+prefer-no-gather"  # LLVM's feature for gathers that load lane by lane
 IN_MEMORY = 4096
-
-
-class Request(NamedTuple):
-    """A kernel that is wanted: its key, what writes its IR, and the functions to look up in it. Where `revision` is
-    given, keys with one revision stand for one text in every process."""
-
-    key: str
-    build: Callable[[], str]
-    symbols: Sequence[str]
-    revision: str = ""
 
 
 class Library(dict[str, int]):

@@ -10,7 +10,7 @@ from weft.engine.capi.interrupts import uninterrupted
 from weft.engine.devices.cpu.machine_code import MachineCode
 
 if TYPE_CHECKING:
-    from weft.engine.devices.cpu.jit import Request
+    from weft.engine.devices.cpu.background import Request
     from weft.engine.pipeline.launch_ir import KernelSpec
 
 
@@ -42,8 +42,8 @@ def specs_in_background(specs: list[KernelSpec], seconds: float) -> list[KernelS
 
 
 def _request(spec: KernelSpec) -> Request:
+    from weft.engine.devices.cpu.background import Request
     from weft.engine.devices.cpu.codegen_hash import revision
-    from weft.engine.devices.cpu.jit import Request
 
     return Request(spec.name, _source_of(spec), spec.symbols, revision())
 
