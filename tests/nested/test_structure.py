@@ -173,7 +173,7 @@ REFUSED = {
     "rank": (lambda x: x + weft.ones(1, 1, 1, 3), RuntimeError, "squeeze it"),
     "row": (lambda x: x[:, 3], IndexError, "leave short items out"),
     "item": (lambda x: x[2], IndexError, "check the number of items"),
-    "dimension": (lambda x: x.sum(4), IndexError, "check the shape"),
+    "dimension": (lambda x: x.sum(4), IndexError, "count the dimensions"),
     "batch": (lambda x: x.transpose(0, 1), NotImplementedError, "unbind"),
     "view": (lambda x: x.view(1, -1, 3), NotImplementedError, "tensor.size"),
     "sizes": (lambda x: x.view(2, -1, 4), RuntimeError, "uniform dimensions only between"),

@@ -82,29 +82,33 @@ def _independent(output: int, index: int) -> GradientError:
     )
 
 
-def _check_outputs(outputs: Tensors, strict: bool) -> None:
-    for index, output in enumerate(outputs):
-        if strict and not output.requires_grad:
+def _check_depend(values: Sequence[Tensor], strict: bool, message: str, expected: str) -> None:
+    """Errors: RuntimeError in strict mode where a value is a constant; the message names its index."""
+    for index, value in enumerate(values):
+        if strict and not value.requires_grad:
             raise GradientError(
-                f"Output {index} of the user-provided function does not require gradients. The outputs must be "
-                "computed in a differentiable manner from the input when running in strict mode.",
-                expected="an output that depends on the inputs",
-                got="a constant",
+                message.format(index),
+                expected=expected,
+                got=f"a constant at {index}",
                 fix="pass strict=False to get zeros",
             )
 
 
+def _check_outputs(outputs: Tensors, strict: bool) -> None:
+    message = (
+        "Output {} of the user-provided function does not require gradients. The outputs must be computed in a "
+        "differentiable manner from the input when running in strict mode."
+    )
+    _check_depend(outputs, strict, message, "an output that depends on the inputs")
+
+
 def _check_dependence(gradients: Sequence[Tensor], strict: bool, create: bool) -> None:
     """Errors: RuntimeError in strict mode where a derivative that is to be differentiated is a constant."""
-    for index, gradient in enumerate(gradients):
-        if strict and create and not gradient.requires_grad:
-            raise GradientError(
-                f"The jacobian of the user-provided function is independent of input {index}. This is not allowed in "
-                "strict mode when create_graph=True.",
-                expected="a derivative that depends on the inputs",
-                got=f"a constant one by input {index}",
-                fix="pass strict=False, or create_graph=False",
-            )
+    message = (
+        "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode "
+        "when create_graph=True."
+    )
+    _check_depend(gradients, strict and create, message, "a derivative that depends on the inputs")
 
 
 def _gradients(
@@ -255,11 +259,7 @@ def hessian(
 
     def gradient(*arguments: Tensor) -> Any:
         with _Recording():
-            value = _scalar(func(*arguments), "hessian")
-            _check_outputs((value,), strict)
-            slopes = tuple(_gradients((value,), arguments, (_one(value),), True, strict))
-            _check_slopes(slopes, strict)
-            return slopes
+            return _slopes(func(*arguments), arguments, strict, "hessian")
 
     rows = jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
     return rows if several else rows[0]
@@ -363,17 +363,18 @@ def jvp(
     return _shaped(outputs, multiple, create_graph), _shaped(product, multiple, create_graph)
 
 
-def _check_slopes(slopes: Tensors, strict: bool) -> None:
-    """Errors: RuntimeError in strict mode where a first derivative does not depend on the inputs."""
-    for index, slope in enumerate(slopes):
-        if strict and not slope.requires_grad:
-            raise GradientError(
-                "While computing the hessian, found that the jacobian of the user-provided function with respect to "
-                f"input {index} is independent of the input. This is not allowed in strict mode.",
-                expected="a function that is not linear",
-                got=f"a constant derivative by input {index}",
-                fix="pass strict=False to get zeros",
-            )
+def _slopes(outputs: Tensor | Tensors, inputs: Tensors, strict: bool, name: str) -> Tensors:
+    """The derivatives of a function with one element, to be differentiated again. Errors: RuntimeError in strict mode
+    where one does not depend on the inputs."""
+    value = _scalar(outputs, name)
+    _check_outputs((value,), strict)
+    slopes = tuple(_gradients((value,), inputs, (_one(value.detach()),), True, strict))
+    message = (
+        "While computing the hessian, found that the jacobian of the user-provided function with respect to input {} "
+        "is independent of the input. This is not allowed in strict mode."
+    )
+    _check_depend(slopes, strict, message, "a function that is not linear")
+    return slopes
 
 
 def hvp(
@@ -386,11 +387,8 @@ def hvp(
     """The value of a function with one element, and its Hessian times `v`."""
     with _Recording():
         several, fresh, multiple, outputs = _call(func, inputs, create_graph, "hvp")
-        value = _scalar(outputs, "hvp")
-        _check_outputs((value,), strict)
+        slopes = _slopes(outputs, fresh, strict, "hvp")
         tangents = _vectors(v, fresh, several, "hvp")
-        slopes = tuple(_gradients((value,), fresh, (_one(value.detach()),), True, strict))
-        _check_slopes(slopes, strict)
         product = _pushed(slopes, fresh, tangents, create_graph, strict)
     return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
 
@@ -405,11 +403,8 @@ def vhp(
     """The value of a function with one element, and `v` times its Hessian."""
     with _Recording():
         several, fresh, multiple, outputs = _call(func, inputs, create_graph, "vhp")
-        value = _scalar(outputs, "vhp")
-        _check_outputs((value,), strict)
+        slopes = _slopes(outputs, fresh, strict, "vhp")
         seeds = _vectors(v, fresh, several, "vhp")
-        slopes = tuple(_gradients((value,), fresh, (_one(value.detach()),), True, strict))
-        _check_slopes(slopes, strict)
         product = _gradients(slopes, fresh, seeds, create_graph, strict)
     return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
 

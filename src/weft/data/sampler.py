@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import weft
-from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, WeftError
 
 
 class Sampler:
@@ -22,6 +22,27 @@ class Sampler:
             expected="a method __iter__(self)",
             got=f"{type(self).__name__}",
             fix="define __iter__ in the subclass",
+        )
+
+
+def _need_count(argument: str, value: object, of_examples: str) -> None:
+    """Errors: ValueError for anything but a positive integer."""
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ArgumentError(
+            f"{argument} should be a positive integer value, but got {argument}={value}",
+            expected="an integer > 0",
+            got=repr(value),
+            fix=f"pass how many examples {of_examples}",
+        )
+
+
+def _need_flag(argument: str, value: object, error: type[WeftError]) -> None:
+    if not isinstance(value, bool):
+        raise error(
+            f"{argument} should be a boolean value, but got {argument}={value}",
+            expected="True or False",
+            got=repr(value),
+            fix="pass a bool",
         )
 
 
@@ -48,20 +69,9 @@ class RandomSampler(Sampler):
         num_samples: int | None = None,
         generator: Any = None,
     ) -> None:
-        if not isinstance(replacement, bool):
-            raise ArgumentTypeError(
-                f"replacement should be a boolean value, but got {replacement=}",
-                expected="True or False",
-                got=repr(replacement),
-                fix="pass a bool",
-            )
-        if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
-            raise ArgumentError(
-                f"num_samples should be a positive integer value, but got num_samples={num_samples}",
-                expected="an integer > 0",
-                got=repr(num_samples),
-                fix="pass how many examples to draw",
-            )
+        _need_flag("replacement", replacement, ArgumentTypeError)
+        if num_samples is not None and num_samples is not True:
+            _need_count("num_samples", num_samples, "to draw")
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._num_samples = num_samples
 
@@ -108,20 +118,8 @@ class WeightedRandomSampler(Sampler):
         replacement: bool = True,
         generator: Any = None,
     ) -> None:
-        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ArgumentError(
-                f"num_samples should be a positive integer value, but got num_samples={num_samples}",
-                expected="an integer > 0",
-                got=repr(num_samples),
-                fix="pass how many examples to draw",
-            )
-        if not isinstance(replacement, bool):
-            raise ArgumentError(
-                f"replacement should be a boolean value, but got replacement={replacement}",
-                expected="True or False",
-                got=repr(replacement),
-                fix="pass replacement=True to draw with repetitions",
-            )
+        _need_count("num_samples", num_samples, "to draw")
+        _need_flag("replacement", replacement, ArgumentError)
         self.weights = weft.as_tensor(weights, dtype=weft.float64)
         if self.weights.dim() != 1:
             raise ArgumentError(
@@ -146,20 +144,8 @@ class BatchSampler(Sampler):
     """Lists of `batch_size` indices of another sampler."""
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ArgumentError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}",
-                expected="an integer > 0",
-                got=repr(batch_size),
-                fix="pass how many examples make a batch",
-            )
-        if not isinstance(drop_last, bool):
-            raise ArgumentError(
-                f"drop_last should be a boolean value, but got drop_last={drop_last}",
-                expected="True or False",
-                got=repr(drop_last),
-                fix="pass a bool",
-            )
+        _need_count("batch_size", batch_size, "make a batch")
+        _need_flag("drop_last", drop_last, ArgumentError)
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[Any]]:

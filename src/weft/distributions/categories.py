@@ -87,8 +87,7 @@ class Categorical(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         value = value.long().unsqueeze(-1)
         value, logits = weft.broadcast_tensors(value, self.logits)
         return logits.gather(-1, value[..., :1]).squeeze(-1)
@@ -177,8 +176,7 @@ class OneHotCategorical(OverCategories):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return self._categorical.log_prob(value.argmax(-1))
 
     def entropy(self) -> Any:
@@ -246,8 +244,7 @@ class Multinomial(OverCategories):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         logits, value = weft.broadcast_tensors(self.logits, value)
         ways = weft.lgamma(value.sum(-1) + 1) - weft.lgamma(value + 1).sum(-1)
         impossible = (value == 0) & (logits == float("-inf"))

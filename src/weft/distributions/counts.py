@@ -101,8 +101,7 @@ class Bernoulli(_WithOdds, ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         logits, value = broadcast_all(self.logits, value)
         return -weft.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
@@ -166,8 +165,7 @@ class Geometric(_WithOdds):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         value, probs = broadcast_all(value, self.probs)
         failures = weft.where((probs == 1) & (value == 0), 0.0, (-probs).log1p() * value)
         return failures + self.probs.log()
@@ -229,8 +227,7 @@ class Binomial(_WithOdds):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         n = self.total_count
         ways = weft.lgamma(n + 1) - weft.lgamma(value + 1) - weft.lgamma(n - value + 1)
         norm = weft.logaddexp(self.logits, weft.zeros_like(self.logits))
@@ -299,8 +296,7 @@ class NegativeBinomial(_WithOdds):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         log_sigmoid = weft.nn.functional.logsigmoid
         chance = self.total_count * log_sigmoid(-self.logits) + value * log_sigmoid(self.logits)
         ways = (
@@ -343,6 +339,5 @@ class Poisson(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the probability."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return special.xlogy(value, self.rate) - self.rate - weft.lgamma(value + 1)

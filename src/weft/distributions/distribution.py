@@ -256,6 +256,11 @@ class Distribution:
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Any:
         return weft.Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
+    def _validated(self, value: object) -> None:
+        """`_validate_sample`, where arguments are checked."""
+        if self._validate_args:
+            self._validate_sample(value)
+
     def _validate_sample(self, value: object) -> None:
         """Errors: ValueError for anything but a tensor of a fitting shape within the support."""
         if not isinstance(value, Tensor):

@@ -50,8 +50,7 @@ class Gamma(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return (
             special.xlogy(self.concentration, self.rate)
             + special.xlogy(self.concentration - 1, value)
@@ -66,8 +65,7 @@ class Gamma(ExponentialFamily):
 
     def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return special.gammainc(self.concentration, self.rate * value)
 
 
@@ -114,8 +112,7 @@ class Dirichlet(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         a = self.concentration
         return (
             special.xlogy(a - 1.0, value).sum(-1) + weft.lgamma(a.sum(-1)) - weft.lgamma(a).sum(-1)
@@ -204,8 +201,7 @@ class Beta(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return self._dirichlet.log_prob(weft.stack([value, 1.0 - value], -1))
 
     def entropy(self) -> Any:
@@ -256,8 +252,7 @@ class FisherSnedecor(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         one, two = self.df1 * 0.5, self.df2 * 0.5
         ratio = self.df1 / self.df2
         norm = weft.lgamma(one + two) - weft.lgamma(one) - weft.lgamma(two)

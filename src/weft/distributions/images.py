@@ -81,16 +81,14 @@ class _Half(TransformedDistribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         value = weft.as_tensor(value)
         found = self.base_dist.log_prob(value) + math.log(2)
         return weft.where(value >= 0, found, -math.inf)
 
     def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, value: Tensor) -> Any:

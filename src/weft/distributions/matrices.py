@@ -125,8 +125,7 @@ class Wishart(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         factor = linalg.cholesky(value)
         exponent = self.df - self._event_shape[0] - 1
         trace = solve_lower(self.scale_tril, factor).square().sum((-2, -1))
@@ -185,8 +184,7 @@ class LKJCholesky(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         count = self.dim - 1
         logs = value.diagonal(dim1=-2, dim2=-1)[..., 1:].log()
         order = weft.arange(2, self.dim + 1, dtype=logs.dtype)
@@ -225,10 +223,6 @@ class ContinuousBernoulli(Distribution):
             self.logits = given
         self._lims = lims
         super().__init__(given.size(), (), validate_args)
-
-    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
-        return self._expanded(batch_shape, _instance)
 
     @lazy_property
     def probs(self) -> Any:
@@ -271,8 +265,7 @@ class ContinuousBernoulli(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         p = self.probs
         return value * p.log() + (1 - value) * weft.log1p(-p) + self._log_scale()
 

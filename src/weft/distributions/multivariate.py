@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft
-from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.categories import Categorical
 from weft.distributions.distribution import LOG_SQRT_TAU, Distribution, lazy_property, linalg
@@ -100,10 +99,6 @@ class MultivariateNormal(Distribution):
         super().__init__(batch, loc.shape[-1:], validate_args)
         self._unbroadcasted_scale_tril = _scale_tril(name, matrix)
 
-    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
-        return self._expanded(batch_shape, _instance)
-
     @lazy_property
     def scale_tril(self) -> Any:
         """A Cholesky factor of the covariance."""
@@ -144,8 +139,7 @@ class MultivariateNormal(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         distance = squared_distance(self._unbroadcasted_scale_tril, value - self.loc)
         norm = self._event_shape[0] * LOG_SQRT_TAU + half_log_det(self._unbroadcasted_scale_tril)
         return -0.5 * distance - norm

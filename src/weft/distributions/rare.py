@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import weft
-from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import (
     LOG_SQRT_TAU,
@@ -37,10 +36,6 @@ class VonMises(Distribution):
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.size(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
-        return self._expanded(batch_shape, _instance)
-
     @property
     def mean(self) -> Any:
         """The circular mean."""
@@ -58,8 +53,7 @@ class VonMises(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         distance = weft.cos(value - self.loc) - 1
         scale = math.log(2 * math.pi) + special.i0e(self.concentration).log()
         return self.concentration * distance - scale
@@ -113,10 +107,6 @@ class GeneralizedPareto(Distribution):
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.size(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
-        return self._expanded(batch_shape, _instance)
-
     @property
     def support(self) -> Any:
         """From `loc`, to where the density ends if the concentration is negative."""
@@ -134,8 +124,7 @@ class GeneralizedPareto(Distribution):
 
     def _hazard(self, value: object) -> Any:
         """-log of the probability of more."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         scaled = (value - self.loc) / self.scale
         curved, safe = self._curved()
         return weft.where(curved, weft.log1p(safe * scaled) / safe, scaled)
@@ -214,10 +203,6 @@ class LowRankMultivariateNormal(Distribution):
         self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
         super().__init__(batch, (size,), validate_args)
 
-    def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
-        return self._expanded(batch_shape, _instance)
-
     @lazy_property
     def _capacitance_tril(self) -> Any:
         """The Cholesky factor of I + W^T D^-1 W. (*, m, m)"""
@@ -269,8 +254,7 @@ class LowRankMultivariateNormal(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         difference = value - self.loc
         scaled = difference / self.cov_diag
         inner = (self.cov_factor.mT @ scaled.unsqueeze(-1)).squeeze(-1)

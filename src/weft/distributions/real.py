@@ -53,8 +53,7 @@ class _LocationScale(Distribution):
         return self.loc + self._standard(shape, self.loc.dtype) * self.scale
 
     def _scaled(self, value: Tensor) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return (value - self.loc) / self.scale
 
 
@@ -254,8 +253,7 @@ class StudentT(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         scaled = (value - self.loc) / self.scale
         norm = (
             self.scale.log()
@@ -319,15 +317,13 @@ class Uniform(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         inside = (self.low <= value) & (value < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
     def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Tensor) -> Any:
@@ -377,14 +373,12 @@ class Exponential(ExponentialFamily):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         return -weft.expm1(-self.rate * value)
 
     def icdf(self, value: Tensor) -> Any:

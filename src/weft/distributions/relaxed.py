@@ -44,8 +44,7 @@ class LogitRelaxedBernoulli(_WithOdds):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         logits, value = broadcast_all(self.logits, value)
         moved = logits - value * self.temperature
         log_t = weft.as_tensor(self.temperature, dtype=moved.dtype).log()
@@ -102,8 +101,7 @@ class ExpRelaxedCategorical(OverCategories):
 
     def log_prob(self, value: Tensor) -> Any:
         """The logarithm of the density."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         count = self._categorical._num_events
         logits, value = broadcast_all(self.logits, value)
         temperature = weft.as_tensor(self.temperature, dtype=logits.dtype)

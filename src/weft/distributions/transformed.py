@@ -170,8 +170,7 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value: Tensor) -> Any:
         """The base's log density where the value comes from, less the logarithm of the stretch."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         dims, found, image = len(self._event_shape), 0.0, value
         for transform in reversed(self.transforms):
             before = transform.inv(image)
@@ -190,8 +189,7 @@ class TransformedDistribution(Distribution):
 
     def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._validated(value)
         for transform in reversed(self.transforms):
             value = transform.inv(value)
         return self._monotone(self.base_dist.cdf(value))

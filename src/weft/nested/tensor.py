@@ -19,6 +19,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError, DimensionError, MissingError, ShapeError
 from weft.nested.rows import RaggedSize, Rows, indices
+from weft.tensor.arguments import wrap_dim
 from weft.tensor.layout import jagged
 
 
@@ -111,15 +112,7 @@ class NestedTensor:
 
     def dimension(self, dim: int, extra: int = 0) -> int:
         """A dimension counted from the front. Errors: IndexError."""
-        rank = self.ndim + extra
-        if not -rank <= dim < rank:
-            raise DimensionError(
-                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})",
-                expected=f"a dimension of a tensor of rank {rank}",
-                got=str(dim),
-                fix="check the shape",
-            )
-        return dim % rank
+        return wrap_dim(dim, self.ndim + extra)
 
     @property
     def uniform(self) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import logical_strides, storage_of
 from weft.engine.ir.strides import is_contiguous as strides_are_contiguous
-from weft.errors import ArgumentTypeError, DimensionError, ShapeError, class_name
+from weft.errors import ArgumentTypeError, ShapeError, class_name
+from weft.tensor.arguments import wrap_dim
 from weft.tensor.memory.host_memory import settle
 
 shared_memory = later("weft.tensor.memory.shared_memory")
@@ -115,20 +116,6 @@ def is_contiguous(self: Tensor, memory_format: MemoryFormat = contiguous_format)
             )
         )
     return self.strides is None or bool(strides_are_contiguous(self._shape, self.strides))
-
-
-def wrap_dim(dim: int, rank: int) -> int:
-    """A dimension counted from the front. Errors: IndexError out of range."""
-    bound = max(rank, 1)
-    if not -bound <= dim < bound:
-        raise DimensionError(
-            f"Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got "
-            f"{dim})",
-            expected=f"{-bound} to {bound - 1}",
-            got=str(dim),
-            fix="check the tensor's rank",
-        )
-    return dim % bound
 
 
 @records_one

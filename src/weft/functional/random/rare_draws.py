@@ -14,7 +14,6 @@ import numpy as np
 
 from weft._typing import Shape
 from weft.engine.api.api_function import publish
-from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.inplace import mutate
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -25,7 +24,6 @@ from weft.errors import (
     ArgumentTypeError,
     DTypeError,
     GradientError,
-    UnsupportedDTypeError,
 )
 from weft.functional.random.generator import standard_normal, unit
 from weft.functional.random.poisson import MOST_RATE, walked
@@ -58,12 +56,7 @@ def _wide(input: Tensor) -> Any:  # noqa: A002
 
 def _need_floats(name: str, input: Tensor) -> None:  # noqa: A002
     if input._dtype.category != 2:
-        raise UnsupportedDTypeError(
-            no_kernel_for(name, input._dtype.name),
-            expected="a floating-point tensor",
-            got=describe("self", input),
-            fix="convert with .float()",
-        )
+        raise no_kernel(name, input)
 
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Any:

@@ -24,6 +24,7 @@ from weft.nn.attention.block_mask import (
     of_indices,
     or_masks,
 )
+from weft.tensor.arguments import need_tensor
 
 FlexKernelOptions = dict[
     str, Any
@@ -50,13 +51,7 @@ class AuxOutput(NamedTuple):
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     """Errors: ArgumentTypeError, ArgumentError."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(tensor, Tensor):
-            raise ArgumentTypeError(
-                f"flex_attention(): argument '{name}' must be Tensor, not {class_name(tensor)}",
-                expected="a Tensor",
-                got=type(tensor).__name__,
-                fix="make it a tensor with weft.tensor",
-            )
+        need_tensor("flex_attention", tensor, name)
         if tensor.dim() != 4 or tensor.dtype is not query.dtype:
             raise ArgumentError(
                 "flex_attention: query, key, and value must be 4D tensors of one dtype",

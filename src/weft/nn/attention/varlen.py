@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft.engine.api.api_function import publish
-from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, class_name
+from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+from weft.tensor.arguments import need_tensor
 
 
 class AuxRequest(NamedTuple):
@@ -48,13 +49,7 @@ def _bounds(name: str, cumulative: Tensor | list[int], total: int) -> list[int]:
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     """Errors: ArgumentTypeError, ArgumentError."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(tensor, Tensor):
-            raise ArgumentTypeError(
-                f"varlen_attn(): argument '{name}' must be Tensor, not {class_name(tensor)}",
-                expected="a Tensor",
-                got=type(tensor).__name__,
-                fix="make it a tensor with weft.tensor",
-            )
+        need_tensor("varlen_attn", tensor, name)
     ranks = {tensor.dim() for tensor in (query, key, value)}
     shared = ranks == {3} and key.shape[:2] == value.shape[:2]
     if (

@@ -142,17 +142,6 @@ def pin_memory(self: Tensor, device: DeviceLike | None = None) -> Tensor:
     return self
 
 
-def check_is_tensor(value: object, name: str) -> None:
-    """Errors: TypeError on a non-tensor."""
-    if not isinstance(value, Tensor):
-        raise ArgumentTypeError(
-            f"{name}(): argument 'input' must be Tensor, not {class_name(value)}",
-            expected="a tensor",
-            got=repr(type(value)),
-            fix="wrap it with weft.as_tensor(...)",
-        )
-
-
 CONVERSIONS = {
     "float": dtypes.float32,
     "double": dtypes.float64,

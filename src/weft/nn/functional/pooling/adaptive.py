@@ -17,13 +17,12 @@ from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.functional.linalg.products import product
-from weft.functional.reductions.sums_and_extrema import first_extreme
+from weft.functional.reductions.sums_and_extrema import first_extreme, need_real
 from weft.functional.support import host
 from weft.functional.support.memory_formats import in_order, like_channels
 from weft.nn.functional.pooling.arguments import check_adaptive
 from weft.nn.functional.pooling.windowed import (
     batched,
-    need_order,
     unbatched,
     windowed_max,
 )
@@ -107,7 +106,7 @@ def _adaptive_max_pool(
 ) -> Any:
     need_tensor(name, input)
     wanted = check_adaptive(name, input, output_size, spatial)
-    need_order(name, input)
+    need_real(name, input)
     sizes = input._shape[-spatial:]
     if not [1 for have, want in zip(sizes, wanted, strict=True) if want == 0 or have % want]:
         kernel = tuple([have // want for have, want in zip(sizes, wanted, strict=True)])

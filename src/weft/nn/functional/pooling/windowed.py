@@ -17,14 +17,13 @@ import numpy as np
 
 from weft._typing import Dims
 from weft.engine.api.call_cache import composed_of_primitives
-from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.tape import tape
 from weft.errors import ArgumentError, UnsupportedDTypeError
-from weft.functional.reductions.sums_and_extrema import first_extreme
+from weft.functional.reductions.sums_and_extrema import first_extreme, need_real
 from weft.functional.support import host
 from weft.functional.support.memory_formats import in_order, like_channels
 from weft.functional.support.variants import write_out
@@ -34,7 +33,6 @@ from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis,
 from weft.ops.registry import OPS
 from weft.tensor.arguments import (
     Shape,
-    describe,
     untracked,
 )
 
@@ -78,7 +76,7 @@ def windowed_max(
     spatial: int,
 ) -> Any:
     plan = windows_of(name, input, kernel_size, stride, padding, dilation, ceil_mode, spatial)
-    need_order(name, input)
+    need_real(name, input)
     x = batched(input, spatial)
     alone = not return_indices and not (input.requires_grad and tape().mode.grad)
     if plan.tiles:
@@ -195,17 +193,6 @@ def _source_index(plan: Windows, place: Tensor) -> Any:
         )  # a window of -inf alone must not point into the padding
         linear = where_in if linear is None else linear * plan.sizes[axis] + where_in
     return linear
-
-
-def need_order(name: str, input: Tensor) -> None:
-    """Errors: DTypeError for complex numbers, none of which is the largest."""
-    if input._dtype.is_complex:
-        raise UnsupportedDTypeError(
-            no_kernel_for(name, input._dtype.name),
-            expected="real numbers, which have an order",
-            got=describe("input", input),
-            fix="pool input.abs(), .real or .imag",
-        )
 
 
 @composed_of_primitives
