@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from weft.engine.ir import dtype as dtype_table
 from weft.engine.ir.node import RESULT_BIT
@@ -223,22 +223,28 @@ def define(
     return op
 
 
+class Facts(TypedDict, total=False):
+    """Further fields of an elementwise row."""
+
+    rule: int
+    dtype: Rule
+    grad_name: str
+    dtypes: str
+    jvp_kind: str
+    sums: str
+    index_bound: str
+    is_identity_of_one: bool
+    is_cast: bool
+
+
 def define_elementwise(
     name: str,
     operands: str,
     reference: Rule,
     domain: str,
     vjp: dict[str, Rule] | NotDifferentiable,
-    rule: int = 0,
     lower: Rule | str | None = None,
-    dtype: Rule | None = None,
-    grad_name: str = "",
-    dtypes: str = EVERY_TYPE,
-    jvp_kind: str = "diagonal",
-    sums: str = "",
-    index_bound: str = "",
-    is_identity_of_one: bool = False,
-    is_cast: bool = False,
+    **facts: Unpack[Facts],
 ) -> None:
     """Add the row of an operation element by element; kernels have it under its name unless `lower` says otherwise."""
     define(
@@ -248,16 +254,8 @@ def define_elementwise(
         reference=reference,
         vjp=vjp,
         domain=domain.split(),
-        rule=rule,
         lower=name if lower is None else lower,
-        dtype=dtype,
-        grad_name=grad_name,
-        dtypes=dtypes,
-        jvp_kind=jvp_kind,
-        sums=sums,
-        index_bound=index_bound,
-        is_identity_of_one=is_identity_of_one,
-        is_cast=is_cast,
+        **facts,
     )
 
 

@@ -21,7 +21,6 @@ from cython.cimports.weft.engine.ir.primitive import (
     MASKS,
     MATMUL,
     NO_BOUND,
-    NO_FORM,
     NO_SUM,
     OF_ELEMENTS,
     OF_OPERANDS,
@@ -169,39 +168,14 @@ class DirectVjp:
 
 
 def _bare_op(name):
+    """A row that stands for no operation."""
+    absent = "shape dtype reference jvp_kind batch is_row_independent lower strides domain"
+    empty = "operands vjps residuals batch_operands residual_masks dtypes"
+    no = "rule form sums index_bound dtype_bits differentiable batchable is_identity_of_one is_variadic is_cast"
     return Primitive(
-        name=name,
-        grad_name="",
-        code=-1,
-        kind=SOURCE,
-        rule=0,
-        operands=(),
-        shape=None,
-        dtype=None,
-        reference=None,
-        vjps=(),
-        residuals=(),
-        batch_operands=(),
-        residual_masks=(),
-        differentiable=False,
-        dtypes=(),
-        dtype_bits=0,
-        batchable=False,
-        jvp_kind=None,
-        batch=None,
-        is_row_independent=None,
-        lower=None,
-        strides=None,
-        form=NO_FORM,
-        sums=NO_SUM,
-        index_bound=NO_BOUND,
-        is_identity_of_one=False,
-        is_variadic=False,
-        is_cast=False,
-        combiner="",
-        domain=None,
-        why="a value, not an operation",
-    )
+        name=name, grad_name="", code=-1, kind=SOURCE, combiner="", why="a value, not an operation",
+        **dict.fromkeys(absent.split()), **dict.fromkeys(empty.split(), ()), **dict.fromkeys(no.split(), 0),
+    )  # fmt: skip
 
 
 VALUE_OP = _bare_op("value")

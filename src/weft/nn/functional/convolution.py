@@ -101,30 +101,29 @@ def conv3d(
 # -- transposed ----------------------------------------------------------------------------------------------------
 
 
+_SIZES = ("stride", "dilation", "padding", "output_padding")
+
+
 def _transposed(
-    name: str,
+    spatial: int,
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: int | Sequence[int],
-    padding: int | Sequence[int],
-    output_padding: int | Sequence[int],
     groups: int,
-    dilation: int | Sequence[int],
-    spatial: int,
+    sizes: tuple[int | Sequence[int], ...],
 ) -> Any:
-    """The transpose of a convolution."""
+    """The transpose of a convolution; `sizes`: stride, dilation, padding, output_padding, each one number or one for
+    each dimension."""
+    name = f"conv_transpose{spatial}d"
     groups = need_integer(name, groups, "groups")
-    steps, gaps = numbers(stride, spatial, "stride"), numbers(dilation, spatial, "dilation")
-    edges, extra = (
-        numbers(padding, spatial, "padding"),
-        numbers(output_padding, spatial, "output_padding"),
-    )
+    steps, gaps, edges, extra = [
+        numbers(size, spatial, word) for word, size in zip(_SIZES, sizes, strict=True)
+    ]
     check(name, input, weight, bias, groups, spatial, True)
     batched = len(input._shape) == spatial + 2
     x = input if batched else reshape(input, (1, *input._shape))
     reach = [gap * (size - 1) for size, gap in zip(weight._shape[2:], gaps, strict=True)]
-    sizes = tuple(
+    results = tuple(
         [
             (places - 1) * step - 2 * edge + far + more + 1
             for places, step, edge, far, more in zip(
@@ -132,13 +131,13 @@ def _transposed(
             )
         ]
     )
-    check_transposed_sizes(input, spatial, sizes)
+    check_transposed_sizes(input, spatial, results)
     around = tuple([(edge, edge) for edge in edges])
     geometry = Geometry(tuple(steps), around, tuple(gaps), groups)
     if bias is None:
-        result = convolution.transposed(x, weight, geometry, sizes)
+        result = convolution.transposed(x, weight, geometry, results)
     else:  # halves are rounded once, after the bias
-        result = convolution.transposed(widen(x), widen(weight), geometry, sizes)
+        result = convolution.transposed(widen(x), widen(weight), geometry, results)
         result = cast(result + reshape(bias, (*bias._shape, *(1,) * spatial)), input._dtype)
     if batched:
         return like_channels(result, input, weight)
@@ -157,18 +156,7 @@ def conv_transpose1d(
     dilation: int | Sequence[int] = 1,
 ) -> Any:
     """The transpose of conv1d. Shapes: weight (C, O / groups, K)."""
-    return _transposed(
-        "conv_transpose1d",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-        1,
-    )
+    return _transposed(1, input, weight, bias, groups, (stride, dilation, padding, output_padding))
 
 
 @composed_of_primitives
@@ -183,18 +171,7 @@ def conv_transpose2d(
     dilation: int | Sequence[int] = 1,
 ) -> Any:
     """The transpose of conv2d. Shapes: weight (C, O / groups, KH, KW)."""
-    return _transposed(
-        "conv_transpose2d",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-        2,
-    )
+    return _transposed(2, input, weight, bias, groups, (stride, dilation, padding, output_padding))
 
 
 @composed_of_primitives
@@ -209,18 +186,7 @@ def conv_transpose3d(
     dilation: int | Sequence[int] = 1,
 ) -> Any:
     """The transpose of conv3d. Shapes: weight (C, O / groups, KD, KH, KW)."""
-    return _transposed(
-        "conv_transpose3d",
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        output_padding,
-        groups,
-        dilation,
-        3,
-    )
+    return _transposed(3, input, weight, bias, groups, (stride, dilation, padding, output_padding))
 
 
 __all__ = [
