@@ -226,7 +226,6 @@ def define(
 class Facts(TypedDict, total=False):
     """Further fields of an elementwise row."""
 
-    rule: int
     dtype: Rule
     grad_name: str
     dtypes: str
@@ -243,6 +242,7 @@ def define_elementwise(
     reference: Rule,
     domain: str,
     vjp: dict[str, Rule] | NotDifferentiable,
+    rule: int = 0,
     lower: Rule | str | None = None,
     **facts: Unpack[Facts],
 ) -> None:
@@ -254,6 +254,7 @@ def define_elementwise(
         reference=reference,
         vjp=vjp,
         domain=domain.split(),
+        rule=rule,
         lower=name if lower is None else lower,
         **facts,
     )
