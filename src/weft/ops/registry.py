@@ -226,7 +226,7 @@ def define(
 class Facts(TypedDict, total=False):
     """Further fields of an elementwise row."""
 
-    dtype: Rule
+    dtype: Rule | None
     grad_name: str
     dtypes: str
     jvp_kind: str
