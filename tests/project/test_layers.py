@@ -259,7 +259,7 @@ LARGER = {
     "distributions": 23,
     "engine/devices/cpu": 21,
 }
-MOST_LINES = 660  # of a module
+MOST_LINES = 750  # of a module
 
 
 def test_folders_hold_no_more_modules() -> None:
