@@ -50,8 +50,9 @@ class AuxOutput(NamedTuple):
 
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     """Errors: ArgumentTypeError, ArgumentError."""
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
-        need_tensor("flex_attention", tensor, name)
+    named = (("query", query), ("key", key), ("value", value))
+    for position, (name, tensor) in enumerate(named, 1):
+        need_tensor("flex_attention", tensor, name, position)
         if tensor.dim() != 4 or tensor.dtype is not query.dtype:
             raise ArgumentError(
                 "flex_attention: query, key, and value must be 4D tensors of one dtype",

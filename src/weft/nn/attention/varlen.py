@@ -48,8 +48,9 @@ def _bounds(name: str, cumulative: Tensor | list[int], total: int) -> list[int]:
 
 def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
     """Errors: ArgumentTypeError, ArgumentError."""
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
-        need_tensor("varlen_attn", tensor, name)
+    named = (("query", query), ("key", key), ("value", value))
+    for position, (name, tensor) in enumerate(named, 1):
+        need_tensor("varlen_attn", tensor, name, position)
     ranks = {tensor.dim() for tensor in (query, key, value)}
     shared = ranks == {3} and key.shape[:2] == value.shape[:2]
     if (

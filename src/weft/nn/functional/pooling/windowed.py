@@ -17,6 +17,7 @@ import numpy as np
 
 from weft._typing import Dims
 from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
