@@ -21,7 +21,7 @@ from typing import Any
 import weft
 from weft._build.lazy import Importable
 from weft.distributed.launch import name_ranks
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, name_package
 from weft.torch_version import __version__ as VERSION
 
 # Modules of other packages that load what is compiled against PyTorch: Weft's in their place.
@@ -156,6 +156,7 @@ def install() -> None:
             got=f"torch {getattr(present, '__version__', '')} from {getattr(present, '__file__', None)}",
             fix="call weft.as_torch.install() first, or run the program with `weft run`",
         )
+    name_package("torch")
     name_ranks()  # programs read them before they begin a group
     sys.meta_path.insert(0, _Finder())
     importlib.import_module("torch")

@@ -8,13 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from types import CodeType, FrameType
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 DEMO = PACKAGE + "demo" + os.sep
 _HEAP_TYPE = 1 << 9  # a flag of classes that are not written in C
+_OWN_NAME = re.compile(r"(?<![\w.])weft\.(?=\w)")
+_names = ["weft"]  # the last: under which name the program has imported the package
 _inside: dict[str, bool] = {contextlib.__file__: True}  # what runs the library's own contexts
+
+
+def name_package(name: str) -> None:
+    """From here on texts say that the program has imported the package as `name`."""
+    _names.append(name)
+
+
+def package_name() -> str:
+    """The name under which the program has imported the package."""
+    return _names[-1]
+
+
+def rooted(text: str) -> str:
+    """A text that says `weft.float32`, with the name of the package as the program has imported it: `torch.float32`
+    where `weft.as_torch` stands in for PyTorch. Programs compare such texts, and look names up that they cut from them.
+    """
+    return text if len(_names) == 1 else _OWN_NAME.sub(f"{_names[-1]}.", text)
 
 
 def is_internal(filename: str) -> bool:
@@ -84,6 +104,7 @@ class WeftError(Exception):
         where: str | None = None,
         operation: str = "",
     ) -> None:
+        what, expected, got, fix = map(rooted, (what, expected, got, fix))
         self.what, self.expected, self.got, self.fix = what, expected, got, fix
         self.where = user_line() if where is None else where
         lines = [f"{what}, called at {self.where}" + (f" ({operation})" if operation else "")]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import weft
 from oracle import torch
 
 TRAIN = """
@@ -59,6 +60,28 @@ try:
 except metadata.PackageNotFoundError:
     print("fine")
 """
+NAMED = """
+from weft import as_torch
+as_torch.install()
+import torch, warnings
+x = torch.ones(2, 3)
+assert str(x.dtype) == "torch.float32" and getattr(torch, str(x.dtype).removeprefix("torch.")) is x.dtype
+assert repr(x.shape) == "torch.Size([2, 3])" and x.type() == torch.typename(x) == "torch.FloatTensor"
+assert x.to_sparse().type() == "torch.sparse.FloatTensor" and str(x.layout) == "torch.strided"
+assert str(torch.channels_last) == "torch.channels_last" and str(torch.float8_e5m2) == "torch.float8_e5m2"
+assert x.storage().type() == "torch.FloatStorage" and str(torch.LongTensor) == "torch.LongTensor"
+assert repr(torch.max(x, 0)).startswith("torch.return_types.max(")
+assert "torch.float64" in str(x.double()[0]) or "dtype=torch.float64" in repr(x.double())
+try:
+    torch.autograd.grad(x.requires_grad_() * 2, x, torch.ones(2))
+except RuntimeError as error:
+    assert "has a shape of torch.Size([2]) and output[0] has a shape of torch.Size([2, 3])" in str(error)
+with warnings.catch_warnings(record=True) as given:
+    warnings.simplefilter("always")
+    torch.nn.functional.mse_loss(x, torch.ones(3))
+assert "(torch.Size([3])) that is different to the input size (torch.Size([2, 3]))" in str(given[0].message)
+print("fine")
+"""
 
 
 def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -82,6 +105,16 @@ def test_a_program_trains(called: list[str], tmp_path: Path) -> None:
 def test_what_importing_finds(tmp_path: Path) -> None:
     done = run("-c", ASKED, folder=tmp_path)
     assert done.stdout.strip() == "fine", done.stderr
+
+
+def test_texts_name_the_package_as_the_program_does(tmp_path: Path) -> None:
+    done = run("-c", NAMED, folder=tmp_path)
+    assert done.stdout.strip() == "fine", done.stderr
+
+
+def test_texts_name_weft_where_the_program_does() -> None:
+    x = weft.ones(2, 3)
+    assert str(x.dtype) == "weft.float32" and repr(x.shape) == "weft.Size([2, 3])"
 
 
 def test_what_a_program_raises_is_its_own(tmp_path: Path) -> None:

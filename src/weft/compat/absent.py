@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.errors import NotDefinedError
+from weft.errors import NotDefinedError, rooted
 
 _SPARSE = "sparse tensors are by coordinates or by rows: sparse_coo_tensor, sparse_csr_tensor"
 _EIGHT = "numbers of 8 bits are int8 and uint8; the smallest floats are float16 and bfloat16"
@@ -41,7 +41,7 @@ class AbsentType:
         self.__dict__.update(facts)
 
     def __repr__(self) -> str:
-        return f"weft.{self.name}"
+        return rooted(f"weft.{self.name}")
 
     def __reduce__(self) -> str:
         return self.name

@@ -17,7 +17,7 @@ from weft.engine.api.api_function import Public
 from weft.engine.dispatch.torch_function import intercept
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentTypeError, DimensionError, MissingError, ShapeError
+from weft.errors import ArgumentTypeError, DimensionError, MissingError, ShapeError, rooted
 from weft.nested.rows import RaggedSize, Rows, indices
 from weft.tensor.arguments import wrap_dim
 from weft.tensor.layout import jagged
@@ -46,7 +46,7 @@ class RaggedShape(tuple[Any, ...]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"weft.Size([{', '.join(map(repr, self))}])"
+        return rooted(f"weft.Size([{', '.join(map(repr, self))}])")
 
 
 @intercept

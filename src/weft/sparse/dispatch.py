@@ -37,7 +37,7 @@ def _type(
     function: Any, self: SparseTensor, dtype: DType | None = None, non_blocking: bool = False
 ) -> Any:
     found = function(self.entries, dtype)
-    return found.replace("weft.", "weft.sparse.") if dtype is None else like(self, found)
+    return found.replace(".", ".sparse.", 1) if dtype is None else like(self, found)
 
 
 def _never(function: Callable[..., object], input: Tensor, *args: object, **kwargs: object) -> bool:  # noqa: A002

@@ -14,7 +14,7 @@ from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import logical_strides, storage_of
 from weft.engine.ir.strides import is_contiguous as strides_are_contiguous
-from weft.errors import ArgumentTypeError, ShapeError, class_name
+from weft.errors import ArgumentTypeError, ShapeError, class_name, rooted
 from weft.tensor.arguments import wrap_dim
 from weft.tensor.memory.host_memory import settle
 
@@ -30,7 +30,7 @@ class MemoryFormat:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"weft.{self.name}"
+        return rooted(f"weft.{self.name}")
 
     def __reduce__(self) -> str:
         return self.name
@@ -49,7 +49,7 @@ class Layout:
     name: str
 
     def __repr__(self) -> str:
-        return f"weft.{self.name}"
+        return rooted(f"weft.{self.name}")
 
     def __reduce__(self) -> str:
         return self.name

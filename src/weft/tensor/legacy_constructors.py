@@ -11,7 +11,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import become
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentTypeError
+from weft.errors import ArgumentTypeError, rooted
 from weft.tensor.arguments import TYPE_NAMES
 from weft.tensor.creation.factories import filled, read_size, tensor
 from weft.tensor.device import on_meta
@@ -102,7 +102,7 @@ class TensorType:
         return Union[other, self]  # noqa: UP007 - as above
 
     def __repr__(self) -> str:
-        return f"weft.{self.__name__}"
+        return rooted(f"weft.{self.__name__}")
 
 
 def new(self: Tensor, *arguments: list[int], **keywords: object) -> Tensor:

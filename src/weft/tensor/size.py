@@ -14,7 +14,7 @@ from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.tensor.size import PyType_Modified, PyTypeObject
 
 from weft._build.compiled import require
-from weft.errors import ArgumentTypeError, DimensionError
+from weft.errors import ArgumentTypeError, DimensionError, rooted
 
 require(__name__, cython.compiled)
 
@@ -58,7 +58,7 @@ class Size(tuple):
         return of_shape(tuple.__mul__(self, count))
 
     def __repr__(self):
-        return f"weft.Size({list(self)})"
+        return rooted(f"weft.Size({list(self)})")
 
     def __reduce__(self):
         return (Size, (tuple(self),))

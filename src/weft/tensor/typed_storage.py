@@ -14,7 +14,7 @@ from weft.engine.frontend.meta import no_data_here
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentTypeError, DTypeError, ExportError, TensorIndexError
+from weft.errors import ArgumentTypeError, DTypeError, ExportError, TensorIndexError, rooted
 from weft.tensor.arguments import TYPE_NAMES, need_integer
 from weft.tensor.conversion.dtype_and_device import CONVERSIONS
 from weft.tensor.creation.factories import read_dtype
@@ -143,7 +143,7 @@ class TypedStorage(StorageBase):
     def type(self, dtype: DType | None = None, non_blocking: bool = False) -> Any:
         """The name of the storage's type, or its elements as another type, in new memory."""
         if dtype is None:
-            return f"weft.{TYPE_NAMES[self.dtype.name]}Storage"
+            return rooted(f"weft.{TYPE_NAMES[self.dtype.name]}Storage")
         wanted = dtype.dtype if isinstance(dtype, LegacyStorage) else read_dtype(dtype)
         return _typed(self._elements.to(wanted))
 
@@ -310,7 +310,7 @@ class LegacyStorage:
         return isinstance(value, TypedStorage) and value.dtype is self.dtype
 
     def __repr__(self) -> str:
-        return f"weft.{self.__name__}"
+        return rooted(f"weft.{self.__name__}")
 
 
 def storage(self: Tensor) -> TypedStorage:

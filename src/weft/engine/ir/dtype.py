@@ -9,7 +9,7 @@ import cython
 import numpy
 
 from weft._build.compiled import require
-from weft.errors import ArgumentTypeError, DTypeError
+from weft.errors import ArgumentTypeError, DTypeError, rooted
 
 require(__name__, cython.compiled)
 
@@ -33,7 +33,7 @@ class DType:
         self.numpy = None if name == "bfloat16" else numpy.dtype(name)
 
     def __repr__(self):
-        return f"weft.{self.name}"
+        return rooted(f"weft.{self.name}")
 
     def __reduce__(self):
         return (by_name, (self.name,))

@@ -16,6 +16,7 @@ from cython.cimports.weft.functional.support.return_types import (
 )
 
 from weft._build.compiled import require
+from weft.errors import rooted
 
 require(__name__, cython.compiled)
 
@@ -94,7 +95,7 @@ def _new_type(name: str, members: list[str]) -> Any:
 
     def shown(self: Any) -> str:
         parts = ",\n".join(f"{k}={v!r}" for k, v in zip(members, self, strict=True))
-        return f"weft.return_types.{name}(\n{parts})"
+        return rooted(f"weft.return_types.{name}") + f"(\n{parts})"
 
     made.__repr__ = shown
     return made

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft import Tensor
-from weft.errors import ArgumentError, ArgumentTypeError, KindError, MemberNameError, MissingError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    KindError,
+    MemberNameError,
+    MissingError,
+    rooted,
+)
 from weft.nn.module.members import MODULE, PARAMETER
 from weft.nn.parameter import Parameter
 
@@ -18,11 +25,8 @@ def typename(value: object) -> str:
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         return str(value.type())
     kind = type(value)
-    return (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    own = kind.__module__ == "builtins"
+    return kind.__qualname__ if own else rooted(f"{kind.__module__}.{kind.__qualname__}")
 
 
 # -- making modules ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from weft.engine.frontend.recorder import cast, record_elementwise
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, class_name
+from weft.errors import ArgumentError, ArgumentTypeError, class_name, rooted
 from weft.ops import OPS
 from weft.tensor.arguments import TYPE_NAMES
 from weft.tensor.creation.factories import like_strides, read_dtype
@@ -113,7 +113,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def type_(self: Tensor, dtype: DType | None = None, non_blocking: bool = False) -> str | Tensor:
     """The type's name (`weft.FloatTensor`), or this tensor as another type. Errors: ValueError on unknown names."""
     if dtype is None:
-        return f"weft.{'meta.' if self.is_meta else ''}{TYPE_NAMES[self._dtype.name]}Tensor"
+        return rooted(f"weft.{'meta.' if self.is_meta else ''}{TYPE_NAMES[self._dtype.name]}Tensor")
     if isinstance(dtype, str):
         short = dtype.rsplit(".", 1)[-1].removesuffix("Tensor")
         if short not in BY_TYPE_NAME:

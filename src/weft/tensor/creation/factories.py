@@ -368,7 +368,7 @@ def _refuse_keywords(name: str, keywords: dict[str, object]) -> None:
 def like_strides(source: Tensor, memory_format: MemoryFormat | None = None) -> Shape | None:
     """The layout of a new tensor like another: that of a named format, else its own where it is dense, else the order
     of its strides. Errors: ShapeError."""
-    if memory_format is not None and repr(memory_format) != "weft.preserve_format":
+    if memory_format is not None and getattr(memory_format, "name", "") != "preserve_format":
         return format_strides(source._shape, memory_format)
     if source.strides is None:
         return None

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import weft
+from weft.errors import package_name, rooted
 
-from ._names import BUILT_IN, rooted
+from ._names import BUILT_IN
 
 if TYPE_CHECKING:
     from .graph_module import GraphModule
@@ -49,7 +50,7 @@ def write_folder(module: GraphModule, folder: Path, name: str) -> None:
         weft.save(below, folder / f"{child}.pt")
     written = module.graph.python_code(root_module="self")
     text = _SOURCE.format(
-        root=rooted("weft"),
+        root=package_name(),
         imports="".join(_imports(written.globals)),
         name=name,
         members="\n".join(f"        {line}" for line in _members(module)),

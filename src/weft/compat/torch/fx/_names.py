@@ -10,7 +10,6 @@ import builtins
 import inspect
 import keyword
 import re
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -18,24 +17,10 @@ from typing import Any
 import weft
 from weft.engine.api.api_function import Public
 from weft.engine.api.public_names import home
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, rooted
 
 BUILT_IN = ("inf", "nan", "NoneType", "torch", "weft", "device", "fx_pytree", "pytree")
 _NUMBERED = re.compile(r"(.*)_(\d+)$")
-
-
-def root_name() -> str:
-    """Under which name the program has imported the package."""
-    module = sys.modules.get("torch")
-    return (
-        "torch" if module is not None and getattr(module, "Tensor", None) is weft.Tensor else "weft"
-    )
-
-
-def rooted(path: str) -> str:
-    """A dotted name of Weft's with the package's name as the program has it."""
-    first, dot, rest = path.partition(".")
-    return f"{root_name()}{dot}{rest}" if first == "weft" else path
 
 
 def is_of_library(value: object) -> bool:

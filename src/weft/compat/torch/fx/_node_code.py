@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import weft
+from weft.errors import rooted
 from weft.utils import _pytree
 
 from . import _pytree as fx_pytree
-from ._names import BUILT_IN, Namespace, is_of_library, qualified_name, rooted
+from ._names import BUILT_IN, Namespace, is_of_library, qualified_name
 from .node import Node, _type_repr
 
 _INFIX = {

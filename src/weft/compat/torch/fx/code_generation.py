@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from weft.errors import rooted
 from weft.utils import _pytree
 
-from ._names import Namespace, rooted
+from ._names import Namespace
 from ._node_code import NodeWriter, last_uses
 from .node import Argument, Node
 

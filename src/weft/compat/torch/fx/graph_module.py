@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, rooted
 from weft.nn import Module
 from weft.nn.module.members import own_values
 
 from . import _submodules
 from ._folders import write_folder
-from ._names import rooted
 from .code_generation import PyTreeCodeGen
 from .graph import Graph
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import weft
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, rooted
 from weft.functional.assertions import _assert, _assert_async
 
-from ._names import qualified_name, rooted
+from ._names import qualified_name
 from .immutable_collections import immutable_dict, immutable_list
 
 if TYPE_CHECKING:
