@@ -182,8 +182,9 @@ class Optimizer:
         """Evaluate the closure with gradients, then update every group without; its result.
 
         Ctrl-C during the updates waits until all of them are recorded, and so does running them: no model makes half a
-        step, also where memory runs out.
-        Errors: RuntimeError for a gradient of another shape; then nothing is updated.
+        step.
+        Errors: RuntimeError for a gradient of another shape, OutOfMemoryError where it does not fit; then nothing is
+        updated.
         """
         loss = None
         if closure is not None:

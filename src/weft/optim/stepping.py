@@ -1,5 +1,6 @@
 # cython: language_level=3
-"""The wrapper of an optimizer's step: hooks before and after it, and the rollback if a gradient could not be computed.
+"""The wrapper of an optimizer's step: hooks before and after it, and the rollback if a gradient could not be computed
+or memory did not suffice.
 
 It wraps the method `step` of a class; when the wrapper returns, everything that the step recorded has run.
 """
@@ -21,7 +22,7 @@ from cython.cimports.weft.optim.stepping import gradient_of
 import weft
 from weft._build.compiled import require
 from weft.engine.ir.view_transform import SPARSE
-from weft.errors import ArgumentError, GradientError
+from weft.errors import ArgumentError, GradientError, OutOfMemoryError
 from weft.nn.module.hooks import RemovableHandle, add_hook
 
 require(__name__, cython.compiled)
@@ -64,7 +65,7 @@ def with_hooks(step):
                 hook(self, args, kwargs)
             self._steps_taken += 1
             self._before.let_go()
-            weft.realize()
+            self._before.run()
             self._before.check()
         finally:
             self._before = None
@@ -78,8 +79,8 @@ def with_hooks(step):
 @cython.final
 @cython.cclass
 class Before:
-    """Parameters and state as a step found them. A gradient may fail when it is computed (an index out of range): then
-    they are put back, and the error is raised."""
+    """Parameters and state as a step found them. A gradient may fail when it is computed (an index out of range), or
+    the step may not fit into memory: then they are put back, and the error is raised."""
 
     optimizer: object
     parameters: list
@@ -107,12 +108,22 @@ class Before:
         """Compute all gradients now, where one is sparse: what fails does so before anything is changed, nothing has
         to be put back, and tables are written to in place. Errors: that of a gradient."""
         weft.realize(*[p.grad for p in self.parameters if p.grad is not None])
-        self.values = WriteSnapshot()
+        self.values.let_go()
 
     def let_go(self):
         """Forget the values that are certain to be replaced: values that nothing else references are updated in
         place."""
         self.values.forget_where_sure()
+
+    def run(self):
+        """Run everything that is recorded. Errors: OutOfMemoryError where it does not fit: what this step has
+        recorded is taken back then, so that it may be taken again, or another one with less."""
+        try:
+            weft.realize()
+        except OutOfMemoryError:
+            if self.values.is_untouched():
+                self.restore()
+            raise
 
     def check(self):
         """Errors: that of the first parameter whose new value could not be computed; all are as before then."""

@@ -22,9 +22,9 @@ from cython.cimports.weft.engine.frontend.views import (
     logical_strides,
     share,
 )
-from cython.cimports.weft.engine.frontend.write_rollback import log_write
+from cython.cimports.weft.engine.frontend.write_rollback import is_there, log_write
 from cython.cimports.weft.engine.ir.mode import Mode
-from cython.cimports.weft.engine.ir.node import FAILED, Node
+from cython.cimports.weft.engine.ir.node import FAILED, PENDING, Node
 from cython.cimports.weft.engine.ir.strides import contiguous_strides
 from cython.cimports.weft.engine.ir.tape import current_tape, finish
 
@@ -308,16 +308,24 @@ def put_back(tensor: Tensor, node: Node):
 @cython.final
 @cython.cclass
 class WriteSnapshot:
-    """The values that tensors show now, kept to go back to."""
+    """The values that tensors show now, to go back to; they are kept while it `holds` them."""
 
     def __cinit__(self):
         self.tensors = []
         self.nodes = []
+        self.holds = True
 
     def __dealloc__(self):
+        self.let_go()
+
+    @cython.ccall
+    def let_go(self):
+        """Keep the values no longer: what is computed may write over them."""
         node: Node
-        for node in self.nodes or ():
-            node.external_refs -= 1
+        if self.holds:
+            self.holds = False
+            for node in self.nodes or ():
+                node.external_refs -= 1
 
     @cython.ccall
     def add(self, tensors):
@@ -332,19 +340,29 @@ class WriteSnapshot:
 
     @cython.ccall
     def forget_where_sure(self):
-        """Keep nothing where no value that the tensors show now may fail."""
+        """Keep the values no longer where none that the tensors show now may fail."""
         node: Node
         for tensor in self.tensors:
             node = value(tensor)
             if node.may_fail:
                 return
-        for node in self.nodes:
-            node.external_refs -= 1
-        self.nodes = []
-        self.tensors = []
+        self.let_go()
 
     @cython.ccall
     def restore(self):
-        """Let all of them show these values again."""
+        """Let all of them show these values again, as far as they are there."""
+        node: Node
         for index, tensor in enumerate(self.tensors):
-            put_back(tensor, self.nodes[index])
+            node = self.nodes[index]
+            if self.holds or is_there(node):
+                put_back(tensor, node)
+
+    @cython.ccall
+    def is_untouched(self):
+        """True if all that the tensors show now is pending, so that nothing has been written over."""
+        node: Node
+        for tensor in self.tensors:
+            node = value(tensor)
+            if node.state != PENDING:
+                return False
+        return True

@@ -89,9 +89,24 @@ def commit_writes(tape: Tape):
         else:
             discard(storage)
     tape.written = waiting
-    for node in tape.held:
+    release_held(tape, 0)
+
+
+def release_held(tape: Tape, first: cython.Py_ssize_t):
+    """Hold no longer what a tape has held since there were so many."""
+    node: Node
+    for node in tape.held[first:]:
         node.external_refs -= 1
-    tape.held = []
+    del tape.held[first:]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_there(node: Node) -> cython.bint:
+    """True if a value has been computed and not been written over, or can be computed."""
+    if node.state == PENDING or node.op is scalar_op:
+        return True
+    return node.state == DONE and (node.buffer is not None or node.numel == 0)
 
 
 @cython.cfunc
@@ -101,8 +116,7 @@ def _last_good(undo: UndoEntry) -> cython.bint:
     while undo.entries:
         entry = undo.entries.pop()
         node = entry[0]
-        there: cython.bint = node.state == PENDING or node.buffer is not None or node.numel == 0
-        if (node.state != FAILED and there) or node.op is scalar_op:
+        if is_there(node):
             undo.entries = [entry]
             undo.kept = wrap(node, None)
             return True

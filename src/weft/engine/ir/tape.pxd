@@ -15,6 +15,7 @@ cdef class Tape:
     cdef public object running
     cdef public list written
     cdef public list held
+    cdef public list refusals  # the newest sequence number at each refusal, oldest first
 
 cdef Tape tape_of_thread()
 cdef int make_room(Tape tape) except -1

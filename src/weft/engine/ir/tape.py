@@ -43,7 +43,8 @@ class intact:  # noqa: N801 - a context, as no_grad is
 class Tape:
     """The pending nodes of one thread, in order of creation. `left` of them stood there after the last flush;
     `arrived_bytes` stand for values from outside since then, which pending nodes may hold. `written` are the storages
-    that go back to a former value where a write fails, `held` what is kept while a failed program runs again."""
+    that go back to a former value where a write fails, `held` what is kept while a failed program runs again. What was
+    recorded before one of `refusals` did not fit into memory, and runs by itself."""
 
     def __cinit__(self):
         self.nodes = cython.NULL
@@ -57,6 +58,7 @@ class Tape:
         self.running = None
         self.written = []
         self.held = []
+        self.refusals = []
 
     def __dealloc__(self):
         """Nodes that are still pending when the interpreter ends must not look for their tape."""

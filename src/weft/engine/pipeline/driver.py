@@ -180,9 +180,20 @@ def execute_all(tape: Tape, others: list[Tape]) -> cython.void:
         if failures >= 0:
             fail_descendants(tape.pending(), others)
         failures = _tally.failures
-        execute(tape)
+        try:
+            execute(tape)
+        except OutOfMemoryError:
+            note_refusal(tape)
+            raise
         if not (several or collectives_used):
             return
+
+
+@cython.cfunc
+def note_refusal(tape: Tape) -> cython.void:
+    """Note that what is pending does not fit into memory: it is tried again before what is recorded from now on."""
+    if not tape.refusals or tape.since(tape.refusals[len(tape.refusals) - 1]):
+        tape.refusals.append(tapes.last_sequence())
 
 
 @cython.cfunc
@@ -239,6 +250,7 @@ def run_for(tape: Tape, wanted: Node) -> cython.void:
     """Run one thread's pending work to have one value; where there is no room for all of it, what the value needs. Of
     two programs that do not fit under a budget the first one's error says what would do."""
     short: Any = None
+    refusals: cython.Py_ssize_t = len(tape.refusals)
     try:
         run_tape(tape)
     except OutOfMemoryError as error:
@@ -251,6 +263,7 @@ def run_for(tape: Tape, wanted: Node) -> cython.void:
         if not bounded:
             raise
         raise short from None
+    del tape.refusals[refusals:]  # nobody was refused: the rest may run with what comes next
 
 
 @cython.ccall

@@ -23,9 +23,10 @@ from cython.cimports.weft.engine.devices.api import (
 )
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.frontend.collective import used as collectives_used
-from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.node import PENDING, Node, is_live
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import Tape
+from cython.cimports.weft.engine.pipeline.batching.membership import pending_among
 from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
     Recorded,
     any_deferred,
@@ -68,7 +69,7 @@ from weft._build.compiled import require as require_compiled
 from weft.config import config
 from weft.engine.capi.interrupts import undisturbed
 from weft.engine.frontend import collective
-from weft.engine.frontend.write_rollback import retain, retain_undo_entries
+from weft.engine.frontend.write_rollback import release_held, retain, retain_undo_entries
 from weft.engine.ir.primitive import REGION
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, passes
@@ -94,11 +95,27 @@ _tally = cython.declare(FlushCounters, outcomes.counters)
 def execute(tape: Tape) -> cython.void:
     """Run what is live on a tape; if it does not fit under the budget, without the checkpoints of former programs."""
     try:
-        execute_live(tape)
+        execute_in_turn(tape)
     except OutOfMemoryError:
         if not evict(tape):
             raise
-        execute_live(tape)
+        execute_in_turn(tape)
+
+
+@cython.cfunc
+def execute_in_turn(tape: Tape) -> cython.void:
+    """Run what is live on a tape: what did not fit when it was to run, each time by itself, and then the rest. So it
+    needs no more memory for what has been recorded since."""
+    while tape.refusals:
+        newest: cython.longlong = tape.refusals[0]
+        live: list[Any] = [node for node in tape.pending() if is_live(node)]
+        refused: list[Any] = [node for node in pending_among(live) if node.seq <= newest]
+        held: cython.Py_ssize_t = len(tape.held)
+        if refused:
+            run_nodes(membership.needed_by(refused, tape))
+        release_held(tape, held)
+        del tape.refusals[0]
+    execute_live(tape)
 
 
 @cython.cfunc
@@ -377,7 +394,7 @@ def execute_alone(tape: Tape, wanted: Node) -> cython.void:
     for together in (True, False):
         if not together:
             membership.ungroup(tape.pending())
-        needed = membership.needed_by(wanted, tape)
+        needed = membership.needed_by([wanted], tape)
         if in_parts(tape, needed):
             return
         fingerprint: FlushFingerprint = fingerprint_of(needed, False)
@@ -436,7 +453,7 @@ def schedule(
         alone: list[Any] = (
             sorted(tape.pending(), key=sequence)
             if wanted is None
-            else membership.needed_by(wanted, tape)
+            else membership.needed_by([wanted], tape)
         )
         fingerprint = fingerprint_of(alone, False)
         schedule(alone, fingerprint, None, comes_again(fingerprint), wanted)

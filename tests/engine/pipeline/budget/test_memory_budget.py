@@ -225,15 +225,107 @@ def test_without_room_the_least_budget_is_named() -> None:
         with pytest.raises(OutOfMemoryError) as caught:
             step(model, x)
         assert os.path.basename(__file__) in str(caught.value)
-    least = int(
-        str(caught.value).split("raise the budget to ")[1].split(" bytes")[0].replace(",", "")
-    )
+    least = least_budget(caught.value)
     assert least < peak
     for p in model.parameters():
         p.grad = None
     gc.collect()
     with weft.memory_budget(least):
         assert step(model, x) == value
+
+
+# -- what was refused ---------------------------------------------------------------------------------------------
+
+
+def least_budget(error: OutOfMemoryError) -> int:
+    """The budget that a refusal asks for."""
+    return int(str(error).split("raise the budget to ")[1].split(" bytes")[0].replace(",", ""))
+
+
+def training(name: str) -> tuple[Any, Any, list[Any]]:
+    """A model, its optimizer and batches, all computed."""
+    model, _ = chain()
+    batches = [weft.randn(512, 64) for _ in range(4)]
+    optimizer = getattr(weft.optim, name)(model.parameters(), lr=1e-2)
+    weft.realize()
+    return model, optimizer, batches
+
+
+def train_on(model: Any, optimizer: Any, x: Any) -> float:
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return float(loss.item())
+
+
+def state_bits(model: Any, optimizer: Any) -> list[bytes]:
+    """The bits of parameters and of the optimizer's state."""
+    state = [value for one in optimizer.state.values() for value in one.values()]
+    numbers = [np.float64(value).tobytes() for value in state if not isinstance(value, weft.Tensor)]
+    tensors = [value for value in state if isinstance(value, weft.Tensor)]
+    return [*bits([*model.parameters(), *tensors]), *numbers]
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Adagrad"])
+def test_a_refused_step_is_taken_back_and_taken_again(name: str) -> None:
+    """A loop that tries a batch until its budget suffices has the bits of one that nothing disturbed, and each refusal
+    names the same least budget."""
+    model, optimizer, batches = training(name)
+    losses = [train_on(model, optimizer, x) for x in batches]
+    free = state_bits(model, optimizer)
+    model, optimizer, batches = training(name)
+    bound, refusals = [], []
+    with weft.memory_budget(pool.stats()["allocated"] + (1 << 18)):
+        for x in batches:
+            while True:
+                try:
+                    bound.append(train_on(model, optimizer, x))
+                    break
+                except OutOfMemoryError as error:
+                    refusals.append(least_budget(error))
+                    if len(refusals) == 3:
+                        weft.set_memory_budget(refusals[-1])
+    assert refusals[:3] == [refusals[0]] * 3
+    assert bound == losses
+    assert state_bits(model, optimizer) == free
+
+
+def test_a_smaller_batch_fits_after_a_refused_one() -> None:
+    """Nothing of a refused step is left: half a batch trains under the same budget."""
+    model, optimizer, batches = training("AdamW")
+    expected = [train_on(model, optimizer, x[:16]) for x in batches]
+    model, optimizer, batches = training("AdamW")
+    with weft.memory_budget(pool.stats()["allocated"] + 600_000):
+        for x, loss in zip(batches, expected, strict=True):
+            with pytest.raises(OutOfMemoryError):
+                train_on(model, optimizer, x)
+            assert train_on(model, optimizer, x[:16]) == loss
+
+
+def test_what_was_refused_runs_before_what_was_recorded_since() -> None:
+    """Gradients that are added up: each refusal names the same least budget, which then suffices for all."""
+    model, _, batches = training("SGD")
+
+    def add_gradients(x: Any) -> None:
+        model(x).square().mean().backward()
+        weft.realize()
+
+    for x in batches:
+        add_gradients(x)
+    free = bits(gradients_of(model))
+    for p in model.parameters():
+        p.grad = None
+    refusals = []
+    with weft.memory_budget(pool.stats()["allocated"] + (1 << 18)):
+        for x in batches:
+            with pytest.raises(OutOfMemoryError) as caught:
+                add_gradients(x)
+            refusals.append(least_budget(caught.value))
+        weft.set_memory_budget(refusals[-1] + (1 << 17))
+        weft.realize()
+    assert refusals == [refusals[0]] * len(batches)
+    assert bits(gradients_of(model)) == free
 
 
 # -- values that derivatives keep from one flush to the next --------------------------------------------------------

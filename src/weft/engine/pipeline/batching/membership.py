@@ -116,15 +116,14 @@ def _sequence(node: Node) -> cython.longlong:
     return node.seq
 
 
-def needed_by(wanted: Node, tape: Tape):
-    """The pending nodes that a value is computed of, oldest first. Those that others on the tape read are held until
-    the run is over, and so are values that are there, so that these can be computed after it."""
-    needed: set = pending_among([wanted])
+def needed_by(wanted: list, tape: Tape):
+    """The pending nodes that values are computed of, oldest first. Those that the rest of what somebody holds reads are
+    held until the run is over, and so are values that are there, so that this rest can be computed after it."""
     node: Node
     source: Node
-    for node in tape.pending():
-        if node in needed:
-            continue
+    needed: set = pending_among(wanted)
+    held: list = [node for node in tape.pending() if node.external_refs > 0]
+    for node in pending_among(held) - needed:
         for source in sources(node):
             if source in needed or source.state == DONE:
                 source.external_refs += 1
