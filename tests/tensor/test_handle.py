@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 import weft
+from oracle import torch
 
 
 def test_reading_numbers() -> None:
@@ -180,3 +181,30 @@ def test_a_generator_goes_on_from_an_offset():
     with pytest.raises(ValueError, match="offset"):
         generator.set_offset(-1)
     assert weft.default_generator is weft.random.default_generator
+
+
+FORMS = {
+    "row-major": lambda lib: lib.zeros(2, 3, 4),
+    "transposed": lambda lib: lib.zeros(2, 3).t(),
+    "channels last": lambda lib: lib.zeros(2, 3, 4, 5).to(memory_format=lib.channels_last),
+    "a permutation": lambda lib: lib.empty_permuted((2, 3, 5, 7), (3, 0, 2, 1)),
+    "one element": lambda lib: lib.zeros(1, 2, 1, 3),
+    "expanded": lambda lib: lib.zeros(2, 1).expand(2, 3),
+    "every second": lambda lib: lib.zeros(4, 6)[::2, ::3],
+    "no dimension": lambda lib: lib.zeros(()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_order_of_dimensions_in_memory(form):
+    made, expected = FORMS[form](weft), FORMS[form](torch)
+    assert made.dim_order() == expected.dim_order()
+    for ambiguity_check in (True, ["contiguous_format", "channels_last"]):
+        shown = []
+        for lib, x in ((weft, made), (torch, expected)):
+            formats = ambiguity_check is not True and [getattr(lib, n) for n in ambiguity_check]
+            try:
+                shown.append(x.dim_order(ambiguity_check=formats or True))
+            except RuntimeError:
+                shown.append("refused")
+        assert shown[0] == shown[1]

@@ -47,7 +47,8 @@ def asarray(
     on_device("asarray", device)
     if not isinstance(obj, Tensor) and not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
         obj = weft.from_dlpack(obj)
-    return weft.asarray(obj, dtype=dtype, copy=copy)
+    has_history = isinstance(obj, Tensor) and obj.requires_grad
+    return weft.asarray(obj, dtype=dtype, copy=copy, requires_grad=has_history)
 
 
 def empty(shape: Shape, *, dtype: DType | None = None, device: DeviceLike | None = None) -> Tensor:

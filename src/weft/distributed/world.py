@@ -102,9 +102,9 @@ _ended: list[str] = []  # why this program is ending, where it fails
 
 
 def current_world() -> World:
-    """The world. Errors: RuntimeError (ValueError, too) before init_process_group."""
+    """The world. Errors: ValueError before init_process_group."""
     if not _world:
-        raise GradientError(
+        raise ArgumentError(
             "Default process group has not been initialized, please make sure to call init_process_group.",
             expected="init_process_group() before collective operations",
             got="no group",

@@ -44,6 +44,7 @@ _PLACES: dict[str, tuple[str, str]] = {
         "addbmm addbmm_ nanmedian nanquantile logcumsumexp renorm renorm_ put put_ index_reduce index_reduce_ "
         "is_distributed is_nonzero is_same_size",
     ),
+    "fake_quantization": ("fake_quantize_per_channel_affine fake_quantize_per_tensor_affine", ""),
     "special.incomplete_gamma": ("igamma igammac", "igamma igammac igamma_ igammac_"),
     "random.rare_draws": (
         "binomial poisson",

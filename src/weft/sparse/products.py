@@ -26,6 +26,7 @@ from weft.sparse.making import added, as_rows, coalesced, need_csr
 from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import widen
 
+_REDUCTIONS = {"max": "amax", "min": "amin"}
 _SUMMED = (weft.float32, weft.float64)  # what `resample` takes
 
 
@@ -197,7 +198,9 @@ def mm_reduced(matrix: SparseTensor, dense: Tensor, reduce: str) -> Tensor:
     rows = matrix.places[0]
     terms = matrix.entries.unsqueeze(1) * take(dense, 0, matrix.places[1])
     start = terms.new_zeros((matrix.shape[0], dense.shape[1]))
-    return weft.index_reduce(start, 0, rows, terms, reduce, include_self=False)  # type: ignore[no-any-return]
+    return weft.index_reduce(  # type: ignore[no-any-return]
+        start, 0, rows, terms, _REDUCTIONS.get(reduce, reduce), include_self=False
+    )
 
 
 def _need_sampled(input: SparseTensor, mat1: Tensor, mat2: Tensor) -> None:

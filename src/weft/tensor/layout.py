@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from weft._build.lazy import later
@@ -13,8 +15,9 @@ from weft.engine.api.api_function import records_one
 from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import logical_strides, storage_of
+from weft.engine.ir.strides import fastest_first
 from weft.engine.ir.strides import is_contiguous as strides_are_contiguous
-from weft.errors import ArgumentTypeError, ShapeError, class_name, rooted
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, class_name, rooted
 from weft.tensor.arguments import wrap_dim
 from weft.tensor.memory.host_memory import settle
 
@@ -123,6 +126,34 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
     """Elements between neighbours along each dimension, or along one."""
     strides = logical_strides(self)
     return strides if dim is None else strides[wrap_dim(dim, len(strides))]
+
+
+def dim_order(
+    self: Tensor, *, ambiguity_check: bool | Sequence[MemoryFormat] = False
+) -> tuple[int, ...]:
+    """The dimensions in the order in which they lie in memory, the one with the largest steps first. With
+    `ambiguity_check`, errors: RuntimeError where another order would do as well, unless exactly one of the given
+    memory formats fits."""
+    strides = logical_strides(self)
+    if ambiguity_check is not False:
+        formats = () if ambiguity_check is True else ambiguity_check
+        alike = 1 in self._shape or any(a == b for a, b in pairwise(strides))
+        if alike and sum(is_contiguous(self, each) for each in formats) != 1:
+            raise _no_unique_order(
+                self, ", or cannot map to exact one of the given memory formats."
+            )
+        if 0 in strides:
+            raise _no_unique_order(self, ".")
+    return tuple(reversed(fastest_first(self._shape, [(self._shape, strides)])))
+
+
+def _no_unique_order(self: Tensor, ending: str) -> ArgumentError:
+    return ArgumentError(
+        f"The tensor does not have unique dim order{ending}",
+        expected="dimensions of more than one element, each with steps of its own",
+        got=f"shape {list(self._shape)}, strides {list(logical_strides(self))}",
+        fix="leave ambiguity_check out",
+    )
 
 
 @records_one
@@ -238,6 +269,7 @@ FUNCTIONS: dict[str, Any] = {
 }
 METHODS: dict[str, Any] = {
     "stride": stride,
+    "dim_order": dim_order,
     "storage_offset": storage_offset,
     "numel": numel,
     "nelement": numel,

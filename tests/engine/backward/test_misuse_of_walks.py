@@ -233,6 +233,15 @@ def hooked(lib, attach):
     y.sum().backward()
 
 
+@both
+def test_a_hook_after_accumulating_may_return_the_leaf(lib):
+    x = point(lib)
+    before = x.tolist()
+    x.register_post_accumulate_grad_hook(lambda leaf: leaf.add_(leaf.grad, alpha=-0.5))
+    x.sum().backward()
+    assert x.tolist() == [each - 0.5 for each in before]
+
+
 RETURNED = {
     "a number after accumulating": (
         lambda lib, x, y: x.register_post_accumulate_grad_hook(lambda leaf: 3),

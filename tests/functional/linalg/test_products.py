@@ -214,3 +214,33 @@ def test_einsum_refuses_sizes_that_do_not_fit(
     for library in (weft, torch):
         with pytest.raises(RuntimeError, match=words):
             library.einsum(equation, *[library.ones(shape) for shape in shapes])
+
+
+LISTS = {
+    "a product": lambda lib, a, b: lib.einsum(a, [0, 1], b, [1, 2], [2, 0]),
+    "without the result's": lambda lib, a, b: lib.einsum(a, [30, 1], b, [1, 2]),
+    "an ellipsis": lambda lib, a, b: lib.einsum(a, [..., 1], b, [1, ...], [...]),
+    "a repeated one": lambda lib, a, b: lib.einsum(a @ b, (51, 51)),
+}
+
+
+@pytest.mark.parametrize("case", LISTS)
+def test_einsum_of_numbered_dimensions(case: str) -> None:
+    compare(LISTS[case], make(3, 4, dtype="float64"), make(4, 3, dtype="float64"), strides=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (lambda x: (x, [0, 52]), r"is not within the valid range \[0, 52\)"),
+        (lambda x: (x, [-1, 1]), r"is not within the valid range \[0, 52\)"),
+        (lambda x: (x, [0, 1], [3]), "output subscript D does not appear in the equation for any"),
+        (lambda x: (x,), "must specify the equation string and at least one operand, or at least"),
+    ],
+)
+@pytest.mark.parametrize("library", (weft, torch), ids=("weft", "torch"))
+def test_einsum_refuses_numbers_that_name_no_dimension(
+    library: Any, arguments: Any, text: str
+) -> None:
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=text):
+        library.einsum(*arguments(library.ones(3, 4)))

@@ -168,8 +168,12 @@ def test_the_mode_of_nans_alone_is_one_of_them():
     assert found.values.isnan() and found.indices.item() in (0, 1)
 
 
-def test_tensors_of_two_types_are_not_equal():
-    assert weft.equal(weft.ones(2), weft.ones(2, dtype=weft.float64)) is False
+@pytest.mark.parametrize("dtype", ("float64", "complex64", "int8", "bool"))
+def test_tensors_of_two_types_are_equal_by_their_elements(dtype):
+    ours, theirs = both(lambda lib: lib.equal(lib.ones(2), lib.ones(2, dtype=getattr(lib, dtype))))
+    assert ours is theirs is True
+    ours, theirs = both(lambda lib: lib.equal(lib.zeros(2), lib.ones(2, dtype=getattr(lib, dtype))))
+    assert ours is theirs is False
 
 
 @pytest.mark.parametrize("options", [{"pickle_protocol": 4}, {"pickle_module": pickle}])

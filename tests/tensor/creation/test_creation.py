@@ -299,3 +299,19 @@ def outcome(lib, data, dtype):
     except (RuntimeError, TypeError):
         return "refused"
     return str(made.dtype).partition(".")[2], repr(made.tolist())
+
+
+@pytest.mark.parametrize("copied", (None, True))
+@pytest.mark.parametrize("dtype", (None, "float64"))
+@pytest.mark.parametrize("requires_grad", (False, True))
+def test_asarray_keeps_history_where_gradients_are_asked_for(
+    requires_grad: bool, dtype: str | None, copied: bool | None
+) -> None:
+    shown = []
+    for lib in (weft, torch):
+        x = lib.ones(2, requires_grad=True) * 3
+        wanted = dtype and getattr(lib, dtype)
+        y = lib.asarray(x, dtype=wanted, copy=copied, requires_grad=requires_grad)
+        shared = y.data_ptr() == x.data_ptr()
+        shown.append((y.tolist(), y.requires_grad, y.is_leaf, y.grad_fn is not None, shared))
+    assert shown[0] == shown[1]

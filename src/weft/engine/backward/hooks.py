@@ -281,10 +281,10 @@ def observe_leaf(leaf: Tensor, gradient: object) -> object:
 
 
 def call_after(leaf: Tensor, hooks: dict[int, Callable[[Tensor], object]]) -> None:
-    """Call the post-accumulate hooks of a leaf. Errors: TypeError, RuntimeError where one returns something."""
+    """Call the post-accumulate hooks of a leaf. Errors: TypeError, RuntimeError where one returns another tensor."""
     for hook in list(hooks.values()):
         result = hook(leaf)
-        if result is None:
+        if result is None or result is leaf:
             continue
         if not isinstance(result, Tensor):
             raise ArgumentTypeError(

@@ -165,9 +165,19 @@ def _cannot_broadcast(name: str, shapes, have: int, size: int, axis: int):
 def elementwise_strides(shape: tuple, operands) -> tuple | None:
     """The strides of an elementwise result: None (row-major), or dense in the order of the operands' strides, as
     PyTorch sorts them (a stride of 0 decides nothing). `operands` are (shape, strides or None)."""
+    result = [0] * len(shape)
+    step = 1
+    for axis in fastest_first(shape, operands):
+        result[axis] = step
+        step *= max(shape[axis], 1)
+    return None if is_contiguous(shape, tuple(result)) else tuple(result)
+
+
+def fastest_first(shape: tuple, operands) -> list:
+    """The dimensions in the order of the operands' strides, as PyTorch sorts them, the one that lies closest first."""
     rank = len(shape)
     layouts = [_aligned(shape, size, strides) for size, strides in operands if size]
-    order = list(range(rank - 1, -1, -1))  # fastest dimension first
+    order = list(range(rank - 1, -1, -1))
     for place in range(1, rank):
         current = place
         for other in range(place - 1, -1, -1):
@@ -177,12 +187,7 @@ def elementwise_strides(shape: tuple, operands) -> tuple | None:
                 current = other
             elif decision < 0:
                 break
-    result = [0] * rank
-    step = 1
-    for axis in order:
-        result[axis] = step
-        step *= max(shape[axis], 1)
-    return None if is_contiguous(shape, tuple(result)) else tuple(result)
+    return order
 
 
 def _aligned(shape: tuple, size: tuple, strides) -> list:

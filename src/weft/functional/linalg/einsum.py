@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from weft.engine.api.call_cache import composed_of_primitives
@@ -16,12 +17,14 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import logical_strides
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import contiguous_strides, elementwise_strides, is_contiguous
-from weft.errors import ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, class_name
 from weft.functional.linalg.products import product
 from weft.functional.shape.slicing import diagonal
 from weft.functional.shape.views import permuted
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, permute, reduce, reshape
+
+_LETTERS = ascii_uppercase + ascii_lowercase
 
 
 def _fail(text: str, equation: str) -> ShapeError:
@@ -31,6 +34,35 @@ def _fail(text: str, equation: str) -> ShapeError:
         got=repr(equation),
         fix="name every dimension of every operand once",
     )
+
+
+def _read_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The equation and the operands of a call that gives each operand's dimensions behind it."""
+    equation = ",".join([_term(dims) for dims in arguments[1::2]])
+    if len(arguments) % 2:
+        equation += f"->{_term(arguments[-1])}"
+    return equation, arguments[: len(arguments) // 2 * 2 : 2]
+
+
+def _term(dims: Any) -> str:
+    """The names of numbered dimensions. Errors: TypeError, ValueError."""
+    if not isinstance(dims, (list, tuple)):
+        raise ArgumentTypeError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list",
+            expected="a list of dimensions behind each operand",
+            got=class_name(dims),
+            fix="pass the equation first, such as 'ij,jk->ik'",
+        )
+    for number in dims:
+        if number is not Ellipsis and not 0 <= number < len(_LETTERS):
+            raise ArgumentError(
+                "einsum(): subscript in subscript list is not within the valid range [0, 52)",
+                expected="numbers of dimensions from 0 to 51, or ...",
+                got=repr(number),
+                fix="number the dimensions from 0",
+            )
+    return "".join(["..." if number is Ellipsis else _LETTERS[number] for number in dims])
 
 
 @lru_cache(1024)
@@ -218,8 +250,12 @@ def _arranged(
 
 
 @composed_of_primitives
-def einsum(equation: str, *operands: Tensor) -> Any:
-    """Products of operands, summed over the names that the result does not have. Errors: ShapeError."""
+def einsum(equation: str | Tensor, *operands: Any) -> Any:
+    """Products of operands, summed over the names that the result does not have. In place of an equation, each operand
+    may be followed by a list of its dimensions' numbers, below 52, and `...`; the result's list comes last, if it is
+    given. Errors: ShapeError."""
+    if isinstance(equation, Tensor):
+        equation, operands = _read_lists((equation, *operands))
     tensors = (
         list(operands[0])
         if len(operands) == 1 and isinstance(operands[0], (list, tuple))

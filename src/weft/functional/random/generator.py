@@ -57,9 +57,8 @@ class Generator:
     """A sequence of random numbers: a seed and how many have been drawn."""
 
     def __init__(self, device: DeviceLike = "cpu") -> None:
-        if device != "cpu":
-            _devices.need_cpu(device, "Generator")
-        self.device = device
+        _devices.need_cpu(device, "Generator")
+        self.device = _devices.CPU
         self.own = [67280421310721, 0]
         fiber = tapes.tape().mode.fiber
         if fiber is not None:

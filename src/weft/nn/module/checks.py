@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft import Tensor
 from weft.errors import (
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def typename(value: object) -> str:
-    """The type as messages name it."""
+    """The type as messages name it; a type or a function by its own name."""
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         return str(value.type())
-    kind = type(value)
+    kind: Any = value if hasattr(value, "__qualname__") else type(value)
     own = kind.__module__ == "builtins"
     return kind.__qualname__ if own else rooted(f"{kind.__module__}.{kind.__qualname__}")
 

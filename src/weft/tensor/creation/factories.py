@@ -198,7 +198,8 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Like `as_tensor`; `copy=True` never shares, `copy=False` raises ValueError where it cannot share."""
+    """Like `as_tensor`; `copy=True` never shares, `copy=False` raises ValueError where it cannot share. The history of
+    a tensor is kept where `requires_grad` is true, and left behind where it is not."""
     made = as_tensor(obj, dtype, device)
     shares = isinstance(obj, (Tensor, np.ndarray)) and (dtype is None or dtype is made._dtype)
     if copy is False and (made is not obj and not (shares and isinstance(obj, np.ndarray))):
@@ -210,9 +211,9 @@ def asarray(
         )
     if copy and (made is obj or isinstance(obj, (np.ndarray, StorageBase))):
         made = ops.elementwise("clone", made)
-    if made is obj:
-        return made if not requires_grad else leaf(made.detach(), True)
-    return leaf(made.detach(), requires_grad)
+    if made.requires_grad:
+        return made if requires_grad else made.detach()
+    return leaf(made.detach(), True) if requires_grad else made
 
 
 def share_array(array: np.ndarray) -> Tensor:
