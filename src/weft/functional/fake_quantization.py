@@ -70,7 +70,9 @@ def fake_quantize_per_channel_affine(
     return _rounded(input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)
 
 
-def _rounded(input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> Any:
+def _rounded(
+    input: Tensor, scale: float | Tensor, zero_point: int | Tensor, quant_min: int, quant_max: int
+) -> Any:
     """Values of the nearest integers in a range; nan is the smallest one."""
     fixed = input.detach()
     whole = call("round", fixed * (1 / scale)) + zero_point
@@ -93,7 +95,7 @@ def _need_range(input: Tensor, quant_min: int, quant_max: int) -> None:
         )
 
 
-def _need_zero_point(zero_point: Any, quant_min: int, quant_max: int) -> None:
+def _need_zero_point(zero_point: int | Tensor, quant_min: int, quant_max: int) -> None:
     """Errors: RuntimeError where a zero point is outside the range, if its value is known at the call."""
     if isinstance(zero_point, Tensor):
         known = host.to_numpy(zero_point)

@@ -137,8 +137,8 @@ def dim_order(
     strides = logical_strides(self)
     if ambiguity_check is not False:
         formats = () if ambiguity_check is True else ambiguity_check
-        alike = 1 in self._shape or any(a == b for a, b in pairwise(strides))
-        if alike and sum(is_contiguous(self, each) for each in formats) != 1:
+        ambiguous = 1 in self._shape or any(a == b for a, b in pairwise(strides))
+        if ambiguous and sum(is_contiguous(self, each) for each in formats) != 1:
             raise _no_unique_order(
                 self, ", or cannot map to exact one of the given memory formats."
             )

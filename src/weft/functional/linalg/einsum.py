@@ -6,6 +6,7 @@ Operands are joined from the left; each step keeps the names that later operands
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from string import ascii_lowercase, ascii_uppercase
@@ -36,7 +37,7 @@ def _fail(text: str, equation: str) -> ShapeError:
     )
 
 
-def _read_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+def _read_lists(arguments: tuple[object, ...]) -> tuple[str, tuple[Any, ...]]:
     """The equation and the operands of a call that gives each operand's dimensions behind it."""
     equation = ",".join([_term(dims) for dims in arguments[1::2]])
     if len(arguments) % 2:
@@ -44,7 +45,7 @@ def _read_lists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     return equation, arguments[: len(arguments) // 2 * 2 : 2]
 
 
-def _term(dims: Any) -> str:
+def _term(dims: object) -> str:
     """The names of numbered dimensions. Errors: TypeError, ValueError."""
     if not isinstance(dims, (list, tuple)):
         raise ArgumentTypeError(
@@ -250,13 +251,13 @@ def _arranged(
 
 
 @composed_of_primitives
-def einsum(equation: str | Tensor, *operands: Any) -> Any:
+def einsum(equation: str | Tensor, *operands: Tensor | Sequence[object]) -> Any:
     """Products of operands, summed over the names that the result does not have. In place of an equation, each operand
     may be followed by a list of its dimensions' numbers, below 52, and `...`; the result's list comes last, if it is
     given. Errors: ShapeError."""
     if isinstance(equation, Tensor):
         equation, operands = _read_lists((equation, *operands))
-    tensors = (
+    tensors: list[Any] = (
         list(operands[0])
         if len(operands) == 1 and isinstance(operands[0], (list, tuple))
         else list(operands)
