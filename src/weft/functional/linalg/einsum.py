@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from weft.engine.api.call_cache import composed_of_primitives
@@ -25,7 +24,7 @@ from weft.functional.shape.views import permuted
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import expand, permute, reduce, reshape
 
-_LETTERS = ascii_uppercase + ascii_lowercase
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def _fail(text: str, equation: str) -> ShapeError:
