@@ -126,6 +126,6 @@ def test_walks_still_batch_and_nothing_stays():
         before = count_live_nodes()
         for _ in range(20):
             step()
-        assert count_live_nodes() == before
+        assert count_live_nodes() <= before  # caches may let go of what other tests left
     finally:
         gc.enable()

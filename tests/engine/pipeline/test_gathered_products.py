@@ -163,3 +163,27 @@ def test_second_derivatives() -> None:
 
     for found, wanted in zip(penalty(weft), penalty(torch), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+SUMS: dict[str, Callable[..., Any]] = {  # of rows that repeat, by the user's own lines
+    "onto zeros": lambda x, w, index: weft.zeros(ROWS, DEPTH).index_add(0, index, x @ w),
+    "onto ones": lambda x, w, index: weft.ones(ROWS, DEPTH).index_add(0, index, x @ w),
+    "by a product": lambda x, w, index: w[:ROWS][index].T @ x,
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_that_are_no_gradients_keep_their_bits(name: str) -> None:
+    index, x, w = operands()[1].flatten(), weft.randn(120, DEPTH), weft.randn(DEPTH, DEPTH)
+    with weft.eager():
+        wanted = SUMS[name](x, w, index).numpy().tobytes()
+    for _ in range(3):  # the first run may go node by node
+        assert SUMS[name](x, w, index).numpy().tobytes() == wanted
+
+
+def test_a_number_that_rows_are_added_to_may_change_in_a_known_program() -> None:
+    index, x, w = operands()[1].flatten(), weft.randn(120, DEPTH), weft.randn(DEPTH, 128)
+    sums = {}
+    for number in (0.0, 0.0, 0.0, 2.5):
+        sums[number] = weft.full((ROWS, 128), number).index_add(0, index, x @ w).numpy()
+    np.testing.assert_allclose(sums[2.5], sums[0.0] + 2.5, atol=1e-3)

@@ -56,7 +56,9 @@ require(__name__, cython.compiled)
 _region = cython.declare(cython.int, REGION)
 _contract = cython.declare(cython.int, CONTRACT)
 _reduce = cython.declare(cython.int, REDUCE)
-_OF_FUNCTIONS = cython.declare(cython.uint, 0x8000)  # base of scopes of Functions: that of no other
+_OF_FUNCTIONS = cython.declare(
+    cython.uint, 0x80008000
+)  # base of scopes of Functions: that of no other
 _soon = cython.declare(cython.Py_ssize_t, 24)  # steps ahead at which flags are asked for
 
 

@@ -147,14 +147,21 @@ cdef PyObject* caller_of_scope(CallScope* scope, int* instruction) noexcept
 cdef PyObject* site_in_scope(CallScope* scope, int* instruction, unsigned int* library_site) noexcept
 cdef void open_within(CallScope* scope, CallScope* around) noexcept
 
+# The highest bit of a scope's base, and so of the sites in it: a derivative's rule is at work.
+cdef inline unsigned int rule_bit(unsigned int base) noexcept:
+    return base & 0x80000000
+
+cdef inline unsigned int site_number(unsigned int base, unsigned int count) noexcept:
+    return ((base + count) * SITE_SPREAD & 0x7FFFFFFF) | rule_bit(base)
+
 # The library site of one more operation, or scope, of a scope.
 cdef inline unsigned int next_site(CallScope* scope) noexcept:
     scope.count += 1
-    return (scope.base + scope.count) * SITE_SPREAD
+    return site_number(scope.base, scope.count)
 
 # The library site of the first operation in a scope.
 cdef inline unsigned int first_site(unsigned int base) noexcept:
-    return (base + 1) * SITE_SPREAD
+    return site_number(base, 1)
 
 # Open a scope that has the same base wherever it is opened.
 cdef inline void begin_scope(CallScope* scope, unsigned int base) noexcept:

@@ -8,11 +8,15 @@ characters), three exchanges save work. With x = table[index]:
     gᵀ x, xᵀ g     is  sᵀ table, tableᵀ s      where s adds up the rows of g that belong to one row of the table
     scatter(g w)   is  s w                     the cotangent of the table
 
+The last two add in another order, as gradients may and forward values may not: only what rules of derivatives recorded
+is exchanged.
+
 It takes an ordered Program and records replacements of such products off the tape, as `decompose` does. Rows of the
 table that no index names count as zeros, whatever they hold: an infinite one makes no nan.
 """
 
 import cython
+from cython.cimports.weft.engine.capi.call_site import rule_bit
 from cython.cimports.weft.engine.devices.api import device_at
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -109,9 +113,9 @@ def commuted(node: Node):
     if node.dtype not in DTYPES:
         return None
     if _adds_rows(node):
-        return _scattered_product(node)
+        return _scattered_product(node) if rule_bit(node.library_site) else None
     made = _rows_of_product(node)
-    if made is None and node.op.form == MATMUL:
+    if made is None and node.op.form == MATMUL and rule_bit(node.library_site):
         made = _sum_over_rows(node)
     return made
 
@@ -171,10 +175,10 @@ def _sum_over_rows(node: Node):
 
 @cython.cfunc
 def _scattered_product(node: Node):
-    """The products of cotangents, added to zeros at the rows that were taken: the product of the cotangents' sums."""
+    """The products of cotangents, added to a number at the rows taken: the product of the cotangents' sums."""
     base: Node = node.inputs[0]
     source: Node = node.inputs[2]
-    if node.params != (0,) or len(node.shape) != 2 or not _is_zero(base):
+    if node.params != (0,) or len(node.shape) != 2 or not _is_number(base):
         return None
     product: Node = _below_views(source)
     if product is None or is_live(product):
@@ -193,7 +197,8 @@ def _scattered_product(node: Node):
         sums = _sums(wrap(g, None), index, node.shape[0])
         operands = (sums, wrap(weight, None))
         rows = record(product.op, operands, product.params, node.shape, node.dtype)
-        return where(_taken(index, node.shape[0]), rows, 0)
+        start = wrap(base, None)
+        return where(_taken(index, node.shape[0]), start + rows, start)
 
     return recorded_apart(node, rule)
 
@@ -257,12 +262,12 @@ def _lies_in_rows(node: Node) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _is_zero(node: Node) -> cython.bint:
-    """True if a node is the number 0, expanded."""
+def _is_number(node: Node) -> cython.bint:
+    """True if a node is a number, expanded; which one is not asked, since it may be another when the program is run
+    again."""
     if node.op.form != EXPAND or node.state != PENDING:
         return False
-    number: Node = node.inputs[0]
-    return number.op is _scalar_op and number.params == 0
+    return cython.cast(Node, node.inputs[0]).op is _scalar_op
 
 
 # -- what is recorded ------------------------------------------------------------------------------------------------
