@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from weft.autograd import Function
 from weft.compat.operator_schema import infer_schema as infer_schema
 from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentError, NotDefinedError
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ class CustomOpDef:
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
+        result = self._result(args, kwargs)
+        contexts = tapes.tape().mode.contexts
+        if contexts is not None and contexts.checkpoint_policy is not None:
+            contexts.checkpoint_policy.ask_custom(self, args, result)
+        return result
+
+    def _result(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         if self._backward is None:
             return self.function(*args, **kwargs)
         bound = signature(self.function).bind(*args, **kwargs)

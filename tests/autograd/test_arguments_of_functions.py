@@ -328,3 +328,77 @@ def test_behind_a_record_stand_its_tensors(lib: Any) -> None:
     x, y = lib.ones(2, requires_grad=True) * 2, lib.ones(2)
     record = function.apply(3, x, "word", y).grad_fn
     assert [target for target, _ in record.next_functions] == [x.grad_fn, None]
+
+
+def doubled_in_float64(lib: Any) -> Any:
+    class Doubled(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g.to(lib.float64) * 2
+
+    return Doubled
+
+
+@pytest.mark.parametrize("wanted", ["unset", None, "float16", "float32"])
+def test_a_gradient_has_the_type_that_its_leaf_asks_for(lib: Any, wanted: str | None) -> None:
+    x = lib.ones(2, requires_grad=True)
+    if wanted != "unset":
+        x.grad_dtype = wanted and getattr(lib, wanted)
+    y = doubled_in_float64(lib).apply(x).sum()
+    (g,) = lib.autograd.grad(y, x, retain_graph=True)
+    y.backward()
+    expected = {"unset": "float32", None: "float64"}.get(wanted, wanted)
+    assert g.dtype is x.grad.dtype is getattr(lib, str(expected))
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def as_it_is(lib: Any) -> Any:
+    class AsItIs(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 3
+
+    return AsItIs
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_an_argument_that_is_returned_has_its_own_class(lib: Any, tracked: bool) -> None:
+    class Named(lib.Tensor):  # type: ignore[misc]
+        pass
+
+    source = lib.arange(3.0).requires_grad_(tracked)
+    x = source.as_subclass(Named)
+    y = as_it_is(lib).apply(x)
+    assert type(y) is Named and y is not x and y.tolist() == x.tolist()
+    assert type(as_it_is(lib).apply(lib.nn.Parameter(lib.ones(2)))) is lib.Tensor
+    if tracked:
+        y.sum().backward()
+        assert source.grad.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_a_class_that_wraps_sees_the_view(lib: Any) -> None:
+    class Wrapper(lib.Tensor):  # type: ignore[misc]
+        @staticmethod
+        def __new__(cls: type, inner: Any) -> Any:
+            made = lib.Tensor._make_subclass(cls, inner.detach())
+            made.inner = inner
+            return made
+
+        @classmethod
+        def __torch_function__(
+            cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            inner = tuple(a.inner if isinstance(a, cls) else a for a in args)
+            result = function(*inner, **(kwargs or {}))
+            return cls(result) if isinstance(result, lib.Tensor) else result
+
+    y = as_it_is(lib).apply(Wrapper(lib.ones(2)))
+    assert type(y) is Wrapper and y.inner.tolist() == [1.0, 1.0]

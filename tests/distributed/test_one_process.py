@@ -139,3 +139,30 @@ def test_placements_describe() -> None:
     assert tensor.Replicate() == tensor.Replicate() and tensor.Replicate().is_replicate()
     assert tensor.Partial().is_partial("sum") and not tensor.Partial("avg").is_partial("sum")
     assert tensor.placement_types._StridedShard(0, split_factor=2).is_shard()
+
+
+SPLITS = {
+    "collective": lambda d, x, sent, got: d.all_to_all_single(x.clone(), x, got, sent),
+    "with derivatives": lambda d, x, sent, got: submodule(
+        f"{d.__name__}.nn.functional"
+    ).all_to_all_single(x.clone(), x, got, sent),
+    "functional": lambda d, x, sent, got: submodule(
+        f"{d.__name__}._functional_collectives"
+    ).all_to_all_single(x, got, sent, d.group.WORLD),
+}
+
+
+@pytest.mark.parametrize("lib", [weft], indirect=True)
+@pytest.mark.parametrize("call", SPLITS)
+@pytest.mark.parametrize("sent, received", [([3], [4]), ([2, 2], [4]), ([4], [2, 2])])
+def test_rows_that_do_not_fit_the_ranks_are_refused(
+    lib: Any, call: str, sent: list[int], received: list[int]
+) -> None:
+    with pytest.raises(RuntimeError, match="split sizes"):
+        SPLITS[call](lib.distributed, lib.arange(4.0), sent, received)
+
+
+def test_the_default_group_has_its_name(lib: Any) -> None:
+    """A module below has the name `group` too."""
+    submodule(f"{lib.__name__}.distributed.distributed_c10d")
+    assert lib.distributed.group.WORLD.size() == lib.distributed.GroupMember.WORLD.size() == 1

@@ -209,3 +209,44 @@ def test_files_of_pytorch(tmp_path: Any) -> None:
     assert {name: said(value) for name, value in loaded.items()} == {
         name: said(given[name]) for name in loaded
     }
+
+
+def twice_one_place(t: Any) -> Any:
+    """An entry is there twice, and one once."""
+    return t.sparse_coo_tensor([[1, 1, 0]], [1.0, 2.0, 5.0], (3,))
+
+
+USES = {
+    "to_dense": lambda a: a.to_dense().square(),
+    "product": lambda a: (a * a).to_dense(),
+    "clone": lambda a: a.clone().to_dense() * 3,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_entries_of_one_place_have_one_gradient(use: str) -> None:
+    found = []
+    for t in (weft, torch):
+        a = twice_one_place(t).requires_grad_()
+        (given,) = t.autograd.grad(USES[use](a).sum(), a)
+        USES[use](a).sum().backward()
+        found.append([g.to_dense().tolist() for g in (given, a.grad)])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("before", ["nothing", "dense", "sparse"])
+def test_a_sparse_gradient_reaches_a_leaf_as_it_is(before: str) -> None:
+    found = []
+    for t in (weft, torch):
+        p = t.tensor([1.5, 1.5, 2.0], requires_grad=True)
+        p.grad = {"nothing": None, "dense": t.ones(3), "sparse": twice_one_place(t)}[before]
+        held = p.grad
+        p.backward(twice_one_place(t))
+        found.append((p.grad.is_sparse, p.grad is held, p.grad.to_dense().tolist()))
+    assert found[0] == found[1]
+
+
+def test_a_sparse_gradient_of_what_is_computed() -> None:
+    p = weft.tensor([1.5, 1.5, 2.0], requires_grad=True)
+    (p * 2).backward(twice_one_place(weft))
+    assert p.grad is not None and p.grad.to_dense().tolist() == [10.0, 6.0, 0.0]

@@ -268,3 +268,35 @@ def test_walks_of_one_group_do_not_overlap(lib: Any) -> None:
         out.backward(retain_graph=True)
         with pytest.raises(RuntimeError, match="Performing two backward calls that overlap"):
             out.backward()
+
+
+@pytest.mark.parametrize("form", ["list", "policy"])
+def test_operations_of_a_users_own_can_be_kept(lib: Any, form: str) -> None:
+    name = f"checkpoints_{form}::swing"
+
+    def swing(x: Any) -> Any:
+        return x.sin()
+
+    swing.__annotations__ = {"x": lib.Tensor, "return": lib.Tensor}
+    operation = lib.library.custom_op(name, swing, mutates_args=())
+    operation.register_autograd(
+        lambda ctx, g: g * ctx.saved_tensors[0].cos(),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    )
+    own = getattr(lib.ops, name.partition("::")[0]).swing.default
+    asked: list[bool] = []
+
+    def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.append(op == own)
+        save, forget = (
+            tools(lib).CheckpointPolicy[which] for which in ("MUST_SAVE", "PREFER_RECOMPUTE")
+        )
+        return save if op == own else forget
+
+    given: Any = [own] if form == "list" else policy
+    contexts = functools.partial(tools(lib).create_selective_checkpoint_contexts, given)
+    block = lambda x: (own(x) * x.exp()).sum()  # noqa: E731
+    x = point(lib)
+    (found,) = lib.autograd.grad(run(lib, block, x, context_fn=contexts), x)
+    close(lib, found, lib.autograd.grad(block(x), x)[0])
+    assert form == "list" or any(asked)

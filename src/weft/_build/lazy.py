@@ -48,8 +48,11 @@ class _Package(Importable):
     """A package that keeps what it exports where a submodule has the same name: importing one binds it otherwise."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, ModuleType) and name in self.__dict__["_EXPORTS"]:
+        place = self.__dict__["_EXPORTS"].get(name) if isinstance(value, ModuleType) else None
+        if place == name:
             value = getattr(value, name)
+        elif place is not None:
+            return  # it stands in another module, which `__getattr__` finds
         super().__setattr__(name, value)
 
 
@@ -62,7 +65,7 @@ def export_later(
     """
     module = sys.modules[package]
     vars(module)["_EXPORTS"] = exports
-    if any(name == place for name, place in exports.items()):
+    if not set(exports).isdisjoint(exports.values()):
         module.__class__ = _Package
 
     def get(name: str) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import weft
 from weft.distributed.carrier import record
+from weft.distributed.collectives import split_sizes
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
 from weft.distributed.reduction import ReduceOp
@@ -103,11 +104,6 @@ def reduce_scatter_tensor(
     return record("reduce_scatter", self, found, _op(reduceOp))
 
 
-def evenly(rows: int, group: ProcessGroup) -> list[int]:
-    """The rows of each rank, of which all have as many."""
-    return [rows // group.size()] * group.size()
-
-
 def all_to_all_single(
     self: Tensor,
     output_split_sizes: Sequence[int] | None,
@@ -117,8 +113,10 @@ def all_to_all_single(
 ) -> Any:
     """The rows that each rank sends to this one; evenly many by default."""
     found = _group(group)
-    even = evenly(self.shape[0], found)
-    sent, received = input_split_sizes or even, output_split_sizes or even
+    rows = self.shape[0] if self.ndim else 1
+    sent = split_sizes("all_to_all_single", rows, input_split_sizes, found)
+    expected = None if output_split_sizes else rows
+    received = split_sizes("all_to_all_single", expected, output_split_sizes, found)
     return record("all_to_all", self, found, sent=sent, received=received)
 
 

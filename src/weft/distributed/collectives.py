@@ -523,25 +523,36 @@ def all_to_all_single(
         found,
         call,
         as_bytes(elements(input)),
-        _split_bytes(name, input, input_split_sizes, found.size()),
+        _split_bytes(name, input, input_split_sizes, found),
         as_bytes(received.elements),
-        _split_bytes(name, output, output_split_sizes, found.size()),
+        _split_bytes(name, output, output_split_sizes, found),
     )
     return found.collective(call, steps, lambda _: received.fill(output), async_op)
 
 
-def _split_bytes(name: str, tensor: Tensor, sizes: Sequence[int] | None, count: int) -> list[int]:
-    """The bytes of each rank's rows. Errors: ValueError where rows and ranks do not fit."""
-    rows = tensor.shape[0] if tensor.ndim else 1
-    if not sizes:
-        sizes = [rows // count] * count
-    if len(sizes) != count or sum(sizes) != rows:
+def split_sizes(
+    name: str, rows: int | None, sizes: Sequence[int] | None, group: ProcessGroup
+) -> list[int]:
+    """The rows of each rank: as given, or equally many of `rows`, which are None where they follow from the sizes.
+    Errors: ValueError where rows and ranks do not fit."""
+    count = group.size()
+    found = list(sizes) if sizes else [(rows or 0) // count] * count
+    if len(found) != count or (rows is not None and sum(found) != rows):
         raise ArgumentError(
-            f"{name}: split sizes {list(sizes)} for {rows} rows and {count} ranks",
-            expected=f"{count} sizes that add up to {rows}",
-            got=str(list(sizes)),
+            f"{name}: split sizes {found} for {sum(found) if rows is None else rows} rows and {count} ranks",
+            expected=f"{count} sizes" + ("" if rows is None else f" that add up to {rows}"),
+            got=str(found),
             fix="pass a size for each rank, or make the rows a multiple of the ranks",
         )
+    return found
+
+
+def _split_bytes(
+    name: str, tensor: Tensor, sizes: Sequence[int] | None, group: ProcessGroup
+) -> list[int]:
+    """The bytes of each rank's rows."""
+    rows = tensor.shape[0] if tensor.ndim else 1
+    sizes = split_sizes(name, rows, sizes, group)
     width = tensor.numel() // rows * tensor.dtype.itemsize if rows else 0
     return [size * width for size in sizes]
 

@@ -14,7 +14,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import NotDefinedError
 from weft.sparse import arithmetic, making, products, reductions, shaping
-from weft.sparse.tensor import SparseTensor, entries_at, like
+from weft.sparse.tensor import SparseTensor, entries_at, gradient_of, like
 
 
 def _of_handle(
@@ -106,13 +106,15 @@ def _gradients(function: Callable[..., Tensor], outputs: Any, *args: Any, **kwar
     """`autograd.grad` and `autograd.backward` with sparse tensors among roots, leaves and gradients."""
     given = dict(zip(_ORDER[function.__name__], args, strict=False)) | kwargs
     inputs, name = given.get("inputs"), _ORDER[function.__name__][_GRADIENTS[function.__name__]]
-    given[name] = _at_places(outputs, given.get(name))
-    found = function(_entries_in(outputs), **{k: _entries_in(v) for k, v in given.items()})
+    gradients = _at_places(outputs, given.pop(name, None))
+    others = {key: _entries_in(value) for key, value in given.items()}
+    walk = function.__wrapped__  # type: ignore[attr-defined]  # leaves get sparse gradients as they are
+    found = walk(_entries_in(outputs), **{name: gradients}, **others)
     if found is None or inputs is None:
         return found
     listed = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
     return tuple(
-        like(one, part) if isinstance(one, SparseTensor) and part is not None else part
+        gradient_of(one, part) if isinstance(one, SparseTensor) and part is not None else part
         for one, part in zip(listed, found, strict=True)
     )
 
@@ -135,14 +137,17 @@ def _at_places(outputs: list[Tensor], gradients: object) -> Any:
     roots = outputs if several else (outputs,)
     given = gradients if isinstance(gradients, (list, tuple)) else (gradients,)
     found = [
-        entries_at(root, one) if isinstance(root, SparseTensor) else _dense(one)
+        entries_at(root, one) if isinstance(root, SparseTensor) else _for_dense(root, one)
         for root, one in zip(roots, given, strict=True)
     ]
     return found if isinstance(gradients, (list, tuple)) else found[0]
 
 
-def _dense(gradient: Tensor) -> Any:
-    return gradient.to_dense() if isinstance(gradient, SparseTensor) else gradient
+def _for_dense(root: object, gradient: object) -> Any:
+    """A gradient of a dense root: a leaf accumulates sparse ones as they are, derivative rules take dense ones."""
+    if isinstance(gradient, SparseTensor) and not getattr(root, "is_leaf", False):
+        return gradient.to_dense()
+    return gradient
 
 
 def _undefined(

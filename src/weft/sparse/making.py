@@ -176,6 +176,16 @@ def coalesced(tensor: SparseTensor) -> SparseTensor:
     return make(indices, entries, tensor.shape, True, tensor.layout)
 
 
+def first_of_places(tensor: SparseTensor) -> SparseTensor:
+    """The first entry of each place, in order of the places."""
+    sizes = tuple(tensor.shape[: tensor.sparse_dim()])
+    places = structure.flat(structure.places_of(tensor.places), sizes)
+    unique, first = np.unique(places, return_index=True)
+    entries = tensor.entries[structure.as_index(first, len(places))]
+    indices = structure.as_indices(structure.unflat(unique, sizes), len(unique))
+    return make(indices, entries, tensor.shape, True, tensor.layout)
+
+
 def added(entries: Tensor, groups: np.ndarray, count: int) -> Tensor:
     """The sums of the entries of each group. Shapes: (n, *dense) -> (count, *dense)."""
     if entries.dtype is weft.bool:

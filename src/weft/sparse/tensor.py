@@ -191,7 +191,7 @@ class SparseTensor(Tensor, asks=False):
     def grad(self) -> Any:
         """The gradient of the values, at the same places; None before there is one."""
         found = self.entries.grad
-        return None if found is None else like(self, found)
+        return None if found is None else gradient_of(self, found)
 
     @grad.setter
     def grad(self, gradient: Tensor) -> None:
@@ -225,7 +225,7 @@ class SparseTensor(Tensor, asks=False):
         """Call `hook(grad)` with the sparse gradient; a result replaces it."""
 
         def on_values(gradient: Tensor) -> Any:
-            result = hook(None if gradient is None else like(self, gradient))
+            result = hook(None if gradient is None else gradient_of(self, gradient))
             return None if result is None else entries_at(self, result)
 
         return self.entries.register_hook(on_values)
@@ -381,6 +381,14 @@ def entries_at(tensor: SparseTensor, other: Any) -> Any:
     if other is None:
         return None
     return _above.making.sparse_mask(other.to_dense(), tensor).entries
+
+
+def gradient_of(tensor: SparseTensor, entries: Tensor) -> SparseTensor:
+    """The gradient of a sparse tensor, from those of its entries: the entries of one place, which are added up
+    wherever the tensor is used, have the gradient of that place, and it counts once."""
+    if tensor.coalesced or not tensor.is_sparse:
+        return like(tensor, entries)
+    return _above.making.first_of_places(like(tensor, entries))  # type: ignore[no-any-return]
 
 
 def no_memory(tensor: SparseTensor) -> NotDefinedError:

@@ -28,6 +28,7 @@ from weft.engine.ir import tape as tapes
 from weft.engine.ir.mode import Contexts
 from weft.engine.ir.primitive import COMPOSITE, SCALAR_OP, VIEW
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError, WeftError
+from weft.library import CustomOpDef
 from weft.utils.checkpoint_extras import (
     DefaultDeviceType,
     GraphExecGroup,
@@ -147,6 +148,18 @@ class _Selective:
                 answer = self.policy(context, node.op.name, *operands)
         finally:
             mode.contexts = inside
+        self.keeps[node] = self.says(answer)
+
+    def ask_custom(self, operation: CustomOpDef, args: tuple[object, ...], result: object) -> None:
+        """Called for each operation of a user's own, with its result: what it was computed by has been asked about."""
+        answer = self.policy(SelectiveCheckpointContext(is_recompute=False), operation, *args)
+        for one in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(one, Tensor):
+                self.keeps[value_of(one)] = self.says(answer)
+
+    @staticmethod
+    def says(answer: object) -> bool:
+        """True if an answer is to keep a result. Errors: TypeError on what is none."""
         if not isinstance(answer, (bool, CheckpointPolicy)):
             raise ArgumentTypeError(
                 f"a checkpoint policy returned {type(answer).__name__}",
@@ -154,7 +167,7 @@ class _Selective:
                 got=repr(answer),
                 fix="return CheckpointPolicy.MUST_SAVE or PREFER_RECOMPUTE",
             )
-        self.keeps[node] = answer if isinstance(answer, bool) else answer not in _FORGOTTEN
+        return answer if isinstance(answer, bool) else answer not in _FORGOTTEN
 
 
 def create_selective_checkpoint_contexts(
@@ -171,7 +184,7 @@ def create_selective_checkpoint_contexts(
         names = {_operation(op) for op in policy_fn_or_list}
 
         def policy(
-            ctx: SelectiveCheckpointContext, op: str, *args: object, **kwargs: object
+            ctx: SelectiveCheckpointContext, op: object, *args: object, **kwargs: object
         ) -> CheckpointPolicy:
             return CheckpointPolicy.MUST_SAVE if op in names else CheckpointPolicy.PREFER_RECOMPUTE
 
@@ -186,8 +199,10 @@ def create_selective_checkpoint_contexts(
     return _Selective(policy_fn_or_list), contextlib.nullcontext()
 
 
-def _operation(op: int | Callable[..., object]) -> str:
-    """The name of an operation that is given as a name or as a function. Errors: ValueError."""
+def _operation(op: object) -> object:
+    """The name of an operation that is given as a name or as a function; a user's own as it is. Errors: ValueError."""
+    if isinstance(op, CustomOpDef):
+        return op
     name = op if isinstance(op, str) else getattr(op, "__name__", None)
     if not isinstance(name, str):
         raise ArgumentError(

@@ -14,7 +14,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import PyObject_GenericSetAttr
-from cython.cimports.weft.engine.ir.grad_edges import GradientFunction
+from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction
 from cython.cimports.weft.engine.ir.mode import Contexts
 from cython.cimports.weft.engine.ir.tape import current_tape
 
@@ -23,6 +23,7 @@ from weft.autograd.custom.defaults import backward as no_backward
 from weft.autograd.custom.defaults import jvp as no_jvp
 from weft.autograd.custom.defaults import vjp as no_vjp
 from weft.autograd.custom.jvp import transposed
+from weft.engine.backward.hooks import UNSET
 from weft.engine.backward.reshape_gradients import can_expand
 from weft.engine.capi.type_slots import class_like, show_as
 from weft.engine.frontend.recorder import cast
@@ -30,6 +31,15 @@ from weft.errors import GradientError, describe_position
 from weft.ops.primitives import full, sum_to
 
 require(__name__, cython.compiled)
+
+
+@cython.cfunc
+def _chooses_dtype(edge: object) -> cython.bint:
+    """True if an edge leads to a leaf whose `grad_dtype` has been set: it takes gradients of other types."""
+    if not isinstance(edge, AccumulateGrad):
+        return False
+    leaf: Tensor = cython.cast(AccumulateGrad, edge).variable
+    return leaf.hooks is not None and leaf.hooks.grad_dtype is not UNSET
 
 
 @cython.cclass
@@ -159,7 +169,7 @@ class FunctionNode(GradientFunction):
                     where=self.where,
                 )
             part = sum_to(part, shape)
-        if cython.cast(Tensor, part)._dtype is dtype:
+        if cython.cast(Tensor, part)._dtype is dtype or _chooses_dtype(self.edges[index]):
             return part
         if part.dtype.is_complex and not dtype.is_complex:
             raise GradientError(

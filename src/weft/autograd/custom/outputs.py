@@ -244,10 +244,23 @@ def _note_view(tensor: Tensor, arguments: tuple) -> cython.void:
 @cython.cfunc
 def _handed_on(tensor: Tensor) -> Tensor:
     """An argument that is a result as it stands: a view of it."""
-    alias: Tensor = alias_of(tensor)
+    alias: Tensor = alias_of(tensor) if type(tensor) is Tensor else _view_by_class(tensor)
     alias.base = tensor if tensor.base is None or tensor.leaf_grad else tensor.base
     alias.creation = IN_FUNCTION
     return alias
+
+
+@cython.cfunc
+def _view_by_class(tensor: Tensor) -> Tensor:
+    """The view that a tensor's own class makes of it: it may answer functions of tensors itself."""
+    mode = current_tape().mode
+    previous: cython.bint = mode.grad
+    mode.grad = False
+    try:
+        made = tensor.view_as(tensor)
+    finally:
+        mode.grad = previous
+    return made if isinstance(made, Tensor) and made is not tensor else alias_of(tensor)
 
 
 _NO_INPUT = (

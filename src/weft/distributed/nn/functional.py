@@ -12,9 +12,8 @@ from typing import Any
 
 import weft
 from weft.distributed import _functional_collectives as functional
-from weft.distributed._functional_collectives import evenly
 from weft.distributed.carrier import record
-from weft.distributed.collectives import need_op
+from weft.distributed.collectives import need_op, split_sizes
 from weft.distributed.group import Group
 from weft.distributed.reduction import ReduceOp
 from weft.distributed.world import resolve
@@ -108,5 +107,6 @@ def all_to_all_single(
 ) -> Any:
     """The rows that each rank sends to this one, in a tensor like `output`."""
     found = resolve(group)
-    received = output_split_sizes or evenly(output.shape[0], found)
+    rows = output.shape[0] if output.ndim else 1
+    received = split_sizes("all_to_all_single", rows, output_split_sizes, found)
     return functional.all_to_all_single(input, received, input_split_sizes, found)

@@ -33,6 +33,7 @@ _IN_SELF = "index out of range in self"
 _OUT_OF_RANGE = {
     "embedding": _IN_SELF,
     "index_add": _IN_SELF,
+    "index_copy": "index_copy_(): index {0} is out of bounds for dimension {2} with size {1}",
     "index_reduce": _IN_SELF,
     "index_select": _IN_SELF,
     "multi_margin_loss": "target out of range",
