@@ -22,6 +22,8 @@ from weft.engine.pipeline.program_parser import parse
 from weft.engine.pipeline.program_text import WITHOUT_MEMREFS, text
 from weft.testing.tuned import tuned
 
+CALL = re.compile(r"= \w+\(.*?\)(?= [(:])")  # an operation and its operands
+NUMBER = re.compile(r"\[[^]]*\]|(?<=[(\s])-?\d+\.\d*(?:e[-+]?\d+)?(?=[\[,)])")  # or a region
 BEFORE_TIERING = [each.name for each in PASSES].index("tiering")
 
 
@@ -84,6 +86,35 @@ def test_a_pass_makes_the_same_of_a_program_that_is_read(
         ):  # else it may order anew, from the oldest live node on
             made = summary(run_pass(name, found[before]))
             assert as_one_mark(made) == as_one_mark(found[name]), name
+
+
+def with_numbers(printed: str, wanted: dict[str, str]) -> str:
+    """A program with other numbers as operands."""
+
+    def other(match: re.Match[str]) -> str:
+        return wanted.get(match.group(), match.group())
+
+    def of_call(match: re.Match[str]) -> str:
+        return NUMBER.sub(other, match.group())
+
+    return CALL.sub(of_call, printed)
+
+
+@settings(QUICK, max_examples=15)
+@given(steps=programs.program_steps, seed=st.integers(0, 1000))
+def test_a_pass_does_not_ask_which_number_an_operand_is(
+    steps: list[programs.Step], seed: int
+) -> None:
+    found = texts_of(lambda: pending_program(steps, seed, False))
+    names = list(found)
+    for before, name in zip(names, names[1:], strict=False):
+        if name != "decompose":  # it brings in numbers of its own
+            operands = " ".join(CALL.findall(found[before]))
+            present = sorted({n for n in NUMBER.findall(operands) if n[0] != "["})
+            others = {number: f"{index}.0" for index, number in enumerate(present)}
+            made = summary(run_pass(name, found[before]))
+            changed = summary(run_pass(name, with_numbers(found[before], others)))
+            assert changed == with_numbers(made, others), name
 
 
 def test_rows_of_a_batch_of_macros_are_rows_of_what_stands_for_it() -> None:
