@@ -129,7 +129,7 @@ def test_one_name_is_one_spec(small: None) -> None:
 
 
 def test_the_page_says_the_bounds() -> None:
-    page = Path(__file__).resolve().parents[4] / "docs" / "performance.md"
+    page = Path(__file__).resolve().parents[3] / "docs" / "performance.md"
     rows = re.findall(r"\(`(weft[\w.]+)\.(\w+)`\) \| ([\d,]+) \|", page.read_text())
     assert len(rows) == 8
     for module, name, bound in rows:
