@@ -4,7 +4,7 @@
 
 It runs what programs begin with (`first_programs`), notes which kernels are asked for, and compiles these for each
 level: `x86-64-v3` and `x86-64-v4`, or the common ARMv8; `--own`: for that of this machine alone. An archive for each
-goes into the package in FOLDER, or the sources' (`weft.engine.devices.cpu.shipped_kernels`). One that these sources
+goes into the package in FOLDER, or the sources' (`kernel_files.shipped_kernels`). One that these sources
 have written is left as it is. Kernels with gathers are compiled both ways, since which one is quicker
 depends on the maker of the processor. Products are listed for each level, since levels choose others; attention is
 shipped for the level that this machine has.
@@ -37,10 +37,11 @@ if __name__ == "__main__":
     sys.path.insert(0, str(arguments().package.resolve()))
 
 from weft.config import config  # noqa: E402
-from weft.engine.devices.cpu import jit, shipped_kernels  # noqa: E402
+from weft.engine.devices.cpu import jit  # noqa: E402
 from weft.engine.devices.cpu.background import Request  # noqa: E402
 from weft.engine.devices.cpu.codegen_hash import revision  # noqa: E402
-from weft.engine.devices.cpu.disk_cache import DiskCache  # noqa: E402
+from weft.engine.devices.cpu.kernel_files import shipped_kernels  # noqa: E402
+from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache  # noqa: E402
 from weft.engine.devices.cpu.llvm import target as targets  # noqa: E402
 
 

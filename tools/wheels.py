@@ -52,7 +52,7 @@ ARCHIVES = "weft/engine/devices/cpu/shipped"
 KERNELS = """
 from weft.engine.devices.cpu.codegen_hash import revision
 from weft.engine.devices.cpu.llvm.target import host
-from weft.engine.devices.cpu.shipped_kernels import open_for
+from weft.engine.devices.cpu.kernel_files.shipped_kernels import open_for
 print(len(open_for(host().name, revision()) or ()))
 """
 IMPORT = """

@@ -28,7 +28,7 @@ RARE = {
     "autograd.gradcheck", "autograd.graph", "autograd.multithreading", "backends", "cuda", "data", "debug", "demo",
     "engine.backward.apply_vjp", "engine.backward.batching.batched_vjp", "engine.backward.reachability",
     "engine.backward.saved_tensor_hooks", "engine.backward.walk", "engine.devices.cpu.codegen",
-    "engine.devices.cpu.disk_cache", "engine.devices.cpu.executor", "engine.devices.cpu.instructions",
+    "engine.devices.cpu.kernel_files.disk_cache", "engine.devices.cpu.executor", "engine.devices.cpu.instructions",
     "engine.devices.cpu.jit", "engine.devices.cpu.linking", "engine.devices.cpu.threads", "engine.pipeline",
     "engine.pipeline.batching", "engine.runtime.commit", "engine.devices.cpu.lowering",
     "engine.runtime.executable_cache", "engine.runtime.launch", "func", "functional.special.bessel", "io", "linalg",

@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 
 from weft.engine.devices.cpu.background import Request
-from weft.engine.devices.cpu.disk_cache import DiskCache
 from weft.engine.devices.cpu.executor import CpuExecutable
 from weft.engine.devices.cpu.jit import Compiler, Library
+from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache
 
 LOOP = """
 define void @{name}(ptr %pointers, ptr %arguments, i64 %begin, i64 %end) {{

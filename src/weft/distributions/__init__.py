@@ -31,12 +31,12 @@ _EXPORTS = {
         "multivariate": ("MixtureSameFamily", "MultivariateNormal"),
         "kl": ("kl_divergence", "register_kl"),
         "registry": ("biject_to", "transform_to"),
-        "elementwise_transforms": (
+        "transforms.elementwise": (
             "AbsTransform", "AffineTransform", "ComposeTransform", "ExpTransform", "IndependentTransform",
             "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform", "TanhTransform", "Transform",
         ),
-        "simplex_transforms": ("SoftmaxTransform", "StickBreakingTransform"),
-        "matrix_transforms": (
+        "transforms.simplex": ("SoftmaxTransform", "StickBreakingTransform"),
+        "transforms.matrix": (
             "CatTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform", "LowerCholeskyTransform",
             "PositiveDefiniteTransform", "StackTransform", "identity_transform",
         ),

@@ -11,17 +11,17 @@ import weft
 from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import EULER, Distribution, broadcast_all
-from weft.distributions.elementwise_transforms import (
+from weft.distributions.gammas import Gamma
+from weft.distributions.real import Cauchy, Exponential, Normal, Uniform
+from weft.distributions.transformed import TransformedDistribution
+from weft.distributions.transforms.elementwise import (
     AbsTransform,
     AffineTransform,
     ExpTransform,
     PowerTransform,
     Transform,
 )
-from weft.distributions.gammas import Gamma
-from weft.distributions.real import Cauchy, Exponential, Normal, Uniform
-from weft.distributions.simplex_transforms import StickBreakingTransform
-from weft.distributions.transformed import TransformedDistribution
+from weft.distributions.transforms.simplex import StickBreakingTransform
 from weft.engine.frontend.tensor import Tensor
 
 

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from weft.distributions import constraints
-from weft.distributions.elementwise_transforms import (
+from weft.distributions.transforms.elementwise import (
     AffineTransform,
     ComposeTransform,
     ExpTransform,
     IndependentTransform,
     SigmoidTransform,
 )
-from weft.distributions.matrix_transforms import (
+from weft.distributions.transforms.matrix import (
     CatTransform,
     CorrCholeskyTransform,
     LowerCholeskyTransform,
@@ -22,7 +22,7 @@ from weft.distributions.matrix_transforms import (
     StackTransform,
     identity_transform,
 )
-from weft.distributions.simplex_transforms import SoftmaxTransform, StickBreakingTransform
+from weft.distributions.transforms.simplex import SoftmaxTransform, StickBreakingTransform
 
 if TYPE_CHECKING:
     from weft.distributions.constraints import Constraint

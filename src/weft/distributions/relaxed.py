@@ -11,8 +11,8 @@ from weft.distributions import constraints
 from weft.distributions.categories import Categorical, OverCategories
 from weft.distributions.counts import _WithOdds
 from weft.distributions.distribution import broadcast_all, clamp_probs
-from weft.distributions.elementwise_transforms import ExpTransform, SigmoidTransform
 from weft.distributions.transformed import TransformedDistribution
+from weft.distributions.transforms.elementwise import ExpTransform, SigmoidTransform
 from weft.engine.frontend.tensor import Tensor
 
 

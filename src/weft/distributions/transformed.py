@@ -10,7 +10,7 @@ import weft
 from weft._typing import Shape
 from weft.distributions import constraints
 from weft.distributions.distribution import Distribution, sum_rightmost
-from weft.distributions.elementwise_transforms import ComposeTransform, Transform
+from weft.distributions.transforms.elementwise import ComposeTransform, Transform
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 

@@ -13,8 +13,7 @@ from weft import fx
 MODULES = [
     module.name.removeprefix("weft.")
     for module in pkgutil.walk_packages(fx.__path__, "weft.fx.")
-    if not module.name.rpartition(".")[2].startswith("_")
-    and not module.name.endswith("code_generation")
+    if "._" not in module.name
 ]
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from runtime_kernels import loop_ir
 from weft.engine.devices.cpu.background import Request
-from weft.engine.devices.cpu.disk_cache import DiskCache
 from weft.engine.devices.cpu.jit import Compiler, JitTarget
+from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache
 from weft.errors import VerificationError
 
 ADD = "  %w = fadd float %v, %k"

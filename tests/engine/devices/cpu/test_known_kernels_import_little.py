@@ -9,7 +9,7 @@ from pathlib import Path
 
 PROGRAM = """
 import pathlib, sys, weft
-from weft.engine.devices.cpu import shipped_kernels
+from weft.engine.devices.cpu.kernel_files import shipped_kernels
 shipped_kernels.FOLDER = pathlib.Path("none")
 x, w = weft.ones(20, 30), weft.ones(30, 40, requires_grad=True)
 image, window = weft.ones(2, 3, 8, 8), weft.ones(4, 3, 3, 3, requires_grad=True)

@@ -4,9 +4,9 @@
 and a `forward` that is written from them. Passes insert, replace and erase nodes and recompile; `Interpreter` and
 `Transformer` run them one by one. What is traced runs like any other program, and is batched and fused like it.
 
-How calls come to a tracer: `_interception`; what becomes a node: `_symbolic_trace`, `proxy`; nodes and their order:
-`node`, `graph`; code: `code_generation`, `graph_module`; passes: `subgraph_rewriter`, `passes`, `experimental`. Start
-with `_symbolic_trace`.
+How calls come to a tracer: `_tracing`; what becomes a node: `_symbolic_trace`, `proxy`; nodes and their order: `node`,
+`graph`; code: `_code`, `graph_module`; passes: `subgraph_rewriter`, `passes`, `experimental`. Start with
+`_symbolic_trace`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .node import Argument, Node, Target, base_types, map_aggregate
 from .traceback import note_current_meta
 
 if TYPE_CHECKING:
-    from ._scopes import Scope
+    from ._tracing.scopes import Scope
     from .graph import Graph
 
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from ._names import Namespace, snake_case
+from ._code.names import Namespace, snake_case
 from .node import Argument, Node, Target, map_arg
 
 if TYPE_CHECKING:

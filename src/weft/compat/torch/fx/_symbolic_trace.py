@@ -1,7 +1,8 @@
 """Tracer: runs a program with proxies in place of its arguments, and records it as a graph.
 
 `Tracer` decides which modules are one node (leaf modules) and which are traced; subclasses decide otherwise.
-`_interception` brings calls here, `proxy` records what proxies do, `_placeholders` turns arguments into placeholders.
+`_tracing.interception` brings calls here, `proxy` records what proxies do, `_tracing.placeholders` turns arguments into
+placeholders.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any
 from weft import Tensor
 from weft.nn import Module, Parameter, Sequential
 
-from . import _interception
-from ._interception import _wrapped_fns_to_patch, _wrapped_methods_to_patch
-from ._names import is_of_library
-from ._placeholders import PH, PHBase, PHWithMeta, placeholders_for
-from ._scopes import Scope, ScopeContextManager
+from ._code.names import is_of_library
+from ._tracing import interception
+from ._tracing.interception import _wrapped_fns_to_patch, _wrapped_methods_to_patch
+from ._tracing.placeholders import PH, PHBase, PHWithMeta, placeholders_for
+from ._tracing.scopes import Scope, ScopeContextManager
 from .graph import Graph
 from .graph_module import GraphModule, _make_graph_module
 from .node import Argument
@@ -34,7 +35,7 @@ _ = (_wrapped_fns_to_patch, _wrapped_methods_to_patch)  # what packages look int
 
 def is_fx_tracing() -> bool:
     """True if this thread traces."""
-    return _interception.current() is not None
+    return interception.current() is not None
 
 
 _is_fx_tracing_flag = False  # what packages read; see `is_fx_tracing`
@@ -48,7 +49,7 @@ class ProxyableClassMeta(type):
         super().__init__(name, bases, attrs)
 
     def __call__(cls, *args: object, **kwargs: object) -> Any:
-        proxy = _interception.first_proxy(args, kwargs) if is_fx_tracing() else None
+        proxy = interception.first_proxy(args, kwargs) if is_fx_tracing() else None
         if proxy is not None:
             return proxy.tracer.create_proxy("call_function", cls, args, kwargs)
         return super().__call__(*args, **kwargs)
@@ -151,7 +152,7 @@ class Tracer(TracerBase):
     def _proxy_placeholder(
         self, name: str, concrete_args: object, sig: inspect.Signature, fn_for_analysis: Any
     ) -> Any:
-        from ._placeholders import placeholder
+        from ._tracing.placeholders import placeholder
 
         return placeholder(self, name, concrete_args, sig, fn_for_analysis)
 
@@ -224,7 +225,7 @@ class Tracer(TracerBase):
         self.graph = Graph(tracer_cls=type(self))
         self.tensor_attrs = _tensors_of(self.root)
         self._parameter_proxies: dict[str, Any] = {}
-        with _interception.Patches() as self._patches:
+        with interception.Patches() as self._patches:
             self._run(function, is_module, concrete_args)
         self.submodule_paths = None
         return self.graph
@@ -232,11 +233,11 @@ class Tracer(TracerBase):
     def _run(self, function: Callable[..., object], is_module: bool, concrete_args: object) -> None:
         """Call the program with proxies, and record what it returns."""
         called, arguments = self.create_args_for_root(function, is_module, concrete_args)
-        _interception.patch_marked(self._patches)
+        interception.patch_marked(self._patches)
         self._see_globals(getattr(inspect.unwrap(function), "__globals__", None))
         for module in self._autowrap_search:
             self._see_globals(vars(module))
-        with _interception.intercepted_by(self):
+        with interception.intercepted_by(self):
             result = self.create_arg(called(*arguments))
         notes = {} if is_of_library(function) else getattr(function, "__annotations__", {})
         self.create_node("output", "output", (result,), {}, type_expr=notes.get("return"))
@@ -244,7 +245,7 @@ class Tracer(TracerBase):
     def _see_globals(self, names: dict[str, object] | None) -> None:
         """The program comes to a module of Python: have its marked functions record."""
         if names is not None:
-            _interception.patch_globals(self._patches, names, self._autowrap_function_ids)
+            interception.patch_globals(self._patches, names, self._autowrap_function_ids)
 
     def _member(self, name: str, value: object) -> Any:
         return self.getattr(name, value, self._parameter_proxies)
@@ -289,4 +290,4 @@ def wrap(fn_or_name: object) -> Any:
     frame = inspect.currentframe()
     caller = frame.f_back if frame is not None else None
     assert caller is not None
-    return _interception.mark(fn_or_name, caller.f_globals, caller.f_code.co_name)
+    return interception.mark(fn_or_name, caller.f_globals, caller.f_code.co_name)

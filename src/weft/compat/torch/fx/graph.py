@@ -1,7 +1,7 @@
 """Graph: a traced program as a list of nodes in the order in which they run.
 
 It takes nodes, from a tracer or from a pass, and gives them by kind, checked, printed, and as Python code
-(`code_generation`). The modules and parameters that the nodes name are those of the `GraphModule` that owns the graph.
+(`_code`). The modules and parameters that the nodes name are those of the `GraphModule` that owns the graph.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import ArgumentError
 
 from ._checks import check
-from ._names import Namespace, snake_case
+from ._code.code_generation import CodeGen, PythonCode
+from ._code.names import Namespace, snake_case
 from ._node_factory import NodeFactory
 from ._tables import table
-from .code_generation import CodeGen, PythonCode
 from .node import Node, Target, map_aggregate, map_arg
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from weft.nn import Module
 from weft.nn.module.members import own_values
 
 from . import _submodules
-from ._folders import write_folder
-from .code_generation import PyTreeCodeGen
+from ._code.code_generation import PyTreeCodeGen
+from ._code.folders import write_folder
 from .graph import Graph
 
 __all__ = ["GraphModule", "reduce_graph_module"]

@@ -14,7 +14,7 @@ from weft.errors import ArgumentError
 from weft.nn import Module
 
 from . import traceback as notes
-from ._node_code import last_uses
+from ._code.node_code import last_uses
 from ._symbolic_trace import Tracer
 from .graph import Graph
 from .graph_module import GraphModule, _make_graph_module

@@ -15,7 +15,7 @@ import weft
 from weft.errors import ArgumentError, rooted
 from weft.functional.assertions import _assert, _assert_async
 
-from ._names import qualified_name
+from ._code.names import qualified_name
 from .immutable_collections import immutable_dict, immutable_list
 
 if TYPE_CHECKING:

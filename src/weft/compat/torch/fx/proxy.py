@@ -19,9 +19,9 @@ from weft.errors import ArgumentError, WeftError
 from weft.functional.assertions import _assert
 
 from ._arguments import NodeMaker
-from ._node_code import magic_methods, reflectable_magic_methods
-from ._passed_arguments import as_passed
-from ._scopes import Scope, ScopeContextManager
+from ._code.node_code import magic_methods, reflectable_magic_methods
+from ._tracing.passed_arguments import as_passed
+from ._tracing.scopes import Scope, ScopeContextManager
 from .graph import Graph
 from .node import Node, map_aggregate
 

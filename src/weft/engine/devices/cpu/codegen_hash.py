@@ -15,7 +15,8 @@ def revision() -> str:
     """A hash of the sources that write kernels: with the key and the target, it determines a kernel's text."""
     cpu = Path(__file__).parent
     package = cpu.parents[2]
-    written = [path for path in cpu.glob("*/**/*.py") if path.parent.name != "lowering"]
+    others = ("kernel_files", "lowering")
+    written = [path for path in cpu.glob("*/**/*.py") if path.parent.name not in others]
     sources = sorted(
         [
             *written,

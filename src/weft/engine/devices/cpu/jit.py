@@ -29,10 +29,10 @@ from typing import Any
 from weft.engine.capi.lru_table import LruTable
 from weft.engine.devices.cpu import linking
 from weft.engine.devices.cpu.background import BackgroundCompiler, Request, register
-from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
+from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache, default_directory
+from weft.engine.devices.cpu.kernel_files.object_files import undefined_symbols
+from weft.engine.devices.cpu.kernel_files.shipped_kernels import Archive, open_for
 from weft.engine.devices.cpu.llvm.target import host, processor, reads_lane_by_lane
-from weft.engine.devices.cpu.object_files import undefined_symbols
-from weft.engine.devices.cpu.shipped_kernels import Archive, open_for
 from weft.errors import VerificationError
 
 # LLVM's code generator may call these on its own account.

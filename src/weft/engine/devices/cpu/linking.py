@@ -22,7 +22,7 @@ from cython.cimports.weft.engine.capi.atomics import (
 from cython.cimports.weft.engine.devices.cpu.linking import PROT_EXEC, bzero, mprotect
 
 from weft._build.compiled import require
-from weft.engine.devices.cpu.object_files import UNDEFINED, read
+from weft.engine.devices.cpu.kernel_files.object_files import UNDEFINED, read
 from weft.errors import OutOfMemoryError
 
 require(__name__, cython.compiled)

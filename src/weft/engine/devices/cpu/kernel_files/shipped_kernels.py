@@ -18,11 +18,11 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from weft.engine.devices.cpu.kernel_files.object_files import is_for_this_processor
 from weft.engine.devices.cpu.llvm.target import reads_lane_by_lane
-from weft.engine.devices.cpu.object_files import is_for_this_processor
 
 MAGIC = b"weft-shipped-kernels-1\n"
-FOLDER = Path(__file__).parent / "shipped"
+FOLDER = Path(__file__).parents[1] / "shipped"
 MOST_BYTES = 8 << 20  # bytes of an archive
 _HEAD = struct.Struct("<64sI")  # revision, count of entries
 _ENTRY = struct.Struct("<32s32sII")  # hash of the key, checksum of the code, offset, size

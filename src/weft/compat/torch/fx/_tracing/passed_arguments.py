@@ -15,7 +15,7 @@ from typing import Any
 import weft
 from weft.engine.api.api_function import Public
 
-from ._names import is_of_layers
+from .._code.names import is_of_layers
 
 _AS_GIVEN = frozenset(
     name

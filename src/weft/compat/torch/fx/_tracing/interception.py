@@ -187,8 +187,8 @@ def _recording_method(cls: type, name: str) -> Any:
 
 def first_proxy(args: tuple[Argument, ...], kwargs: dict[str, Argument]) -> Any:
     """A proxy among the arguments, or None."""
-    from .node import map_aggregate
-    from .proxy import Proxy
+    from ..node import map_aggregate
+    from ..proxy import Proxy
 
     found: list[Any] = []
     map_aggregate(

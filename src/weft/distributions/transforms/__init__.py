@@ -1,6 +1,6 @@
 """All transforms, under PyTorch's path."""
 
-from weft.distributions.elementwise_transforms import (
+from weft.distributions.transforms.elementwise import (
     AbsTransform,
     AffineTransform,
     ComposeTransform,
@@ -14,10 +14,10 @@ from weft.distributions.elementwise_transforms import (
     Transform,
     _clipped_sigmoid,  # noqa: F401 - PyTorch's name
 )
-from weft.distributions.elementwise_transforms import (
+from weft.distributions.transforms.elementwise import (
     _InverseTransform as _InverseTransform,  # noqa: F401 - PyTorch's name
 )
-from weft.distributions.matrix_transforms import (
+from weft.distributions.transforms.matrix import (
     CatTransform,
     CorrCholeskyTransform,
     CumulativeDistributionTransform,
@@ -26,7 +26,7 @@ from weft.distributions.matrix_transforms import (
     StackTransform,
     identity_transform,
 )
-from weft.distributions.simplex_transforms import SoftmaxTransform, StickBreakingTransform
+from weft.distributions.transforms.simplex import SoftmaxTransform, StickBreakingTransform
 
 __all__ = [
     "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",

@@ -1,6 +1,6 @@
 """Python code for a graph: the text of `forward`, and the names that it needs.
 
-It takes nodes, whose `repr` is the name of a variable, and makes `PythonCode`. `_node_code` writes the lines of the
+It takes nodes, whose `repr` is the name of a variable, and makes `PythonCode`. `node_code` writes the lines of the
 nodes; this module has the head of the function, its return, and what programs may change about both.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 from weft.errors import rooted
 from weft.utils import _pytree
 
-from ._names import Namespace
-from ._node_code import NodeWriter, last_uses
-from .node import Argument, Node
+from ..node import Argument, Node
+from .names import Namespace
+from .node_code import NodeWriter, last_uses
 
 
 @dataclass

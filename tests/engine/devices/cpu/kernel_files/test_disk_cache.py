@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engine.devices.cpu import disk_cache
-from weft.engine.devices.cpu.disk_cache import DiskCache, default_directory
+from weft.engine.devices.cpu.kernel_files import disk_cache
+from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache, default_directory
 
 KEY = "ab" * 32
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft.errors import package_name, rooted
 
-from ._names import BUILT_IN
+from .names import BUILT_IN
 
 if TYPE_CHECKING:
-    from .graph_module import GraphModule
+    from ..graph_module import GraphModule
 
 _SOURCE = """from math import inf, nan
 from pathlib import Path

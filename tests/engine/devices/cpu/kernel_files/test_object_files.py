@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from runtime_kernels import compiler, loop_ir
 from weft.engine.devices.cpu import linking
 from weft.engine.devices.cpu.background import Request
-from weft.engine.devices.cpu.disk_cache import DiskCache
 from weft.engine.devices.cpu.jit import Compiler
-from weft.engine.devices.cpu.object_files import read, undefined_symbols
+from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache
+from weft.engine.devices.cpu.kernel_files.object_files import read, undefined_symbols
 from weft.errors import VerificationError
 
 CALLS = """
@@ -166,7 +166,8 @@ def test_one_kernel_found_on_disk_does_without_llvm(tmp_path):
     """A second process neither compiles nor loads LLVM's library."""
     program = """
 import pathlib, sys, weft
-from weft.engine.devices.cpu import jit, shipped_kernels
+from weft.engine.devices.cpu import jit
+from weft.engine.devices.cpu.kernel_files import shipped_kernels
 shipped_kernels.FOLDER = pathlib.Path("none")
 x = weft.arange(12.0).view(3, 4)
 assert ((x @ x.T).relu() + 1).sum().item() == 1143.0

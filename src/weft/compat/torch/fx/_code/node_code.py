@@ -16,9 +16,9 @@ import weft
 from weft.errors import rooted
 from weft.utils import _pytree
 
-from . import _pytree as fx_pytree
-from ._names import BUILT_IN, Namespace, is_of_library, qualified_name
-from .node import Node, _type_repr
+from .. import _pytree as fx_pytree
+from ..node import Node, _type_repr
+from .names import BUILT_IN, Namespace, is_of_library, qualified_name
 
 _INFIX = {
     "eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "add": "+", "sub": "-", "mul": "*",

@@ -19,12 +19,12 @@ from weft.errors import ArgumentError
 from weft.functional.assertions import _assert
 from weft.utils import _pytree
 
-from ._names import is_of_library
-from .code_generation import PyTreeCodeGen, PyTreeInfo
-from .node import base_types
+from .._code.code_generation import PyTreeCodeGen, PyTreeInfo
+from .._code.names import is_of_library
+from ..node import base_types
 
 if TYPE_CHECKING:
-    from .proxy import Proxy
+    from ..proxy import Proxy
 
 __all__ = ["PH", "PHBase", "PHWithMeta"]
 

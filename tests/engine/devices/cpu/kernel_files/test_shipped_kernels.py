@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from weft.engine.devices.cpu import shipped_kernels
 from weft.engine.devices.cpu.background import Request
-from weft.engine.devices.cpu.disk_cache import DiskCache
 from weft.engine.devices.cpu.jit import LANE_BY_LANE, Compiler, JitTarget
+from weft.engine.devices.cpu.kernel_files import shipped_kernels
+from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache
+from weft.engine.devices.cpu.kernel_files.object_files import is_for_this_processor
 from weft.engine.devices.cpu.llvm import target
 from weft.engine.devices.cpu.llvm.target import host
-from weft.engine.devices.cpu.object_files import is_for_this_processor
 
 REVISION = "0" * 64
 

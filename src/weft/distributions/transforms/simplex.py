@@ -7,7 +7,7 @@ from typing import Any
 import weft
 from weft._typing import Shape
 from weft.distributions import constraints
-from weft.distributions.elementwise_transforms import Transform
+from weft.distributions.transforms.elementwise import Transform
 from weft.engine.frontend.tensor import Tensor
 
 
