@@ -199,6 +199,7 @@ def data_ptr(self: Tensor) -> int:
     storage = storage_of(self)
     start = self.offset * self._dtype.itemsize
     if storage.foreign is not None:
+        storage.foreign.source = None  # whoever has the address can write, without being counted
         return int(storage.foreign.memory.ctypes.data) + start
     settle(storage)
     return int(storage.node.buffer.address) + int(storage.node.offset) + start

@@ -270,3 +270,99 @@ def test_nothing_warns_in_ordinary_use() -> None:
 def test_arrays_of_parts_without_elements_have_their_type() -> None:
     z = weft.ones(0, dtype=weft.complex64)
     assert z.real.numpy().dtype == z.imag.numpy().dtype == np.float32
+
+
+def _is_shared(x: weft.Tensor) -> bool:
+    """True if an operation has to copy what it reads of a tensor, since others can write its memory."""
+    x.sum()
+    return x._storage.foreign is not None
+
+
+def test_an_array_that_is_gone_is_no_longer_copied_at_each_call() -> None:
+    array = np.arange(12.0).reshape(3, 4).copy()
+    x = weft.from_numpy(array)
+    assert _is_shared(x)
+    row = array[1]
+    del array
+    assert _is_shared(x)  # a view of it can still be written
+    row[:] = 7
+    assert x[1].tolist() == [7, 7, 7, 7]
+    del row
+    assert not _is_shared(x)
+    x.add_(1)
+    assert x[1].tolist() == [8, 8, 8, 8]
+
+
+def test_an_array_of_a_moment_has_its_tensor_alone() -> None:
+    made = [  # outside of what pytest rewrites: it keeps each part of an assertion
+        weft.from_numpy(np.arange(12.0)),
+        weft.from_numpy(np.arange(12.0).reshape(3, 4)),
+        weft.as_tensor(np.ones((2, 3), np.float32)),
+    ]
+    assert not any(map(_is_shared, made))
+
+
+def test_what_is_handed_out_keeps_memory_shared() -> None:
+    x = weft.from_numpy(np.arange(4.0))
+    array = x.numpy()
+    assert _is_shared(x)
+    array[0] = 9
+    assert x[0].item() == 9
+    del array
+    assert not _is_shared(x)
+    addressed = weft.from_numpy(np.arange(4.0))
+    addressed.data_ptr()
+    assert _is_shared(addressed)
+
+
+def test_holders_that_cannot_be_counted_keep_memory_shared() -> None:
+    whole = np.arange(12.0)
+    assert _is_shared(weft.from_numpy(whole.reshape(3, 4)))
+    assert _is_shared(weft.from_numpy(np.asarray(memoryview(np.arange(4.0)))))
+    assert _is_shared(weft.from_numpy(np.frombuffer(bytearray(16), np.float32)))
+    first = weft.from_numpy(whole)
+    second = weft.from_numpy(whole)
+    del whole
+    second[0] = 5
+    assert _is_shared(first)
+    assert first[0].item() == 5
+
+
+LARGE = (300, 40)  # beyond what a copy of the whole costs less than a run
+
+
+def test_elements_of_large_shared_memory_are_read_at_the_call() -> None:
+    array = np.arange(12000.0).reshape(LARGE)
+    x = weft.from_numpy(array)
+    rows, columns = weft.tensor([3, 299, 3]), weft.tensor([[1] * 40, [2] * 40])
+    read = {
+        "rows": (lambda t: t[rows], lambda a: a[[3, 299, 3]]),
+        "index_select": (lambda t: t.index_select(1, rows % 40), lambda a: a[:, [3, 19, 3]]),
+        "gather": (lambda t: t.gather(0, columns), lambda a: a[[1, 2]]),
+        "embedding": (
+            lambda t: weft.nn.functional.embedding(rows, t),
+            lambda a: a[[3, 299, 3]],
+        ),
+        "view": (lambda t: t[10:, ::2][rows % 9], lambda a: a[10:, ::2][[3, 2, 3]]),
+    }
+    for ours, theirs in read.values():
+        found, wanted = ours(x), theirs(array).copy()
+        array += 1
+        np.testing.assert_array_equal(found.numpy(), wanted)
+        np.testing.assert_array_equal(ours(x).numpy(), theirs(array))
+
+
+def test_elements_of_large_shared_memory_follow_transforms_and_gradients() -> None:
+    array = np.arange(12000.0).reshape(LARGE)
+    x = weft.from_numpy(array)
+    rows = weft.tensor([[3, 4], [5, 299]])
+    found = weft.vmap(lambda index: x[index].sum())(rows)
+    leaf = weft.from_numpy(array).requires_grad_()
+    picked = leaf[rows[0]].square().sum()
+    array[:] = 0
+    assert found.tolist() == [sum(range(120, 200)), sum(range(200, 240)) + sum(range(11960, 12000))]
+    picked.backward()
+    assert leaf.grad is not None
+    assert leaf.grad[3].tolist() == [2.0 * n for n in range(120, 160)]
+    with pytest.raises(IndexError):
+        x[weft.tensor([300])].sum().item()

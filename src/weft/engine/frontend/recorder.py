@@ -26,10 +26,11 @@ from cython.cimports.weft.engine.frontend.recorder import (
     PyTuple_GET_ITEM,
 )
 from cython.cimports.weft.engine.frontend.resolve import edge_of, needs_grad, value
-from cython.cimports.weft.engine.frontend.tensor import Tensor
+from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
-from cython.cimports.weft.engine.ir.node import Node, save
+from cython.cimports.weft.engine.ir.mode import Mode
+from cython.cimports.weft.engine.ir.node import PENDING, Node, save
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.strides import common_shape, kept_strides
 from cython.cimports.weft.engine.ir.tape import Tape, ambient, current_tape, finish, packer
@@ -38,7 +39,7 @@ from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
 from weft._build.compiled import require
 from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.ir import dtype as dtypes
-from weft.engine.ir.primitive import COLLECTIVE
+from weft.engine.ir.primitive import COLLECTIVE, INDEX
 from weft.engine.ir.strides import broadcast_shapes, elementwise_strides
 from weft.errors import UnsupportedDTypeError
 
@@ -55,6 +56,8 @@ _budget_bytes = FIRST_BUDGET
 _bool = dtypes.bool_
 _inference_used = False
 _collective = cython.declare(cython.int, COLLECTIVE)
+_index = cython.declare(cython.int, INDEX)
+LEAST_LOOKED_UP_BYTES = 1 << 15  # where others can write: below, a copy costs less than a run
 
 
 @cython.cfunc
@@ -488,9 +491,13 @@ def cast(tensor: Tensor, dtype: DType):
 @cython.ccall
 def record(op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
     """Record one node of any row on tensors, with shape and dtype already decided."""
+    tape: Tape = current_tape()
     if tensors:
         need_type(op, cython.cast(Tensor, tensors[0])._dtype)
-    tape: Tape = current_tape()
+        if op.kind == _index and _is_looked_up_in_place(tape, tensors[0]):
+            found: Tensor = _looked_up(op, tensors, params, shape, dtype)
+            if found is not None:
+                return found
     nodes: tuple = _values(tensors)
     grad: cython.bint = False
     if tape.mode.grad and op.differentiable and dtype.category >= 2:
@@ -509,6 +516,42 @@ def record(op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
     result: Tensor = wrap(node, node if edges is not None else None)
     after_record(tape)
     return result
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _is_looked_up_in_place(tape: Tape, x: Tensor) -> cython.bint:
+    """True if elements of memory that others can write are looked up where they lie: to copy all of it at the call, as
+    for other operations, would take longer than running this one."""
+    storage: Storage = x._storage
+    if storage is None or storage.foreign is None or x.view_transform != 0:
+        return False
+    if count_elements(x._shape) * x._dtype.itemsize < LEAST_LOOKED_UP_BYTES or needs_grad(x):
+        return False
+    mode: Mode = tape.mode
+    if tape.running is not None or mode.intact > 0 or mode.fiber is not None:
+        return False
+    if not mode.is_untransformed() or ambient > 0:
+        return False
+    if storage.foreign.is_left():
+        storage.foreign = None
+        return False
+    return True
+
+
+@cython.cfunc
+def _looked_up(op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType) -> Tensor:
+    """The result of `record`, run at the call on the memory of the first tensor's storage; None where it could not
+    run."""
+    storage: Storage = cython.cast(Tensor, tensors[0])._storage
+    foreign = storage.foreign
+    storage.foreign = None
+    try:
+        found: Tensor = record(op, tensors, params, shape, dtype)
+        core_hooks.flush()
+    finally:
+        storage.foreign = foreign
+    return None if found.node.state == PENDING else found
 
 
 @cython.ccall

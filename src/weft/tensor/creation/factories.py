@@ -252,7 +252,8 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A tensor that shares the memory of an array: each sees what the other writes.
 
     Errors: TypeError on a non-array or an element type without counterpart, ValueError on negative strides.
-    Cost: operations copy what they read of shared memory at the call.
+    Cost: operations copy what they read of shared memory at the call, until nobody else holds the array; elements of
+    a large one are looked up where they lie, at the call.
     """
     if not isinstance(ndarray, np.ndarray):
         raise ArgumentTypeError(

@@ -2,8 +2,9 @@
 
 It makes computed nodes, views of memory, and storages marked foreign from NumPy arrays and tensors. Memory shared with
 NumPy (imported by `from_numpy`, or exported by `.numpy()`) may change at any moment, so operations copy what they read
-of it at the call (`snapshot`) and in-place operations write to it at once (`write_through`). The pipeline computes
-pending values.
+of it at the call (`snapshot`), or run at once (`engine.frontend.recorder`, for elements that are looked up), and
+in-place operations write to it at once (`write_through`). That ends when nobody else holds the memory. The pipeline
+computes pending values.
 """
 
 from __future__ import annotations
@@ -77,13 +78,45 @@ LISTED = 1 << 15  # bytes above which the pool knows whose value a buffer holds
 
 class Foreign:
     """Memory that others can write: all of a storage as a flat array, and the array that was handed out (weakly);
-    `exported` is None for memory that came from outside."""
+    `exported` is None for memory that came from outside, and `source` the array that it came as, where its holders can
+    be counted."""
 
-    __slots__ = ("exported", "memory")
+    __slots__ = ("exported", "memory", "source")
 
-    def __init__(self, memory: np.ndarray, exported: Callable[..., object] | None = None) -> None:
+    def __init__(
+        self,
+        memory: np.ndarray,
+        exported: Callable[..., object] | None = None,
+        source: np.ndarray | None = None,
+    ) -> None:
         self.memory = memory
         self.exported = exported
+        self.source = source
+
+    def is_left(self) -> bool:
+        """True if nobody outside holds the memory any more."""
+        if self.exported is not None:
+            return self.exported() is None
+        if self.source is None or _references(self.memory) != ONE_HOLDER:
+            return False  # an array that was handed out since holds the flat one
+        if self.source.base is None:  # it is held by the buffer, and by the flat view of it
+            return self.source.flags.owndata and _references(self.source) == ONE_HOLDER + 2
+        root = self.source.base
+        if type(root) is not np.ndarray or not root.flags.owndata:
+            return False
+        del root
+        return (
+            _references(self.source) == ONE_HOLDER + 1
+            and _references(self.source.base) == ONE_HOLDER + 1
+        )
+
+
+def _references(value: object) -> int:
+    return sys.getrefcount(value)
+
+
+_SAMPLE = Foreign(np.empty(0))
+ONE_HOLDER = _references(_SAMPLE.memory)  # the count of what one attribute holds
 
 
 # -- arrays and nodes ----------------------------------------------------------------------------------------------
@@ -182,7 +215,7 @@ def import_array(array: np.ndarray, dtype: DType) -> Tensor:
         flat = np.lib.stride_tricks.as_strided(array, whole_shape, (size,))
     memory = pool.wrap(pool.address_of(flat), flat.nbytes, array, not array.flags.writeable)
     whole: Tensor = wrap_node(make_value(dtype, whole_shape, memory, 0))
-    storage_of(whole).foreign = Foreign(flat)
+    storage_of(whole).foreign = Foreign(flat, None, array if whole_shape is shape else None)
     return alias_of(whole) if whole_shape is shape else region(whole, shape, strides, 0)
 
 
@@ -293,9 +326,9 @@ def _is_sole_owner(storage: Storage) -> bool:
 
 
 def _reclaim(storage: Storage) -> bool:
-    """End the foreign state of a storage whose exported arrays are all gone."""
-    exported = storage.foreign.exported
-    if exported is None or exported() is not None:
+    """End the foreign state of a storage whose memory nobody outside holds any more: its exported arrays are gone, or
+    the array that it came as."""
+    if not storage.foreign.is_left():
         return False
     storage.foreign = None
     return True
