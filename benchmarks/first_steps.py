@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import dynamic, networks, novel, processes, training
+from benchmarks.drawing import panels, save
 from benchmarks.libraries import MODULES, fill, load
 from benchmarks.measure import Job
 from benchmarks.report import machine
@@ -107,18 +108,8 @@ def line(workload: str, measured: dict[str, list[float]]) -> str:
 
 def draw(results: dict[str, dict[str, list[float]]], path: Path) -> None:
     """Small panels of all steps, on logarithmic axes."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "weft"  # the same picture has the same bytes
-    mpl.rcParams["svg.fonttype"] = "none"  # text, not outlines
-    from matplotlib import pyplot
-
     columns = 3
-    rows = -(-len(results) // columns)
-    figure, axes = pyplot.subplots(
-        rows, columns, figsize=(10, 2.3 * rows), layout="constrained", squeeze=False
-    )
+    figure, axes = panels(-(-len(results) // columns), columns, 10 / columns, 2.3)
     for place, (workload, measured) in zip(axes.flat, results.items(), strict=False):
         for library, seconds in measured.items():
             steps = range(1, len(seconds) + 1)
@@ -131,7 +122,7 @@ def draw(results: dict[str, dict[str, list[float]]], path: Path) -> None:
     figure.supxlabel("step")
     figure.supylabel("milliseconds")
     axes.flat[0].legend()
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import budget
+from benchmarks.drawing import panels, save
 from benchmarks.libraries import load
 from benchmarks.measure import Context
 from benchmarks.report import machine
@@ -34,16 +35,7 @@ def rows(title: str, points: Points) -> list[str]:
 
 def draw(results: dict[str, Points], path: Path) -> None:
     """A panel for each model: seconds against peak bytes, the ways of Weft joined by a line."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "weft"  # the same picture has the same bytes
-    mpl.rcParams["svg.fonttype"] = "none"  # text, not outlines
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(
-        1, len(results), figsize=(3 * len(results), 2.8), layout="constrained", squeeze=False
-    )
+    figure, axes = panels(1, len(results), 3, 2.8)
     for place, (title, points) in zip(axes.flat, results.items(), strict=True):
         for library, label in (("pytorch", "PyTorch, checkpoints by hand"), ("weft", "Weft")):
             own = sorted(
@@ -56,7 +48,7 @@ def draw(results: dict[str, Points], path: Path) -> None:
     figure.supxlabel("peak, MB")
     figure.supylabel("milliseconds")
     axes.flat[0].legend()
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
