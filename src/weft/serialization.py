@@ -178,5 +178,6 @@ def check_module_version_greater_or_equal(
     return have >= req_version_tuple
 
 
+globals().update(torch_format.functions_in_pickles("torch.serialization"))
 publish(globals())
 del publish

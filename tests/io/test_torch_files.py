@@ -7,6 +7,8 @@ import collections
 import io
 import pickle
 import struct
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -216,3 +218,47 @@ def test_deep_and_strange_pickles_are_refused() -> None:
         with pytest.raises(CheckpointError):
             weft.load(io.BytesIO(content))
     assert isinstance(weft.load(io.BytesIO(deep_list)), list)
+
+
+def test_whole_modules_of_older_files(tmp_path: Path) -> None:
+    """They name their classes beside the source; read where PyTorch's names are Weft's."""
+    path = tmp_path / "model.pt"
+    torch.save(torch.nn.Linear(2, 3), path, _use_new_zipfile_serialization=False)
+    text = f"import torch; print(torch.load({str(path)!r}, weights_only=False))"
+    assert under_weft(text) == "Linear(in_features=2, out_features=3, bias=True)\n"
+
+
+def pickled() -> dict[str, Any]:
+    """One of everything that a data set's pickle may hold."""
+    x = torch.arange(6.0).reshape(2, 3)
+    return {
+        "tensor": x,
+        "views": [x.t(), x[1:]],
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+        "types": [torch.ones(2).to(getattr(torch, name)) for name in TYPES],
+        "empty": torch.zeros(0),
+        "sparse": torch.eye(2).to_sparse(),
+        "size": x.shape,
+        "dtype": torch.float64,
+        "device": x.device,
+        "module": torch.nn.Linear(2, 3),
+    }
+
+
+@pytest.mark.parametrize("protocol", (2, 4, 5))
+def test_tensors_that_pickle_wrote(protocol: int, tmp_path: Path) -> None:
+    path = tmp_path / "data.pkl"
+    path.write_bytes(pickle.dumps(pickled(), protocol))
+    names = ["views", "types", "empty", "size", "dtype", "device", "module"]
+    text = (
+        f"import pickle; x = pickle.load(open({str(path)!r}, 'rb')); print([x[n] for n in {names}])"
+    )
+    expected = pickled()
+    assert under_weft(text) == f"{[expected[name] for name in names]}\n"
+
+
+def under_weft(text: str) -> str:
+    """What a program prints that takes Weft for PyTorch."""
+    start = "import weft; weft.as_torch.install()"
+    command = [sys.executable, "-W", "error", "-c", f"{start}; {text}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -208,3 +208,10 @@ def test_the_order_of_dimensions_in_memory(form):
             except RuntimeError:
                 shown.append("refused")
         assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("lib", (weft, torch), ids=("weft", "torch"))
+@pytest.mark.parametrize("value", (3, None, ["channels_last"], "channels_last"))
+def test_the_order_of_dimensions_is_checked_against_formats_alone(value, lib):
+    with pytest.raises(TypeError, match="ambiguity_check"):
+        lib.zeros(2, 3).dim_order(ambiguity_check=value)

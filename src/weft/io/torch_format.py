@@ -251,6 +251,15 @@ def torch_globals() -> dict[str, Known]:
     return known
 
 
+def functions_in_pickles(module: str) -> dict[str, Any]:
+    """What a pickle of tensors names in a module of PyTorch's, by name: `pickle.load` looks for it there."""
+    return {
+        path.rpartition(".")[2]: known.value
+        for path, known in torch_globals().items()
+        if path.rpartition(".")[0] == module
+    }
+
+
 def _device(kind: object, index: int | None = None) -> Any:
     """A device by its name; the one there is for one that is not there."""
     try:
@@ -389,8 +398,10 @@ def read_stream(content: bytes, extra: Mapping[str, Known], trusted: bool) -> An
     storages: dict[str, _Storage] = {}
     claimed = 0
 
-    def storage(identity: Any) -> _Storage:
+    def storage(identity: Any) -> Any:
         nonlocal claimed
+        if type(identity) is tuple and len(identity) == 4 and identity[0] == "module":
+            return identity[1]  # a class of a module, beside which its source is kept
         kind, key, count = _checked_identity(identity)
         if len(identity) > 5 and identity[5] is not None:
             raise refused_type("a part of a storage, as PyTorch wrote it before 0.4")

@@ -136,7 +136,7 @@ def dim_order(
     memory formats fits."""
     strides = logical_strides(self)
     if ambiguity_check is not False:
-        formats = () if ambiguity_check is True else ambiguity_check
+        formats = () if ambiguity_check is True else _need_formats(ambiguity_check)
         ambiguous = 1 in self._shape or any(a == b for a, b in pairwise(strides))
         if ambiguous and sum(is_contiguous(self, each) for each in formats) != 1:
             raise _no_unique_order(
@@ -145,6 +145,17 @@ def dim_order(
         if 0 in strides:
             raise _no_unique_order(self, ".")
     return tuple(reversed(fastest_first(self._shape, [(self._shape, strides)])))
+
+
+def _need_formats(value: object) -> list[MemoryFormat]:
+    if not isinstance(value, list) or not all(isinstance(each, MemoryFormat) for each in value):
+        raise ArgumentTypeError(
+            "The ambiguity_check argument must be a bool or a list of memory formats.",
+            expected="True, False, or a list such as [weft.contiguous_format, weft.channels_last]",
+            got=f"{value!r:.100}",
+            fix="pass True, or leave it out",
+        )
+    return value
 
 
 def _no_unique_order(self: Tensor, ending: str) -> ArgumentError:

@@ -244,3 +244,8 @@ def test_einsum_refuses_numbers_that_name_no_dimension(
 ) -> None:
     with pytest.raises((ValueError, TypeError, RuntimeError), match=text):
         library.einsum(*arguments(library.ones(3, 4)))
+
+
+def test_einsum_refuses_names_in_a_list_of_numbers() -> None:
+    with pytest.raises(ValueError, match="einsum.*subscript list is not within the valid range"):
+        weft.einsum(weft.ones(3, 4), [0, "a"])

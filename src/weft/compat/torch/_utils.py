@@ -9,13 +9,11 @@ from typing import Any
 
 import weft
 from weft.engine.frontend.tensor import Tensor
-from weft.io.torch_format import (
-    _rebuild_parameter,
-    _rebuild_tensor_v2,
-    _rebuild_tensor_v3,
-)
+from weft.io.torch_format import functions_in_pickles
 
-__all__ = ["ExceptionWrapper", "_rebuild_parameter", "_rebuild_tensor_v2", "_rebuild_tensor_v3"]
+__all__ = ["ExceptionWrapper"]
+
+globals().update(functions_in_pickles("torch._utils"))
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Any:

@@ -55,7 +55,7 @@ def _term(dims: object) -> str:
             fix="pass the equation first, such as 'ij,jk->ik'",
         )
     for number in dims:
-        if number is not Ellipsis and not 0 <= number < len(_LETTERS):
+        if number is not Ellipsis and not (isinstance(number, int) and 0 <= number < len(_LETTERS)):
             raise ArgumentError(
                 "einsum(): subscript in subscript list is not within the valid range [0, 52)",
                 expected="numbers of dimensions from 0 to 51, or ...",
