@@ -258,7 +258,7 @@ def test_tensors_that_pickle_wrote(protocol: int, tmp_path: Path) -> None:
 
 
 def under_weft(text: str) -> str:
-    """What a program prints that takes Weft for PyTorch."""
+    """The output of a program that takes Weft for PyTorch."""
     start = "import weft; weft.as_torch.install()"
     command = [sys.executable, "-W", "error", "-c", f"{start}; {text}"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

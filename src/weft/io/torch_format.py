@@ -252,7 +252,8 @@ def torch_globals() -> dict[str, Known]:
 
 
 def functions_in_pickles(module: str) -> dict[str, Any]:
-    """What a pickle of tensors names in a module of PyTorch's, by name: `pickle.load` looks for it there."""
+    """The functions and classes that a pickle of tensors names in a module of PyTorch's, by name: `pickle.load` looks
+    for them there."""
     return {
         path.rpartition(".")[2]: known.value
         for path, known in torch_globals().items()
