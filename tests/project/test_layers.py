@@ -253,7 +253,7 @@ def test_annotations_close_circles_of_no_more_modules() -> None:
 
 MOST_MODULES = 20  # of a folder
 LARGER = {
-    "compat/torch": 24,  # PyTorch's modules
+    "compat/torch": 25,  # PyTorch's modules
     "distributed": 28,
 }
 MOST_LINES = 750  # of a module
