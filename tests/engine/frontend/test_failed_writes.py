@@ -58,6 +58,7 @@ OUTSIDE = "index {} is out of bounds for dimension {} with size {}"
 SAID = {
     **dict.fromkeys(WRITES, OUTSIDE.format(7, 0, 3)),
     **dict.fromkeys(("index_add_", "copy_"), IN_SELF),
+    "index_copy_": r"index_copy_\(\): " + OUTSIDE.format(7, 0, 3),
     "masked_scatter_": OUTSIDE.format(1, 0, 1),
 }
 
@@ -236,6 +237,7 @@ TEXTS_SAID = {
     **dict.fromkeys(("embedding", "index_add", "index_select"), IN_SELF),
     "x[:, index]": OUTSIDE.format(7, 1, 3),
     "take": "out of range: tried to access index 7 on a tensor of 3 elements.",
+    "index_copy": "index_copy_(): " + OUTSIDE.format(7, 0, 3),
 }
 
 

@@ -316,19 +316,25 @@ def _judge(tape: Tape, node: Node) -> cython.int:
                 _check_devices(node.inputs)
             _leave_without_data(node)
             return 0
-    if node.op.kind == INDEX or node.op.kind == SCATTER:
-        source = node.inputs[0]
-        if not 0 <= node.params[0] < len(source.shape):
-            raise _no_such_dimension(node)
-        if not within(node.inputs[1], source.shape[node.params[0]]):
-            node.may_fail = True
-            _any_may_fail = _any_may_fail or tape.running is None
-            return 0
+    if (node.op.kind == INDEX or node.op.kind == SCATTER) and _may_be_out_of_range(node):
+        node.may_fail = True
+        _any_may_fail = _any_may_fail or tape.running is None
+        return 0
     for source in node.inputs:
         if source.may_fail and source.state != DONE:
             node.may_fail = True
             return 0
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _may_be_out_of_range(node: Node) -> cython.int:
+    """True if an index may name what its operand does not have. Errors: DimensionError."""
+    source: Node = node.inputs[0]
+    if not 0 <= node.params[0] < len(source.shape):
+        raise _no_such_dimension(node)
+    return not within(node.inputs[1], source.shape[node.params[0]])
 
 
 @cython.cfunc

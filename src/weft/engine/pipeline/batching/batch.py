@@ -92,20 +92,26 @@ def group(nodes: list):
         _build(members, stacks)
     if notes:
         _watcher(notes, [_quotient_of(members) for members in groups])
-    node: Node
-    position: cython.Py_ssize_t
     followed: list = stacks.pop(FOLLOWED, None)
     if followed is not None:
         groups.append(followed)
     for members in groups:
-        for position in range(len(members)):
-            prefetch_edges(members, position)
-            node = members[position]
-            if node.external_refs == 0 and node.quotient is not None:
-                finish(node)  # computed with its quotient; nothing can ask for it by itself
+        _finish_unheld(members)
     if not groups and nodes and len(nodes) >= tuning_of(nodes[0]).narrow_nodes:
         return None
     return len(groups) > 0
+
+
+@cython.cfunc
+def _finish_unheld(members: list) -> cython.void:
+    """Finish members that are computed with their quotient and that nothing can ask for by themselves."""
+    node: Node
+    position: cython.Py_ssize_t
+    for position in range(len(members)):
+        prefetch_edges(members, position)
+        node = members[position]
+        if node.external_refs == 0 and node.quotient is not None:
+            finish(node)
 
 
 @cython.cfunc
@@ -170,8 +176,7 @@ def _quotient_of(members: list) -> Node:
 def _build(members: list, stacks: dict) -> cython.void:
     """The quotient of a group, unless all its members are one value."""
     first: Node = members[0]
-    arity: cython.Py_ssize_t = len(first.inputs)
-    columns: list = read_columns(members, arity)
+    columns: list = read_columns(members, len(first.inputs))
     _bring_in_order(members, columns)
     first = members[0]
     if _goes_on(members):
@@ -182,32 +187,62 @@ def _build(members: list, stacks: dict) -> cython.void:
         _build_ragged(members, columns, axis, stacks)
         return
     op: Primitive = first.op
-    count: cython.Py_ssize_t = len(members)
-    flags: list = []
-    index: cython.Py_ssize_t
-    for index in range(arity):
-        flags.append(count == 1 or not _shared(members, columns[index], index))
-    if True not in flags:
-        if not _is_row_by_weight(first):
-            return
-        flags[0] = True
-    aligned: cython.bint = op.kind in (ELEMENTWISE, CONTRACT, MACRO)
-    if not aligned and "s" not in op.batch_operands:
-        flags = [True] * arity
+    flags: list = _operand_flags(members, columns)
+    if flags is None:
+        return
     shapes: tuple = tuple([cython.cast(Node, source).shape for source in first.inputs])
-    operands: list = []
     params = first.params
     if op.batch is not None:
-        params = op.batch(first.params, shapes, tuple(flags), count)
+        params = op.batch(first.params, shapes, tuple(flags), len(members))
         if params is None and first.params is not None:
             return
     if (op.form == CONCAT or op.form == STACK) and is_one_gather(first):
-        operands = [_joined_blocks(members, stacks)]
-        _stack_quotient(members, operands, params, shapes, [True] * arity)
+        operands: list = [_joined_blocks(members, stacks)]
+        _stack_quotient(members, operands, params, shapes, [True] * len(flags))
         return
+    _build_of_operands(members, columns, params, shapes, flags, stacks)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _is_aligned(op: Primitive) -> cython.bint:
+    """True if the operands of a batch are aligned as those of its members are."""
+    return op.kind in (ELEMENTWISE, CONTRACT, MACRO)
+
+
+@cython.cfunc
+def _operand_flags(members: list, columns: list) -> list:
+    """A flag for each operand: the quotient has it in batches; None if all members are one value."""
+    first: Node = members[0]
+    op: Primitive = first.op
+    flags: list = []
+    index: cython.Py_ssize_t
+    for index in range(len(first.inputs)):
+        flags.append(len(members) == 1 or not _shared(members, columns[index], index))
+    if True not in flags:
+        if not _is_row_by_weight(first):
+            return None
+        flags[0] = True
+    if not _is_aligned(op) and "s" not in op.batch_operands:
+        return [True] * len(flags)
+    return flags
+
+
+@cython.cfunc
+def _build_of_operands(
+    members: list, columns: list, params, shapes: tuple, flags: list, stacks: dict
+) -> cython.void:
+    """The quotient of a group on its members' operands: those in batches where they lie, or gathered."""
+    first: Node = members[0]
+    arity: cython.Py_ssize_t = len(flags)
+    aligned: cython.bint = _is_aligned(first.op)
+    operands: list = []
+    index: cython.Py_ssize_t
     for index in range(arity):
         operands.append(in_place(columns[index], stacks) if flags[index] else first.inputs[index])
-    if count == 1 or (operands[0] is None and operands[arity - 1] is None and adds_rows(first)):
+    apart: cython.bint = operands[0] is None and operands[arity - 1] is None
+    if len(members) == 1 or (apart and adds_rows(first)):
         _build_sums(members, stacks)
         return
     for index in range(arity):

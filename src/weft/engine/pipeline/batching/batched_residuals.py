@@ -79,13 +79,43 @@ def saved_result(node: Node):
     quotient: Node = node.quotient
     if quotient is None:
         return node if node.op.kind != COMPOSITE else node.result
-    whole: Node = quotient.result if node.op.kind == COMPOSITE else quotient
-    return part_of(whole, node)
+    return part_of(_result_of(quotient), node)
 
 
 def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
     """The residuals of a group for its derivative rule: of all members (`first` is one of them), or of the reached
     `rows`."""
+    if rows is None:
+        return _residuals_of_all(quotient, first)
+    return _residuals_of_rows(quotient, first, rows)
+
+
+@cython.cfunc
+@cython.inline
+def _result_of(quotient: Node) -> Node:
+    """The value of a group: a composite has a node of its own for it."""
+    return quotient.result if quotient.op.kind == COMPOSITE else quotient
+
+
+@cython.cfunc
+def _residuals_of_all(quotient: Node, first: Node):
+    flags: tuple = batch_of(quotient).flags
+    mask: cython.longlong = first.residual_mask
+    index: cython.Py_ssize_t
+    inputs: list = [None] * len(flags)
+    result = None
+    for index in range(len(flags)):
+        if is_saved(mask, index):
+            inputs[index] = wrap(quotient.inputs[index], None)
+    if mask >> RESULT_SHIFT & 1:
+        result = wrap(_result_of(quotient), None)
+    return BatchedResiduals(
+        quotient.params, quotient.operand_shapes, quotient.shape, inputs, result, flags
+    )
+
+
+@cython.cfunc
+def _residuals_of_rows(quotient: Node, first: Node, rows: Integers):
     flags: tuple = batch_of(quotient).flags
     ragged: cython.bint = len(quotient.shape) == len(first.shape)
     op: Primitive = first.op
@@ -93,23 +123,13 @@ def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
     index: cython.Py_ssize_t
     inputs: list = [None] * len(flags)
     result = None
-    if rows is None:
-        for index in range(len(flags)):
-            if is_saved(mask, index):
-                inputs[index] = wrap(quotient.inputs[index], None)
-        if mask >> RESULT_SHIFT & 1:
-            result = wrap(quotient.result if op.kind == COMPOSITE else quotient, None)
-        return BatchedResiduals(
-            quotient.params, quotient.operand_shapes, quotient.shape, inputs, result, flags
-        )
     part: cython.Py_ssize_t = rows.count
     for index in range(len(flags)):
         if is_saved(mask, index):
             saved: Node = quotient.inputs[index]
             inputs[index] = wrap(_rows(saved, rows, ragged) if flags[index] else saved, None)
     if mask >> RESULT_SHIFT & 1:
-        whole: Node = quotient.result if op.kind == COMPOSITE else quotient
-        result = wrap(_rows(whole, rows, ragged), None)
+        result = wrap(_rows(_result_of(quotient), rows, ragged), None)
     shapes: list = []
     for index in range(len(flags)):
         shape: tuple = quotient.operand_shapes[index]
