@@ -291,3 +291,55 @@ def test_transforms_to_constraints_agree(name: str, registry: str) -> None:
     assert bounded.min() > -1 and bounded.max() < 3
     with pytest.raises(NotImplementedError, match="Cannot transform"):
         getattr(d, registry)(d.constraints.boolean)
+
+
+ENDS = {
+    "LogNormal": lambda d, t: d.LogNormal(t([0.0, 1.0]), t([1.0, 2.0])),
+    "Weibull": lambda d, t: d.Weibull(t([1.0, 2.0]), t([1.5, 2.0])),
+    "InverseGamma": lambda d, t: d.InverseGamma(t([2.5, 3.0]), t([1.0, 2.0])),
+    "ContinuousBernoulli": lambda d, t: d.ContinuousBernoulli(t([0.2, 0.7])),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_probabilities_at_the_ends_of_the_support(name: str) -> None:
+    found = [
+        ENDS[name](lib.distributions, lib.tensor).cdf(lib.tensor([0.0, 1.0]))
+        for lib in (weft, torch)
+    ]
+    close(*found)
+
+
+def test_a_value_outside_of_the_support_has_no_probability() -> None:
+    for lib in (weft, torch):
+        made = ENDS["ContinuousBernoulli"](lib.distributions, lib.tensor)
+        with pytest.raises(ValueError, match="to be within the support"):
+            made.cdf(lib.tensor([0.5, 2.0]))
+
+
+@pytest.mark.parametrize("name", ["log_cdf", "log_survival_function"])
+def test_logarithms_of_pareto_probabilities(name: str) -> None:
+    found = []
+    for lib in (weft, torch):
+        t = lib.tensor
+        made = lib.distributions.GeneralizedPareto(t([0.0, 1.0]), t([1.0, 2.0]), t([0.1, 0.0]))
+        found.append(getattr(made, name)(t([0.5, 3.0])))
+    close(*found)
+
+
+@pytest.mark.parametrize("name", ["symmetric", "positive_definite", "positive_semidefinite"])
+@pytest.mark.parametrize("shape", [(2, 3), (2, 2), (4, 2, 2)])
+def test_matrices_that_are_not_square_or_symmetric_fail(name: str, shape: tuple[int, ...]) -> None:
+    values = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    mine, theirs = (
+        getattr(lib.distributions.constraints, name).check(lib.tensor(values))
+        for lib in (weft, torch)
+    )
+    assert mine.tolist() == theirs.tolist() and not mine.any()
+
+
+@pytest.mark.parametrize("shape, text", [((3,), "Too few"), ((4, 1), "Shape mismatch")])
+def test_a_shape_that_does_not_fit_a_transform(shape: tuple[int, ...], text: str) -> None:
+    for lib in (weft, torch):
+        with pytest.raises(ValueError, match=text):
+            lib.distributions.ReshapeTransform((3,), (3, 1)).inverse_shape(shape)

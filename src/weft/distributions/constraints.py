@@ -290,7 +290,10 @@ class _Symmetric(_Square):
 
     def check(self, value: Tensor) -> Any:
         """Each matrix."""
-        return super().check(value) & ((value - value.mT).abs() <= 1e-6).all(-1).all(-1)
+        square = super().check(value)
+        return (
+            square & ((value - value.mT).abs() <= 1e-6).all(-1).all(-1) if square.all() else square
+        )
 
 
 class _PositiveDefinite(_Symmetric):
@@ -298,7 +301,8 @@ class _PositiveDefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Any:
         """Each matrix."""
-        return super().check(value) & (_linalg.eigvalsh(value) > 0).all(-1)
+        symmetric = super().check(value)
+        return symmetric & (_linalg.eigvalsh(value) > 0).all(-1) if symmetric.all() else symmetric
 
 
 class _PositiveSemidefinite(_Symmetric):
@@ -306,7 +310,8 @@ class _PositiveSemidefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Any:
         """Each matrix."""
-        return super().check(value) & (_linalg.eigvalsh(value) >= 0).all(-1)
+        symmetric = super().check(value)
+        return symmetric & (_linalg.eigvalsh(value) >= 0).all(-1) if symmetric.all() else symmetric
 
 
 class _LowerTriangular(Constraint):

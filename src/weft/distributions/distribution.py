@@ -11,7 +11,7 @@ import weft
 from weft import Tensor
 from weft._build.lazy import later
 from weft.distributions import constraints
-from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+from weft.errors import ArgumentError, KindError, NotDefinedError
 
 Shape = Any
 linalg: Any = later("weft.linalg")
@@ -47,7 +47,7 @@ def broadcast_all(*values: object) -> list[Any]:
     made = []
     for value in values:
         if not isinstance(value, Tensor | int | float):
-            raise ArgumentTypeError(
+            raise KindError(
                 "Input arguments must all be instances of Number, torch.Tensor or objects "
                 "implementing __torch_function__.",
                 expected="numbers or tensors",

@@ -271,6 +271,7 @@ class ContinuousBernoulli(Distribution):
 
     def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
+        self._validated(value)
         far, p, _ = self._split()
         inside = value.clamp(0, 1)
         exact = (p**inside * (1 - p) ** (1 - inside) + p - 1) / (2 * p - 1)

@@ -137,6 +137,14 @@ class GeneralizedPareto(Distribution):
         """The probability of values up to this one."""
         return -weft.expm1(-self._hazard(value))
 
+    def log_cdf(self, value: Tensor) -> Any:
+        """The logarithm of the probability of values up to this one."""
+        return weft.log1p(-weft.exp(-self._hazard(value)))
+
+    def log_survival_function(self, value: Tensor) -> Any:
+        """The logarithm of the probability of more."""
+        return -self._hazard(value)
+
     def icdf(self, value: Tensor) -> Any:
         """The quantile: the value below which the given probability lies."""
         hazard = -weft.log1p(-value)

@@ -189,9 +189,10 @@ class TransformedDistribution(Distribution):
 
     def cdf(self, value: Tensor) -> Any:
         """The probability of values up to this one."""
-        self._validated(value)
         for transform in reversed(self.transforms):
             value = transform.inv(value)
+        if self._validate_args:  # at the ends of the support the base's values may be infinite
+            self.base_dist._validate_sample(value)
         return self._monotone(self.base_dist.cdf(value))
 
     def icdf(self, value: Tensor) -> Any:

@@ -200,6 +200,13 @@ _CALLS = {
 def tensors_of(result: object, name: str) -> list[Any]:
     """The leaves of a function's result. Errors: RuntimeError (and TypeError) on anything but tensors."""
     found = leaves(result)
+    if not found:
+        raise KindError(
+            f"{_CALLS.get(name, name)}: Expected f to be a function that has non-empty output (got output = [])",
+            expected="at least one tensor",
+            got=repr(result),
+            fix="return a tensor",
+        )
     for leaf in found:
         if not isinstance(leaf, weft.Tensor):
             raise KindError(

@@ -35,6 +35,9 @@ from weft.ops import OPS
 require(__name__, cython.compiled)
 
 
+_DESCRIBED = {"in_dims": "`inputs`", "out_dims": "`outputs`"}
+
+
 def _spread(dims: object, tree: object, what: str) -> list[int | None]:
     """One dimension (or None) for every leaf. Errors: ValueError where the structures do not fit."""
     if dims is None or isinstance(dims, int):
@@ -47,12 +50,43 @@ def _spread(dims: object, tree: object, what: str) -> list[int | None]:
         and len(dims) == len(tree)
     ):
         return [d for dim, part in zip(dims, tree, strict=True) for d in _spread(dim, part, what)]
+    if isinstance(dims, (tuple, list, dict)):
+        text = f"{what} is not compatible with the structure of {_DESCRIBED[what]}"
+    elif what == "in_dims":
+        text = f"Got in_dim={dims} for an input but in_dim must be either an integer dimension or None."
+    else:
+        text = (
+            "`out_dims` must be an int, None or a python collection of ints representing where in the outputs the "
+            "vmapped dimension should appear."
+        )
     raise ArgumentError(
-        f"vmap: {what} is not compatible with the structure of what it describes",
+        f"vmap: {text}",
         expected="an integer, None, or the structure of the arguments",
         got=repr(dims),
         fix="pass one integer or None per argument",
     )
+
+
+def _need_in_dims(in_dims: object) -> None:
+    """Errors: ValueError where `in_dims` is neither a number nor a tuple for the arguments."""
+    if not isinstance(in_dims, (int, tuple)):
+        raise ArgumentError(
+            "vmap: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: "
+            f"{type(in_dims)}.",
+            expected="an integer, or a tuple with an entry for each argument",
+            got=repr(in_dims),
+            fix="pass a tuple",
+        )
+
+
+def _need_out_dims(dims: object) -> None:
+    """Errors: ValueError where one of `out_dims` is no number."""
+    parts = dims.values() if isinstance(dims, dict) else dims
+    if isinstance(parts, (tuple, list)) or isinstance(dims, dict):
+        for part in parts:
+            _need_out_dims(part)
+    elif dims is not None and not isinstance(dims, int):
+        _spread(dims, (), "out_dims")
 
 
 def _size(values: list[Any], dims: list[int | None]) -> int:
@@ -78,16 +112,9 @@ def _size(values: list[Any], dims: list[int | None]) -> int:
                 fix="choose a dimension that the tensor has",
             )
         sizes.append(value.shape[dim])
-    if 0 in sizes:
-        raise ArgumentError(
-            "vmap: the mapped dimension is empty",
-            expected="at least one example",
-            got="a dimension of size 0",
-            fix="leave the call out where there is nothing to map over",
-        )
     if not sizes:
         raise ArgumentError(
-            "vmap: at least one input must be mapped over: every in_dim is None"
+            "vmap: Expected at least one Tensor to vmap over: every in_dim is None"
             if values
             else "vmap: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with "
             "no inputs. The latter is unsupported.",
@@ -153,6 +180,7 @@ class _Map:
 @cython.cfunc
 def _call_of(func: object, args: object, kwargs: object, in_dims: object) -> _Map:
     """A call with the dimensions that `in_dims` says; named arguments are the same for all examples."""
+    _need_in_dims(in_dims)
     values = leaves(args)
     dims = _spread(in_dims, args, "in_dims")
     split = len(values)
@@ -309,6 +337,8 @@ def vmap(
     def wrapper(*args: object, **kwargs: object) -> Any:
         mapped = _call_of(func, args, kwargs, in_dims)
         chance = Randomness(randomness)
+        if not mapped.count:
+            return _without_examples(mapped, chance, out_dims, strict)
         size = chunk_size or mapped.count
         parts = [
             _mapped(mapped.part(at, min(size, mapped.count - at)), chance, out_dims, strict)
@@ -396,6 +426,7 @@ def _out_dims(
     result that is no tensor but has a dimension in `out_dims`."""
     if isinstance(first, weft.Tensor) and isinstance(out_dims, tuple) and len(out_dims) == 1:
         out_dims = out_dims[0]
+    _need_out_dims(out_dims)
     dims = _spread(out_dims, first, "out_dims")
     for leaf, dim in zip(found, dims, strict=True):
         if dim is not None:
@@ -436,6 +467,26 @@ def _joined(results: list[object], out_dims: object, func: object) -> Any:
         for column, dim in zip(columns, dims, strict=True)
     ]
     return rebuild(first, iter(joined))
+
+
+def _without_examples(mapped: _Map, chance: Randomness, out_dims: object, strict: bool) -> Any:
+    """The results over no examples: empty, of the shapes and types that an example of zeros gives."""
+    values = [
+        value
+        if dim is None
+        else value.new_zeros(
+            [1 if axis == dim % value.dim() else n for axis, n in enumerate(value.shape)]
+        )
+        for value, dim in zip(mapped.values, mapped.dims, strict=True)
+    ]
+    one = _Map(mapped.func, mapped.args, mapped.kwargs, mapped.dims, values, mapped.split)
+    result = _mapped(one, chance, out_dims, strict)
+    dims = _out_dims(out_dims, result, leaves(result), mapped.func)
+    cut = [
+        leaf if dim is None else leaf.narrow(dim, 0, 0)
+        for leaf, dim in zip(leaves(result), dims, strict=True)
+    ]
+    return rebuild(result, iter(cut))
 
 
 def _joined_parts(parts: list[object], out_dims: object) -> Any:

@@ -165,3 +165,37 @@ def test_numbers_outside_the_range_of_float16(name: str) -> None:
     """They take part as float32, as in PyTorch: only the result has to fit."""
     x = make(1, 1, low=0.375, high=0.375) if name == "gradient" else make(4, 5) * 0.4
     compare(lambda lib, x: HALVES[name](lib, x.detach()), x, tolerance=2e-3)
+
+
+ALPHAS = {
+    "complex": (
+        lambda lib, name: getattr(lib, name)(lib.ones(2), lib.ones(2), alpha=1j),
+        "complex",
+    ),
+    "true of floats": (
+        lambda lib, name: getattr(lib, name)(lib.ones(2), lib.ones(2), alpha=True),
+        "Boolean alpha",
+    ),
+    "true of numbers": (
+        lambda lib, name: getattr(lib, name)(lib.tensor(1), 1, alpha=True),
+        "Boolean alpha",
+    ),
+    "a fraction of integers": (
+        lambda lib, name: getattr(lib, name)(lib.tensor([1]), lib.tensor([2]), alpha=1.5),
+        "must not be a floating point number",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "rsub"])
+@pytest.mark.parametrize("case", ALPHAS)
+def test_factors_of_another_kind_are_refused(case: str, name: str) -> None:
+    call, text = ALPHAS[case]
+    for lib in (weft, torch):
+        with pytest.raises(RuntimeError, match=text):
+            call(lib, name)
+
+
+def test_a_truth_value_as_factor_of_truth_values() -> None:
+    x = weft.tensor([True, False])
+    assert weft.add(x, x, alpha=True).tolist() == [True, False]

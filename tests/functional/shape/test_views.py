@@ -8,6 +8,7 @@ import pytest
 
 import weft
 from functional_oracle import compare, make
+from oracle import torch
 
 LAYOUTS: dict[str, Any] = {
     "row-major": lambda x: x,
@@ -269,3 +270,37 @@ def test_messages(call: Any, text: str, fix: str) -> None:
     with pytest.raises(RuntimeError, match=text) as caught:
         call(weft.ones(2, 3, requires_grad=True) * 1)
     caught.match(rf"fix +.*{fix}")
+
+
+EDGES = {
+    "negative size": (
+        lambda t: t.as_strided(t.ones(4), (2, -2), (1, 1)),
+        "Storage size calculation",
+    ),
+    "negative size in place": (
+        lambda t: t.ones(4).as_strided_((2, -2), (1, 1)),
+        "multiplication overflow|Storage size calculation",
+    ),
+    "a complex number of a number": (
+        lambda t: t.view_as_complex(t.tensor(2.0)),
+        "Input tensor must have one or more dimensions",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EDGES)
+@pytest.mark.parametrize("lib", [weft, torch], ids=["weft", "torch"])
+def test_edges_are_refused(lib: Any, case: str) -> None:
+    call, text = EDGES[case]
+    with pytest.raises(RuntimeError, match=text):
+        str(call(lib))
+
+
+@pytest.mark.parametrize("name", ["atleast_1d", "atleast_2d", "atleast_3d"])
+def test_a_list_of_tensors_gives_a_tuple(name: str) -> None:
+    def shapes(lib: Any) -> list[Any]:
+        grown = getattr(lib, name)
+        found = [grown((lib.ones(2),)), grown([lib.ones(2)]), grown(lib.ones(2), lib.tensor(1.0))]
+        return [(type(one), [tuple(part.shape) for part in one]) for one in found]
+
+    assert shapes(weft) == shapes(torch)

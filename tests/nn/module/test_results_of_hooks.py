@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import pickle
 import warnings
 from typing import Any, NamedTuple
 
@@ -92,3 +93,35 @@ def test_backward_hooks_leave_the_kind_of_the_result(lib: Any, result: str, regi
     values = found.values() if isinstance(found, dict) else found
     sum(v.sum() for v in values if isinstance(v, lib.Tensor)).backward()
     assert bool(calls) == (result not in ("list", "dictionary"))
+
+
+TABLES = {
+    "_state_dict_pre_hooks": "register_state_dict_pre_hook",
+    "_state_dict_hooks": "_register_state_dict_hook",
+    "_load_state_dict_pre_hooks": "_register_load_state_dict_pre_hook",
+    "_load_state_dict_post_hooks": "register_load_state_dict_post_hook",
+}
+
+
+def ignored(*arguments: Any, **named: Any) -> None:
+    """A hook that does nothing."""
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_hooks_on_the_state_have_tables(lib: Any, table: str) -> None:
+    module = lib.nn.Linear(2, 2)
+    assert len(getattr(module, table)) == 0
+    handle = getattr(module, TABLES[table])(ignored)
+    assert list(getattr(module, table)) == [handle.id]
+    assert len(getattr(pickle.loads(pickle.dumps(module)), table)) == 1
+    getattr(module, table).clear()
+    module.load_state_dict(module.state_dict())
+
+
+def test_a_module_that_had_no_tables_gets_hooks_again() -> None:
+    module, called = weft.nn.Linear(1, 1), []
+    del module._state_dict_pre_hooks
+    module.state_dict()
+    module.register_state_dict_pre_hook(lambda *arguments: called.append(1))
+    module.state_dict()
+    assert called == [1]

@@ -331,12 +331,27 @@ class ReshapeTransform(Transform):
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
     def forward_shape(self, shape: Shape) -> Any:
-        """The shape of the image."""
-        return weft.Size((*shape[: len(shape) - len(self.in_shape)], *self.out_shape))
+        """The shape of the image. Errors: ValueError where the shape does not end in `in_shape`."""
+        return _with_end(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Shape) -> Any:
-        """The shape of the value."""
-        return weft.Size((*shape[: len(shape) - len(self.out_shape)], *self.in_shape))
+        """The shape of the value. Errors: ValueError where the shape does not end in `out_shape`."""
+        return _with_end(shape, self.out_shape, self.in_shape)
+
+
+def _with_end(shape: Shape, end: Shape, other: Shape) -> Any:
+    """A shape with another end. Errors: ValueError where it ends otherwise."""
+    cut = len(shape) - len(end)
+    if cut < 0 or tuple(shape[cut:]) != tuple(end):
+        raise ArgumentError(
+            "Too few dimensions on input"
+            if cut < 0
+            else f"Shape mismatch: expected {tuple(shape[cut:])} but got {tuple(end)}",
+            expected=f"a shape that ends in {list(end)}",
+            got=str(list(shape)),
+            fix="check the shapes of the transform",
+        )
+    return weft.Size((*shape[:cut], *other))
 
 
 class _Rising(Transform):

@@ -106,7 +106,28 @@ def _scaled(name: str, input: Tensor, other: TensorLike, alpha: Scalar) -> Any:
         and not isinstance(other, float)
     ):
         raise no_fraction("alpha", alpha, describe("input", input))
+    if isinstance(alpha, complex) and not any(dtype.is_complex for dtype in dtypes_in):
+        raise _no_alpha(
+            "For non-complex input tensors, argument alpha must not be a complex number.", alpha
+        )
     return other * alpha
+
+
+def _need_boolean(input: TensorLike, other: TensorLike) -> None:
+    """Errors: DTypeError where alpha is a truth value and the result is none."""
+    for operand in (input, other):
+        dtype = operand._dtype if isinstance(operand, Tensor) else scalar_dtype(operand)
+        if dtype.category != 0:
+            raise _no_alpha("Boolean alpha only supported for Boolean results.", True)
+
+
+def _no_alpha(text: str, alpha: object) -> DTypeError:
+    return DTypeError(
+        text,
+        expected="a factor of the kind of the operands",
+        got=repr(alpha),
+        fix="leave alpha out, or convert the operands first",
+    )
 
 
 def _first_operand(function: str, input: object, other: object) -> Any:
@@ -148,6 +169,8 @@ def add(input: Tensor, other: TensorLike, *, alpha: Scalar = 1, out: Tensor | No
     """input + alpha * other, broadcast."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("add", input, other)
+    if alpha is True:
+        _need_boolean(input, other)
     scaled = other if alpha == 1 else _scaled("add", input, other, alpha)
     result = _answered("add", binary(_ADD, input, scaled), input, other)
     return result if out is None else write_out(out, result)
@@ -158,6 +181,8 @@ def sub(input: Tensor, other: TensorLike, *, alpha: Scalar = 1, out: Tensor | No
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         input = _first_operand("sub", input, other)
     check_subtraction(input, other)
+    if alpha is True:
+        _need_boolean(input, other)
     scaled = other if alpha == 1 else _scaled("sub", input, other, alpha)
     op = _SUB if isinstance(input, Tensor) else RSUB_NUMBER
     result = _answered("sub", binary(op, input, scaled), input, other)
@@ -191,7 +216,9 @@ def rsub(input: Tensor, other: TensorLike, *, alpha: Scalar = 1) -> Any:
     """other - alpha * input."""
     need_tensor("rsub", input)
     check_subtraction(input, other)
-    scaled = input if alpha == 1 else input * alpha
+    if alpha is True:
+        _need_boolean(input, other)
+    scaled = input if alpha == 1 else _scaled("rsub", input, input, alpha)
     if not isinstance(other, Tensor):
         return other - scaled
     return record_elementwise(_RSUB, (other, scaled), None)

@@ -297,10 +297,10 @@ def diagflat(input: Tensor, offset: int = 0) -> Any:
 
 
 def _each(tensors: tuple[Tensor, ...], function: Callable[..., Tensor]) -> Any:
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+    if len(tensors) == 1:
+        if not isinstance(tensors[0], (tuple, list)):
+            return function(tensors[0])
         tensors = tensors[0]
-    if len(tensors) == 1 and not isinstance(tensors, list):
-        return function(tensors[0])
     return tuple([function(tensor) for tensor in tensors])
 
 

@@ -93,6 +93,13 @@ def as_strided(
             got=f"{list(shape)}, {list(strides)}",
             fix="pass as many strides as sizes",
         )
+    if min(shape, default=0) < 0:
+        raise ShapeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}",
+            expected="sizes >= 0",
+            got=str(list(shape)),
+            fix="pass the number of elements along each dimension",
+        )
     if min(strides, default=0) < 0:
         raise ArgumentError(
             f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}",

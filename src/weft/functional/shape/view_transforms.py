@@ -195,7 +195,9 @@ def view_as_complex(input: Tensor) -> Any:
     complaint = ""
     if input._dtype.name not in ("float32", "float64"):
         complaint = "view_as_complex is only supported for floating point tensors"
-    elif not shape or shape[-1] != 2:
+    elif not shape:
+        complaint = "Input tensor must have one or more dimensions"
+    elif shape[-1] != 2:
         complaint = "Tensor must have a last dimension of size 2"
     elif strides[-1] != 1:
         complaint = "Tensor must have a last dimension with stride 1"

@@ -62,6 +62,16 @@ def _table(kind: str) -> property:
     return property(get, put)
 
 
+def _state_table(kind: str) -> property:
+    """The hooks on a module's state of a kind, by number; deleting them leaves none, as a module that an older
+    version has saved had none."""
+
+    def get(module: HookMethods) -> Any:
+        return getattr(module._own_state_hooks(), kind)
+
+    return property(get, fdel=lambda module: get(module).clear())
+
+
 def _marked(kind: str, option: str) -> property:
     """The numbers of the hooks of a kind that were registered with an option."""
 
@@ -87,6 +97,17 @@ class InPlace:
                 got="a value from it",
                 fix="return nothing, or use _register_state_dict_hook",
             )
+
+
+class WithoutModule:
+    """A hook that is called without the module."""
+
+    def __init__(self, hook: Callable[..., object]) -> None:
+        self.hook = hook
+
+    def __call__(self, module: object, *rest: object) -> Any:
+        """The result of the hook."""
+        return self.hook(*rest)
 
 
 class HookMethods(Holder):
@@ -153,6 +174,11 @@ class HookMethods(Holder):
     _forward_hooks_with_kwargs = _marked("forward", "with_kwargs")
     _forward_hooks_always_called = _marked("forward", "always_call")
 
+    _state_dict_hooks = _state_table("save_post")
+    _state_dict_pre_hooks = _state_table("save_pre")
+    _load_state_dict_pre_hooks = _state_table("load_pre")
+    _load_state_dict_post_hooks = _state_table("load_post")
+
     def _own_state_hooks(self) -> StateHooks:
         if self._state_hooks is NO_STATE_HOOKS:
             own_values(self)["_state_hooks"] = StateHooks()
@@ -194,8 +220,7 @@ class HookMethods(Holder):
         self, hook: Callable[..., object], with_module: bool = False
     ) -> RemovableHandle:
         """The same by its older name: the hook is called with the module where that is asked for."""
-        called = hook if with_module else lambda module, *rest: hook(*rest)
-        return self.register_load_state_dict_pre_hook(called)
+        return self.register_load_state_dict_pre_hook(hook if with_module else WithoutModule(hook))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Tensor]) -> RemovableHandle:
         """`hook(module, incompatible_keys)` after loading."""

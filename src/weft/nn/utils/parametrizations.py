@@ -129,6 +129,19 @@ class _Orthogonal(Module):
         return reflectors
 
 
+def _tensor_of(module: Module, name: str) -> Tensor:
+    """A module's tensor by its name. Errors: ValueError where there is none."""
+    found = getattr(module, name, None)
+    if not isinstance(found, Tensor):
+        raise ArgumentError(
+            f"Module '{module}' has no parameter or buffer with name '{name}'",
+            expected="the name of a parameter or buffer",
+            got=repr(name),
+            fix="list them with named_parameters()",
+        )
+    return found
+
+
 def orthogonal(
     module: Module,
     name: str = "weight",
@@ -140,12 +153,10 @@ def orthogonal(
     without it the first for square and complex matrices, else the last. Errors: ArgumentError.
     """
     weight_hooks.need_module(module, name)
-    weight = getattr(module, name, None)
-    if not isinstance(weight, Tensor) or weight.dim() < 2:
+    weight = _tensor_of(module, name)
+    if weight.dim() < 2:
         raise ArgumentError(
-            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions."
-            if isinstance(weight, Tensor)
-            else f"Module '{module}' has no parameter or buffer with name '{name}'",
+            f"Expected a matrix or batch of matrices. Got a tensor of {weight.dim()} dimensions.",
             expected="the name of a parameter or buffer of at least 2 dimensions",
             got=repr(name),
             fix="list them with named_parameters()",
@@ -263,7 +274,7 @@ def spectral_norm(
 ) -> Module:
     """Divide a weight by its largest singular value."""
     weight_hooks.need_module(module, name)
-    weight = getattr(module, name)
+    weight = _tensor_of(module, name)
     if dim is None:
         dim = 1 if getattr(module, "transposed", False) else 0
     part = _SpectralNorm(weight, n_power_iterations, dim, eps)
