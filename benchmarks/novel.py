@@ -19,7 +19,14 @@ from benchmarks.measure import Context, Job, compare
 UNARY = ("tanh", "sigmoid", "relu", "neg", "square", "sin", "cos", "abs")
 BINARY = ("add", "sub", "mul", "maximum")
 RECENT, OLDER = 10, 30  # operands are among so many of the last values
-GRAPHS = ((50, 16), (200, 16), (1000, 16), (200, 256), (200, 4096))  # operations, elements
+GRAPHS = (
+    (20, 16),
+    (50, 16),
+    (200, 16),
+    (1000, 16),
+    (200, 256),
+    (200, 4096),
+)  # operations, elements
 
 
 def novel(context: Context) -> None:

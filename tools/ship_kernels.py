@@ -160,7 +160,7 @@ def is_current(level: Level) -> bool:
     """Whether the archive of a level is of these sources: those that write kernels, and these programs."""
     if shipped_kernels.open_for(level.name, revision()) is None:
         return False
-    written = shipped_kernels.path_of(level.name).stat().st_mtime
+    written = Path(shipped_kernels.path_of(level.name)).stat().st_mtime
     programs = Path(__file__).with_name("first_programs.py")
     return all(source.stat().st_mtime <= written for source in (Path(__file__), programs))
 
@@ -176,7 +176,7 @@ def main() -> None:
     wanted = [own] if options.own else levels
     stale = [level for level in wanted if not is_current(level)]
     for level in stale:
-        shipped_kernels.path_of(level.name).unlink(missing_ok=True)
+        Path(shipped_kernels.path_of(level.name)).unlink(missing_ok=True)
     if not stale:
         return
     print("weft: compiling the kernels that programs begin with", flush=True)

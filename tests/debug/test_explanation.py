@@ -50,12 +50,12 @@ def test_a_chain_of_batches_has_levels_sizes_and_packings() -> None:
 
 
 def test_rows_that_lie_in_order_are_used_in_place() -> None:
-    table = weft.arange(12.0).reshape(4, 3) + 1
+    table = weft.arange(24.0).reshape(8, 3) + 1
     table.tolist()
     with weft.explain() as report:
         weft.stack([weft.dot(row, row) for row in table]).tolist()
     first = report.runs[0].batches[0]
-    assert first.size == 4
+    assert first.size == 8
     assert all(operand.packing == IN_PLACE for operand in first.operands)
     assert report.counts()["bytes"] == 0
 
@@ -67,12 +67,12 @@ def the_reasons(run: Run, operation: str) -> list[list[str]]:
 
 def test_another_shape_is_a_reason() -> None:
     layer, other = linear(8, 4, bias=False), linear(6, 4, bias=False)
-    short, long = rows(3, 6), rows(3, 8)
+    short, long = rows(8, 6), rows(8, 8)
     with weft.no_grad(), weft.explain() as report:
         weft.realize(*[layer(row) for row in long], *[other(row) for row in short])
     (reasons,) = the_reasons(report.runs[0], "linear")
     assert "operand 1 has another shape or type" in reasons
-    assert [made.size for made in report.runs[0].batches] == [3, 3]
+    assert [made.size for made in report.runs[0].batches] == [8, 8]
 
 
 def test_another_weight_is_a_reason() -> None:
@@ -100,7 +100,7 @@ def test_a_dependency_is_a_reason() -> None:
 def test_a_value_that_is_read_is_a_reason() -> None:
     layer = linear(4, 4, bias=False)
     with weft.no_grad(), weft.explain() as report:
-        states = rows(3, 4)
+        states = rows(8, 4)
         for _ in range(4):
             states = [layer(state) for state in states]
             sum(state.sum() for state in states).item()
@@ -111,7 +111,7 @@ def test_a_value_that_is_read_is_a_reason() -> None:
 
 def test_too_few_are_alone() -> None:
     layer = linear(4, 4, bias=False)
-    inputs = rows(5, 4)
+    inputs = rows(8, 4)
     with weft.no_grad(), weft.explain() as report:
         weft.realize(*[layer(row) for row in inputs], inputs[0].exp(), inputs[1].exp())
     (lot,) = report.runs[0].alone
@@ -132,11 +132,11 @@ def test_the_last_step_where_it_is_left_on() -> None:
 
     weft.explain(on=True)
     try:
-        step(4)
-        step(6)
+        step(8)
+        step(12)
         sizes = {made.size for run in weft.explain().runs for made in run.batches}
-        assert 6 in sizes
-        assert 4 not in sizes
+        assert 12 in sizes
+        assert 8 not in sizes
     finally:
         weft.explain(on=False)
     assert not weft.explain().runs

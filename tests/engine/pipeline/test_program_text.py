@@ -119,8 +119,8 @@ def test_a_pass_does_not_ask_which_number_an_operand_is(
 
 def test_rows_of_a_batch_of_macros_are_rows_of_what_stands_for_it() -> None:
     cell = weft.nn.LSTMCell(4, 4)
-    rows = [weft.randn(1, 4) for _ in range(4)]
-    weft.realize(*rows)
+    rows = [weft.randn(1, 4) for _ in range(8)]
+    weft.realize(*rows, *cell.parameters())
     found = texts_of(lambda: [cell(row) for row in rows])
     for name, printed in found.items():
         assert text(parse(printed)) == printed, name

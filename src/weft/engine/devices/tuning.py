@@ -63,9 +63,9 @@ class Batching(Record):
         self.bytes_of_a_node = take(
             "bytes_of_a_node"
         )  # bytes read in the time that running one node takes
-        # nodes of a large graph for each one that batching has to save
+        # nodes of a graph for each one that batching has to save
         self.nodes_of_a_spared_one = take("nodes_of_a_spared_one")
-        # nodes of a graph below which any batch will do that saves a node, and half of the width
+        # nodes of a graph below which half of the width will do
         self.narrow_nodes = take("narrow_nodes")
         # nodes per level of the longest path: narrower graphs copy more than they save
         self.fewest_nodes_of_a_step = take("fewest_nodes_of_a_step")

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from weft.config import config
 from weft.engine.devices.api import device_at
@@ -67,8 +66,7 @@ class Compilation:
         self.lowering: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(NamedTuple):
     """A step from the recorded graph to launches: what it does, what holds afterwards, how that is printed.
 
     `part` is the part of `WEFT_EXPLAIN` that its stage belongs to; none is shown under `passes` alone.

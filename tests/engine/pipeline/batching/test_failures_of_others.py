@@ -109,7 +109,7 @@ def test_one_batch_by_hand_that_all_examples_read() -> None:
 
 
 def test_sums_of_different_lengths_do_not_keep_what_follows_apart() -> None:
-    inputs = [values(n + 2, 5, seed=n) for n in range(EXAMPLES)]  # the sums are over 2 to 7 rows
+    inputs = [values(n + 2, 5, seed=n) for n in range(8)]  # the sums are over 2 to 9 rows
     with weft.explain() as report:
         outputs = [rows.sum(0).softmax(0) for rows in inputs]
         weft.realize(*outputs)
@@ -119,7 +119,7 @@ def test_sums_of_different_lengths_do_not_keep_what_follows_apart() -> None:
         for made in run.batches
         if made.facts.shape == (5,) and made.facts.operation in ("exp", "sub", "div")
     }
-    assert sizes == {EXAMPLES}
+    assert sizes == {8}
 
 
 @pytest.mark.parametrize("lengths", [(3, 3, 3, 3), (1, 2, 3, 4, 5), (4, 1, 4, 1, 4)])

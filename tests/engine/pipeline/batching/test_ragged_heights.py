@@ -188,6 +188,7 @@ def test_an_example_that_fails_leaves_the_others_alone(lead: tuple[int, ...]) ->
 def test_explain_says_how_many_examples_and_rows() -> None:
     layer = weft.nn.Linear(8, 8)
     examples = matrices([3, 5, 1, 7, 4, 2])
+    weft.realize(*layer.parameters(), *examples)
     with weft.explain() as explanation:
         weft.realize(*[layer(x) for x in examples])
     assert "linear_bias x 6 [22 rows, 8]" in str(explanation)

@@ -55,6 +55,23 @@ def test_one_formula_on_many_examples_is_wide(examples: int) -> None:
     assert found == [examples] * 4
 
 
+def test_few_equal_operations_of_a_small_graph_do_not_go_together() -> None:
+    """A mean of five values beside other operations; of five examples throughout all go together."""
+    leaves = [column(n) for n in range(5)]
+
+    def means(operations: int) -> None:
+        values = list(leaves)
+        for number in range(operations):
+            values.append((values[-1 - number % 4] * values[-2]).tanh())
+        weft.realize(sum(value.mean() for value in values[-5:]))
+
+    def examples() -> None:
+        weft.realize(*[leaf.softmax(0).mean() for leaf in leaves])
+
+    assert batches(lambda: means(10)) == []
+    assert set(batches(examples)) == {5}
+
+
 @pytest.mark.parametrize("examples", [6, 7])
 def test_products_by_one_weight_go_together_in_narrow_graphs(examples: int) -> None:
     weight, states = column(0, 64).reshape(8, 8), [column(n) for n in range(examples)]

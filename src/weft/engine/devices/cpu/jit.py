@@ -15,14 +15,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import platform
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -53,19 +50,14 @@ class Library(dict[str, int]):
         self.tracker = tracker  # of the whole batch: its last library takes the code with it
 
 
-@dataclass
 class JitCounters:
     """Counts and seconds of compilation since the start, or since `reset`."""
 
-    compilations: int = 0
-    memory_hits: int = 0
-    disk_hits: int = 0
-    shipped_hits: int = 0
-    links: int = 0
-    refused: int = 0
-    build_seconds: float = 0.0
-    compile_seconds: float = 0.0
-    link_seconds: float = 0.0
+    def __init__(self) -> None:
+        self.compilations = 0
+        self.memory_hits = self.disk_hits = self.shipped_hits = 0
+        self.links = self.refused = 0
+        self.build_seconds = self.compile_seconds = self.link_seconds = 0.0
 
     @property
     def seconds(self) -> float:
@@ -77,14 +69,13 @@ class JitCounters:
         self.__init__()  # type: ignore[misc]
 
 
-@dataclass
 class JitTarget:
     """The processor that code is generated for; empty cpu and features mean the machine we run on."""
 
-    cpu: str = ""
-    features: str = ""
-    level: int = CODEGEN_LEVEL
-    identity: str = field(init=False, default="")
+    def __init__(self, cpu: str = "", features: str = "", level: int = CODEGEN_LEVEL) -> None:
+        self.cpu, self.features, self.level = cpu, features, level
+        self.identity = ""
+        self.is_own = not cpu and not features and level == CODEGEN_LEVEL
 
 
 def _own_features(llvm: ModuleType) -> str:
@@ -101,13 +92,15 @@ def _machine_note(level: int) -> str:
     found = importlib.util.find_spec("llvmlite")
     if not about or found is None or found.origin is None:
         return ""
-    library = (Path(found.origin).parent / "binding").iterdir()
-    sizes = sorted(
-        f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}"
-        for file in library
-        if file.is_file()
-    )
-    text = "\0".join((platform.platform(), about, f"level {level}", *sizes))
+    with os.scandir(os.path.join(os.path.dirname(found.origin), "binding")) as library:
+        sizes = sorted(
+            f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}"
+            for file in library
+            if file.is_file()
+        )
+    system = os.uname()
+    names = system.sysname, system.release, system.machine
+    text = "\0".join((*names, about, f"level {level}", *sizes))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -137,7 +130,6 @@ class Compiler:
         verify: bool = False,
     ) -> None:
         self.target = target or JitTarget()
-        self._is_chosen = self.target != JitTarget()
         self.counters = JitCounters()
         self.verify = verify
         self._disk = disk
@@ -250,7 +242,7 @@ class Compiler:
     def _shipped_code(self, request: Request) -> bytes | None:
         """The code of this kernel that was compiled with the package, or None. It is for the machine's own level
         alone, so the processor need not be identified."""
-        if not request.revision or self._is_chosen:
+        if not request.revision or not self.target.is_own:
             return None
         if request.revision not in self._archives:
             self._archives[request.revision] = open_for(host().name, request.revision)

@@ -10,7 +10,6 @@ runs, so that a full disk is met before anything is lost. Which values are spill
 
 import errno as codes
 import os
-import tempfile
 
 import cython
 from cython.cimports.libc.errno import errno
@@ -99,6 +98,8 @@ def _made_in(path: str) -> int:
         except OSError as error:
             if error.errno not in (codes.EISDIR, codes.EOPNOTSUPP, codes.ENOENT):
                 raise
+    import tempfile  # and with it what compresses files
+
     number, name = tempfile.mkstemp(prefix="weft-spill-", dir=path)
     os.unlink(name)
     return number

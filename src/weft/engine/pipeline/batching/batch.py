@@ -130,11 +130,9 @@ def _pays(groups: list, nodes: list) -> cython.bint:
             once: cython.double = weight.numel * weight.dtype.itemsize / tuning.bytes_of_a_node
             spared += (len(members) - 1) * (1 + once) - tuning.gathers_of_a_batch
         else:
-            spared += _terms(members) - 1 - tuning.gathers_of_a_batch
+            spared += max(0, _terms(members) - 1 - tuning.gathers_of_a_batch)
     for node in nodes:
         count += node.op.kind != _view_kind
-    if count < tuning.narrow_nodes:
-        return spared > 0
     return spared * tuning.nodes_of_a_spared_one >= count
 
 

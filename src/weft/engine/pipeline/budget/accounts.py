@@ -6,7 +6,6 @@ The account of a Layout is made with it, as plain words and numbers, and added a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from weft.engine.pipeline.budget.schedule import RUN, spill_cost
@@ -20,14 +19,14 @@ peak_lines: dict[str, int] = {}
 _peak = 0
 
 
-@dataclass
 class Account:
     """The needs of one run of a constrained program: bytes at its peak, values computed again, values spilled."""
 
-    need: int
-    peak_lines: dict[str, int] = field(default_factory=dict)
-    computed_again: Events = field(default_factory=dict)
-    spilled: Events = field(default_factory=dict)
+    def __init__(self, need: int) -> None:
+        self.need = need
+        self.peak_lines: dict[str, int] = {}
+        self.computed_again: Events = {}
+        self.spilled: Events = {}
 
     def add_run(self) -> None:
         """Note that the program has run."""

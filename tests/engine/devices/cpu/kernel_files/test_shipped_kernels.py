@@ -40,7 +40,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(shipped_kernels, "FOLDER", tmp_path / "shipped")
     code = Compiler(disk=DiskCache(None)).compile(text(5))
     shipped_kernels.pack(host().name, REVISION, {"kernel": code, "other": code})
-    yield shipped_kernels.path_of(host().name)
+    yield Path(shipped_kernels.path_of(host().name))
 
 
 def fresh(tmp_path: Path) -> Compiler:

@@ -87,24 +87,22 @@ def _read(code: bytes) -> ObjectFile:
             raise ValueError("a section behind the end of the file")
         sections.append(Section(kind, flags, offset, size, link, info, alignment))
     for section in sections:
-        entries = range(section.offset, section.offset + section.size, 24)
+        content = code[section.offset : section.offset + section.size]
         if section.kind == _SYMBOL_TABLE:
-            strings = sections[section.link].offset
-            symbols += [_symbol(code, at, strings) for at in entries]
+            symbols += _symbols(code, content, sections[section.link].offset)
         elif section.kind == _RELOCATIONS:
-            relocations += [_relocation(code, at, section.info) for at in entries]
+            entries = _RELOCATION.iter_unpack(content)
+            relocations += [
+                Relocation(section.info, offset, kind, symbol, addend)
+                for offset, kind, symbol, addend in entries
+            ]
     return ObjectFile(code, machine, sections, symbols, relocations)
 
 
-def _symbol(code: bytes, at: int, strings: int) -> Symbol:
-    name, _, _, section, value, _ = _SYMBOL.unpack_from(code, at)
-    start = strings + name
-    return Symbol(code[start : code.index(b"\0", start)].decode(), section, value)
-
-
-def _relocation(code: bytes, at: int, section: int) -> Relocation:
-    offset, kind, symbol, addend = _RELOCATION.unpack_from(code, at)
-    return Relocation(section, offset, kind, symbol, addend)
+def _symbols(code: bytes, table: bytes, strings: int) -> Iterator[Symbol]:
+    for name, _, _, section, value, _ in _SYMBOL.iter_unpack(table):
+        start = strings + name
+        yield Symbol(code[start : code.index(b"\0", start)].decode(), section, value)
 
 
 def is_for_this_processor(code: bytes) -> bool:

@@ -13,30 +13,34 @@ from __future__ import annotations
 
 import bisect
 import hashlib
+import os
 import struct
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from weft.engine.devices.cpu.kernel_files.object_files import is_for_this_processor
 from weft.engine.devices.cpu.llvm.target import reads_lane_by_lane
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 MAGIC = b"weft-shipped-kernels-1\n"
-FOLDER = Path(__file__).parents[1] / "shipped"
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "shipped")
 MOST_BYTES = 8 << 20  # bytes of an archive
 _HEAD = struct.Struct("<64sI")  # revision, count of entries
 _ENTRY = struct.Struct("<32s32sII")  # hash of the key, checksum of the code, offset, size
 
 
-def path_of(level: str) -> Path:
+def path_of(level: str) -> str:
     """The path of a level's archive (`Target.name`) in the package."""
-    return FOLDER / f"{level}.kernels"
+    return os.path.join(FOLDER, f"{level}.kernels")
 
 
 def open_for(level: str, revision: str) -> Archive | None:
     """The archive of a level; None where none was built, or one of other sources."""
     try:
-        file = path_of(level).open("rb")
+        file = open(path_of(level), "rb")  # noqa: SIM115
     except OSError:
         return None
     with file:
@@ -53,7 +57,7 @@ def open_for(level: str, revision: str) -> Archive | None:
 class Archive:
     """The kernels of one archive, read one by one."""
 
-    def __init__(self, path: Path, table: bytes) -> None:
+    def __init__(self, path: str, table: bytes) -> None:
         self.path, self._table = path, table
 
     def __len__(self) -> int:
@@ -73,7 +77,7 @@ class Archive:
             return None
         _, checksum, offset, size = _ENTRY.unpack_from(self._table, number * _ENTRY.size)
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb") as file:
                 file.seek(offset)
                 code = zlib.decompress(file.read(size))
         except (OSError, zlib.error):
@@ -104,9 +108,10 @@ def pack(level: str, revision: str, codes: Mapping[str, bytes], path: Path | Non
     packed = b"".join((MAGIC, _HEAD.pack(revision.encode(), len(codes)), *entries, body))
     if len(packed) > MOST_BYTES:
         raise ValueError(f"{len(packed):,} bytes of kernels, more than {MOST_BYTES:,}")
-    target = path or path_of(level)
-    target.parent.mkdir(exist_ok=True)
-    temporary = target.with_suffix(".tmp")
-    temporary.write_bytes(packed)
-    temporary.replace(target)
+    target = path_of(level) if path is None else os.fspath(path)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    temporary = f"{target}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(packed)
+    os.replace(temporary, target)
     return len(packed)

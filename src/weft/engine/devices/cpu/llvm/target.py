@@ -7,12 +7,11 @@ is read and written and how wide the registers may be.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A processor family: register bits, and the element sizes that it can load under a mask."""
 
     name: str
