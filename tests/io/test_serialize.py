@@ -385,3 +385,15 @@ def test_another_process_goes_on_from_a_checkpoint_in_the_same_order_of_examples
     whole = output(1)
     assert len(whole) == 4 * 5 + 1 and whole[0].split(" ", 1)[1] != whole[5].split(" ", 1)[1]
     assert output(2, "resume") == whole[10:]
+
+
+def test_complex_numbers_of_double_precision(tmp_path: Path) -> None:
+    """Parts of one storage, and conjugates: safetensors has no such type."""
+    base = weft.arange(6.0, dtype=weft.float64) * (1 + 2j)
+    weft.save({"all": base, "part": base[2:], "conj": base.conj()}, tmp_path / "f")
+    found = weft.load(tmp_path / "f")
+    assert {name: one.dtype for name, one in found.items()} == dict.fromkeys(found, weft.complex128)
+    assert found["all"].tolist() == base.tolist() and found["part"].tolist() == base[2:].tolist()
+    assert found["conj"].tolist() == base.conj().tolist()
+    found["all"][2] = 0
+    assert found["part"][0].item() == 0

@@ -69,6 +69,19 @@ DIFFERENCES = {
     "`y = x.exp(); y.add_(1); y.sum().backward()`": (
         "works: what a derivative needs is kept as it was; PyTorch refuses"
     ),
+    "an index out of range, in `gather`, `embedding` and their like": (
+        "raises when a value is read, if the index is still to be computed at the call"
+    ),
+    "`TorchDispatchMode`": (
+        "is refused: no operators lie below the functions that programs call; `TorchFunctionMode` sees these"
+    ),
+    "`vmap` of a function that reads values (`if x > 0`)": (
+        "goes from example to example where it has to; PyTorch refuses"
+    ),
+    "custom Functions without `setup_context` in `func.grad` and its like": "work; PyTorch refuses",
+    "`__future__.set_swap_module_params_on_conversion(True)`": (
+        "is refused: parameters stay the objects that they are"
+    ),
     "`x[::-1]`": "works; PyTorch refuses negative steps",
     "`x[i] = value` of another type, where `i` is a tensor": "is converted; PyTorch refuses",
     "errors of wrong arguments": (

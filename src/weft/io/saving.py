@@ -71,8 +71,7 @@ def save(
         content = _pickled(obj, error, pickle_protocol)
     else:
         metadata = {"format": FORMAT, "structure": json.dumps(structure)}
-        if writer.bfloat16:
-            metadata["bfloat16"] = json.dumps(writer.bfloat16)
+        metadata |= {dtype: json.dumps(names) for dtype, names in writer.replaced.items()}
         content = _in_one_order(_library().save(writer.arrays, metadata))
     if isinstance(f, str | os.PathLike):
         write_file(Path(f), content)
@@ -154,8 +153,10 @@ def _loaded(content: bytes, name: str, trusted: bool) -> Any:
         return _unpickled(content, name, trusted)
     arrays, metadata = _read(content, name)
     try:
-        bfloat16 = set(json.loads(metadata.get("bfloat16", "[]")))
-        tensors = {key: _as_tensor(array, key in bfloat16) for key, array in arrays.items()}
+        tensors = {key: weft.tensor(array) for key, array in arrays.items()}
+        for dtype, (_, restored) in _REPLACED.items():
+            for key in json.loads(metadata.get(dtype, "[]")):
+                tensors[key] = restored(tensors[key])
         if metadata.get("format") != FORMAT:
             return tensors
         return _rebuild(json.loads(metadata["structure"]), tensors)
@@ -224,13 +225,22 @@ def _tensors_in(obj: object) -> Iterator[Tensor]:
             yield from _tensors_in(part)
 
 
+# Types that a file, or NumPy, does not have: into one that holds them exactly, and back.
+_REPLACED: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any]]] = {
+    "bfloat16": (lambda value: value.to(weft.float32), lambda value: value.to(weft.bfloat16)),
+    "complex128": (
+        lambda value: weft.view_as_real(value.resolve_conj()),
+        lambda value: weft.view_as_complex(value).clone(),
+    ),
+}
+
+
 class _Writer:
-    """The arrays of a file by name, and which of them are bfloat16. NumPy has no such type: they are kept as float32,
-    which holds it exactly."""
+    """The arrays of a file by name, and the names of those that stand there as another type, by their own."""
 
     def __init__(self, obj: object) -> None:
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self.bfloat16: list[str] = []
+        self.replaced: dict[str, list[str]] = {}
         self._names: dict[int, str] = {}  # of stored tensors and storages
         self._shared = _shared_storages(obj)
 
@@ -325,9 +335,9 @@ class _Writer:
             return self._names[id(key)]
         name = self._name(path)
         value = tensor.detach().cpu().contiguous()
-        if value.dtype == weft.bfloat16:
-            self.bfloat16.append(name)
-            value = value.to(weft.float32)
+        if value.dtype.name in _REPLACED:
+            self.replaced.setdefault(value.dtype.name, []).append(name)
+            value = _REPLACED[value.dtype.name][0](value)
         self.arrays[name] = np.array(value.numpy(force=True))
         self._names[id(key)] = name
         return name
@@ -449,11 +459,6 @@ def _rebuild_tensor(content: dict[str, Any], tensors: dict[str, Tensor]) -> Tens
     if "region" not in content:
         tensors[content["name"]] = made
     return made
-
-
-def _as_tensor(array: np.ndarray[Any, Any], bfloat16: bool) -> Tensor:
-    tensor = weft.tensor(array)
-    return tensor.to(weft.bfloat16) if bfloat16 else tensor
 
 
 # -- files -----------------------------------------------------------------------------------------
