@@ -78,7 +78,9 @@ def _read(code: bytes) -> ObjectFile:
     (machine,) = struct.unpack_from("<H", code, 18)
     (table,) = struct.unpack_from("<Q", code, 40)
     entry_size, count = struct.unpack_from("<HH", code, 58)
-    sections, symbols, relocations = [], [], []
+    sections: list[Section] = []
+    symbols: list[Symbol] = []
+    relocations: list[Relocation] = []
     for index in range(count):
         _, kind, flags, _, offset, size, link, info, alignment, _ = _SECTION.unpack_from(
             code, table + index * entry_size
