@@ -6,6 +6,7 @@ import pytest
 
 import weft
 from oracle import torch
+from weft.debug import stages
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,16 @@ def test_nanmedian_of_what_has_no_nan() -> None:
     for module in (torch, weft):
         with pytest.raises(IndexError, match="Expected reduction dim 1 to have non-zero size"):
             module.nanmedian(module.empty(3, 0), 1)
+
+
+def test_drawn_positions_are_known_to_be_in_range() -> None:
+    """What may fail keeps all that it is computed from: a large buffer would be copied by each write."""
+    buffer = weft.zeros(64, 4)
+
+    def step() -> weft.Tensor:
+        buffer[3] = 1.0
+        return buffer[weft.randint(2, 64, (8,))].sum()
+
+    assert "may fail" not in stages(step)["collect"]
+    with pytest.raises(IndexError):
+        buffer[weft.randint(64, 66, (8,))].sum().item()

@@ -366,3 +366,32 @@ def test_elements_of_large_shared_memory_follow_transforms_and_gradients() -> No
     assert leaf.grad[3].tolist() == [2.0 * n for n in range(120, 160)]
     with pytest.raises(IndexError):
         x[weft.tensor([300])].sum().item()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.bool_, np.complex64])
+def test_regions_of_shared_memory_are_read_at_the_call(dtype: Any) -> None:
+    array = (np.arange(24) % 5).astype(dtype).reshape(4, 6)
+    x = weft.from_numpy(array)
+    regions = {
+        "row": lambda t: t[2],
+        "rows": lambda t: t[1:3],
+        "column": lambda t: t[:, 1],
+        "nothing": lambda t: t[4:],
+        "element": lambda t: t[3, 5],
+        "elements": lambda t: t[weft.tensor([1, 3]), weft.tensor([0, 5])],
+    }
+    for name, region in regions.items():
+        wanted = region(weft.tensor(array)).numpy()
+        found = region(x).clone()
+        array[...] = ~array if dtype is np.bool_ else array + 1
+        np.testing.assert_array_equal(found.numpy(), wanted, err_msg=name)
+
+
+def test_positions_in_large_shared_memory() -> None:
+    array = np.arange(12000.0).reshape(LARGE)
+    x = weft.from_numpy(array)
+    rows, columns = weft.tensor([3, 299]), weft.tensor([0, 39])
+    found, turned = x[rows, columns], x.t()[columns, rows]
+    array += 1
+    assert found.tolist() == turned.tolist() == [120.0, 11999.0]
+    assert x[rows, columns].tolist() == [121.0, 12000.0]

@@ -192,6 +192,12 @@ def gather_rows(x: Tensor, index: Tensor) -> Any:
     return record(_INDEX, (x, places), (0,), shape, x._dtype)
 
 
+def regrouped(x: Tensor, shape: Shape) -> Any:
+    """The elements in another shape; of memory that others can write a view, since a value would be a copy of it."""
+    shared = x._storage is not None and x._storage.foreign is not None and x.strides is None
+    return x.view(shape) if shared else reshape(x, shape)
+
+
 class Gather:
     """An advanced index resolved on a view: which dimensions are joined, in which order, at which linear index."""
 
@@ -214,7 +220,10 @@ class Gather:
 
     def values(self, x: Tensor) -> Any:
         """x[index]."""
-        flat = reshape(permute(x, self.order), self.joined)
+        if self.order == tuple(range(len(self.order))):
+            flat = regrouped(x, self.joined)
+        else:
+            flat = reshape(permute(x, self.order), self.joined)
         return record(_INDEX, (flat, self.index), (self.first,), self.result, x._dtype)
 
     def assign(self, x: Tensor, new: TensorLike, accumulate: bool) -> None:

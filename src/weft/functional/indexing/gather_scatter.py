@@ -29,7 +29,7 @@ from weft.errors import (
     ShapeError,
 )
 from weft.functional.elementwise.comparison import fill_value
-from weft.functional.indexing.advanced_index import wrapped
+from weft.functional.indexing.advanced_index import regrouped, wrapped
 from weft.functional.support import host
 from weft.functional.support.index_bounds import UNKNOWN, check_index, values_if_there
 from weft.functional.support.variants import make_in_place
@@ -317,7 +317,7 @@ def take_flat(input: Tensor, index: Tensor) -> Any:
     """Elements of the flattened tensor, in the shape of the index."""
     count = math.prod(input._shape)
     places = wrapped("take", need_index_type("take", index), count, 0)
-    return record(_TAKE, (reshape(input, (count,)), places), (0,), index._shape, input._dtype)
+    return record(_TAKE, (regrouped(input, (count,)), places), (0,), index._shape, input._dtype)
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:

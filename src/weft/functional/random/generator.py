@@ -24,6 +24,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir import tape as tapes
 from weft.errors import ArgumentError
 from weft.functional.support import host
+from weft.functional.support.index_bounds import trusted
 from weft.ops import OPS
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import iota
@@ -206,7 +207,8 @@ def integers(low: int, high: int, shape: Shape, generator: Generator | None = No
     span, source = high - low, chosen(generator)
     if span <= 2**31:
         made = source.draw(_WHOLE, shape, 1, span)
-        return made if low == 0 else made + low
+        made = made if low == 0 else made + low
+        return trusted(made, high) if low >= 0 else made
     drawn = wide(shape, source)
     return (drawn if span >= 2**63 else call("remainder", drawn, span)) + low
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import contiguous_strides, is_contiguous
 from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
-from weft.functional.linalg.factorizations import Factored, keep
+from weft.functional.linalg.factorizations import Factored, is_plain, keep
 from weft.functional.shape.rearrange import roll
 from weft.functional.support import host
 from weft.functional.support.variants import write_out
@@ -58,56 +58,82 @@ class _OverSeveral(Protocol):
     ) -> Any: ...  # fmt: skip
 
 
-class FftC2C(Factored):
+class _Fourier(Factored):
+    of: ClassVar[Callable[..., Any]]  # the value alone
+
+
+class FftC2C(_Fourier):
     """Complex to complex over axes, times a scale."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: Shape, forward: bool, scale: float) -> Any:
+        """The value, and the transform of a cotangent."""
+        made = FftC2C.of(x, axes, forward, scale)
+        keep(ctx, None, (made,))
+        ctx.rule = lambda saved, g: (_made(FftC2C, g, axes, not forward, scale), None, None, None)
+        return made
+
+    @staticmethod
+    def of(x: Tensor, axes: Shape, forward: bool, scale: float) -> Any:
         """The sums of x exp(-+2 pi i jk / n)."""
         from scipy import fft
 
-        function = fft.fftn if forward else fft.ifftn
         norm = "backward" if forward else "forward"
 
         def transform(array: Array) -> Any:
+            if len(axes) == 1:
+                function = fft.fft if forward else fft.ifft
+                return host.answering(function, array, axis=axes[0], norm=norm)
+            function = fft.fftn if forward else fft.ifftn
             return host.answering(function, array, axes=axes, norm=norm)
 
-        made = _transformed(x, transform, x._shape, x._dtype, scale)
-        keep(ctx, None, (made,))
-        ctx.rule = lambda saved, g: (FftC2C.apply(g, axes, not forward, scale), None, None, None)
-        return made
+        return _transformed(x, transform, x._shape, x._dtype, scale)
 
 
-class FftR2C(Factored):
+class FftR2C(_Fourier):
     """Real to the first half of complex, over the last of the axes (and complex over the others), times a scale."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: Shape, scale: float) -> Any:
+        """The value, and the transpose of a cotangent."""
+        made, size = FftR2C.of(x, axes, scale), x._shape[axes[-1]]
+        keep(ctx, None, (made,))
+        ctx.rule = lambda saved, g: (_from_half(g, axes, size, scale), None, None)
+        return made
+
+    @staticmethod
+    def of(x: Tensor, axes: Shape, scale: float) -> Any:
         """The half whose index in the last axis is at most n / 2."""
         from scipy import fft
 
         def transform(array: Array) -> Any:
+            if len(axes) == 1:
+                return host.answering(fft.rfft, array, axis=axes[0])
             return host.answering(fft.rfftn, array, axes=axes)
 
-        size = x._shape[axes[-1]]
-        shape = resized(x._shape, axes[-1], size // 2 + 1)
-        made = _transformed(x, transform, shape, x._dtype.to_complex(), scale)
-        keep(ctx, None, (made,))
-        ctx.rule = lambda saved, g: (_from_half(g, axes, size, scale), None, None)
-        return made
+        shape = resized(x._shape, axes[-1], x._shape[axes[-1]] // 2 + 1)
+        return _transformed(x, transform, shape, x._dtype.to_complex(), scale)
 
 
 def _from_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
     """The transpose of real to complex: zeros for the other half, back, the real part."""
     whole = _sized(g, axes[-1], size)
-    return call("real", FftC2C.apply(whole, axes, False, scale))
+    return call("real", _made(FftC2C, whole, axes, False, scale))
 
 
-class FftC2R(Factored):
+class FftC2R(_Fourier):
     """The first half of complex to real of a given size over the last of the axes, times a scale."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: Shape, size: int, scale: float) -> Any:
+        """The value, and the transpose of a cotangent."""
+        made = FftC2R.of(x, axes, size, scale)
+        keep(ctx, None, (made,))
+        ctx.rule = lambda saved, g: (_to_half(g, axes, size, scale), None, None, None)
+        return made
+
+    @staticmethod
+    def of(x: Tensor, axes: Shape, size: int, scale: float) -> Any:
         """The inverse of FftR2C, but for the scale."""
         from scipy import fft
 
@@ -116,16 +142,14 @@ class FftC2R(Factored):
                 array = host.answering(fft.ifftn, array, axes=axes[:-1], norm="forward")
             return host.answering(fft.irfft, array, n=size, axis=axes[-1], norm="forward")
 
-        shape = resized(x._shape, axes[-1], size)
-        made = _transformed(x, transform, shape, x._dtype.to_real(), scale)
-        keep(ctx, None, (made,))
-        ctx.rule = lambda saved, g: (_to_half(g, axes, size, scale), None, None, None)
-        return made
+        return _transformed(
+            x, transform, resized(x._shape, axes[-1], size), x._dtype.to_real(), scale
+        )
 
 
 def _to_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
     """The transpose of complex to real: what stands for two elements counts twice."""
-    half = FftR2C.apply(g, axes, scale)
+    half = _made(FftR2C, g, axes, scale)
     last = axes[-1]
     count = half._shape[last]
     twice = np.ones(count)
@@ -133,6 +157,11 @@ def _to_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
     shape = [1] * len(half._shape)
     shape[last] = count
     return half * host.from_numpy(twice.reshape(shape), half._dtype.to_real())
+
+
+def _made(kind: type[_Fourier], x: Tensor, *rest: object) -> Any:
+    """A transform of a tensor; where nothing follows its value, without what a derivative would need."""
+    return kind.of(x, *rest) if is_plain(x) else kind.apply(x, *rest)
 
 
 def _transformed(
@@ -146,7 +175,7 @@ def _transformed(
     if is_on_meta(x):
         return without_memory(shape, dtype)
     found = transform(host.to_numpy(x))
-    return host.from_numpy(found * found.real.dtype.type(scale), dtype)
+    return host.from_numpy(found if scale == 1.0 else found * found.real.dtype.type(scale), dtype)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -309,34 +338,34 @@ def _given(
 def _whole(forward: bool) -> _Compute:
     def compute(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
         scale = _scale(norm, math.prod(sizes), forward)
-        return FftC2C.apply(_all_sized(x, axes, sizes), axes, forward, scale), None
+        return _made(FftC2C, _all_sized(x, axes, sizes), axes, forward, scale), None
 
     return compute
 
 
 def _rfft(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
     scale = _scale(norm, math.prod(sizes), True)
-    return FftR2C.apply(_all_sized(x, axes, sizes), axes, scale), None
+    return _made(FftR2C, _all_sized(x, axes, sizes), axes, scale), None
 
 
 def _irfft(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
     scale = _scale(norm, math.prod(sizes), False)
-    return FftC2R.apply(_half(x, axes, sizes), axes, sizes[-1], scale), None
+    return _made(FftC2R, _half(x, axes, sizes), axes, sizes[-1], scale), None
 
 
 def _hfft(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
     scale, x = _scale(norm, math.prod(sizes), True), _half(x, axes, sizes)
     if axes[:-1]:
-        x = FftC2C.apply(x, axes[:-1], True, 1.0)
-    return FftC2R.apply(call("conj", x), axes[-1:], sizes[-1], scale), None
+        x = _made(FftC2C, x, axes[:-1], True, 1.0)
+    return _made(FftC2R, call("conj", x), axes[-1:], sizes[-1], scale), None
 
 
 def _ihfft(x: Tensor, axes: Shape, sizes: list[int], norm: str | None) -> Any:
     x, scale = _all_sized(x, axes, sizes), _scale(norm, math.prod(sizes), False)
-    half = call("conj", FftR2C.apply(x, axes[-1:], scale))
+    half = call("conj", _made(FftR2C, x, axes[-1:], scale))
     order = [a for a in range(len(x._shape)) if a not in axes[-1:]] + list(axes[-1:])
     if axes[:-1]:  # transformed one after the other
-        half = FftC2C.apply(half, axes[:-1], False, 1.0)
+        half = _made(FftC2C, half, axes[:-1], False, 1.0)
         order = [a for a in order if a not in axes[:-1]] + list(axes[:-1])
     return half, order
 

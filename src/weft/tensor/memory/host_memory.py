@@ -336,9 +336,14 @@ def _reclaim(storage: Storage) -> bool:
 
 def snapshot(tensor: Tensor) -> Any:
     """The node of what a foreign region holds now."""
-    if _reclaim(tensor._storage):
+    storage, dtype = tensor._storage, tensor._dtype
+    if _reclaim(storage):
         return value_of(tensor)
-    return node_of_array(_window(tensor._storage.foreign.memory, tensor), tensor._dtype)
+    nbytes = tensor.numel() * dtype.itemsize
+    if storage.foreign.source is None or tensor.strides is not None or nbytes > LISTED:
+        return node_of_array(_window(storage.foreign.memory, tensor), dtype)
+    start = storage.node.buffer.address + tensor.offset * dtype.itemsize
+    return make_value(dtype, tensor._shape, pool.copied(start, nbytes), 0)
 
 
 def write_through(tensor: Tensor, new: Tensor) -> None:
