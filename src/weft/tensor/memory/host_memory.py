@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 pipeline = later("weft.engine.pipeline.driver")
 pool = later("weft.engine.devices.cpu.pool")
+device_memory = later("weft.engine.devices.cpu.host_memory")
 
 Shape = tuple[int, ...]
 DONE = 1
@@ -343,7 +344,7 @@ def snapshot(tensor: Tensor) -> Any:
     if storage.foreign.source is None or tensor.strides is not None or nbytes > LISTED:
         return node_of_array(_window(storage.foreign.memory, tensor), dtype)
     start = storage.node.buffer.address + tensor.offset * dtype.itemsize
-    return make_value(dtype, tensor._shape, pool.copied(start, nbytes), 0)
+    return make_value(dtype, tensor._shape, device_memory.copied(start, nbytes), 0)
 
 
 def write_through(tensor: Tensor, new: Tensor) -> None:

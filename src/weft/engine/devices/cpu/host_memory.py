@@ -79,3 +79,10 @@ class HostMemory(Memory):
     def size(self) -> int:
         """Bytes of main memory."""
         return physical_memory()
+
+
+def copied(address: uintptr_t, nbytes: cython.Py_ssize_t) -> Buffer:
+    """A buffer with a copy of so many bytes, which somebody else keeps alive meanwhile."""
+    buffer: Buffer = pool.allocate(nbytes)
+    memmove(cython.cast(cython.p_void, buffer.address), cython.cast(cython.p_void, address), nbytes)
+    return buffer

@@ -365,13 +365,6 @@ def wrap(
     return buffer
 
 
-def copied(address: uintptr_t, nbytes: cython.Py_ssize_t) -> Buffer:
-    """A buffer with a copy of so many bytes, which somebody else keeps alive meanwhile."""
-    buffer: Buffer = allocate(nbytes)
-    memmove(cython.cast(cython.p_void, buffer.address), cython.cast(cython.p_void, address), nbytes)
-    return buffer
-
-
 def address_of(array: object) -> object:
     """The address of the elements of a row-major array without gaps."""
     view: Py_buffer
