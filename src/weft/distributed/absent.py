@@ -1,4 +1,4 @@
-"""Names of PyTorch's `distributed` for sharding and other strategies that are not here yet: they can be imported,
+"""Names of PyTorch's `distributed` for strategies that are not here yet: they can be imported,
 named and asked for.
 
 Each name is a class without instances. Errors: RuntimeError when one is made or called. The names are those that
@@ -13,11 +13,10 @@ from weft.compat.absent import refused
 from weft.errors import DeviceError
 
 _SHARDED = (
-    "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig "
-    "FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision MixedPrecisionPolicy "
-    "OffloadPolicy OptimStateDictConfig OptimStateKeyType ShardedOptimStateDictConfig ShardedStateDictConfig "
-    "ShardingStrategy StateDictConfig StateDictSettings StateDictType UnshardHandle fully_shard "
-    "register_fsdp_forward_method"
+    "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig FullyShardedDataParallel "
+    "LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision OptimStateDictConfig OptimStateKeyType "
+    "ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictConfig StateDictSettings "
+    "StateDictType"
 )
 _WRAPPING = (
     "CustomPolicy ModuleWrapPolicy _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy "
@@ -37,7 +36,7 @@ _SAVED = (
     "LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem "
     "load_state_dict save_state_dict"
 )
-_SPREAD = "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
+_SPREAD = "distribute_module empty full ones rand randn zeros"
 _EXPERIMENTS = "context_parallel implicit_replication local_map register_sharding"
 _STAGES = (
     "Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B "
@@ -58,8 +57,8 @@ MODULES = {
         "_tensor": _SPREAD,
         "_tensor.placement_types": "",
         "_tensor.experimental": _EXPERIMENTS,
-        "_composable": "checkpoint contract fully_shard replicate",
-        "_composable.fsdp": "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
+        "_composable": "checkpoint contract replicate",
+        "_composable.fsdp": "",
         "fsdp": _SHARDED,
         "fsdp.wrap": _WRAPPING,
         "fsdp.api": _SHARDED,
@@ -97,6 +96,15 @@ MODULES = {
 for _name in ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_types"):
     MODULES[_name]["distributed.placements"] = "Partial Placement Replicate Shard _StridedShard"
 SENT = "FileStore HashStore PrefixStore ProcessGroupGloo Store TCPStore"
+_DISTRIBUTED_TENSORS = "DTensor distribute_tensor"
+for _name in ("tensor", "_tensor"):
+    MODULES[_name]["distributed.sharding.dtensor"] = _DISTRIBUTED_TENSORS
+_FULLY_SHARD = (
+    "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy UnshardHandle fully_shard "
+    "register_fsdp_forward_method share_comm_ctx"
+)
+for _name in ("fsdp", "_composable", "_composable.fsdp"):
+    MODULES[_name]["distributed.sharding.fully_shard"] = _FULLY_SHARD
 _NAMES = {*SENT.split()} | {
     word for places in MODULES.values() for names in places.values() for word in names.split()
 }
@@ -106,9 +114,9 @@ def refusal(name: str) -> DeviceError:
     """The error of one that is made."""
     return DeviceError(
         f"weft.distributed: there is no {name} yet",
-        expected="collectives, DeviceMesh, DistributedDataParallel",
+        expected="collectives, DeviceMesh, DistributedDataParallel, fully_shard",
         got=name,
-        fix="train with DistributedDataParallel, or with one process",
+        fix="train with DistributedDataParallel or fully_shard, or with one process",
     )
 
 

@@ -1,8 +1,9 @@
 """Collectives as nodes: how they are recorded, and the carrier, which brings their operands to the other ranks.
 
 `record` puts one on the tape and gives its result, which is there when it is read. The flush that runs what was
-recorded asks the carrier to begin collectives as soon as their operands are there. Neighbours that reduce one dtype in
-one group go as one operation; ranks whose flushes end at different places agree on how many (`agree_on_several`).
+recorded asks the carrier to begin collectives as soon as their operands are there. Neighbours that do the same with one
+dtype in one group go as one operation, but for large ones that would have to be copied; ranks whose flushes end at
+different places agree on how many (`agree_on_several`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from weft.distributed.collectives import (
     Reduction,
     collected,
     exchanged,
-    gathered,
     sent_from,
+    several_gathered,
     spread,
 )
 from weft.distributed.group import ProcessGroup
@@ -33,6 +34,9 @@ from weft.engine.ir.node import Node
 from weft.errors import WeftError
 from weft.ops.structure.collective import Collective, collective
 from weft.tensor.reading.values import describe
+
+# Of a lot of gathers or of their adjoints, which are copied to lie one behind the other and back.
+MOST_BYTES_JOINED = 1 << 22
 
 
 def record(
@@ -55,13 +59,19 @@ def record(
 
 
 class _Part(NamedTuple):
-    """A collective that begins: who takes part, what is called, the operand and the memory of the result."""
+    """A collective that begins: who takes part, what is called, the operand, and the memory of the result, or of those
+    of several that go together."""
 
     group: ProcessGroup
     call: Call
     params: Collective
     operand: Tensor
-    target: Array
+    targets: list[Array]
+
+    @property
+    def target(self) -> Array:
+        """The memory of the only result, or of those that lie one behind the other."""
+        return self.targets[0]
 
 
 def _reduction(part: _Part) -> Reduction:
@@ -98,15 +108,21 @@ def _all_to_all(part: _Part, data: Array) -> Steps[None]:
     )
 
 
+# Those of which several go together: their steps take several calls and operands.
+_TOGETHER: dict[str, Callable[[_Part, Sequence[Call], Sequence[Array]], Steps[None]]] = {
+    "all_reduce": lambda part, calls, data: _reduction(part).several_to_all(
+        calls, data, part.target
+    ),
+    "all_gather": lambda part, calls, data: several_gathered(part.group, calls, data, part.targets),
+    "reduce_scatter": lambda part, calls, data: _reduction(part).several_to_parts(
+        calls, data, part.targets
+    ),
+}
+_APART = ("all_gather", "reduce_scatter")  # whose results have memory of their own
 _STEPS: dict[str, Callable[[_Part, Array], Steps[None]]] = {
-    "all_reduce": lambda part, data: _reduction(part).to_all(data, part.target),
     "broadcast": _broadcast,
     "reduce": _reduce,
     "sum_at_root": _reduce,
-    "all_gather": lambda part, data: gathered(
-        part.group, part.call, as_bytes(data), as_bytes(part.target)
-    ),
-    "reduce_scatter": lambda part, data: _reduction(part).to_parts(data, part.target),
     "gather": _gather,
     "scatter": lambda part, data: spread(
         part.group, part.call, as_bytes(data), as_bytes(part.target), part.params.root
@@ -151,15 +167,18 @@ class Carrier:
         """Begin those that are not under way since a flush that was interrupted, in this order."""
         for lot in _neighbours([node for node in nodes if id(node) not in self._under_way]):
             operands = [wrap_node(node.inputs[0]) for node in lot]
-            received = Received(lot[0].dtype, sum(node.numel for node in lot))
+            counts = [node.numel for node in lot]
+            are_apart = lot[0].params.name in _APART
+            memory = [Received(lot[0].dtype, n) for n in (counts if are_apart else [sum(counts)])]
             try:
-                work: Work | WeftError = _start(lot, operands, received)
+                work: Work | WeftError = _start(lot, operands, [one.elements for one in memory])
             except WeftError as error:
                 work = error
             first = 0
-            for node in lot:
+            for number, node in enumerate(lot):
+                received = memory[number if are_apart else 0]
                 self._under_way[id(node)] = _Arrival(node, work, received, first, operands)
-                first += node.numel
+                first += 0 if are_apart else node.numel
 
     def take(self, node: Node) -> tuple[object, int] | WeftError:
         """Wait for a result: its memory and where it begins there, or an error."""
@@ -180,11 +199,10 @@ def _outcome(arrival: _Arrival) -> tuple[object, int] | WeftError:
 
 
 def _neighbours(nodes: Sequence[Node]) -> Iterator[list[Node]]:
-    """Neighbouring reductions to all of one dtype in one group; others alone."""
+    """Neighbours that go together; others alone."""
     lot: list[Node] = []
     for node in nodes:
-        joins = lot and node.params.name == "all_reduce" and node.params == lot[0].params
-        if lot and not (joins and node.dtype is lot[0].dtype):
+        if lot and not _joins(node, lot):
             yield lot
             lot = []
         lot.append(node)
@@ -192,7 +210,23 @@ def _neighbours(nodes: Sequence[Node]) -> Iterator[list[Node]]:
         yield lot
 
 
-def _start(lot: list[Node], operands: list[Tensor], received: Received) -> Work:
+def _joins(node: Node, lot: list[Node]) -> bool:
+    """True if a collective goes together with some: they do the same with one dtype in one group, and little is
+    copied."""
+    first = lot[0]
+    if node.params.name not in _TOGETHER or node.params != first.params:
+        return False
+    if node.dtype is not first.dtype:
+        return False
+    return node.params.name == "all_reduce" or sum(map(_nbytes, (*lot, node))) <= MOST_BYTES_JOINED
+
+
+def _nbytes(node: Node) -> int:
+    """The bytes of a collective's operand or result, whichever has more."""
+    return int(max(node.numel, node.inputs[0].numel) * node.dtype.itemsize)
+
+
+def _start(lot: list[Node], operands: list[Tensor], targets: list[Array]) -> Work:
     """Begin some collectives as one operation. Errors: DistError for a group that is gone, or has lost a rank."""
     params: Collective = lot[0].params
     group = current_world().member_group(params.group)
@@ -201,12 +235,12 @@ def _start(lot: list[Node], operands: list[Tensor], received: Received) -> Work:
         for node, operand in zip(lot, operands, strict=True)
     ]
     data = [elements(operand) for operand in operands]
-    part = _Part(group, calls[0], params, operands[0], received.elements)
-    if len(lot) > 1:
-        steps = _reduction(part).several_to_all(calls, data, received.elements)
+    part = _Part(group, calls[0], params, operands[0], targets)
+    if params.name in _TOGETHER:
+        steps = _TOGETHER[params.name](part, calls, data)
     else:
         steps = _STEPS[params.name](part, data[0])
-    return group.begin(calls[0], steps)
+    return group.begin(calls[0], steps, len(calls))
 
 
 set_carrier(Carrier())

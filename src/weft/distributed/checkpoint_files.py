@@ -24,6 +24,7 @@ import weft
 from weft.distributed.errors import DistBackendError
 from weft.distributed.group import Group, ProcessGroup
 from weft.distributed.objects import all_gather_object, broadcast_object_list
+from weft.distributed.sharding.dtensor import DTensor
 from weft.distributed.world import is_initialized, resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, CheckpointError
@@ -128,11 +129,14 @@ class _Save:
         return str(said[0][0])
 
     def _described(self) -> list[Any]:
-        return [[path, list(value.shape), value.dtype.name] for path, value in self._tensors]
+        return [[path, list(_shape(value)), value.dtype.name] for path, value in self._tensors]
 
     def _shares(self, number: int) -> list[tuple[int, _Part]]:
-        """The ranks that write a tensor, and which rows: small ones in turn, the rows of a large one by all."""
+        """The ranks that write a tensor, and which rows: small ones in turn, the rows of a large one by all, those of a
+        sharded one by who has them."""
         tensor = self._tensors[number][1]
+        if self._group is not None and isinstance(tensor, DTensor):
+            return _shards(number, tensor, self._group)
         if (
             tensor.numel() * tensor.element_size() < SPLIT_ABOVE_BYTES
             or tensor.shape[0] < self._size
@@ -147,7 +151,9 @@ class _Save:
     def _rows(self, part: _Part) -> Any:
         """A copy of what this rank writes of a tensor: the program may go on and change it."""
         tensor = self._tensors[part.number][1]
-        return (tensor if part.first < 0 else tensor.narrow(0, part.first, part.rows)).clone()
+        if part.first < 0 or isinstance(tensor, DTensor):
+            return tensor.clone()
+        return tensor.narrow(0, part.first, part.rows).clone()
 
     def run(self) -> None:
         """Write, and wait until the checkpoint is complete. Errors: those of writing, on all ranks."""
@@ -208,6 +214,21 @@ class _Save:
                 path.unlink(missing_ok=True)
 
 
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    """The shape of a tensor, of a sharded one that of the whole."""
+    return tensor.spread.shape if isinstance(tensor, DTensor) else tuple(tensor.shape)
+
+
+def _shards(number: int, tensor: DTensor, group: ProcessGroup) -> list[tuple[int, _Part]]:
+    """The ranks that write a sharded tensor, and their rows."""
+    rows = [tensor.spread.rows(index) for index in range(tensor.spread.size)]
+    return [
+        (group.group_rank(owner), _Part(number, *some))
+        for owner, some in zip(tensor.spread.owners(), rows, strict=True)
+        if some[1]
+    ]
+
+
 def _sync(folder: Path) -> None:
     """Have the names of a folder on disk."""
     handle = os.open(folder, os.O_RDONLY)
@@ -248,7 +269,7 @@ def save(
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> None:
-    """Write a state that all ranks have alike to a folder, each rank a part of it.
+    """Write a state that all ranks have alike, or each a part of (`fully_shard`), to a folder, each rank a part of it.
 
     Args:
         state_dict: dictionaries of tensors, of modules and optimizers and whatever else has a `state_dict`, and of
@@ -343,7 +364,7 @@ def _fill(target: Tree, found: State, path: str) -> None:
             value.load_state_dict(new)
         elif isinstance(value, Tensor):
             with weft.no_grad():
-                value.copy_(new)
+                value.copy_(value.own_rows(new) if isinstance(value, DTensor) else new)
         elif isinstance(value, dict) and value:
             _fill(value, new, f"{path}{key}.")
         else:

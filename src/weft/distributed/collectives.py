@@ -7,7 +7,7 @@ they travel with the agreement (`agreement`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import accumulate
 
@@ -47,6 +47,60 @@ def gathered(group: ProcessGroup, call: Call, data: Array, target: Array) -> Ste
         yield group.communicator.all_gather(data, target)
     else:
         target.reshape(group.size(), data.nbytes)[...] = rows[:, : data.nbytes]
+
+
+def in_lots(
+    group: ProcessGroup,
+    calls: Sequence[Call],
+    data: Sequence[Array],
+    join: Callable[[Sequence[Array]], Array],
+    move: Callable[[Sequence[Array], int, Array | None], Steps[None]],
+) -> Steps[None]:
+    """Do several calls, each time with as many as all ranks do together. `join` makes one array of several operands;
+    `move` takes the operands, how many were before them, and the joined ones of all ranks if they are few."""
+    done = 0
+    while done < len(calls):
+        left = data[done:]
+        fits = sum(array.nbytes for array in left) <= inline_bytes(group.size())
+        inline = as_bytes(join(left)) if fits else None
+        count, rows = yield from agree_on_several(group, calls[done:], inline)
+        yield from move(left[:count], done, rows)
+        done += count
+
+
+def _joined(some: Sequence[Array]) -> Array:
+    """Arrays one behind the other."""
+    return some[0] if len(some) == 1 else np.concatenate(some)
+
+
+def several_gathered(
+    group: ProcessGroup, calls: Sequence[Call], data: Sequence[Array], targets: Sequence[Array]
+) -> Steps[None]:
+    """`gathered` of several arrays, with those that other ranks do together."""
+    size = group.size()
+
+    def move(some: Sequence[Array], done: int, rows: Array | None) -> Steps[None]:
+        joined = _joined(some)
+        if rows is None and len(some) == 1:
+            yield group.communicator.all_gather(as_bytes(joined), as_bytes(targets[done]))
+            return
+        table = np.empty((size, joined.size), joined.dtype)
+        if rows is None:
+            yield group.communicator.all_gather(as_bytes(joined), as_bytes(table.reshape(-1)))
+        else:
+            table.view(np.uint8)[...] = rows[:, : joined.nbytes]
+        _deal(table, targets[done : done + len(some)])
+
+    yield from in_lots(group, calls, data, _joined, move)
+
+
+def _deal(rows: Array, targets: Sequence[Array]) -> None:
+    """Put parts of each of some rows into targets, each of which gets as much of all rows."""
+    first = 0
+    for target in targets:
+        width = target.size // len(rows)
+        target.reshape(len(rows), width)[...] = rows[:, first : first + width]
+        first += width
 
 
 def sent_from(group: ProcessGroup, call: Call, memory: Array, root: int) -> Steps[None]:
@@ -142,23 +196,39 @@ class Reduction:
         self, calls: Sequence[Call], data: Sequence[Array], target: Array
     ) -> Steps[None]:
         """`to_all` of several arrays, one behind the other in `target`, with those that other ranks do together."""
-        done, first = 0, 0
-        while done < len(calls):
-            left = data[done:]
-            count, rows = yield from agree_on_several(self.group, calls[done:], self._inline(left))
-            joined = left[0] if count == 1 else np.concatenate(left[:count])
-            part = target[first : first + joined.size]
+
+        starts = list(accumulate((array.size for array in data), initial=0))
+
+        def move(some: Sequence[Array], done: int, rows: Array | None) -> Steps[None]:
+            joined = _joined(some)
+            part = target[starts[done] : starts[done] + joined.size]
             if rows is None:
                 yield from self._agreed_to_all(joined, part)
             else:
                 part[...] = self._combined(rows, 0, joined.size, joined.dtype)
-            done, first = done + count, first + joined.size
 
-    def _inline(self, data: Sequence[Array]) -> Array | None:
-        """Arrays as bytes, if they fit into a record."""
-        if sum(array.nbytes for array in data) > inline_bytes(self.group.size()):
-            return None
-        return as_bytes(data[0] if len(data) == 1 else np.concatenate(data))
+        yield from in_lots(self.group, calls, data, _joined, move)
+
+    def several_to_parts(
+        self, calls: Sequence[Call], data: Sequence[Array], targets: Sequence[Array]
+    ) -> Steps[None]:
+        """`to_parts` of several arrays, with those that other ranks do together."""
+        size, own = self.group.size(), self.group.rank()
+
+        def join(some: Sequence[Array]) -> Array:
+            rows = [array.reshape(size, array.size // size) for array in some]
+            return rows[0].reshape(-1) if len(rows) == 1 else np.hstack(rows).reshape(-1)
+
+        def move(some: Sequence[Array], done: int, rows: Array | None) -> Steps[None]:
+            joined = join(some)
+            count = joined.size // size
+            if rows is None:
+                part = yield from self._exchange(joined, [count] * size)
+            else:
+                part = self._combined(rows, own * count, count, joined.dtype)
+            _deal(part.reshape(1, count), targets[done : done + len(some)])
+
+        yield from in_lots(self.group, calls, data, join, move)
 
     def _agreed_to_all(self, data: Array, target: Array) -> Steps[None]:
         """`to_all` after an agreement: exchange parts, combine them, and exchange what that gives; of little data
@@ -190,12 +260,7 @@ class Reduction:
 
     def to_parts(self, data: Array, target: Array) -> Steps[None]:
         """Put each rank's part of the combination into its `target`."""
-        rows = yield from agree(self.group, self.call, as_bytes(data))
-        if rows is not None:
-            first = self.group.rank() * target.size
-            target[...] = self._combined(rows, first, target.size, data.dtype)
-        else:
-            target[...] = yield from self._exchange(data, [target.size] * self.group.size())
+        yield from self.several_to_parts([self.call], [data], [target])
 
 
 def ready(group: ProcessGroup, call: Call) -> Steps[None]:

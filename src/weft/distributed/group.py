@@ -109,19 +109,22 @@ class ProcessGroup:
         operation = self._operation(call, steps, self.timeout if timeout is None else timeout)
         return self._start(self._channel, operation, deliver, async_op)
 
-    def begin(self, call: Call, steps: Steps[object]) -> Work:
-        """Begin a collective that has been recorded."""
-        operation = self._operation(call, steps, self.timeout)
+    def begin(self, call: Call, steps: Steps[object], count: int = 1) -> Work:
+        """Begin collectives that have been recorded, `count` as one operation."""
+        operation = self._operation(call, steps, self.timeout, count)
         work = self._start(self._channel, operation, None, True)
         assert work is not None
         return work
 
-    def _operation(self, call: Call, steps: Steps[object], timeout: float) -> Operation:
-        """The next collective of this group."""
+    def _operation(
+        self, call: Call, steps: Steps[object], timeout: float, count: int = 1
+    ) -> Operation:
+        """The next collectives of this group. Ranks may do more or fewer as one operation, and number them alike."""
         self._need_intact(call)
-        key = (self.group_name, self.begun)
-        self.begun += 1
-        return Operation(self._counted(steps), call.name, call.where, self.ranks, timeout, key)
+        self.begun += count
+        key = (self.group_name, self.begun - 1)
+        counted = self._counted(steps, count)
+        return Operation(counted, call.name, call.where, self.ranks, timeout, key)
 
     def message(
         self,
@@ -147,14 +150,14 @@ class ProcessGroup:
         if reason is not None:
             raise lost(call.name, reason, call.where)
 
-    def _counted(self, steps: Steps[object]) -> Generator[Any, None, Any]:
+    def _counted(self, steps: Steps[object], count: int) -> Generator[Any, None, Any]:
         """The steps; what has ended on all ranks, well or with an error on all, counts as finished."""
         try:
             result = yield from steps
         except WeftError:
-            self.finished += 1
+            self.finished += count
             raise
-        self.finished += 1
+        self.finished += count
         return result
 
     def _start(

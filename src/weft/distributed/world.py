@@ -46,6 +46,7 @@ class World:
         self.peers = Peers(communicator.duplicate())
         self.progress = Progress(self.peers.look)
         self.groups: dict[str, ProcessGroup] = {}
+        self._made = 0  # groups that all processes have made together
         ranks = tuple(range(communicator.size))
         self.group = self._add(ranks, self.communicator, timeout, "default_pg", "0")
 
@@ -72,8 +73,8 @@ class World:
         else:
             call = Call("new_group", f"of ranks {list(ranks)}", user_line())
             self.group.collective(call, agree(self.group, call))
-            key = self.group.finished % KEYS  # the same on all ranks, as names have to be
-            name = str(self.group.finished)
+            self._made += 1  # the same on all ranks, as names have to be
+            key, name = self._made % KEYS, str(self._made)
         communicator = self.communicator.subgroup(ranks, key)
         if communicator is None:
             return NON_GROUP_MEMBER

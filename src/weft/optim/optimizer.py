@@ -266,7 +266,7 @@ class Optimizer:
             for group in self.param_groups
         ]
         state = {
-            numbers[id(key)] if isinstance(key, Tensor) else key: self._shown(value)
+            numbers[id(key)] if isinstance(key, Tensor) else key: self._shown(value, key)
             for key, value in self.state.items()
         }
         found = {"state": state, "param_groups": groups}
@@ -275,14 +275,16 @@ class Optimizer:
             found = found if changed is None else changed
         return found
 
-    def _shown(self, state: object) -> Any:
-        """The state of a parameter as files have it: a copy, with tensors for the numbers that PyTorch has as such."""
+    def _shown(self, state: object, parameter: object) -> Any:
+        """The state of a parameter as files have it: a copy, with tensors for the numbers that PyTorch has as such, and
+        rows of tensors that lie as those of the parameter do."""
         if not isinstance(state, dict):
             return state
+        lies_as = getattr(parameter, "like", _as_it_is)
         return {
             key: weft.tensor(float(value), dtype=scalar_dtype())
             if key in self._counts and not isinstance(value, Tensor)
-            else value
+            else lies_as(value)
             for key, value in state.items()
         }
 
@@ -396,9 +398,15 @@ def _fitted_entry(
         return type(entry)(_fitted_entry(part, parameter) for part in entry)
     if not isinstance(entry, Tensor):
         return deepcopy(entry)
+    own: Tensor = getattr(parameter, "own_rows", _as_it_is)(entry)
     if parameter is not None and parameter.is_floating_point():
-        return entry.detach().to(parameter.dtype).clone()
-    return entry.detach().clone()
+        return own.detach().to(parameter.dtype).clone()
+    return own.detach().clone()
+
+
+def _as_it_is(value: object) -> Any:
+    """The value itself."""
+    return value
 
 
 def scalar_dtype() -> Any:

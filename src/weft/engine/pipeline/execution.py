@@ -23,7 +23,7 @@ from cython.cimports.weft.engine.devices.api import (
 )
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.frontend.collective import used as collectives_used
-from cython.cimports.weft.engine.ir.node import PENDING, Node, is_live
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live, set_buffer
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import Tape
 from cython.cimports.weft.engine.pipeline.batching.membership import pending_among
@@ -70,7 +70,7 @@ from weft.config import config
 from weft.engine.capi.interrupts import undisturbed
 from weft.engine.frontend import collective
 from weft.engine.frontend.write_rollback import release_held, retain, retain_undo_entries
-from weft.engine.ir.primitive import REGION
+from weft.engine.ir.primitive import COLLECTIVE, REGION
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, passes
 from weft.engine.pipeline.batching import batch, membership
@@ -85,6 +85,7 @@ from weft.errors import OutOfMemoryError, WeftError
 require_compiled(__name__, cython.compiled)
 
 _region = cython.declare(cython.int, REGION)
+_collective = cython.declare(cython.int, COLLECTIVE)
 NODES_BETWEEN_SIGNALS = cython.declare(
     cython.Py_ssize_t, 1024
 )  # nodes between two chances for signal handlers
@@ -158,26 +159,90 @@ def in_parts(tape: Tape, nodes: list[Node]) -> cython.bint:
 @cython.cfunc
 def execute_segments(tape: Tape) -> cython.void:
     """The same where collectives are pending: they begin as soon as their operands are there, and are waited for where
-    their results are read, or at the end."""
+    their results are read, or at the end. One that makes little of much is waited for behind the segment after the
+    next, since its operand takes memory until then."""
     failures: cython.longlong = _tally.failures
+    index: cython.Py_ssize_t
     node: Node
     segment: Segment
     batch.group(tape.pending())
     cut: list[Any] = segments(tape.pending())
-    for segment in cut:
+    held: set[Node] = set()
+    for index in range(len(cut)):
+        segment = cut[index]
         for node in segment.kept:
             node.external_refs += 1
         tape.held.extend(segment.kept)  # until the flush is over
+        held.update(segment.kept)
         for node in segment.awaited:
             receive(node)
+        release_read(tape, segment, held)
         if _tally.failures == failures:
             run_segment(tape, segment)
         if _tally.failures > failures:
             return  # what reads a failed value fails before anything else runs
-        collective.begin(segment.begun)
+        if index >= 2:
+            receive_small(cut[index - 2], held)
+        begin(segment.begun)
+        give_up(segment.finished, held)
     for segment in cut:
         for node in segment.begun:
             receive(node)
+
+
+@cython.cfunc
+def begin(nodes: list[Node]) -> cython.void:
+    """Begin collectives; those of a group of one are done."""
+    node: Node
+    collective.begin(nodes)
+    for node in nodes:
+        if node.params.size == 1:
+            receive(node)
+
+
+@cython.cfunc
+def receive_small(segment: Segment, held: set[Node]) -> cython.void:
+    """Wait for those collectives that began behind a segment whose results are smaller than their operands, and let go
+    of these."""
+    node: Node
+    source: Node
+    sources: list[Node] = []
+    for node in segment.begun:
+        if node.state == PENDING:
+            source = node.inputs[0]
+            if node.numel < source.numel:
+                receive(node)
+                sources.append(source)
+    give_up(sources, held)
+
+
+@cython.cfunc
+def release_read(tape: Tape, segment: Segment, held: set[Node]) -> cython.void:
+    """No longer hold values that a segment is the last to read, so that its results may take their memory; but for
+    those that a collective behind it reads."""
+    node: Node
+    index: cython.Py_ssize_t
+    sent: list[Node] = [node.inputs[0] for node in segment.begun]
+    for node in segment.finished:
+        if node.state == DONE and node in held and node not in sent:
+            held.discard(node)
+            index = len(tape.held) - 1
+            while tape.held[index] is not node:  # this flush's own hold, which is the last
+                index -= 1
+            del tape.held[index]
+            node.external_refs -= 1
+
+
+@cython.cfunc
+def give_up(finished: list[Node], held: set[Node]) -> cython.void:
+    """Let go of values that nobody reads any more, and nobody but this flush holds."""
+    node: Node
+    if any_deferred:  # what is computed again later reads them
+        return
+    for node in finished:
+        own: cython.int = node in held
+        if node.state == DONE and node.external_refs == own:
+            set_buffer(node, None)
 
 
 @cython.cfunc

@@ -11,6 +11,7 @@ cdef class Segment:
     cdef readonly list awaited
     cdef readonly list kept
     cdef readonly list begun
+    cdef readonly list finished
     cdef readonly long long nbytes
 
 cdef bint has_collectives(list nodes)

@@ -6,7 +6,9 @@ each operand of another part, so that few parts are made: all that can run on a 
 fetched is one.
 
 A segment is what runs until some collectives can begin, which are under way while the next one runs. Collectives begin
-in the order in which they were recorded, small ones together.
+in the order in which they were recorded, small ones together. Those that make much of little (`all_gather`) do not all
+begin at once, as their operands would allow: neighbours among them that are recorded before anything reads one begin
+behind what was recorded before the neighbours ahead of them, so that two such lots at most are in memory.
 """
 
 import cython
@@ -103,10 +105,11 @@ def _stage_of(start: Node, stages: dict) -> cython.Py_ssize_t:
 class Segment:
     """Pending nodes that run as one, oldest first; the collectives that they read (`awaited`), those that begin behind
     them (`begun`, with the bytes of their operands), and the nodes whose values are `kept` for these and for later
-    segments."""
+    segments: those that it makes, or is the first to read. `finished` are such, and collectives, that nothing behind it
+    reads."""
 
     def __cinit__(self):
-        self.nodes, self.awaited, self.kept, self.begun = [], [], [], []
+        self.nodes, self.awaited, self.kept, self.begun, self.finished = [], [], [], [], []
 
     def __repr__(self):
         return f"<segment {self.nodes}, awaits {self.awaited}, begins {self.begun}>"
@@ -134,20 +137,76 @@ def segments(nodes: list) -> list:
     )
     taken: dict = {}  # node -> its segment
     made: list = [Segment()]
-    for node in collectives:
+    awaited: dict = _last_awaited(nodes, {node: n for n, node in enumerate(collectives)})
+    useful: list = _useful(nodes, collectives)
+    bounds: dict = _bounds(nodes)
+    for number, node in enumerate(collectives):
+        if node in bounds:
+            _catch_up(bounds[node], [n for n in useful if awaited[n] < number], made, taken)
         _begin_behind(node, made, taken, share)
     rest: list = [node for node in nodes if node.op.kind != _collective and node not in taken]
-    dependent: set = _readers_of_collectives(rest)
-    free: list = [node for node in rest if is_live(node) and node not in dependent]
+    free: list = [node for node in rest if is_live(node) and awaited[node] < 0]
     for lot in (free, rest):
         made.append(Segment())
         _take(made[len(made) - 1], _needed(lot, taken), taken)
-    _note_reads(made, taken)
+    _note_reads(made, taken, set(useful))
     position: dict = {node: index for index, node in enumerate(nodes)}
     segment: Segment
     for segment in made:
         segment.nodes.sort(key=lambda node: position.get(node, len(position)))
     return [segment for segment in made if segment.nodes or segment.begun]
+
+
+@cython.cfunc
+def _useful(nodes: list, collectives: list) -> list:
+    """The nodes that somebody holds, or that other processes wait for, and what they are computed from; in the order of
+    recording, without the collectives."""
+    wanted: list = [node for node in nodes if is_live(node) and node.op.kind != _collective]
+    found: dict = dict.fromkeys(_needed(wanted, {}))
+    found.update(dict.fromkeys(_needed(collectives, found)))
+    return sorted([node for node in found if node.op.kind != _collective], key=_sequence)
+
+
+def _sequence(node: Node) -> int:
+    return node.seq
+
+
+@cython.cfunc
+def _expands(node: Node) -> cython.bint:
+    """True if a node is a collective that makes much of little."""
+    return node.op.kind == _collective and node.numel > cython.cast(Node, node.inputs[0]).numel
+
+
+@cython.cfunc
+def _bounds(nodes: list) -> dict:
+    """For each collective that expands: when the first of the lot ahead of its own was recorded (`Node.seq`)."""
+    node: Node
+    found: dict = {}
+    lot: set = set()
+    is_read: cython.bint = True
+    first: cython.longlong = -1
+    before: cython.longlong = -1
+    for node in sorted(nodes, key=_sequence):
+        if _expands(node):
+            if is_read:
+                before, first = first, node.seq
+                lot, is_read = set(), False
+            lot.add(node)
+            found[node] = before
+        elif not is_read and node.inputs is not None:
+            is_read = any([source in lot for source in node.inputs])
+    return found
+
+
+@cython.cfunc
+def _catch_up(bound: cython.longlong, nodes: list, made: list, taken: dict) -> cython.void:
+    """Put those nodes that were recorded before a bound into a segment."""
+    last: Segment = made[len(made) - 1]
+    needed: list = _needed([node for node in nodes if node.seq < bound], taken)
+    if needed and last.begun:
+        last = Segment()
+        made.append(last)
+    _take(last, needed, taken)
 
 
 @cython.cfunc
@@ -160,11 +219,12 @@ def _nbytes(node: Node) -> cython.longlong:
 @cython.cfunc
 def _begin_behind(one: Node, made: list, taken: dict, share: cython.longlong) -> cython.void:
     """Let a collective begin behind the last segment, or behind a new one where it waits for one that begins there, or
-    that has its share."""
+    that has its share, or where there is something to do while one expands."""
     last: Segment = made[len(made) - 1]
     needed: list = _needed([one], taken)
     waits: cython.bint = any([source in last.begun for node in needed for source in sources(node)])
-    if waits or last.nbytes >= share:
+    expands: cython.bint = len(needed) > 1 and any([_expands(node) for node in last.begun])
+    if waits or expands or last.nbytes >= share:
         last = Segment()
         made.append(last)
     needed.remove(one)
@@ -200,53 +260,60 @@ def _needed(nodes: list, taken: dict) -> list:
 
 
 @cython.cfunc
-def _readers_of_collectives(nodes: list) -> set:
-    """Those of some nodes that are computed from the result of a collective."""
+def _last_awaited(nodes: list, numbers: dict) -> dict:
+    """For nodes and what they are computed from: the greatest number of a collective that they wait for, or -1."""
     known: dict = {}
     node: Node
+    source: Node
     for start in nodes:
         stack: list = [start]
         while stack:
             node = stack[len(stack) - 1]
-            left: list = [s for s in sources(node) if s not in known and _may_wait(s)]
+            left: list = [s for s in sources(node) if s not in known and _is_pending(s)]
             if left and node not in known:
-                known[node] = False  # until its sources are known
+                known[node] = -1  # until its sources are known
                 stack.extend(left)
                 continue
             stack.pop()
-            known[node] = any(
-                [
-                    s.op.kind == _collective and s.state == PENDING or known.get(s, False)
-                    for s in sources(node)
-                ]
-            )
-    return {node for node in nodes if known[node]}
+            last: cython.Py_ssize_t = numbers.get(node, -1)
+            for source in sources(node):
+                last = max(last, known.get(source, -1))
+            known[node] = last
+    return known
 
 
 @cython.cfunc
-def _may_wait(node: Node) -> cython.bint:
-    return node.state == PENDING and node.op.kind != _collective
+def _is_pending(node: Node) -> cython.bint:
+    return node.state == PENDING
 
 
 @cython.cfunc
-def _note_reads(made: list, taken: dict) -> cython.void:
-    """Note the collectives that each segment waits for, and the values that others keep for it."""
+def _note_reads(made: list, taken: dict, useful: set) -> cython.void:
+    """Note the collectives that each segment waits for, the values that are kept because others read them too, and
+    those that a segment is the last to read of what is useful."""
     segment: Segment
     owner: Segment
     node: Node
     source: Node
+    owners: dict = dict(taken)  # of a value that no segment makes, the first that reads it
     kept: set = set()
+    last: dict = {}
     for segment in made:
         awaited: dict = {}
         for node in segment.nodes + segment.begun:
+            reads: cython.bint = node in useful or node.op.kind == _collective
             for source in sources(node):
-                if source.state != PENDING:
+                if source.state != PENDING and source.buffer is None:
                     continue
-                if source.op.kind == _collective:
+                if source.state == PENDING and source.op.kind == _collective:
                     awaited[source] = True
-                    continue
-                owner = taken[source]
+                if reads:
+                    last[source] = segment
+                owner = owners.setdefault(source, segment)
                 if (owner is not segment or node.op.kind == _collective) and source not in kept:
                     kept.add(source)
                     owner.kept.append(source)
         segment.awaited.extend(awaited)
+    for source in last:
+        if source in kept or source.op.kind == _collective:
+            cython.cast(Segment, last[source]).finished.append(source)

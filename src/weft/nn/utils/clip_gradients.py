@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import weft
 from weft import Tensor
@@ -30,17 +31,46 @@ def get_total_norm(
 ) -> Tensor:
     """The norm of all tensors taken together, as a 0-d tensor."""
     parts = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    if not parts:
+    return _checked(
+        _total_norm([(part, part) for part in parts], norm_type), norm_type, error_if_nonfinite
+    )
+
+
+def _total_norm(pairs: list[tuple[Tensor, Tensor]], norm_type: float) -> Tensor:
+    """The norm of values, each with the parameter that it belongs to: that may be rows of a tensor of which other
+    processes have the rest (`over_ranks`)."""
+    if not pairs:
         return weft.tensor(0.0)
     order = float(norm_type)
+    lots: dict[int, tuple[Any, list[Tensor]]] = {}
+    for value, owner in pairs:
+        over = id(getattr(owner, "device_mesh", None))
+        lots.setdefault(over, (owner, []))[1].append(value)
     with weft.no_grad():
+        found = []
+        for owner, values in lots.values():
+            part = _powers(values, order)
+            over_ranks = getattr(owner, "over_ranks", None)
+            found.append(part if over_ranks is None else over_ranks(part, math.isinf(order)))
+        total = found[0]
+        if len(found) > 1:
+            total = weft.stack(found).max() if math.isinf(order) else weft.stack(found).sum()
         if math.isinf(order):
-            total = weft.stack([part.abs().max() for part in parts]).max()
-        elif order == 2.0:
-            total = weft.stack([(part * part).sum() for part in parts]).sum().sqrt()
-        else:
-            powers = [part.abs().pow(order).sum() for part in parts]
-            total = weft.stack(powers).sum().pow(1.0 / order)
+            return total
+        return total.sqrt() if order == 2.0 else total.pow(1.0 / order)
+
+
+def _powers(values: list[Tensor], order: float) -> Tensor:
+    """The sum of powers of all elements, or the largest one."""
+    if math.isinf(order):
+        return weft.stack([v.abs().max() if v.numel() else v.new_zeros(()) for v in values]).max()
+    if order == 2.0:
+        return weft.stack([(value * value).sum() for value in values]).sum()
+    return weft.stack([value.abs().pow(order).sum() for value in values]).sum()
+
+
+def _checked(total: Tensor, order: float, error_if_nonfinite: bool) -> Tensor:
+    """A norm. Errors: RuntimeError for one that is not finite, if asked for."""
     if error_if_nonfinite and not math.isfinite(float(total)):
         raise GradientError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite, so it "
@@ -77,7 +107,8 @@ def clip_grad_norm_(
     operation.
     """
     parts = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    total = get_total_norm(_gradients(parts), norm_type, error_if_nonfinite)
+    pairs = [(part.grad, part) for part in parts if part.grad is not None]
+    total = _checked(_total_norm(pairs, norm_type), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parts, max_norm, total)
     return total
 

@@ -17,11 +17,13 @@ from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from cython.cimports.weft.engine.pipeline.program_ir import MemRef, Program
 
 from weft._build.compiled import require
+from weft.engine.ir.primitive import COLLECTIVE
 from weft.engine.pipeline.budget.choose import choose
 from weft.engine.pipeline.budget.step_graph import NEVER, StepGraph, least_of, neighbours_of
 
 require(__name__, cython.compiled)
 
+_collective = cython.declare(cython.int, COLLECTIVE)
 BACKWARD_COST = 2  # nanoseconds of a step's derivative for each of its own
 LEAST_BYTES = 1 << 16  # of saved values for which the question is asked
 
@@ -69,11 +71,11 @@ def repeatable_slots(lowering: Lowering) -> set:
 
 def _repeatable(lowering: Lowering, graph, saved: set) -> set:
     """Those of the saved slots that can be computed after the program has run: neither they nor what they are computed
-    from is in memory of others, or is written over."""
+    from is in memory of others, or is written over, or was brought by other processes: that is not kept for them."""
     plan: Plan = lowering.plan
     changing: set = set()
     for slot, node in enumerate(plan.external):
-        if node.buffer is not None and node.buffer.foreign:
+        if node.op.kind == _collective or node.buffer is not None and node.buffer.foreign:
             changing.add(slot)
     for read, written in zip(graph.reads, graph.writes, strict=True):
         if read & changing:

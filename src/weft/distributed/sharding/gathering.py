@@ -1,0 +1,278 @@
+"""Gathered parameters: what one forward of a sharded module sees, and what its backward does with their gradients.
+
+A `Gathering` records an `all_gather` for each parameter. What operations save of the values it saves itself, as how to
+gather them again; the backward pass gathers them when the first is asked for, and those of the module that was called
+before at the same time, so that they are under way meanwhile. When all gradients of the parameters are there it
+records a `reduce_scatter` for each. All of that are nodes: when they begin, and what runs beside them, is the engine's
+matter.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple, Protocol
+from weakref import ref
+
+import weft
+from weft.autograd import Function
+from weft.autograd.graph import saved_tensors_hooks
+from weft.distributed.carrier import record as record_collective
+from weft.distributed.group import ProcessGroup
+from weft.distributed.reduction import ReduceOp
+from weft.distributed.sharding.dtensor import DTensor, first_rows, need_group, with_rows
+from weft.engine.frontend.recorder import record
+from weft.engine.frontend.resolve import value_of
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.node import Node
+from weft.engine.ir.primitive import ELEMENTWISE, VIEW
+from weft.tensor.modes import no_grad
+
+MOST_STEPS = 4  # of views and casts from a gathered value to what is saved of it
+
+
+class Owner(Protocol):
+    """The parameters that one module shards (`fully_shard.ShardedParameters`); `copies` are the ranks that have the
+    same rows."""
+
+    group: ProcessGroup
+    copies: ProcessGroup | None
+    reduction: GradientReduction
+
+    def shards(self) -> list[DTensor]:
+        """The parameters, each once."""
+
+    def operand(self, shard: DTensor) -> Tensor:
+        """This rank's rows of a parameter as they are sent."""
+
+    def dtype_of_gradients(self, shard: DTensor) -> DType:
+        """The type in which gradients are combined."""
+
+
+def _none() -> None:
+    """In the place of a reference to nothing."""
+
+
+class _Calls(threading.local):
+    """The gatherings of the forwards that this thread is in, the innermost last, and the last one that has ended, as
+    long as its backward pass may come."""
+
+    def __init__(self) -> None:
+        self.open: list[Gathering] = []
+        self.last: Callable[[], Gathering | None] = _none
+
+
+calls = _Calls()
+
+
+class Saved(NamedTuple):
+    """A saved value, as it is kept: which gathered table it is of, and the operations (op, parameters, shape, dtype)
+    that lead from that to what was saved."""
+
+    gathering: Gathering
+    number: int
+    steps: list[tuple[Any, ...]]
+
+    def again(self) -> Any:
+        """The value again."""
+        tensor = self.gathering.again()[self.number]
+        for op, params, shape, dtype in self.steps:
+            tensor = record(op, (tensor,), params, shape, dtype)
+        return tensor
+
+
+class Gathering:
+    """The parameters of a sharded module for one forward: `values`, in the order of `owner.shards()`."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.shards = owner.shards()
+        self._again: list[Tensor] | None = None
+        self._before: Callable[[], Gathering | None] = _none
+        with no_grad():
+            self._operands = [owner.operand(shard) for shard in self.shards]
+            tables = self._tables()
+            pairs = zip(tables, self.shards, strict=True)
+            self.values = [first_rows(table, shard.spread.shape[0]) for table, shard in pairs]
+        self._indices = {value_of(table): index for index, table in enumerate(tables)}
+        trained = [index for index, shard in enumerate(self.shards) if shard.requires_grad]
+        if trained and weft.is_grad_enabled():
+            shards = [self.shards[index] for index in trained]
+            for index, value in zip(trained, _Gather.apply(self, trained, *shards), strict=True):
+                self.values[index] = value
+
+    def _tables(self) -> list[Any]:
+        """All ranks' rows of each parameter, and padding; recorded one behind the other, to go together."""
+        return [record_collective("all_gather", rows, self.owner.group) for rows in self._operands]
+
+    # -- what is saved ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def saves(self, gathers_again: bool) -> Iterator[None]:
+        """A context for the forward: if the backward pass is to gather again, what operations save of the values is how
+        to."""
+        calls.open.append(self)
+        try:
+            with _saving() if gathers_again else nullcontext():
+                yield
+        finally:
+            calls.open.pop()
+            self._indices = {}
+            self._before, calls.last = calls.last, ref(self) if gathers_again else _none
+
+    def find(self, node: Node) -> int | None:
+        """The number of the gathered table that a node is."""
+        return self._indices.get(node)
+
+    def again(self) -> list[Tensor]:
+        """The tables, gathered once more for a backward pass, and with them those of the module before."""
+        self._gather_again()
+        before, self._before = self._before(), _none
+        if before is not None:
+            before._gather_again()
+        assert self._again is not None
+        return self._again
+
+    def _gather_again(self) -> None:
+        if self._again is None and self._operands:
+            with no_grad():
+                self._again = self._tables()
+
+    # -- gradients -------------------------------------------------------------------------------------------------
+
+    def reduced(self, trained: Sequence[int], cotangents: Sequence[Tensor | None]) -> list[Any]:
+        """The gradients of this rank's rows; None for parameters that no rank has used, and where gradients stay on the
+        rank for now."""
+        self._again, self._operands, self._before = None, [], _none
+        shards = [self.shards[index] for index in trained]
+        return self.owner.reduction.reduced(shards, cotangents)
+
+
+class GradientReduction:
+    """From gradients of whole parameters to those of rows: the mean over all ranks, or kept for a later backward."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.is_on = True
+        self.divisor: float | None = None
+        self._kept: dict[int, Tensor] = {}  # by the parameter's identity
+
+    def reduced(self, shards: Sequence[DTensor], cotangents: Sequence[Tensor | None]) -> list[Any]:
+        """The gradients of rows, of cotangents of the whole; None where no rank has one."""
+        totals = [self._total(s, c) for s, c in zip(shards, cotangents, strict=True)]
+        if not self.is_on:
+            for shard, total in zip(shards, totals, strict=True):
+                if total is not None:
+                    self._kept[id(shard)] = total
+            return [None] * len(shards)
+        self._kept = {}
+        parts = [self._scattered(s, t) for s, t in zip(shards, totals, strict=True)]
+        present = self._present(shards, totals)
+        found: list[Any] = [self._of_rows(s, p) for s, p in zip(shards, parts, strict=True)]
+        if all(total is not None for total in totals):
+            return found
+        anywhere = (
+            present.tolist()
+        )  # waits for the ranks: only where this one has not used a parameter
+        return [grad if there else None for grad, there in zip(found, anywhere, strict=True)]
+
+    def _total(self, shard: DTensor, cotangent: Tensor | None) -> Any:
+        """A cotangent with what was kept for it."""
+        kept = self._kept.get(id(shard))
+        if cotangent is None:
+            return kept
+        dense = cotangent.to_dense() if cotangent.is_sparse else cotangent
+        dense = dense.to(self.owner.dtype_of_gradients(shard))
+        return dense if kept is None else kept + dense
+
+    def _scattered(self, shard: DTensor, total: Tensor | None) -> Any:
+        """This rank's rows of the combined gradients of all, with padding."""
+        layout = shard.spread
+        rows = layout.most_rows * layout.size
+        if total is None:
+            dtype = self.owner.dtype_of_gradients(shard)
+            operand = weft.zeros(rows, *layout.shape[1:], dtype=dtype, device=shard.device)
+        else:
+            operand = with_rows(total.detach(), rows)
+        return self._combined(operand)
+
+    def _combined(self, operand: Tensor) -> Any:
+        op = ReduceOp.AVG if self.divisor is None else ReduceOp.SUM
+        return record_collective("reduce_scatter", operand, self.owner.group, op)
+
+    def _present(self, shards: Sequence[DTensor], totals: Sequence[Tensor | None]) -> Any:
+        """The number of ranks that have a gradient, or a part of it, for each parameter. It goes with the gradients."""
+        dtype = self.owner.dtype_of_gradients(shards[0])
+        flags = weft.tensor([float(total is not None) for total in totals], dtype=dtype)
+        return self._combined(flags.repeat(self.owner.group.size()))
+
+    def _of_rows(self, shard: DTensor, part: Tensor) -> Any:
+        """The gradient of a rank's rows."""
+        grad = part if self.divisor is None else part / self.divisor
+        copies = self.owner.copies
+        if copies is not None:
+            op = ReduceOp.AVG if self.divisor is None else ReduceOp.SUM
+            grad = record_collective("all_reduce", grad, need_group(copies), op)
+        return first_rows(grad, shard.shape[0]).to(shard.dtype)
+
+
+class _Context(Protocol):
+    """The context of a `_Gather`."""
+
+    gathering: Gathering
+    trained: list[int]
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Have missing cotangents as None."""
+
+
+class _Gather(Function):
+    """From rows to whole parameters: its backward reduces the gradients of all of them at once."""
+
+    @staticmethod
+    def forward(ctx: _Context, gathering: Gathering, trained: list[int], *shards: DTensor) -> Any:
+        """The values, which are gathered already."""
+        ctx.gathering, ctx.trained = gathering, trained
+        ctx.set_materialize_grads(False)
+        return tuple(gathering.values[index] for index in trained)
+
+    @staticmethod
+    def backward(ctx: _Context, *cotangents: Tensor | None) -> Any:
+        """The gradients of the rows."""
+        with no_grad():
+            return None, None, *ctx.gathering.reduced(ctx.trained, cotangents)
+
+
+# -- hooks on what is saved ------------------------------------------------------------------------------------------
+
+
+def _saving() -> AbstractContextManager[None]:
+    """The hooks below; none where other hooks decide what is saved, as those of activation checkpointing."""
+    pairs = tapes.tape().mode.saved_hooks
+    if pairs and pairs[-1][0] is not _pack:
+        return nullcontext()
+    return saved_tensors_hooks(_pack, _unpack)
+
+
+def _pack(tensor: Tensor) -> Tensor | Saved:
+    """A value that is to be saved, or how to gather it again."""
+    node: Node = value_of(tensor)
+    steps: list[tuple[Any, ...]] = []
+    while True:
+        for gathering in reversed(calls.open):
+            index = gathering.find(node)
+            if index is not None:
+                return Saved(gathering, index, steps[::-1])
+        inputs = node.inputs or ()
+        is_alone = len(inputs) == 1 and inputs[0] is not None and len(steps) < MOST_STEPS
+        if not is_alone or node.op.kind not in (VIEW, ELEMENTWISE):
+            return tensor
+        steps.append((node.op, node.params, node.shape, node.dtype))
+        node = inputs[0]
+
+
+def _unpack(saved: Tensor | Saved) -> Any:
+    return saved.again() if isinstance(saved, Saved) else saved

@@ -1,0 +1,208 @@
+"""fully_shard trains as PyTorch's does with gloo, and as one process does; its checkpoints fit any number of ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from weft.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from weft.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+import weft
+from ranks import needs_mpi, run
+from weft import nn
+from weft.distributed import checkpoint
+from weft.distributed.device_mesh import init_device_mesh
+
+PROGRAM, FILES = "fully_sharded.py", "sharded_checkpoints.py"
+PARTS = ["whole", "sharded", "kept", "unused", "accumulation", "by hand", "copies"]
+Results = Callable[[str, str, int], list[Any]]
+
+
+def near(value: Any) -> Any:
+    """What a value is to be, as the tests of DistributedDataParallel have it."""
+    is_float = isinstance(value, float) or (isinstance(value, list) and isinstance(value[0], float))
+    return pytest.approx(value, rel=1e-3, abs=1e-4) if is_float else value
+
+
+@needs_mpi
+@pytest.mark.parametrize("part", PARTS)
+def test_losses_norms_and_weights_are_those_of_pytorch(results: Results, part: str) -> None:
+    pytest.importorskip("torch")
+    ours, theirs = (results(lib, PROGRAM, 2) for lib in ("as_torch", "torch"))
+    for own, other in zip(ours, theirs, strict=True):
+        assert own[part] == {name: near(value) for name, value in other[part].items()}
+        assert own["never"] and other["never"]
+
+
+@needs_mpi
+def test_mixed_precision_is_that_of_pytorch(results: Results) -> None:
+    pytest.importorskip("torch")
+    ours, theirs = (results(lib, PROGRAM, 2)[0]["mixed"] for lib in ("as_torch", "torch"))
+    assert ours["dtypes"] == theirs["dtypes"] == ["bfloat16"]
+    for name in ("losses", "norms"):
+        assert ours[name] == pytest.approx(theirs[name], rel=2**-7)  # bfloat16 has 8 bits
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("part", ["sharded", "kept", "copies"])
+def test_losses_norms_and_weights_are_those_of_one_process(
+    results: Results, size: int, part: str
+) -> None:
+    for rank in results("as_torch", PROGRAM, size):
+        assert rank[part] == {name: near(value) for name, value in rank["whole"].items()}
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [2, 4])
+def test_losses_and_weights_have_the_bits_of_data_parallel(results: Results, size: int) -> None:
+    assert all(rank["as data parallel"] for rank in results("as_torch", PROGRAM, size))
+
+
+# -- files and memory ------------------------------------------------------------------------------------------------
+
+
+def said(printed: str) -> set[str]:
+    """What ranks printed, without their numbers."""
+    return set(re.findall(r"rank \d: (.*)", printed))
+
+
+@needs_mpi
+def test_another_number_of_ranks_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
+    ends = said(run(2, FILES, "save", tmp_path / "two"))
+    assert len(ends) == 1
+    assert said(run(1, FILES, "load", tmp_path / "two")) == ends
+    assert said(run(4, FILES, "load", tmp_path / "two")) == ends
+    whole = {"model": {"0.weight": weft.zeros(7, 5)}, "step": 0}
+    checkpoint.load(whole, checkpoint_id=tmp_path / "two")
+    assert whole["step"] == 3 and (whole["model"]["0.weight"] != 0).all()
+    checkpoint.format_utils.dcp_to_torch_save(tmp_path / "two", tmp_path / "one.safetensors")
+    assert said(run(2, FILES, "load", tmp_path / "one.safetensors")) == ends
+
+
+@needs_mpi
+def test_four_ranks_train_what_is_three_times_the_budget_of_each(tmp_path: Path) -> None:
+    assert said(run(4, FILES, "budget", tmp_path)) == {"the same losses: True"}
+
+
+# -- one process -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def group() -> Iterator[None]:
+    weft.distributed.init_process_group()
+    yield
+    weft.distributed.destroy_process_group()
+
+
+def model() -> nn.Sequential:
+    weft.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+@pytest.mark.usefixtures("group")
+def test_a_sharded_module_is_still_of_its_class() -> None:
+    alone, sharded = model(), model()
+    fully_shard([sharded[0], sharded[2]])
+    fully_shard(sharded)
+    assert isinstance(sharded[0], nn.Linear) and isinstance(sharded, FSDPModule)
+    assert sharded.load_state_dict(alone.state_dict()) == ([], [])
+    x = weft.rand(5, 3)
+    for net in (alone, sharded):
+        net(x).square().sum().backward()
+    for whole, rows in zip(alone.parameters(), sharded.parameters(), strict=True):
+        assert isinstance(rows, DTensor) and rows.placements == (Shard(0),)
+        assert rows.grad.tolist() == whole.grad.tolist()
+    assert "FSDPLinear(in_features=3" in repr(sharded)
+
+
+@pytest.mark.usefixtures("group")
+def test_tensors_over_a_mesh() -> None:
+    mesh = init_device_mesh("cpu", (1,))
+    whole = weft.arange(6.0).reshape(3, 2)
+    rows = distribute_tensor(whole, mesh, [Shard(0)])
+    assert rows.full_tensor().tolist() == rows.to_local().tolist() == whole.tolist()
+    assert distribute_tensor(whole, mesh, [Replicate()]).full_tensor().shape == (3, 2)
+    assert DTensor.from_local(whole, mesh, [Shard(0)]).device_mesh == mesh
+    assert type(rows * 2) is weft.Tensor and "DTensor(local_tensor=" in repr(rows)
+    with pytest.raises(ValueError, match=r"a tensor cannot lie as \[Shard\(dim=1\)\]"):
+        distribute_tensor(whole, mesh, [Shard(1)])
+
+
+class Scalar(nn.Module):
+    """A module with a parameter that cannot be sharded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(weft.tensor(1.0))
+
+    def forward(self, x: weft.Tensor) -> weft.Tensor:
+        return x * self.scale
+
+
+@pytest.mark.usefixtures("group")
+def test_words_for_what_cannot_be_sharded() -> None:
+    twice = fully_shard(nn.Linear(2, 2))
+    tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    tied[1].weight = tied[0].weight
+    fully_shard(tied[0])
+    cases: list[tuple[Any, str]] = [
+        (twice, "has already been applied"),
+        (nn.ModuleList([nn.Linear(2, 2)]), "containers that do not implement forward: ModuleList"),
+        (Scalar(), r"doesn't support scalar parameters. Change Scalar.scale to a 1D tensor"),
+        (tied, "Linear.weight is shared with a module that is sharded already"),
+    ]
+    for module, words in cases:
+        with pytest.raises(ValueError, match=words):
+            fully_shard(module)
+    with pytest.raises(ValueError, match=r"cannot be sharded as Shard\(dim=1\)"):
+        fully_shard(nn.Linear(2, 2), shard_placement_fn=lambda parameter: Shard(1))
+    with pytest.raises(TypeError, match="expected a module"):
+        fully_shard([3])
+    with pytest.raises(ValueError, match="reshard_after_forward should be a bool"):
+        twice.set_reshard_after_forward(2)
+    with pytest.raises(ValueError, match="Expects FSDPModule"):
+        twice.set_modules_to_forward_prefetch([nn.Linear(1, 1)])
+
+
+def test_a_group_comes_first() -> None:
+    with pytest.raises(RuntimeError, match="has not been initialized"):
+        fully_shard(nn.Linear(1, 1))
+
+
+@pytest.mark.usefixtures("group")
+def test_values_that_two_segments_read_are_not_overwritten_between_them() -> None:
+    weft.manual_seed(0)
+    policy = MixedPrecisionPolicy(output_dtype=weft.float64)
+    nets = []
+    for shards in (False, True):
+        weft.manual_seed(0)
+        layers = [Normed() for _ in range(3)]
+        nets.append(nn.Sequential(*layers))
+        for layer in layers if shards else ():
+            fully_shard(layer)
+    fully_shard(nets[1], mp_policy=policy)
+    x = weft.rand(4, 3)
+    outputs = [net(x) for net in nets]
+    assert outputs[1].dtype is weft.float64
+    for output in outputs:
+        output.float().square().sum().backward()
+    for whole, rows in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        assert (whole.grad is None) == (rows.grad is None)
+        assert whole.grad is None or whole.grad.tolist() == rows.grad.tolist()
+
+
+class Normed(nn.Module):
+    """A layer whose unused parameter has the gradients of each layer read before those of the next are recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(3), nn.Linear(3, 3)
+        self.never = nn.Parameter(weft.zeros(2))
+
+    def forward(self, x: weft.Tensor) -> weft.Tensor:
+        return x + self.linear(self.norm(x)).tanh()
