@@ -94,13 +94,17 @@ _tally = cython.declare(FlushCounters, outcomes.counters)
 
 @cython.cfunc
 def execute(tape: Tape) -> cython.void:
-    """Run what is live on a tape; if it does not fit under the budget, without the checkpoints of former programs."""
-    try:
-        execute_in_turn(tape)
-    except OutOfMemoryError:
-        if not evict(tape):
-            raise
-        execute_in_turn(tape)
+    """Run what is live on a tape; if it does not fit under the budget, without the checkpoints of former programs, some
+    of which may be what was refused and ran first."""
+    tries: cython.Py_ssize_t = len(tape.refusals) + 2
+    while tries > 0:
+        tries -= 1
+        try:
+            execute_in_turn(tape)
+            return
+        except OutOfMemoryError:
+            if tries == 0 or not evict(tape):
+                raise
 
 
 @cython.cfunc
