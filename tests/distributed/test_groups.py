@@ -112,3 +112,11 @@ def test_a_recorded_collective_that_ranks_disagree_on_fails_and_what_reads_it(
         assert "rank 0: all_reduce sum float32[3] at groups.py:" in message
         assert "rank 1: all_reduce sum float32[4] at groups.py:" in message
         assert rank["nodes"]["same"] == [[4.0, 4.0], [8.0] * 5]
+
+
+def test_collectives_in_a_loop_over_examples(found: list[Any]) -> None:
+    for rank in found:
+        recorded, at_once = rank["loops"]["recorded"], rank["loops"]["at once"]
+        assert recorded[0] == at_once[0]  # to the last bit
+        assert recorded[1] == pytest.approx(at_once[1], rel=1e-5, abs=1e-4)
+    assert all(rank["loops"] == found[0]["loops"] for rank in found)

@@ -176,10 +176,30 @@ def nodes() -> dict[str, Any]:
     return found
 
 
+def loops() -> dict[str, Any]:
+    """One example at a time, with two collectives for each, the second of what the first gives: batches of examples
+    would need the first ones of all before the second one of any."""
+    weights = weft.linspace(-1, 1, 64, requires_grad=True)
+
+    def outputs() -> tuple[list[float], list[float]]:
+        sums = []
+        for example in range(16):
+            x = weft.arange(8.0) * (dist.get_rank() + 1) + example
+            hidden = (collectives.all_reduce(x, "avg") @ weights.reshape(8, 8)).tanh()
+            sums.append(collectives.all_reduce(hidden * 2, "sum").sum())
+        (gradient,) = weft.autograd.grad(weft.stack(sums).sum(), weights)
+        return [float(each) for each in sums], gradient.tolist()
+
+    recorded = outputs()
+    with weft.eager():
+        at_once = outputs()
+    return {"recorded": recorded, "at once": at_once}
+
+
 def main() -> None:
     dist.init_process_group("mpi", timeout=timedelta(seconds=20))
-    parts = (ranks_and_groups, meshes, disagreements, messages, derivatives, asynchronous, nodes)
-    found = {part.__name__: part() for part in parts}
+    parts = (ranks_and_groups, meshes, disagreements, messages, derivatives, asynchronous)
+    found = {part.__name__: part() for part in (*parts, nodes, loops)}
     (OUT / f"{dist.get_rank()}.json").write_text(json.dumps(found))
     dist.destroy_process_group()
 

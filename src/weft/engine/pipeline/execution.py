@@ -75,7 +75,7 @@ from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, passes
 from weft.engine.pipeline.batching import batch, membership
 from weft.engine.pipeline.lowering import lower
-from weft.engine.pipeline.partition import partition, segments, spans_devices
+from weft.engine.pipeline.partition import is_in_order, partition, segments, spans_devices
 from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime.executable_cache import has_come, storable_as, store, worth_storing
 from weft.engine.runtime.numpy_views import array_over
@@ -171,6 +171,9 @@ def execute_segments(tape: Tape) -> cython.void:
     segment: Segment
     batch.group(tape.pending())
     cut: list[Any] = segments(tape.pending())
+    if not is_in_order(cut):  # all ranks begin collectives in the order of recording
+        membership.ungroup(tape.pending())
+        cut = segments(tape.pending())
     held: set[Node] = set()
     for index in range(len(cut)):
         segment = cut[index]

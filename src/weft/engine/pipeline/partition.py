@@ -157,6 +157,18 @@ def segments(nodes: list) -> list:
     return [segment for segment in made if segment.nodes or segment.begun]
 
 
+def is_in_order(made: list) -> bool:
+    """True if each segment waits for none but collectives that begin before it. A batch of nodes that wait for several
+    may stand before some of them."""
+    segment: Segment
+    late: set = {node for segment in made for node in segment.begun}
+    for segment in made:
+        if not late.isdisjoint(segment.awaited):
+            return False
+        late.difference_update(segment.begun)
+    return True
+
+
 @cython.cfunc
 def _useful(nodes: list, collectives: list) -> list:
     """The nodes that somebody holds, or that other processes wait for, and what they are computed from; in the order of
