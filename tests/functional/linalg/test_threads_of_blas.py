@@ -47,6 +47,21 @@ def test_nothing_is_set_for_tiny_matrices(counts: list[int]) -> None:
     assert counts == [7]
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: weft.linalg.lu_solve(*weft.linalg.lu_factor(x), x),
+        lambda x: weft.cholesky_inverse(weft.linalg.cholesky(x)),
+    ],
+    ids=("getrs", "potri"),
+)
+def test_routines_that_would_wait_for_threads_take_one_for_tiny_matrices(
+    counts: list[int], function: Any
+) -> None:
+    function(weft.eye(3) * 4).sum().item()
+    assert counts == [7, 1, 7]
+
+
 def test_they_are_put_back_after_errors(counts: list[int]) -> None:
     with pytest.raises(RuntimeError):
         weft.linalg.inv(weft.zeros(40, 40))

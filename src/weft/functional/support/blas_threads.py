@@ -19,7 +19,8 @@ from weft._build.lazy import later
 
 _pool = later("weft.engine.devices.cpu.threads")
 FEW = 256  # rows of a matrix that one thread factors about as fast as several
-TINY = 32  # rows up to which OpenBLAS takes one thread by itself
+TINY = 32  # rows up to which OpenBLAS takes one thread by itself, but in these routines
+THREADED = ("getrs", "potri", "trtrs")
 _MODULES = ("numpy.linalg", "scipy.linalg")
 _lock = allocate_lock()
 _inside: list[int] = []  # what calls on their way have asked for
@@ -62,12 +63,13 @@ def _leave() -> None:
                 each(previous)
 
 
-def limited(function: Callable[..., object]) -> Callable[..., Any]:
-    """A function of matrices, its first argument, that takes as many threads as these are worth."""
+def limited(function: Callable[..., object], tiny: int = TINY) -> Callable[..., Any]:
+    """A function of matrices, its first argument, that takes as many threads as these are worth; with up to `tiny` rows
+    it takes one by itself."""
 
     def within(matrix: np.ndarray, *rest: object, **options: object) -> Any:
         rows = max(matrix.shape[-2:], default=0)
-        if rows <= TINY:
+        if rows <= tiny:
             return function(matrix, *rest, **options)
         _enter(1 if rows <= FEW else _pool.get_num_threads())
         try:

@@ -34,7 +34,7 @@ from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError
-from weft.functional.support.blas_threads import limited
+from weft.functional.support.blas_threads import THREADED, TINY, limited
 
 if TYPE_CHECKING:
     from weft.engine.frontend.tensor import Tensor
@@ -111,7 +111,7 @@ def _copied(array: object) -> Buffer:
 @cache
 def routine(name: str, dtype: np.dtype[np.generic]) -> Any:
     """A routine of LAPACK for matrices of a NumPy type, the first of which is its first argument."""
-    return limited(raw_routine(name, dtype))
+    return limited(raw_routine(name, dtype), 0 if name in THREADED else TINY)
 
 
 def raw_routine(name: str, dtype: np.dtype[np.generic]) -> Any:
