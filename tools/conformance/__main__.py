@@ -8,6 +8,7 @@ python tools/conformance errors                     only the error inputs of all
 python tools/conformance --shard 1/4                a quarter; what is found is kept in build/conformance
 python tools/conformance --rest                     what is not kept yet: goes on with a run that was cut
 python tools/conformance tree                       every public name of PyTorch's modules; writes docs/names.md
+python tools/conformance examples                   the examples of PyTorch's documentation, by both libraries
 python tools/conformance --report                   tables and page from what is kept
 """
 
@@ -65,6 +66,9 @@ def chosen(database: str, options: argparse.Namespace) -> list[str]:
 def main() -> int:
     """Run what was asked for; 0 where every check of it passes."""
     options = arguments()
+    if options.database == ["examples"]:
+        print(*import_module("conformance.examples").report(), sep="\n")
+        return 0
     if options.database == ["tree"]:
         import_module("conformance.tree").write()
         return 0
