@@ -51,11 +51,13 @@ def test_values_and_gradients_of_a_tensor(
 
 
 @pytest.mark.parametrize("axis", (0, 1, 2))
-@pytest.mark.parametrize("kind", ("int32", "float32"))
-def test_values_and_gradients_of_channels(axis: int, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "start"), (("int32", 0.0), ("float32", 0.0), ("float32", 0.3)))
+def test_values_and_gradients_of_channels(axis: int, kind: str, start: float) -> None:
     values = np.random.default_rng(0).normal(size=(3, 4, 3)) * 5
     channels = values.shape[axis]
-    scales, points = np.linspace(0.1, 0.5, channels).tolist(), list(range(channels))
+    scales = np.linspace(0.1, 0.5, channels).tolist()
+    points = [start + 8 * channel for channel in range(channels)]  # some are beyond the range
+    points = points if kind == "float32" else [min(15, int(point)) for point in points]
 
     def function(lib: Any, x: Any) -> Any:
         places = lib.tensor(points, dtype=getattr(lib, kind))
@@ -113,3 +115,14 @@ def test_what_is_refused(case: str, library: Any) -> None:
     function, text = WRONG[case]
     with pytest.raises(RuntimeError, match=text.replace("(", "\\(")):
         function(library)
+
+
+@pytest.mark.parametrize("point", (0.6, 300.0, -2.5))
+def test_a_zero_point_in_a_tensor_is_an_integer_of_any_size(point: float) -> None:
+    values = np.linspace(-2, 2, 9)
+
+    def function(lib: Any, x: Any) -> Any:
+        place = lib.tensor(point)
+        return lib.fake_quantize_per_tensor_affine(x, lib.tensor(0.1), place, 0, 15)
+
+    assert outcome(weft, values, function) == outcome(torch, values, function)

@@ -41,7 +41,10 @@ def fake_quantize_per_tensor_affine(
     (2018).
     """
     _need_range(need_tensor("fake_quantize_per_tensor_affine", input), quant_min, quant_max)
-    _need_zero_point(zero_point, quant_min, quant_max)
+    if isinstance(zero_point, Tensor):
+        zero_point = cast(zero_point, dtypes.int32)
+    else:
+        _need_zero_point(zero_point, zero_point, quant_min, quant_max)
     return _rounded(input, scale, zero_point, quant_min, quant_max)
 
 
@@ -65,7 +68,9 @@ def fake_quantize_per_channel_affine(
     """
     _need_range(need_tensor("fake_quantize_per_channel_affine", input), quant_min, quant_max)
     _need_channels(input, scale, zero_point, axis)
-    _need_zero_point(zero_point, quant_min, quant_max)
+    if not zero_point._dtype.is_floating_point and zero_point.numel():
+        points = host.to_numpy(zero_point)
+        _need_zero_point(points.min(), points.max(), quant_min, quant_max)
     shape = [-1 if dim == axis else 1 for dim in range(len(input._shape))]
     return _rounded(input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max)
 
@@ -73,9 +78,14 @@ def fake_quantize_per_channel_affine(
 def _rounded(
     input: Tensor, scale: float | Tensor, zero_point: int | Tensor, quant_min: int, quant_max: int
 ) -> Any:
-    """Values of the nearest integers in a range; nan is the smallest one."""
+    """Values of the nearest integers in a range; nan is the smallest one. A zero point that is no integer is added
+    before rounding."""
     fixed = input.detach()
-    whole = call("round", fixed * (1 / scale)) + zero_point
+    scaled = fixed * (1 / scale)
+    if isinstance(zero_point, Tensor) and zero_point._dtype.is_floating_point:
+        whole = call("round", scaled + zero_point)
+    else:
+        whole = call("round", scaled) + zero_point
     held = (whole >= quant_min) & (whole <= quant_max)
     nearest = where(whole >= quant_min, whole.clamp(max=quant_max), quant_min)
     value = cast((nearest - zero_point) * scale, input._dtype)
@@ -95,13 +105,7 @@ def _need_range(input: Tensor, quant_min: int, quant_max: int) -> None:
         )
 
 
-def _need_zero_point(zero_point: int | Tensor, quant_min: int, quant_max: int) -> None:
-    """Errors: RuntimeError where a zero point is outside the range, if its value is known at the call."""
-    if isinstance(zero_point, Tensor):
-        known = host.to_numpy(zero_point)
-        least, most = (known.min(), known.max()) if known.size else (quant_min, quant_max)
-    else:
-        least = most = zero_point
+def _need_zero_point(least: int, most: int, quant_min: int, quant_max: int) -> None:
     if least < quant_min or most > quant_max:
         raise ArgumentError(
             "`zero_point` must be between `quant_min` and `quant_max`.",
