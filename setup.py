@@ -67,8 +67,8 @@ NO_KERNELS = (
 )
 NEEDED_TO_RUN = ("numpy", "scipy", "llvmlite", "greenlet")
 NO_STUBS = (
-    "weft: built without stubs (decision 128): type checkers see less than there is.\n"
-    "  fix       install numpy, scipy, llvmlite and greenlet, and build again"
+    "weft: built without stubs for type checkers (decision 128); programs need none.\n"
+    "  fix       build again where numpy, scipy, llvmlite and greenlet are installed, as the next `make` does"
 )
 MOST_SECONDS_FOR_STUBS = 5 * 60  # two are usual
 MOST_SECONDS_FOR_KERNELS = 20 * 60  # about a minute is usual (decision 109)
