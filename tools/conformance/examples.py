@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 MODULES = (  # noqa: SIM905 - a list of words
-    "torch torch.nn torch.nn.functional torch.Tensor torch.linalg torch.fft torch.special torch.distributions "
+    "torch.Tensor torch torch.nn torch.nn.functional torch.linalg torch.fft torch.special torch.distributions "
     "torch.optim torch.optim.lr_scheduler torch.optim.swa_utils torch.utils.data torch.utils.checkpoint "
     "torch.utils.hooks torch.utils.dlpack torch.nn.init torch.nn.utils torch.nn.utils.rnn "
     "torch.nn.utils.parametrize torch.nn.utils.parametrizations torch.nn.utils.prune torch.nn.utils.stateless "
@@ -59,7 +59,12 @@ def documented() -> Iterator[tuple[str, str]]:
             yield f"{module}.{name}", inspect.getdoc(value) or ""
             if inspect.isclass(value) and value.__module__.startswith("torch"):
                 for member, function in vars(value).items():
-                    if not member.startswith("_") and callable(function):
+                    if (
+                        not member.startswith("_")
+                        and callable(function)
+                        and id(function) not in seen
+                    ):
+                        seen.add(id(function))
                         yield f"{module}.{name}.{member}", inspect.getdoc(function) or ""
 
 
