@@ -129,14 +129,10 @@ def slowest(workload: Workload, ranks: int, draws: int = 400) -> float:
     return float(workload.seconds * np.exp(workload.jitter * ndtri(uniform)).mean())
 
 
-def averaged(
-    workload: Workload, ranks: int, network: Network, messages: int, overlapped: bool = True
-) -> float:
+def averaged(workload: Workload, ranks: int, network: Network, messages: int) -> float:
     """The seconds of a step whose gradients are added up over all ranks, in so many messages."""
-    if ranks == 1:
-        return slowest(workload, 1)
     compute = slowest(workload, ranks)
-    forward = compute * (1 - BACKWARD) if overlapped else compute
+    forward = compute * (1 - BACKWARD)
     spans = np.linspace(forward, compute, messages + 1)[1:]
     return finished(forward, list(spans), all_reduce(workload.nbytes / messages, ranks, network))
 
