@@ -42,11 +42,7 @@ MOST_BYTES_AT_ONCE = (
 
 def gathered(group: ProcessGroup, call: Call, data: Array, target: Array) -> Steps[None]:
     """Put the equally many bytes of all ranks into `target`."""
-    rows = yield from agree(group, call, data)
-    if rows is None:
-        yield group.communicator.all_gather(data, target)
-    else:
-        target.reshape(group.size(), data.nbytes)[...] = rows[:, : data.nbytes]
+    yield from several_gathered(group, [call], [data], [target])
 
 
 def in_lots(
@@ -76,7 +72,7 @@ def _joined(some: Sequence[Array]) -> Array:
 def several_gathered(
     group: ProcessGroup, calls: Sequence[Call], data: Sequence[Array], targets: Sequence[Array]
 ) -> Steps[None]:
-    """`gathered` of several arrays, with those that other ranks do together."""
+    """Put the parts of all ranks of several arrays into targets, with those that other ranks do together."""
     size = group.size()
 
     def move(some: Sequence[Array], done: int, rows: Array | None) -> Steps[None]:
