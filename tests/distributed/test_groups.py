@@ -96,6 +96,9 @@ def test_collectives_are_nodes(found: list[Any]) -> None:
     ]
     assert [one["exchanged"][3] for one in told] == [[30 + 2 * n, 31 + 2 * n] for n in range(4)]
     assert all(one["broadcast"] == [20, 21] for one in told)
+    assert [one["permuted"] for one in told] == [
+        [10.0 * (n % 4) + i for i in range(4)] for n in (3, 0, 1, 2)
+    ]
 
 
 def test_recorded_collectives_go_together_whatever_a_rank_reads_between(found: list[Any]) -> None:

@@ -166,3 +166,21 @@ def test_the_default_group_has_its_name(lib: Any) -> None:
     """A module below has the name `group` too."""
     submodule(f"{lib.__name__}.distributed.distributed_c10d")
     assert lib.distributed.group.WORLD.size() == lib.distributed.GroupMember.WORLD.size() == 1
+
+
+def test_all_functional_collectives_are_here() -> None:
+    """Also under the names that they had before derivatives, and have now."""
+    theirs = pytest.importorskip("torch.distributed._functional_collectives")
+    ours = submodule("weft.distributed._functional_collectives")
+    stems = (
+        "all_gather",
+        "all_reduce",
+        "all_to_all",
+        "broadcast",
+        "permute",
+        "reduce_scatter",
+        "wait",
+    )
+    inner = "backward", "setup_context", "inplace"
+    names = {n for n in vars(theirs) if n.startswith(stems) and not n.endswith(inner)}
+    assert {n for n in names if not hasattr(ours, n)} == set()

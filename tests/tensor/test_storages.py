@@ -345,3 +345,31 @@ def test_memory_of_others_does_not_grow() -> None:
         with pytest.raises((RuntimeError, BufferError), match="not resizable"):
             x.resize_(8)
         assert x.resize_(2).tolist() == [0.0, 1.0]
+
+
+def _members(storage: Any) -> set[str]:
+    return {name for name in dir(storage) if not name.startswith("_")}
+
+
+ABSENT = {"hpu", "mps"}  # devices
+
+
+@pytest.mark.parametrize("of", ["storage", "untyped_storage"])
+def test_all_members_of_storages_are_here(of: str) -> None:
+    theirs, ours = (getattr(T.arange(4.0), of)() for T in (torch, weft))
+    float8 = {name for name in _members(theirs) if name.startswith("float8")}
+    assert _members(theirs) - _members(ours) - float8 - ABSENT == set()
+    for name in "is_cuda", "is_sparse", "is_hpu":
+        assert getattr(ours, name) is getattr(theirs, name) is False
+    assert ours.is_pinned() is theirs.is_pinned() is False
+    assert ours.to(device="cpu") is ours and ours.pin_memory() is ours
+    with pytest.raises(RuntimeError, match="CUDA"):
+        ours.cuda()
+
+
+def test_bytes_are_printed() -> None:
+    assert repr(weft.tensor([1, 2], dtype=weft.uint8).untyped_storage()) == (
+        " 1\n 2\n[UntypedStorage(device=cpu) of size 2]"
+    )
+    assert repr(weft.UntypedStorage(2, device="meta")).startswith(" ...\n")
+    assert weft.UntypedStorage(2).type() == "weft.storage.UntypedStorage"

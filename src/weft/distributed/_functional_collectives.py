@@ -21,9 +21,12 @@ from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
 __all__ = [
-    "all_gather_into_tensor_coalesced", "all_gather_tensor", "all_reduce", "all_reduce_coalesced",
-    "all_to_all_single", "broadcast", "reduce_scatter_tensor",
-    "reduce_scatter_tensor_coalesced", "wait_tensor",
+    "all_gather_into_tensor_coalesced", "all_gather_single", "all_gather_single_autograd",
+    "all_gather_single_coalesced", "all_gather_tensor", "all_gather_tensor_autograd",
+    "all_reduce", "all_reduce_coalesced", "all_to_all_single",
+    "all_to_all_single_autograd", "broadcast", "permute_tensor", "reduce_scatter_single",
+    "reduce_scatter_single_autograd", "reduce_scatter_single_coalesced", "reduce_scatter_tensor",
+    "reduce_scatter_tensor_autograd", "reduce_scatter_tensor_coalesced", "wait_tensor",
 ]  # fmt: skip
 
 GroupLike = ProcessGroup | DeviceMesh | tuple[DeviceMesh, int] | str | None
@@ -120,6 +123,17 @@ def all_to_all_single(
     return record("all_to_all", self, found, sent=sent, received=received)
 
 
+def permute_tensor(
+    self: Tensor, src_dst: Sequence[int], group: GroupLike = None, tag: str = ""
+) -> Any:
+    """The elements, as a vector, of the rank that sends to this one: rank m sends to `src_dst[m]`."""
+    found = _group(group)
+    count, own = self.numel(), found.rank()
+    sent = [count if rank == src_dst[own] else 0 for rank in range(found.size())]
+    received = [count if to == own else 0 for to in src_dst]
+    return all_to_all_single(self.flatten(), received, sent, found)
+
+
 def all_reduce_coalesced(
     self: Sequence[Tensor],
     reduceOp: str,
@@ -149,3 +163,12 @@ def reduce_scatter_tensor_coalesced(
         reduce_scatter_tensor(tensor, reduceOp, dim, group)
         for tensor, dim in zip(inputs, scatter_dim, strict=True)
     ]
+
+
+# PyTorch has these apart, since only they have derivatives there, and under newer names.
+all_gather_single = all_gather_single_autograd = all_gather_tensor_autograd = all_gather_tensor
+all_gather_single_coalesced = all_gather_into_tensor_coalesced
+reduce_scatter_single = reduce_scatter_single_autograd = reduce_scatter_tensor
+reduce_scatter_tensor_autograd = reduce_scatter_tensor
+reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+all_to_all_single_autograd = all_to_all_single

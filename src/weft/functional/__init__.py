@@ -13,7 +13,8 @@ from weft._build.lazy import later
 from weft.functional import imported_on_call
 from weft.functional.elementwise import binary, comparison, limits, unary
 from weft.functional.indexing import assignment, gather_scatter, index, repeats, selection, slices
-from weft.functional.linalg import composed_products, einsum, norms, products
+from weft.functional.linalg import composed_products, norms, products
+from weft.functional.linalg import einsum as _einsum
 from weft.functional.reductions import softmax, sums_and_extrema, variance
 from weft.functional.shape import (
     concat,
@@ -23,7 +24,8 @@ from weft.functional.shape import (
     view_transforms,
     views,
 )
-from weft.functional.sorting import sort, unique
+from weft.functional.sorting import sort
+from weft.functional.sorting import unique as _unique
 from weft.functional.special import special
 from weft.functional.support.out_dtypes import answer_out
 from weft.functional.support.variants import make_in_place, with_out
@@ -31,9 +33,9 @@ from weft.functional.support.variants import make_in_place, with_out
 meta_results = later("weft.functional.meta_results")
 
 _MODULES: tuple[Any, ...] = (
-    unary, binary, limits, comparison, sums_and_extrema, variance, norms, sort, unique, views, slicing,
+    unary, binary, limits, comparison, sums_and_extrema, variance, norms, sort, _unique, views, slicing,
     strided_regions, rearrange, assignment, view_transforms, index, selection, gather_scatter, slices, repeats, concat,
-    products, composed_products, einsum, softmax, special,
+    products, composed_products, _einsum, softmax, special,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Any] = {

@@ -23,7 +23,14 @@ from weft.engine.frontend.tensor import Storage, Tensor, replace_node
 from weft.engine.frontend.views import storage_of
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ExportError, ShapeError
+from weft.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    ExportError,
+    ShapeError,
+    rooted,
+)
 from weft.ops import primitives as ops
 from weft.tensor.arguments import need_integer
 from weft.tensor.creation.factories import filled, read_dtype, read_size, tensor
@@ -119,6 +126,14 @@ class UntypedStorage(StorageBase):
         """All elements, as the tensors have them; what is written to it counts no version of theirs."""
         return handle_of(self._storage).data
 
+    @property
+    def _elements(self) -> Any:
+        return self.as_tensor(dtypes.uint8)
+
+    @classmethod
+    def _of_elements(cls, elements: Tensor) -> UntypedStorage:
+        return cls.of(elements)
+
     def nbytes(self) -> int:
         """The number of bytes."""
         node = self._storage.node
@@ -155,17 +170,13 @@ class UntypedStorage(StorageBase):
 
     def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> UntypedStorage:
         """Write the bytes of another storage. Errors: RuntimeError where it has another size."""
-        self.as_tensor(dtypes.uint8).copy_(source.as_tensor(dtypes.uint8))
+        self._elements.copy_(source._elements)
         return self
 
     def fill_(self, value: int) -> UntypedStorage:
         """Write one number into every byte."""
-        self.as_tensor(dtypes.uint8).fill_(value)
+        self._elements.fill_(value)
         return self
-
-    def clone(self) -> UntypedStorage:
-        """New memory with the same bytes."""
-        return type(self).of(self.as_tensor(dtypes.uint8).clone())
 
     def untyped(self) -> UntypedStorage:
         """The storage itself."""
@@ -174,20 +185,6 @@ class UntypedStorage(StorageBase):
     def element_size(self) -> int:
         """Bytes per element: 1."""
         return 1
-
-    def cpu(self) -> UntypedStorage:
-        """The storage itself."""
-        return self
-
-    @property
-    def device(self) -> Any:
-        """The device of the memory."""
-        return self._whole.device
-
-    @property
-    def is_cuda(self) -> bool:
-        """True if the memory is on a CUDA device: no."""
-        return False
 
     def is_shared(self) -> bool:
         """True if other processes can write the memory."""
@@ -198,10 +195,6 @@ class UntypedStorage(StorageBase):
         shared_memory.share(self._storage)
         return self
 
-    def is_pinned(self, device: DeviceLike | None = None) -> bool:
-        """True if the memory is pinned for copies to another device: no."""
-        return False
-
     @property
     def _cdata(self) -> int:
         return id(self._storage)
@@ -210,7 +203,7 @@ class UntypedStorage(StorageBase):
         """All bytes as numbers. Errors: NotImplementedError on the device meta."""
         if is_on_meta(self._whole):
             raise no_data_here()
-        return list(self.as_tensor(dtypes.uint8).tolist())
+        return list(self._elements.tolist())
 
     def __getitem__(self, index: int | slice) -> Any:
         """A byte as a number; of a slice, the storage of these bytes, which is the same memory."""
@@ -230,7 +223,11 @@ class UntypedStorage(StorageBase):
         return type(self).of(import_array(part, dtypes.uint8))
 
     def __setitem__(self, index: int, value: int) -> None:
-        self.as_tensor(dtypes.uint8)[index] = value
+        self._elements[index] = value
+
+    def type(self, dtype: object = None, non_blocking: bool = False) -> Any:
+        """The name of the class, or the storage itself as of this class, the only one of untyped memory."""
+        return rooted("weft.storage.UntypedStorage") if dtype is None else self
 
     def byteswap(self, dtype: DType) -> None:
         """Turn the bytes of each element of a type around, in place. Errors: RuntimeError where one is not whole."""
@@ -243,16 +240,12 @@ class UntypedStorage(StorageBase):
                 got=f"{self.nbytes()} bytes",
                 fix="pass the type that the bytes are of",
             )
-        rows = self.as_tensor(dtypes.uint8).reshape(-1, size)
+        rows = self._elements.reshape(-1, size)
         rows.copy_(rows.flip(1))
 
     def new(self) -> UntypedStorage:
         """A storage without bytes."""
         return type(self)()
-
-    def get_device(self) -> int:
-        """The number of the device: -1, as of all that are not GPUs."""
-        return -1
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes()
@@ -281,7 +274,8 @@ class UntypedStorage(StorageBase):
         return _of_cell, (self._storage,)
 
     def __repr__(self) -> str:
-        return f"[UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+        shown = " ..." if is_on_meta(self._whole) else "\n".join(f" {value}" for value in self)
+        return f"{shown}\n[UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
 def _resize(cell: Storage, size: int) -> None:

@@ -43,8 +43,11 @@ class TypedStorage(StorageBase):
 
     @property
     def _elements(self) -> Any:
-        """All elements as a vector, shared."""
         return self._untyped_storage.as_tensor(self.dtype)
+
+    @classmethod
+    def _of_elements(cls, elements: Tensor) -> TypedStorage:
+        return _typed(elements)
 
     def shown_as(self, dtype: DType | None) -> Any:
         """All elements as a vector, shared. Errors: RuntimeError if they are of another dtype."""
@@ -113,10 +116,6 @@ class TypedStorage(StorageBase):
         """True if `resize_` works."""
         return self._untyped_storage.resizable()
 
-    def get_device(self) -> int:
-        """The number of the device: -1, as of all that are not GPUs."""
-        return -1
-
     def pickle_storage_type(self) -> str:
         """The name of the type of storage that elements like these have in PyTorch's files."""
         return f"{TYPE_NAMES[self.dtype.name]}Storage"
@@ -136,10 +135,6 @@ class TypedStorage(StorageBase):
         self._elements.fill_(value)
         return self
 
-    def clone(self) -> TypedStorage:
-        """New memory with the same elements."""
-        return _typed(self._elements.clone())
-
     def type(self, dtype: DType | None = None, non_blocking: bool = False) -> Any:
         """The name of the storage's type, or its elements as another type, in new memory."""
         if dtype is None:
@@ -150,20 +145,6 @@ class TypedStorage(StorageBase):
     def tolist(self) -> list[Any]:
         """All elements as numbers."""
         return list(self._elements.tolist())
-
-    def cpu(self) -> TypedStorage:
-        """The storage itself."""
-        return self
-
-    @property
-    def device(self) -> Any:
-        """The device of the memory."""
-        return self._untyped_storage.device
-
-    @property
-    def is_cuda(self) -> bool:
-        """True if the memory is on a CUDA device: no."""
-        return False
 
     def is_shared(self) -> bool:
         """True if other processes can write the memory."""

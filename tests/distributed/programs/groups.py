@@ -153,6 +153,7 @@ def nodes() -> dict[str, Any]:
         "scattered columns": collectives.reduce_scatter_tensor(x.T, "max", 1).tolist(),
         "exchanged": collectives.all_to_all_single(x, None, None).tolist(),
         "broadcast": collectives.broadcast(x[0], 2).tolist(),
+        "permuted": collectives.permute_tensor(x[:2], [1, 2, 3, 0]).tolist(),
     }
     parts = []
     for step in range(6):  # a rank reads here, another there: what goes together differs

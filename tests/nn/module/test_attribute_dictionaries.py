@@ -107,3 +107,21 @@ def test_attributes_are_copied_one_by_one(lib: Any) -> None:
     assert other.note == 3 and list(other.state_dict()) == [] and not hasattr(other, "weight")
     other._buffers = dict(module._buffers)
     assert list(module.state_dict()) == ["weight", "kept", "inner.weight", "inner.bias"]
+
+
+@both
+@_BASES
+def test_a_state_picked_from_the_dictionary_is_copied(lib: Any, bases: tuple[type, ...]) -> None:
+    """As packages with a `__getstate__` of their own do: what they leave out is not copied, members are."""
+    module = held(lib, *bases)
+    for copied in (copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))):
+        clone = type(module).__new__(type(module))
+        state = copied({name: value for name, value in vars(module).items() if name != "note"})
+        clone.__dict__.update(state)
+        assert [*clone._parameters] == ["weight"] and [*clone._modules] == ["inner"]
+        assert "left_out" in clone._non_persistent_buffers_set and not hasattr(clone, "note")
+        clone.weight.data.fill_(7)
+        assert module.weight.tolist() == [1, 1]
+    shallow = copy.copy(module._parameters)
+    shallow["other"] = None
+    assert type(shallow) is dict and "other" not in module._parameters

@@ -84,7 +84,7 @@ _EXACT = {
     "Expected self.dtype() == output.dtype() to be true, but got false.": "narrow_copy",
     "quantile() out tensor must be same dtype as the input tensor": "quantile nanquantile",
     "expected scalar type {result} but found {out}": "logsigmoid solve_triangular",
-    "expected scalar_type {result} but found {out}": "logcumsumexp",
+    "expected scalar_type {result} but found {out}": "logcumsumexp diff",
     "linalg.matrix_norm expected out tensor dtype {result} but got: {out}": "matrix_norm",
     "linalg.norm expected out tensor dtype {result} but got: {out}": "linalg_norm",
     "linalg.vecdot: Expected out of dtype{result} but found {out}": "vecdot",

@@ -69,7 +69,8 @@ class _Items(_Reversible, ItemsView[str, Any]):
 
 
 class _DictLike(MutableMapping[str, Any]):
-    """A mapping with the methods of a dict that a mapping lacks: unions, and iteration backwards."""
+    """A mapping with the methods of a dict that a mapping lacks: unions, iteration backwards, copies (which are
+    dicts)."""
 
     __slots__ = ()
 
@@ -88,6 +89,15 @@ class _DictLike(MutableMapping[str, Any]):
     def copy(self) -> dict[str, Any]:
         """A dict of the present members."""
         return dict(self)
+
+    def __copy__(self) -> dict[str, Any]:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> dict[str, Any]:
+        return {name: deepcopy(value, memo) for name, value in self.copy().items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (self.copy(),)
 
     def __reversed__(self) -> Iterator[str]:
         return reversed(list(self))
@@ -209,12 +219,6 @@ class Attributes(_DictLike):
     def copy(self) -> dict[str, Any]:
         """The attributes as they are now, in dictionaries of their own."""
         return {name: _plain(value) for name, value in self.items()}
-
-    def __deepcopy__(self, memo: dict[int, object]) -> dict[str, Any]:
-        return {name: deepcopy(value, memo) for name, value in self.copy().items()}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (self.copy(),)
 
     def __repr__(self) -> str:
         return repr(self.copy())
