@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 import numpy as np
+from cython.cimports.libc.stdint import uintptr_t
+from cython.cimports.weft.engine.capi.numpy_arrays import memory_view, strided_array
 from cython.cimports.weft.engine.ir.node import Node
 
 from weft._build.compiled import require
@@ -23,13 +25,26 @@ require(__name__, cython.compiled)
 WORDS = np.dtype(np.uint16)  # the type of the bits of bfloat16
 
 
-def bytes_of(buffer: Any) -> Array:
-    """Memory as an array of bytes, which is an owner of it for as long as an array over it lives: of a buffer that an
-    array is made over directly, NumPy keeps only the object, and no view."""
-    return np.frombuffer(buffer, np.uint8) if buffer.nbytes else np.zeros(0, np.uint8)
+@cython.cfunc
+def _region(
+    node: Node,
+    dtype: object,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    offset: cython.longlong,
+) -> object:
+    """A region of the memory of a value, `offset` elements behind its first, read-only. It holds a view of the buffer,
+    and so owns its memory for as long as any array over it lives: of a buffer alone NumPy keeps only the object."""
+    start: uintptr_t = node.buffer.address
+    end: uintptr_t = start + node.buffer.nbytes
+    first: uintptr_t = start + node.offset + offset * node.dtype.itemsize
+    itemsize: cython.Py_ssize_t = node.dtype.itemsize
+    memory = memory_view(node.buffer)
+    return strided_array(memory, start, end, first, dtype, itemsize, shape, strides, False)
 
 
-def array_over(node: Node) -> Array:
+@cython.ccall
+def array_over(node: Node) -> np.ndarray[Any, Any]:
     """The value of a node that has been computed, read-only; bfloat16 as its bits in uint16."""
     if node.op is SCALAR_OP:
         from weft.engine.runtime.scalar_bytes import scalar_bytes
@@ -41,32 +56,24 @@ def array_over(node: Node) -> Array:
     dtype = node.dtype.numpy or WORDS
     if node.numel == 0:
         return np.zeros(node.shape, dtype)
-    strides = None
-    if node.strides is not None:
-        strides = tuple([stride * dtype.itemsize for stride in node.strides])
-    array = np.ndarray(node.shape, dtype, bytes_of(node.buffer), node.offset, strides)
-    array.setflags(write=False)
-    return array
+    return _region(node, dtype, node.shape, node.strides, 0)
 
 
+@cython.ccall
 def window_over(
-    node: Node, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int
-) -> Array:
+    node: Node, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: cython.longlong
+) -> np.ndarray[Any, Any]:
     """A region of a computed value, read-only. `strides` and `offset` are a handle's: they count the value's elements
     in row-major order, whatever its memory order. Errors: ValueError for a region outside the memory."""
-    whole = array_over(node)
+    if 0 in shape:
+        return np.zeros(shape, node.dtype.numpy or WORDS)
     if strides is None:
         strides = contiguous_strides(shape)
-    if 0 in shape:
-        return np.zeros(shape, whole.dtype)
-    if offset == 0 and shape == whole.shape and strides == contiguous_strides(shape):
-        return whole
-    if not whole.flags.c_contiguous:
-        return _chosen(whole, shape, strides, offset)
-    steps = [stride * whole.itemsize for stride in strides]
-    array = np.ndarray(shape, whole.dtype, whole.reshape(-1), offset * whole.itemsize, steps)
-    array.setflags(write=False)
-    return array
+    if offset == 0 and shape == node.shape and strides == contiguous_strides(shape):
+        return array_over(node)
+    if node.op is not SCALAR_OP and node.strides is None:
+        return _region(node, node.dtype.numpy or WORDS, shape, strides, offset)
+    return _chosen(array_over(node), shape, strides, offset)
 
 
 def _chosen(whole: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True
 """Memory of tensors: copies into the pool, and memory that others can write.
 
 It makes computed nodes, views of memory, and storages marked foreign from NumPy arrays and tensors. Memory shared with
@@ -10,30 +12,47 @@ computes pending values.
 from __future__ import annotations
 
 import math
-import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import cython
 import numpy as np
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import uintptr_t
+from cython.cimports.weft.engine.capi.numpy_arrays import (
+    C_CONTIGUOUS,
+    OWNDATA,
+    WRITEABLE,
+    head,
+    memory_view,
+    strided_array,
+)
+from cython.cimports.weft.engine.devices.cpu.pool import Buffer
+from cython.cimports.weft.engine.devices.cpu.pool import wrap as pool_wrap
+from cython.cimports.weft.engine.frontend.node_factory import new_value
+from cython.cimports.weft.engine.frontend.tensor import Py_REFCNT, Storage, Tensor
+from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
+from cython.cimports.weft.engine.frontend.views import alias_of, logical_strides, share, view
+from cython.cimports.weft.engine.ir.dtype import DType
+from cython.cimports.weft.engine.ir.memory import OwnedMemory
+from cython.cimports.weft.engine.ir.node import Node
 
+from weft._build.compiled import require
 from weft._build.lazy import later
 from weft.engine.frontend.node_factory import MOST_ELEMENTS, make_value
 from weft.engine.frontend.resolve import value_of
-from weft.engine.frontend.tensor import Storage, Tensor, replace_node
+from weft.engine.frontend.tensor import replace_node
 from weft.engine.frontend.tensor_lifecycle import wrap_node
-from weft.engine.frontend.views import alias_of, logical_strides, storage_of, view
+from weft.engine.frontend.views import storage_of
 from weft.engine.ir import dtype as dtypes
-from weft.engine.ir.dtype import DType
 from weft.engine.ir.memory import describe
 from weft.engine.ir.strides import contiguous_strides
 from weft.engine.runtime.numpy_views import window_over
 from weft.errors import OutOfMemoryError, user_line
 from weft.ops import OPS, primitives
 
-if TYPE_CHECKING:
-    from weft.engine.ir.node import Node
-
+require(__name__, cython.compiled)
 
 pipeline = later("weft.engine.pipeline.driver")
 pool = later("weft.engine.devices.cpu.pool")
@@ -77,12 +96,15 @@ class Extent:
 LISTED = 1 << 15  # bytes above which the pool knows whose value a buffer holds
 
 
+@cython.cclass
 class Foreign:
     """Memory that others can write: all of a storage as a flat array, and the array that was handed out (weakly);
     `exported` is None for memory that came from outside, and `source` the array that it came as, where its holders can
     be counted."""
 
-    __slots__ = ("exported", "memory", "source")
+    exported = cython.declare(object, visibility="public")
+    memory = cython.declare(object, visibility="public")
+    source = cython.declare(object, visibility="public")
 
     def __init__(
         self,
@@ -94,30 +116,29 @@ class Foreign:
         self.exported = exported
         self.source = source
 
-    def is_left(self) -> bool:
+    @cython.ccall
+    def is_left(self) -> cython.bint:
         """True if nobody outside holds the memory any more."""
         if self.exported is not None:
             return self.exported() is None
-        if self.source is None or _references(self.memory) != ONE_HOLDER:
+        if (
+            self.source is None
+            or Py_REFCNT(cython.cast(cython.pointer(PyObject), self.memory)) != 1
+        ):
             return False  # an array that was handed out since holds the flat one
-        if self.source.base is None:  # it is held by the buffer, and by the flat view of it
-            return self.source.flags.owndata and _references(self.source) == ONE_HOLDER + 2
-        root = self.source.base
-        if type(root) is not np.ndarray or not root.flags.owndata:
+        root: object = self.source.base
+        if root is None:  # it is held by the buffer, and by the flat view of it
+            return (
+                head(self.source).flags & OWNDATA != 0
+                and Py_REFCNT(cython.cast(cython.pointer(PyObject), self.source)) == 3
+            )
+        if type(root) is not np.ndarray or head(root).flags & OWNDATA == 0:
             return False
-        del root
+        # The array is held by the buffer; its base by it, by the flat view and by this function.
         return (
-            _references(self.source) == ONE_HOLDER + 1
-            and _references(self.source.base) == ONE_HOLDER + 1
+            Py_REFCNT(cython.cast(cython.pointer(PyObject), self.source)) == 2
+            and Py_REFCNT(cython.cast(cython.pointer(PyObject), root)) == 3
         )
-
-
-def _references(value: object) -> int:
-    return sys.getrefcount(value)
-
-
-_SAMPLE = Foreign(np.empty(0))
-ONE_HOLDER = _references(_SAMPLE.memory)  # the count of what one attribute holds
 
 
 # -- arrays and nodes ----------------------------------------------------------------------------------------------
@@ -160,21 +181,34 @@ def bfloat16_values(bits: np.ndarray) -> Any:
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def _window(memory: np.ndarray, tensor: Tensor) -> Any:
+@cython.cfunc
+def _window(memory: np.ndarray, tensor: Tensor) -> object:
     """A tensor's region of a flat array."""
+    dtype = raw_dtype(tensor._dtype)  # not that of the memory, through a lens
     if 0 in tensor._shape:
-        return np.zeros(tensor._shape, raw_dtype(tensor._dtype))
-    kind = raw_dtype(tensor._dtype)  # not that of the memory, through a lens
-    strides = [stride * kind.itemsize for stride in logical_strides(tensor)]
-    return np.ndarray(tensor._shape, kind, memory, tensor.offset * kind.itemsize, strides)
+        return np.zeros(tensor._shape, dtype)
+    nbytes: cython.Py_ssize_t = memory.nbytes
+    start: uintptr_t = cython.cast(uintptr_t, head(memory).data)
+    itemsize: cython.Py_ssize_t = tensor._dtype.itemsize
+    return strided_array(
+        memory,
+        start,
+        start + nbytes,
+        start + tensor.offset * itemsize,
+        dtype,
+        itemsize,
+        tensor._shape,
+        tensor.strides,
+        head(memory).flags & WRITEABLE != 0,
+    )
 
 
 def raw_array(tensor: Tensor) -> Any:
     """The stored bits of a tensor as an array that must not be written; computes what is pending."""
-    storage = tensor._storage
+    storage: Storage = tensor._storage
     if storage is not None and not tensor.view_transform:
         if storage.foreign is not None:
-            return _window(storage.foreign.memory, tensor)
+            return _window(cython.cast(Foreign, storage.foreign).memory, tensor)
         if storage.node.state == DONE and storage.node.dtype is tensor._dtype:
             pipeline.require(storage.node)
             return window_over(storage.node, tensor._shape, tensor.strides, tensor.offset)
@@ -199,33 +233,37 @@ def region(whole: Tensor, shape: Shape, strides: Shape, offset: int) -> Tensor:
 
 def is_compact(array: np.ndarray) -> bool:
     """True if an array's strides are those of its shape, or it has no elements. Dimensions of 1 have any strides."""
-    return array.size == 0 or (array.flags.c_contiguous and 1 not in array.shape)
+    return array.size == 0 or (head(array).flags & C_CONTIGUOUS != 0 and 1 not in array.shape)
 
 
 def import_array(array: np.ndarray, dtype: DType) -> Tensor:
     """A tensor that shares the memory of an array with non-negative strides of whole elements."""
-    size, shape = array.itemsize, array.shape
+    shape: tuple[int, ...] = array.shape
+    size: cython.Py_ssize_t = dtype.itemsize
     strides = plain = contiguous_strides(shape)
     if not is_compact(array):
         strides = tuple([stride // size for stride in array.strides])
-    if strides == plain and type(array) is np.ndarray:
-        whole_shape, flat = shape, array.reshape(-1)
-    else:
+    whole_shape = shape
+    if strides != plain or type(array) is not np.ndarray:
         reach = sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
         whole_shape = (1 + reach if array.size else 0,)
-        flat = np.lib.stride_tricks.as_strided(array, whole_shape, (size,))
-    memory = pool.wrap(pool.address_of(flat), flat.nbytes, array, not array.flags.writeable)
-    whole: Tensor = wrap_node(make_value(dtype, whole_shape, memory, 0))
-    storage_of(whole).foreign = Foreign(flat, None, array if whole_shape is shape else None)
+    count: cython.Py_ssize_t = math.prod(whole_shape)
+    address: uintptr_t = cython.cast(uintptr_t, head(array).data)
+    end: uintptr_t = address + max(count, 1) * size
+    writable: cython.bint = head(array).flags & WRITEABLE != 0
+    flat = strided_array(array, address, end, address, array.dtype, size, (count,), None, writable)
+    memory: Buffer = pool_wrap(address, count * size, array, not writable)
+    whole: Tensor = wrap(new_value(dtype, whole_shape, memory, 0), None)
+    share(whole).foreign = Foreign(flat, None, array if whole_shape is shape else None)
     return alias_of(whole) if whole_shape is shape else region(whole, shape, strides, 0)
 
 
 def export_array(tensor: Tensor) -> Any:
     """An array that shares a tensor's memory; from now on the storage is foreign, until the last export is gone."""
-    storage = storage_of(tensor)
+    storage: Storage = share(tensor)
     if storage.foreign is None:
         _expose(storage)
-    foreign = storage.foreign
+    foreign: Foreign = storage.foreign
     if foreign.exported is None:
         return _window(foreign.memory, tensor)
     root = foreign.exported()
@@ -244,15 +282,24 @@ def bytes_of(storage: Storage) -> Any:
     return storage.foreign.memory.view(np.uint8)
 
 
-def _fresh_root(node: Node) -> Any:
+@cython.cfunc
+def _fresh_root(node: Node) -> object:
     # Every array has a base of its own, a view of the buffer: NumPy lets views of views keep only the last base alive.
-    memory: Any = node.buffer  # NumPy's annotations know no buffer protocol
+    buffer: OwnedMemory = node.buffer
+    dtype = raw_dtype(node.dtype)
     if node.numel == 0:  # a view of no elements may begin behind its buffer's end
-        return np.ndarray((0,), raw_dtype(node.dtype), memory)
-    return np.frombuffer(memory, raw_dtype(node.dtype), node.numel, node.offset)
+        return np.ndarray((0,), dtype, cython.cast(object, buffer))
+    start: uintptr_t = buffer.address
+    end: uintptr_t = start + buffer.nbytes
+    first: uintptr_t = start + node.offset
+    writable: cython.bint = not buffer.readonly
+    view = memory_view(buffer)
+    itemsize: cython.Py_ssize_t = node.dtype.itemsize
+    return strided_array(view, start, end, first, dtype, itemsize, (node.numel,), None, writable)
 
 
-def _expose(storage: Storage) -> None:
+@cython.cfunc
+def _expose(storage: Storage) -> cython.void:
     settle(storage)
     storage.foreign = Foreign(_fresh_root(storage.node), _gone)
 
@@ -266,22 +313,33 @@ def settle(storage: Storage) -> None:
     fits into it. Others that read or saved the value go on with a copy. Cost: runs the pending operations of the
     value."""
     pipeline.require(storage.node)
-    pipeline.alone(_move_home if _has_home(storage) else _find_home, storage)
+    if _has_home(storage):
+        if storage.home is not storage.node or not _is_sole_owner(storage):
+            pipeline.alone(_move_home, storage)
+    elif _is_dense(storage) and _is_sole_owner(storage):
+        storage.home = storage.node
+    else:
+        pipeline.alone(_find_home, storage)
     storage.node.max_index = 0  # a holder of the address can write any index
 
 
-def _has_home(storage: Storage) -> bool:
-    home = storage.home
-    return home is not None and home.buffer is not None and home.nbytes >= storage.node.nbytes
+@cython.cfunc
+def _has_home(storage: Storage) -> cython.bint:
+    home: Node = storage.home
+    if home is None or home.buffer is None:
+        return False
+    return home.numel * home.dtype.itemsize >= storage.node.numel * storage.node.dtype.itemsize
+
+
+@cython.cfunc
+def _is_dense(storage: Storage) -> cython.bint:
+    return storage.node.buffer is not None and storage.node.strides is None
 
 
 def _find_home(storage: Storage) -> None:
     """Give a value memory that nobody else sees: its own, or a copy."""
     storage.home = None
-    node = storage.node
-    dense = node.buffer is not None and node.strides is None
-    del node  # the count of references says who else sees it
-    if not dense or not _is_sole_owner(storage):
+    if not _is_dense(storage) or not _is_sole_owner(storage):
         _put(storage, node_of_array(pipeline.array_of(storage.node), storage.node.dtype))
     storage.home = storage.node
 
@@ -292,8 +350,10 @@ def _move_home(storage: Storage) -> None:
     if is_there and _is_sole_owner(storage):
         return
     lent = pool.is_lent(storage.home.buffer)
-    moves = is_there or sys.getrefcount(storage.home) > 2
-    moves = moves or sys.getrefcount(storage.home.buffer) > 2 + lent
+    moves = is_there or Py_REFCNT(cython.cast(cython.pointer(PyObject), storage.home)) > 1
+    moves = (
+        moves or Py_REFCNT(cython.cast(cython.pointer(PyObject), storage.home.buffer)) > 1 + lent
+    )
     if moves:
         pipeline.need_no_run()
     home, storage.home = storage.home, None  # where the rest fails, there is none
@@ -312,24 +372,30 @@ def _put(storage: Storage, node: Node) -> None:
     replace_node(storage, node)
 
 
-def _is_sole_owner(storage: Storage) -> bool:
+@cython.cfunc
+def _is_sole_owner(storage: Storage) -> cython.bint:
     """True if nothing but a storage, which may have had another value in this memory before, sees its node and its
     buffer."""
-    at_home = storage.home is storage.node
-    earlier = storage.home is not None and not at_home
-    return bool(
-        storage.node.external_refs == 1
-        and sys.getrefcount(storage.node) == 2 + at_home
-        and sys.getrefcount(storage.node.buffer)
-        == 2 + earlier + pool.is_lent(storage.node.buffer)  # its lender needs the memory alone
-        and not (earlier and sys.getrefcount(storage.home) > 2)
+    at_home: cython.bint = storage.home is storage.node
+    earlier: cython.bint = storage.home is not None and not at_home
+    if (
+        storage.node.external_refs != 1
+        or Py_REFCNT(cython.cast(cython.pointer(PyObject), storage.node)) != 1 + at_home
+    ):
+        return False
+    if earlier and Py_REFCNT(cython.cast(cython.pointer(PyObject), storage.home)) > 1:
+        return False
+    lent: cython.bint = pool.is_lent(storage.node.buffer)  # its lender needs the memory alone
+    return (
+        Py_REFCNT(cython.cast(cython.pointer(PyObject), storage.node.buffer)) == 1 + earlier + lent
     )
 
 
-def _reclaim(storage: Storage) -> bool:
+@cython.cfunc
+def _reclaim(storage: Storage) -> cython.bint:
     """End the foreign state of a storage whose memory nobody outside holds any more: its exported arrays are gone, or
     the array that it came as."""
-    if not storage.foreign.is_left():
+    if not cython.cast(Foreign, storage.foreign).is_left():
         return False
     storage.foreign = None
     return True
