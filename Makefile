@@ -1,5 +1,5 @@
 # make demo: train the Tree-LSTM on the standard library. make test: run the tests.
-# make bench: Weft beside PyTorch, on 1 and 2 threads. make wheels: what users install.
+# make bench: Weft beside PyTorch, on 1 and 2 threads. make wheels: what users install. make docs: the documentation.
 # All set up .venv here first and compile what has changed. Another Python: make test PYTHON=python3.12
 
 PYTHON ?= python3
@@ -14,7 +14,7 @@ GUARDED := tests/engine/runtime/test_interpreter.py tests/engine/runtime/test_ra
 	tests/tensor/memory/test_values_with_less_memory.py tests/tensor/test_empty_values.py tests/ops/test_misfits.py \
 	$(CODEGEN)/test_loops.py $(CODEGEN)/test_kernels_at_random.py tests/engine/frontend/test_aliasing.py
 
-.PHONY: build demo bench test lint types doctests semantics derivatives conformance kernels sanitize guard fuzz random wheels clean
+.PHONY: build demo bench test docs lint types doctests semantics derivatives conformance kernels sanitize guard fuzz random wheels clean
 
 # What is not to be done costs less than a second.
 build: $(VENV)/.build-requires
@@ -75,6 +75,11 @@ fuzz: $(VENV)/.dev build
 random: $(VENV)/.bench build
 	$(BIN)/python tools/random_programs.py $(ARGS)
 
+# Into build/docs; a warning is an error.
+docs: $(VENV)/.docs build
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	@echo "open build/docs/index.html"
+
 wheels: $(VENV)/.wheels
 	$(BIN)/python tools/wheels.py $(ARGS)
 
@@ -111,6 +116,11 @@ $(VENV)/.dev: pyproject.toml | build
 
 $(VENV)/.wheels: pyproject.toml | $(VENV)/.dev
 	$(PIP) install --quiet --no-build-isolation --editable '.[wheels]'
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | build
+	@echo "installing what the documentation needs"
+	@$(PIP) install --quiet --no-build-isolation --editable '.[docs,files]'
 	@touch $@
 
 # What is compared with PyTorch. JAX is measured too where it is installed: .venv/bin/python -m pip install jax

@@ -1,0 +1,102 @@
+"""Settings of the documentation: `make docs` builds it into `build/docs`.
+
+Pages are Markdown (MyST); the reference is made of the docstrings by `tools/reference_pages.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import reference_pages  # noqa: E402
+
+import weft  # noqa: E402
+
+project, author = "Weft", "the authors of Weft"
+copyright = author  # noqa: A001 - Sphinx's name
+version = release = weft.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["decisions/README.md"]
+default_role = "py:obj"  # a link where the reference has the name, code elsewhere
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = False  # signatures that are computed have no source
+napoleon_google_docstring, napoleon_numpy_docstring = True, False
+napoleon_custom_sections = [("Shape", "params_style"), ("Source", "notes_style")]
+add_module_names = False
+toc_object_entries = False
+
+html_theme = "furo"
+html_title = f"Weft {version}"
+html_static_path: list[str] = []
+html_theme_options = {"navigation_with_keys": True}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+# Pages that are made of files outside this folder.
+INCLUDED = {
+    "ARCHITECTURE.md": "internals.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/RESULTS.md": "results.md",
+    "README.md": "index.md",
+    "docs/decisions/README.md": "decisions.md",
+}
+LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)(#[^)]*)?\)")
+CODE = re.compile(r"(``.*?``|`.*?`)")
+SPECIAL = re.compile(r"[*|]|(?<=\w)_(?!\w)")
+
+
+def link_pages(app: object, name: str, source: list[str]) -> None:
+    """Let links to files of the repository lead to pages that are made of them; to others, only their name stays."""
+    included = next((file for file, page in INCLUDED.items() if page == f"{name}.md"), None)
+    folder = (ROOT / included).parent if included else (ROOT / "docs" / name).parent
+
+    def target(match: re.Match[str]) -> str:
+        text, path, anchor = match[1], match[2], match[3] or ""
+        file = (folder / path).resolve()
+        if not file.is_relative_to(ROOT):
+            return match[0]
+        known = INCLUDED.get(str(file.relative_to(ROOT)))
+        if known:
+            return f"[{text}](/{known}{anchor})"
+        if file.is_relative_to(ROOT / "docs") and file.is_file():
+            return f"[{text}](/{file.relative_to(ROOT / 'docs')}{anchor})"
+        return text
+
+    text = (ROOT / included).read_text() if included and name != "index" else source[0]
+    source[0] = LINK.sub(target, text)
+    if name == "decisions":
+        source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\ndecisions/0*\n```\n"
+
+
+def escape_docstring(
+    app: object, what: str, name: str, item: object, options: object, lines: list[str]
+) -> None:
+    """Let characters that mean something to reStructuredText stand for themselves, but in code and examples."""
+    example = False
+    for index, line in enumerate(lines):
+        example = bool(line.strip()) and (example or line.lstrip().startswith(">>>"))
+        if not example:
+            parts = CODE.split(line)
+            lines[index] = "".join(
+                part if part[:1] == "`" else SPECIAL.sub(r"\\\g<0>", part) for part in parts
+            )
+
+
+def setup(app: Any) -> None:
+    """Write the pages of the reference before Sphinx reads them, and prepare texts."""
+    reference_pages.write(Path(__file__).parent / "reference")
+    app.connect("source-read", link_pages)
+    app.connect("autodoc-process-docstring", escape_docstring, priority=100)

@@ -1,0 +1,132 @@
+"""Writes the pages of the reference: one for each part of the public API, with an entry for each name.
+
+Which names belong together follows from the modules that define them. The text of an entry is the name's docstring,
+which Sphinx reads when it builds the page. Names that exist only because other packages look for them
+(`weft.compat`) are left out: `docs/names.md` counts them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """A module of the API, and what its page is called."""
+
+    module: str
+    title: str
+
+
+PARTS = (
+    Part("weft", "Tensors and functions of them"),
+    Part("weft.nn", "Layers and losses"),
+    Part("weft.nn.functional", "Layers as functions"),
+    Part("weft.nn.init", "Initial weights"),
+    Part("weft.nn.utils", "Tools for layers"),
+    Part("weft.optim", "Optimizers"),
+    Part("weft.optim.lr_scheduler", "Learning rates"),
+    Part("weft.autograd", "Differentiation"),
+    Part("weft.func", "Function transforms"),
+    Part("weft.linalg", "Linear algebra"),
+    Part("weft.fft", "Fourier transforms"),
+    Part("weft.special", "Special functions"),
+    Part("weft.utils.data", "Data"),
+    Part("weft.distributions", "Distributions"),
+    Part("weft.nested", "Ragged tensors"),
+    Part("weft.sparse", "Sparse tensors"),
+    Part("weft.distributed", "Several processes"),
+    Part("weft.debug", "Looking inside"),
+    Part("weft.amp", "Mixed precision"),
+    Part("weft.errors", "Errors"),
+)
+
+
+def write(folder: Path) -> None:
+    """Write all pages into a folder; those of an earlier run are overwritten, and left alone where they are equal."""
+    folder.mkdir(exist_ok=True)
+    shown: set[object] = set()
+    pages = {part.module: page(part, shown) for part in PARTS}
+    pages["weft.Tensor"] = tensor_page()
+    names = "\n   ".join(sorted(pages, key=[*[part.module for part in PARTS], "weft.Tensor"].index))
+    pages["index"] = f"{heading('Reference', '=')}\n.. toctree::\n   :maxdepth: 1\n\n   {names}\n"
+    for name, text in pages.items():
+        path = folder / f"{name}.rst"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def page(part: Part, shown: set[object]) -> str:
+    """The page of a module: its functions and classes by the room of the source that defines them; classes that an
+    earlier page has `shown` are left out."""
+    module = importlib.import_module(part.module)
+    rooms: dict[str, list[str]] = {}
+    for name, item in public(module):
+        if inspect.isclass(item):
+            if item in shown:
+                continue
+            shown.add(item)
+        rooms.setdefault(room_of(item, part.module), []).append(entry(part.module, name, item))
+    lines = [heading(f"{part.module}: {part.title}", "="), f".. currentmodule:: {part.module}\n"]
+    lines.append((inspect.getdoc(module) or "").partition("\n\n")[0].replace("`", "``") + "\n")
+    for room in sorted(rooms):
+        lines += [heading(room, "-"), *sorted(rooms[room])] if len(rooms) > 1 else rooms[room]
+    return "\n".join(lines)
+
+
+def tensor_page() -> str:
+    """The page of Tensor: each method and property."""
+    import weft
+
+    lines = [heading("weft.Tensor", "="), ".. currentmodule:: weft\n"]
+    for name, item in sorted(vars_of(weft.Tensor).items()):
+        kind = "automethod" if callable(item) else "autoattribute"
+        lines.append(f".. {kind}:: Tensor.{name}\n")
+    return "\n".join(lines)
+
+
+def vars_of(owner: type) -> dict[str, object]:
+    """The public members of a class."""
+    return {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
+
+
+def public(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """The functions and classes of a module that are its own API."""
+    names = getattr(module, "__all__", None) or dir(module)
+    for name in sorted(set(names)):
+        item = getattr(module, name, None)
+        if name.startswith("_") or inspect.ismodule(item) or not callable(item):
+            continue
+        home = home_of(item)
+        if home.startswith("weft") and not home.startswith("weft.compat"):
+            yield name, item
+
+
+def home_of(item: object) -> str:
+    """The module that defines a function or class."""
+    return str(getattr(inspect.unwrap(item), "__module__", "") or "")  # type: ignore[arg-type]
+
+
+def room_of(item: object, module: str) -> str:
+    """The words under which an entry stands: what is left of the name of its module, at its end."""
+    home = home_of(item)
+    last = home.removeprefix(module).strip(".").rpartition(".")[2]
+    name = str(getattr(item, "__name__", ""))
+    return name if name.lower() == last else last.replace("_", " ").capitalize() or "More"
+
+
+def entry(module: str, name: str, item: object) -> str:
+    """The directive that shows a docstring."""
+    if inspect.isclass(item):
+        kind = "autoexception" if issubclass(item, BaseException) else "autoclass"
+        return f".. {kind}:: {name}\n"
+    return f".. autofunction:: {name}\n"
+
+
+def heading(text: str, line: str) -> str:
+    """A heading of reStructuredText."""
+    return f"{text}\n{line * len(text)}\n"
