@@ -128,9 +128,9 @@ def test_tensors_over_a_mesh() -> None:
     assert rows.full_tensor().tolist() == rows.to_local().tolist() == whole.tolist()
     assert distribute_tensor(whole, mesh, [Replicate()]).full_tensor().shape == (3, 2)
     assert DTensor.from_local(whole, mesh, [Shard(0)]).device_mesh == mesh
-    assert type(rows * 2) is weft.Tensor and "DTensor(local_tensor=" in repr(rows)
-    with pytest.raises(ValueError, match=r"a tensor cannot lie as \[Shard\(dim=1\)\]"):
-        distribute_tensor(whole, mesh, [Shard(1)])
+    assert type(rows * 2) is DTensor and "DTensor(local_tensor=" in repr(rows)
+    with pytest.raises(ValueError, match=r"a tensor cannot lie as \[Shard\(dim=2\)\]"):
+        distribute_tensor(whole, mesh, [Shard(2)])
 
 
 class Scalar(nn.Module):

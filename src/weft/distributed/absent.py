@@ -22,10 +22,6 @@ _WRAPPING = (
     "CustomPolicy ModuleWrapPolicy _or_policy always_wrap_policy enable_wrap lambda_auto_wrap_policy "
     "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
 )
-_PARALLEL = (
-    "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel "
-    "SequenceParallel loss_parallel parallelize_module"
-)
 _POINTS = "checkpoint_wrapper CheckpointImpl apply_activation_checkpointing CheckpointWrapper offload_wrapper"
 _STATES = (
     "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
@@ -36,8 +32,7 @@ _SAVED = (
     "LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem "
     "load_state_dict save_state_dict"
 )
-_SPREAD = "distribute_module empty full ones rand randn zeros"
-_EXPERIMENTS = "context_parallel implicit_replication local_map register_sharding"
+_EXPERIMENTS = "context_parallel local_map register_sharding"
 _STAGES = (
     "Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B "
     "ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline"
@@ -48,13 +43,14 @@ MODULES = {
     for name, names in {
         "optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer as_functional_optim",
         "optim.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
-        "tensor": _SPREAD,
+        "tensor": "",
         "tensor._utils": "compute_local_shape_and_global_offset",
-        "tensor.parallel": _PARALLEL,
+        "tensor.parallel": "",
+        "tensor.parallel.style": "",
         "tensor.placement_types": "",
         "tensor.experimental": _EXPERIMENTS,
         "tensor.experimental._attention": "set_rotate_method",
-        "_tensor": _SPREAD,
+        "_tensor": "",
         "_tensor.placement_types": "",
         "_tensor.experimental": _EXPERIMENTS,
         "_composable": "checkpoint contract replicate",
@@ -96,9 +92,18 @@ MODULES = {
 for _name in ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_types"):
     MODULES[_name]["distributed.placements"] = "Partial Placement Replicate Shard _StridedShard"
 SENT = "FileStore HashStore PrefixStore ProcessGroupGloo Store TCPStore"
-_DISTRIBUTED_TENSORS = "DTensor distribute_tensor"
+_DISTRIBUTED_TENSORS = (
+    "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
+)
 for _name in ("tensor", "_tensor"):
     MODULES[_name]["distributed.sharding.dtensor"] = _DISTRIBUTED_TENSORS
+for _name in ("tensor.experimental", "_tensor.experimental"):
+    MODULES[_name]["distributed.sharding.dtensor"] = "implicit_replication"
+for _name in ("tensor.parallel", "tensor.parallel.style"):
+    MODULES[_name]["distributed.sharding.tensor_parallel"] = (
+        "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel "
+        "SequenceParallel loss_parallel parallelize_module"
+    )
 _FULLY_SHARD = (
     "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy UnshardHandle fully_shard "
     "register_fsdp_forward_method share_comm_ctx"

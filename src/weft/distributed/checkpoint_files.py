@@ -24,7 +24,7 @@ import weft
 from weft.distributed.errors import DistBackendError
 from weft.distributed.group import Group, ProcessGroup
 from weft.distributed.objects import all_gather_object, broadcast_object_list
-from weft.distributed.sharding.dtensor import DTensor
+from weft.distributed.sharding.dtensor import DTensor, local
 from weft.distributed.world import is_initialized, resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, CheckpointError
@@ -104,7 +104,7 @@ class _Save:
         leaves = list(_leaves(tree))
         self._values = [[path, value] for path, value in leaves if not isinstance(value, Tensor)]
         self._tensors = [
-            (path, value.detach()) for path, value in leaves if isinstance(value, Tensor)
+            (path, _as_rows(value)) for path, value in leaves if isinstance(value, Tensor)
         ]
         self._token = self._agree()
         self._parts = [self._shares(number) for number in range(len(self._tensors))]
@@ -152,7 +152,7 @@ class _Save:
         """A copy of what this rank writes of a tensor: the program may go on and change it."""
         tensor = self._tensors[part.number][1]
         if part.first < 0 or isinstance(tensor, DTensor):
-            return tensor.clone()
+            return local(tensor).clone()
         return tensor.narrow(0, part.first, part.rows).clone()
 
     def run(self) -> None:
@@ -216,7 +216,15 @@ class _Save:
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:
     """The shape of a tensor, of a sharded one that of the whole."""
-    return tensor.spread.shape if isinstance(tensor, DTensor) else tuple(tensor.shape)
+    return tuple(tensor.shape)
+
+
+def _as_rows(tensor: Tensor) -> Tensor:
+    """A tensor without history; one that lies over ranks in other parts than rows is whole."""
+    if isinstance(tensor, DTensor) and not (tensor.spread.is_rows and tensor.ndim):
+        with weft.no_grad():
+            return tensor.full_tensor()
+    return tensor.detach()
 
 
 def _shards(number: int, tensor: DTensor, group: ProcessGroup) -> list[tuple[int, _Part]]:
@@ -364,7 +372,7 @@ def _fill(target: Tree, found: State, path: str) -> None:
             value.load_state_dict(new)
         elif isinstance(value, Tensor):
             with weft.no_grad():
-                value.copy_(value.own_rows(new) if isinstance(value, DTensor) else new)
+                value.copy_(new)
         elif isinstance(value, dict) and value:
             _fill(value, new, f"{path}{key}.")
         else:

@@ -1,7 +1,7 @@
 """Placements: how the dimensions of a mesh hold a tensor, in PyTorch's words.
 
-They describe only: programs make tables of them before they know how many processes there are, and compare them.
-There is no tensor that lies over a mesh yet (`absent.DTensor`).
+They describe only: programs make tables of them before they know how many processes there are, and compare them. What
+they mean for a tensor of a shape says `sharding.layout`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class Shard(Placement):
 
     dim: int
 
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):
@@ -44,9 +47,15 @@ class _StridedShard(Shard):
 class Replicate(Placement):
     """Each rank has all of the tensor."""
 
+    def __str__(self) -> str:
+        return "R"
+
 
 @dataclass(frozen=True)
 class Partial(Placement):
     """Each rank has a value of its own; combined, they are the tensor."""
 
     reduce_op: str = "sum"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"

@@ -398,7 +398,7 @@ def _fitted_entry(
         return type(entry)(_fitted_entry(part, parameter) for part in entry)
     if not isinstance(entry, Tensor):
         return deepcopy(entry)
-    own: Tensor = getattr(parameter, "own_rows", _as_it_is)(entry)
+    own: Tensor = getattr(parameter, "like", _as_it_is)(entry)
     if parameter is not None and parameter.is_floating_point():
         return own.detach().to(parameter.dtype).clone()
     return own.detach().clone()

@@ -21,8 +21,9 @@ from weft._build.compiled import require
 from weft.engine.ir.tape import turns
 from weft.engine.ir.view_transform import SPARSE
 from weft.errors import GradientError
+from weft.nn.parameter import Parameter
 from weft.ops.primitives import elementwise as call
-from weft.optim.optimizer import Group, Optimizer
+from weft.optim.optimizer import Group, Optimizer, _as_it_is
 from weft.optim.update_trace import Updates
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 require(__name__, cython.compiled)
 
 _sparse = cython.declare(cython.int, SPARSE)
+_WHOLE = (Tensor, Parameter)  # most parameters are of these
 Update = tuple[Tensor, Any, Group, Group]
 
 
@@ -78,6 +80,8 @@ def _with_state(
             continue
         if not sparse and gradient.view_transform & _sparse and gradient.is_sparse:
             raise refuse_sparse(type(optimizer).__name__)
+        if type(parameter) not in _WHOLE:  # one that lies over ranks: its gradient does so, too
+            gradient = getattr(parameter, "like", _as_it_is)(gradient)
         state = states[parameter]
         if not state:
             state.update({"step": 0, **start(parameter)} if counted else start(parameter))

@@ -1,2 +1,3 @@
-"""Tensors of which each rank has some rows: `dtensor`, parameters that lie so, and modules that gather theirs for each
-forward and backward: `fully_shard`, with `gathering` below it. Start with `fully_shard`."""
+"""Tensors that lie over ranks: `dtensor`, with the `layout` of parts, `rules` and `propagation` that say how operations
+run on them, and `redistribute`, which moves them; modules shared out (`tensor_parallel`), and modules that gather their
+parameters for each forward and backward (`fully_shard`, `gathering`). Start with `dtensor`."""

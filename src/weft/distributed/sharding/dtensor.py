@@ -1,118 +1,104 @@
-"""DTensor: this rank's rows of a tensor that lies over the ranks of a mesh.
+"""DTensor: a tensor that lies over the ranks of a mesh, of which each rank has a part.
 
-It is a tensor of those rows, and operations on it are operations on them: an optimizer that is given sharded
-parameters has sharded state. `full_tensor` brings the whole to every rank. The rows are dealt out as PyTorch does: each
-rank has as many, but the last ones, which have fewer or none.
+It is a tensor whose memory is this rank's part, and says of itself what is true of the whole. Operations on it are
+answered by `__torch_function__`: a rule says what each rank does with its parts (`rules`, `propagation`), parts are
+moved as it takes (`redistribute`), and the operation runs on them. What has no rule runs on whole tensors. Backward and
+optimizers work on parts: cotangents lie as values do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
 
 import weft
+from weft.autograd import grad as plain_grad
 from weft.distributed.carrier import record
-from weft.distributed.device_mesh import DeviceMesh
-from weft.distributed.group import ProcessGroup
+from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.placements import Placement, Replicate, Shard
+from weft.distributed.ranks import get_world_size
 from weft.distributed.reduction import ReduceOp
+from weft.distributed.sharding.layout import Layout, Placements, need_group, need_placements
+from weft.distributed.sharding.propagation import moved, place, place_in, result_layout
+from weft.distributed.sharding.redistribute import linear_map, redistribute
+from weft.distributed.sharding.rules import RULES, tensors_of, whole
+from weft.engine.dispatch.torch_function import disabled
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.replay.conditions import add_plain_kind
-from weft.errors import ArgumentError, NotDefinedError
+from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+from weft.nn.module.module import Module
 from weft.nn.parameter import Parameter
+from weft.tensor.torch_function.subclasses import as_subclass, members_of_tensor
+from weft.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+Function = Callable[..., Any]
+Arguments = tuple[Any, ...]
+Named = dict[str, Any]
+Outputs = Any  # tensors, or lists of some
+_GRAD: Any = Tensor.grad
+_DATA: Any = Tensor.data
 
 
-class Layout(NamedTuple):
-    """The layout of a tensor over a mesh: rows of it over one dimension (`sharded`), copies over the others."""
-
-    mesh: DeviceMesh
-    placements: tuple[Placement, ...]
-    shape: tuple[int, ...]
-
-    @property
-    def sharded(self) -> int | None:
-        """The dimension of the mesh that shares out the rows; None where each rank has all."""
-        return next((dim for dim, p in enumerate(self.placements) if p.is_shard()), None)
-
-    def group(self, dim: int | None) -> ProcessGroup | None:
-        """This rank's group along a dimension of the mesh."""
-        return None if dim is None else self.mesh.get_group(dim)
-
-    @property
-    def size(self) -> int:
-        """The number of ranks that share out the rows."""
-        return 1 if self.sharded is None else self.mesh.size(self.sharded)
-
-    @property
-    def most_rows(self) -> int:
-        """The rows of a rank that has not fewer."""
-        return -(-self.shape[0] // self.size) if self.shape else 0
-
-    def rows(self, index: int | None = None) -> tuple[int, int]:
-        """The first row, and how many there are, of this rank or of another one of those that share them out."""
-        if self.sharded is None:
-            return 0, self.shape[0] if self.shape else 0
-        at = self.mesh.get_local_rank(self.sharded) if index is None else index
-        first = min(at * self.most_rows, self.shape[0])
-        return first, min(self.most_rows, self.shape[0] - first)
-
-    def owners(self) -> list[int]:
-        """The ranks that have the rows, in their order: of copies, the first."""
-        if self.sharded is None:
-            return [int(self.mesh.mesh.flatten()[0])]
-        lines = self.mesh.mesh.movedim(self.sharded, -1).reshape(-1, self.size)
-        return list(lines[0].tolist())
-
-    def own_rows(self, whole: Tensor) -> Tensor:
-        """This rank's rows of a tensor that has all."""
-        return whole if self.sharded is None else whole.narrow(0, *self.rows())
-
-    def padded(self, rows: Tensor) -> Tensor:
-        """A rank's rows, with zeros to make them as many as others have."""
-        return with_rows(rows, self.most_rows)
-
-    def whole(self, rows: Tensor) -> Tensor:
-        """The tensor of which all ranks have rows, on each."""
-        if self.sharded is None:
-            return rows
-        gathered = record("all_gather", self.padded(rows), need_group(self.group(self.sharded)))
-        return first_rows(gathered, self.shape[0])
-
-
-def need_group(group: ProcessGroup | None) -> ProcessGroup:
-    """The group itself. Errors: ValueError on ranks outside of it."""
-    if group is not None:
-        return group
-    raise ArgumentError(
-        "this process is not in the mesh",
-        expected="a rank of the mesh",
-        got="another one",
-        fix="leave the tensor to the ranks of its mesh",
-    )
-
-
-def with_rows(tensor: Tensor, count: int) -> Any:
-    """A tensor with rows of zeros behind its own, so that there are `count`."""
-    missing = count - tensor.shape[0]
-    if missing == 0:
-        return tensor
-    return weft.cat([tensor, tensor.new_zeros(missing, *tensor.shape[1:])])
-
-
-def first_rows(tensor: Tensor, count: int) -> Any:
-    """The first rows of a tensor."""
-    return tensor if tensor.shape[0] == count else tensor.narrow(0, 0, count)
-
-
-class DTensor(Parameter):
-    """This rank's rows of a tensor; `shape` is that of the rows, `spread.shape` that of the whole."""
+class DTensor(Tensor):
+    """A tensor over a mesh. `shape` is that of the whole; `to_local()` is this rank's part."""
 
     spread: Layout
+    _is_param = False
 
-    def __new__(cls, rows: Tensor, layout: Layout, requires_grad: bool = False) -> Self:
-        made: Self = Tensor._make_subclass(cls, rows.detach(), requires_grad)
+    def __new__(cls, part: Tensor, layout: Layout, requires_grad: bool = False) -> Self:
+        made: Self = Tensor._make_subclass(cls, local(part).detach(), requires_grad)
         made.spread = layout
         return made
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Function,
+        types: object,
+        args: Arguments = (),
+        kwargs: Named | None = None,
+    ) -> Any:
+        """The answer to an operation: by its rule, or on whole tensors."""
+        return answer(func, args, kwargs or {})
+
+    # -- what it says of itself ------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> weft.Size:  # type: ignore[override]
+        """The shape of the whole."""
+        return weft.Size(self.spread.shape)
+
+    @property
+    def ndim(self) -> int:  # type: ignore[override]
+        """The number of dimensions."""
+        return len(self.spread.shape)
+
+    def size(self, dim: int | None = None) -> Any:  # type: ignore[override]
+        """The shape of the whole, or the size of a dimension."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:  # type: ignore[override]
+        """The number of dimensions."""
+        return self.ndim
+
+    def numel(self) -> int:  # type: ignore[override]
+        """The number of elements of the whole."""
+        return self.shape.numel()
+
+    nelement = numel
+
+    def stride(self, dim: int | None = None) -> Any:  # type: ignore[override]
+        """The strides that the whole would have, dense and in row-major order."""
+        strides, step = [], 1
+        for size in reversed(self.spread.shape):
+            strides.append(step)
+            step *= max(size, 1)
+        found = tuple(reversed(strides))
+        return found if dim is None else found[dim]
+
+    def __len__(self) -> int:
+        return self.spread.shape[0]
 
     @property
     def device_mesh(self) -> DeviceMesh:
@@ -120,110 +106,486 @@ class DTensor(Parameter):
         return self.spread.mesh
 
     @property
-    def placements(self) -> tuple[Placement, ...]:
+    def placements(self) -> Placements:
         """For each dimension of the mesh, how it holds the tensor."""
         return self.spread.placements
 
-    def to_local(self, *, grad_placements: object = None) -> Tensor:
-        """This rank's rows, as an ordinary tensor of the same memory."""
-        return self.view_as(self)
+    @property
+    def _local_tensor(self) -> Tensor:
+        return local(self)
 
-    def full_tensor(self, *, grad_placements: object = None) -> Tensor:
+    @property
+    def grad(self) -> Any:  # type: ignore[override]
+        """The gradient, which lies as the tensor does."""
+        found = _GRAD.__get__(self)
+        return None if found is None else wrap(local(found), self.spread.of_cotangents())
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        laid = None if value is None else _part_like(value, self.spread.of_cotangents())
+        _GRAD.__set__(self, laid)
+
+    @grad.deleter
+    def grad(self) -> None:
+        _GRAD.__delete__(self)
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        """The tensor without its history."""
+        return wrap(local(self).data, self.spread)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        _DATA.__set__(self, _part_like(value, self.spread))
+
+    # -- parts and wholes ------------------------------------------------------------------------------------------
+
+    def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
+        """This rank's part, as an ordinary tensor. Its cotangents lie as its values do, unless `grad_placements` say
+        how."""
+        part = local(self)
+        if grad_placements is None:
+            return part
+        layout = self.spread.of_cotangents()
+        given = need_placements(grad_placements, layout.mesh, len(layout.shape))
+        return linear_map(  # type: ignore[no-any-return]
+            part,
+            lambda x: x.view_as(x),
+            lambda g: redistribute(g, layout._replace(placements=given), layout.placements),
+        )
+
+    def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """The whole tensor, on each rank; all ranks of the mesh call it."""
-        return self.spread.whole(self)
+        everywhere = [Replicate()] * self.device_mesh.ndim
+        return self.redistribute(placements=everywhere).to_local(grad_placements=grad_placements)
+
+    def redistribute(
+        self,
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        *,
+        async_op: bool = False,
+        forward_dtype: object = None,
+        backward_dtype: object = None,
+    ) -> DTensor:
+        """The same tensor under other placements. Errors: RuntimeError for another mesh."""
+        if device_mesh is not None and device_mesh != self.device_mesh:
+            raise NotDefinedError(
+                "redistribute: to another mesh",
+                expected=str(self.device_mesh),
+                got=str(device_mesh),
+                fix="take full_tensor() and distribute that",
+            )
+        if placements is None:
+            raise ArgumentError(
+                "redistribute: placements is needed to be specified",
+                expected="a placement for each dimension of the mesh",
+                got="None",
+                fix="pass placements=[Replicate()]",
+            )
+        found = need_placements(placements, self.device_mesh, self.ndim)
+        part = redistribute(local(self), self.spread, found)
+        return wrap(part, self.spread._replace(placements=found))
 
     @staticmethod
     def from_local(
         local_tensor: Tensor,
         device_mesh: DeviceMesh,
-        placements: Sequence[Placement],
+        placements: Sequence[Placement] | None = None,
         *,
         run_check: bool = False,
         shape: Sequence[int] | None = None,
         stride: object = None,
+        grad_placements: Sequence[Placement] | None = None,
     ) -> DTensor:
-        """A tensor of which each rank gives its rows; without `shape` all give as many."""
-        layout = Layout(device_mesh, need_placements(placements, device_mesh), ())
-        whole = shape or (local_tensor.shape[0] * layout.size, *local_tensor.shape[1:])
-        return DTensor(local_tensor, layout._replace(shape=tuple(whole)))
+        """A tensor of which each rank gives its part; without `shape` all give as much. Cotangents of parts lie as
+        values do, unless `grad_placements` say how. With `run_check` replicated parts become those of the first
+        rank."""
+        given = [Replicate()] * device_mesh.ndim if placements is None else placements
+        found = need_placements(given, device_mesh, local_tensor.ndim)
+        layout = Layout(
+            device_mesh, found, tuple(shape or _whole_shape(local_tensor, device_mesh, found))
+        )
+        if run_check:
+            local_tensor = _of_first_ranks(local_tensor, layout)
+        if grad_placements is not None:
+            laid, lies = (
+                layout.of_cotangents(),
+                need_placements(grad_placements, device_mesh, local_tensor.ndim),
+            )
+            local_tensor = linear_map(
+                local_tensor, lambda x: x.view_as(x), lambda g: redistribute(g, laid, lies)
+            )
+        return wrap(local_tensor, layout)
 
-    def detach(self) -> DTensor:  # type: ignore[override]
-        """The same rows, without a gradient."""
-        return DTensor(super().detach(), self.spread)
-
-    def like(self, rows: object) -> Any:
-        """Rows that lie as this tensor's do; anything else as it is."""
-        fits = isinstance(rows, Tensor) and rows.shape == self.shape and rows.ndim > 0
-        return DTensor(rows, self.spread) if fits else rows  # type: ignore[arg-type]
-
-    def own_rows(self, value: Tensor) -> Tensor:
-        """This rank's rows of a tensor that has all of them; anything else as it is."""
-        if isinstance(value, DTensor) or tuple(value.shape) != self.spread.shape:
+    def like(self, value: object) -> Any:
+        """A tensor of the whole shape, or of the shape of this rank's part, that lies as this one; anything else as it
+        is."""
+        shapes = (self.spread.shape, self.spread.local_shape)
+        if self.ndim == 0 or not isinstance(value, Tensor) or tuple(value.shape) not in shapes:
             return value
-        return self.spread.own_rows(value)
+        return DTensor(_part_like(value, self.spread), self.spread)
 
     def over_ranks(self, value: Tensor, is_largest: bool = False) -> Any:
-        """The sum, or the largest, of a value over the ranks that share out the rows."""
-        dim = self.spread.sharded
-        if dim is None:
-            return value
+        """The sum, or the largest, of a value over the ranks that share this tensor out."""
         op = ReduceOp.MAX if is_largest else ReduceOp.SUM
-        return record("all_reduce", value, need_group(self.spread.group(dim)), op)
+        for dim, placement in enumerate(self.placements):
+            if placement.is_shard():
+                value = record("all_reduce", value, need_group(self.spread.group(dim)), op)
+        return value
+
+    def register_hook(self, hook: Function) -> Any:  # type: ignore[override]
+        """Call a function with the gradient, which lies as the tensor does."""
+        layout = self.spread.of_cotangents()
+
+        def on_part(grad: Tensor) -> Any:
+            found = hook(wrap(grad, layout))
+            return None if found is None else _part_like(found, layout)
+
+        return disabled(Tensor.register_hook, (), (self, on_part))
+
+    # -- copies ----------------------------------------------------------------------------------------------------
+
+    def detach(self) -> DTensor:  # type: ignore[override]
+        """The same tensor, without a gradient."""
+        return DTensor(local(self), self.spread)
 
     def __deepcopy__(self, memo: dict[int, DTensor]) -> DTensor:  # type: ignore[override]
         if id(self) not in memo:
-            memo[id(self)] = DTensor(self.detach().clone(), self.spread, self.requires_grad)
+            copy = DTensor(local(self).detach().clone(), self.spread, self.requires_grad)
+            copy._is_param = self._is_param
+            memo[id(self)] = copy
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
         raise NotDefinedError(
-            "DTensor: rows of one rank are not a tensor to be saved",
+            "DTensor: the part of one rank is not a tensor to be saved",
             expected="a whole tensor, or a distributed checkpoint",
-            got=f"{list(self.shape)} of {list(self.spread.shape)}",
+            got=f"{list(self.spread.local_shape)} of {list(self.shape)}",
             fix="call weft.distributed.checkpoint.save, or full_tensor() on all ranks",
         )
 
     def __repr__(self, **options: object) -> str:
-        rows = Tensor.__repr__(self, **options)
-        return f"DTensor(local_tensor={rows}, device_mesh={self.device_mesh}, placements={self.placements})"
+        part = repr(local(self))
+        return f"DTensor(local_tensor={part}, device_mesh={self.device_mesh}, placements={self.placements})"
 
 
 add_plain_kind(DTensor)
 
 
-def need_placements(
-    placements: Sequence[Placement] | None, mesh: DeviceMesh
-) -> tuple[Placement, ...]:
-    """Placements, one for each dimension of a mesh. Errors: ValueError for what no tensor here can have."""
-    found = (
-        (Shard(0),) + (Replicate(),) * (mesh.ndim - 1) if placements is None else tuple(placements)
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def local(tensor: Tensor) -> Any:
+    """This rank's part as an ordinary tensor with the same history; other tensors as they are."""
+    return as_subclass(tensor, Tensor) if isinstance(tensor, DTensor) else tensor
+
+
+def wrap(part: Tensor, layout: Layout) -> DTensor:
+    """The tensor of which this rank has a part, with the history of the part."""
+    made: DTensor = as_subclass(part, DTensor)
+    made.spread = layout
+    return made
+
+
+def _part_like(value: Tensor, layout: Layout) -> Any:
+    """This rank's part of a value in a layout; of ordinary tensors of the whole shape, their part."""
+    if isinstance(value, DTensor):
+        return redistribute(local(value), value.spread, layout.placements)
+    if tuple(value.shape) == layout.shape != layout.local_shape:
+        return layout.own_part(value)
+    return value
+
+
+def _whole_shape(part: Tensor, mesh: DeviceMesh, placements: Placements) -> list[int]:
+    shape = list(part.shape)
+    for dim, placement in enumerate(placements):
+        if isinstance(placement, Shard):
+            shape[placement.dim] *= mesh.size(dim)
+    return shape
+
+
+def _of_first_ranks(part: Tensor, layout: Layout) -> Any:
+    for dim, placement in enumerate(layout.placements):
+        if placement.is_replicate():
+            part = record("broadcast", part, need_group(layout.group(dim)))
+    return part
+
+
+# -- operations --------------------------------------------------------------------------------------------------------
+
+# What a part answers for the whole.
+_OF_PART = (
+    "is_floating_point", "is_complex", "is_contiguous", "retain_grad", "requires_grad_", "backward", "element_size",
+    "__hash__", "untyped_storage", "is_pinned", "get_device", "is_shared", "data_ptr", "__dlpack_device__",
+    "storage_offset", "_is_view",
+)  # fmt: skip
+_views = {members_of_tensor()[name]: name for name in ("T", "mT", "H", "mH", "real", "imag")}
+# Drawn for the whole, so that what ranks draw does not depend on how many there are.
+_RANDOM_INTO = (
+    "normal_", "uniform_", "random_", "exponential_", "log_normal_", "cauchy_", "geometric_", "bernoulli_",
+)  # fmt: skip
+_RANDOM_LIKE = ("rand_like", "randn_like", "randint_like", "bernoulli")
+_DROPOUT = ("dropout", "alpha_dropout", "feature_alpha_dropout")
+_SPECIAL = ("add", "sub", "mul", "matmul", "pow", "neg", "abs", "eq", "ne", "lt", "le", "gt", "ge")
+_OPERATORS = {
+    **{f"__{name}__": name for name in _SPECIAL},
+    "__truediv__": "div", "__mod__": "remainder", "__floordiv__": "floor_divide",
+    **{f"__i{name}__": f"{name}_" for name in ("add", "sub", "mul", "pow")},
+    "__itruediv__": "div_",
+}  # fmt: skip
+
+
+def _copied(func: Function, args: Arguments, kwargs: Named) -> Any:
+    """Copy a value into a tensor: of a plain one of the whole shape, its part."""
+    target, value, *rest = args
+    if not isinstance(target, DTensor):
+        return NotImplemented
+    local(target).copy_(_part_like(value, target.spread), *rest)
+    return target
+
+
+answers: dict[str, Function] = {"copy_": _copied}  # before rules; NotImplemented where they are to
+
+
+def answer(func: Function, args: Arguments, kwargs: Named) -> Any:
+    """The result of an operation on tensors of which some lie over a mesh."""
+    name = getattr(func, "__name__", "")
+    if name in ("__get__", "__set__", "__delete__"):
+        name = _views.get(func.__self__, "")  # type: ignore[attr-defined]
+        if not name:
+            return disabled(func, (), args, kwargs)
+    name = _OPERATORS.get(name, name)
+    if name in answers:
+        found = answers[name](func, args, kwargs)
+        if found is not NotImplemented:
+            return found
+    if name in _OF_PART or func is plain_grad:
+        return _of_parts(func, name, args, kwargs)
+    if name in _RANDOM_INTO or name in _RANDOM_LIKE or name in _DROPOUT:
+        return _drawn(func, name, args, kwargs)
+    writes = name.endswith("_") and not name.endswith("__")
+    return _computed(func, name.rstrip("_") if writes else name, writes, args, kwargs)
+
+
+def _of_parts(func: Function, name: str, args: Arguments, kwargs: Named) -> Any:
+    """The answer of this rank's part, and gradients of parts."""
+    if func is plain_grad:
+        return _gradients(func, args, kwargs)
+    if name == "backward":
+        seeds = kwargs.pop("gradient", None) if len(args) < 2 else args[1]
+        args = (args[0], _seeds(args[0], seeds), *args[2:])
+    return disabled(func, (), args, kwargs)
+
+
+def _gradients(func: Function, args: Arguments, kwargs: Named) -> Any:
+    """Gradients, which lie as what they are gradients of."""
+    found = disabled(func, (), args, kwargs)
+    inputs = tensors_of(args[1] if len(args) > 1 else kwargs["inputs"])
+    pairs = zip(found, inputs, strict=True)
+    return tuple(g if g is None else _like(local(g), x) for g, x in pairs)
+
+
+def _like(part: Tensor, x: Tensor) -> Tensor:
+    return wrap(part, x.spread.of_cotangents()) if isinstance(x, DTensor) else part
+
+
+def _seeds(outputs: Outputs, seeds: Outputs) -> Any:
+    """The parts of what a backward pass begins with, as those of its outputs lie."""
+    if isinstance(outputs, (list, tuple)) and isinstance(seeds, (list, tuple)):
+        return [_seeds(one, seed) for one, seed in zip(outputs, seeds, strict=True)]
+    if isinstance(outputs, DTensor) and isinstance(seeds, Tensor):
+        return _part_like(seeds, outputs.spread.of_cotangents())
+    return seeds
+
+
+def _drawn(func: Function, name: str, args: Arguments, kwargs: Named) -> Any:
+    """Random values: drawn for the whole on each rank, which keeps its part."""
+    source: Any = args[0]
+    if not isinstance(source, DTensor):
+        raise _mixed(name)
+    layout, part = source.spread, local(source)
+    ones = weft.ones(layout.shape, dtype=part.dtype)
+    if name in _RANDOM_INTO:
+        func(ones, *args[1:], **kwargs)
+        with weft.no_grad():
+            part.copy_(layout.own_part(ones))
+        return source
+    if name in _RANDOM_LIKE:
+        return wrap(layout.own_part(func(ones, *args[1:], **kwargs)).clone(), layout)
+    source = source.redistribute(placements=layout.of_cotangents().placements)
+    factors = layout.own_part(func(ones, *args[1:], **{**kwargs, "inplace": False}))
+    return wrap(local(source) * factors, source.spread)
+
+
+def _mixed(name: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{name}: got mixed Tensor and DTensor, need to convert all Tensor to DTensor before calling distributed "
+        "operators!",
+        expected="tensors that all lie over one mesh",
+        got="a plain tensor beside a DTensor, or two meshes",
+        fix="distribute_tensor(x, mesh, [Replicate()]), or to_local()",
     )
-    shards = [p for p in found if p.is_shard()]
-    fits = len(found) == mesh.ndim and len(shards) <= 1 and all(p.is_shard(0) for p in shards)
-    if fits and not any(p.is_partial() for p in found):
-        return found
-    raise ArgumentError(
-        f"DTensor: a tensor cannot lie as {list(found)} over {mesh}",
-        expected=f"{mesh.ndim} placements: at most one Shard(0), and Replicate()",
-        got=str(list(found)),
-        fix="shard along dimension 0",
-    )
+
+
+def _layouts(name: str, tensors: Sequence[Tensor]) -> list[Layout]:
+    """The layouts of operands; plain ones of one element are whole everywhere. Errors: TypeError for other plain ones,
+    and for tensors of several meshes."""
+    mesh = next(x.spread.mesh for x in tensors if isinstance(x, DTensor))
+    found = []
+    for x in tensors:
+        if isinstance(x, DTensor):
+            found.append(x.spread)
+        else:
+            found.append(Layout(mesh, (Replicate(),) * mesh.ndim, tuple(x.shape)))
+        is_plain = not isinstance(x, DTensor) and (x.numel() != 1 and not _implicit.allowed)
+        if is_plain or found[-1].mesh != mesh:
+            raise _mixed(name)
+    return found
+
+
+class _Implicit:
+    """A setting: plain tensors count as replicated ones (`implicit_replication`)."""
+
+    allowed = False
+
+
+_implicit = _Implicit()
+
+
+@contextmanager
+def implicit_replication() -> Iterator[None]:
+    """A context in which plain tensors beside distributed ones are taken to be equal on all ranks."""
+    before, _implicit.allowed = _implicit.allowed, True
+    try:
+        yield
+    finally:
+        _implicit.allowed = before
+
+
+def _computed(func: Function, name: str, writes: bool, args: Arguments, kwargs: Named) -> Any:
+    """The result of an operation by its rule, or on whole tensors where it has none."""
+    leaves, tree = tree_flatten((args, kwargs))
+    places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    tensors = [leaves[n] for n in places]
+    layouts = _layouts(name, tensors)
+    plan = RULES.get(name, whole)(*args, **kwargs)
+    chosen, placements = place_in(plan, layouts, name) if writes else place(plan, layouts)
+    parts = [
+        moved(local(x), layout, wanted, placements)
+        for x, layout, wanted in zip(tensors, layouts, chosen, strict=True)
+    ]
+    mesh = layouts[0].mesh
+    if plan.call is not None and not writes:
+        lie = [layout._replace(placements=p) for layout, p in zip(layouts, chosen, strict=True)]
+        made = plan.call(parts, lie, Layout(mesh, placements, plan.shape))
+    else:
+        for position, part in zip(places, parts, strict=True):
+            leaves[position] = part
+        given, named = tree_unflatten(leaves, tree)
+        made = func(*given, **named)
+    if writes:
+        return tensors[0]
+
+    def laid(x: object) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        return wrap(x, result_layout(plan, layouts, placements, mesh, x.shape))
+
+    return tree_map(laid, made)
+
+
+# -- making them -------------------------------------------------------------------------------------------------------
 
 
 def distribute_tensor(
     tensor: Tensor,
-    device_mesh: DeviceMesh,
+    device_mesh: DeviceMesh | None = None,
     placements: Sequence[Placement] | None = None,
     *,
     src_data_rank: int | None = 0,
 ) -> DTensor:
-    """A tensor laid over a mesh: each rank keeps its rows of what the rank `src_data_rank` of each line of the mesh
-    has, or, where that is None, of its own."""
-    found = need_placements(placements, device_mesh)
+    """A tensor laid over a mesh: each rank keeps its part of what the rank `src_data_rank` of each line of the mesh
+    has, or, where that is None, of its own. Parameters become parameters. Errors: ValueError for Partial."""
+    mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
+    whole_on_all = [Replicate()] * mesh.ndim
+    found = need_placements(whole_on_all if placements is None else placements, mesh, tensor.ndim)
+    if any(p.is_partial() for p in found):
+        raise ArgumentError(
+            "distribute_tensor: only Shard and Replicate are supported",
+            expected="Shard(dim) or Replicate()",
+            got=str(list(found)),
+            fix="make a partial tensor with DTensor.from_local",
+        )
+    if isinstance(tensor, DTensor):
+        return tensor.redistribute(mesh, found)
+    layout = Layout(mesh, found, tuple(tensor.shape))
     with weft.no_grad():
+        whole_tensor = tensor.detach()
         if src_data_rank is not None:
-            for dim in range(device_mesh.ndim):
-                group = need_group(device_mesh.get_group(dim))
-                tensor = record("broadcast", tensor.detach(), group, root=src_data_rank)
-        layout = Layout(device_mesh, found, tuple(tensor.shape))
-        return DTensor(layout.own_rows(tensor).clone(), layout, tensor.requires_grad)
+            for dim in range(mesh.ndim):
+                group = need_group(mesh.get_group(dim))
+                whole_tensor = record("broadcast", whole_tensor, group, root=src_data_rank)
+        made = DTensor(layout.own_part(whole_tensor).clone(), layout, tensor.requires_grad)
+    made._is_param = isinstance(tensor, Parameter)
+    return made
+
+
+def distribute_module(
+    module: Module,
+    device_mesh: DeviceMesh | None = None,
+    partition_fn: Callable[[str, Module, DeviceMesh], None] | None = None,
+    input_fn: Function | None = None,
+    output_fn: Function | None = None,
+) -> Module:
+    """A module whose parameters and buffers lie over a mesh: as `partition_fn(name, module, mesh)` lays those of each
+    module, the others replicated. `input_fn(module, inputs, mesh)` and `output_fn(module, outputs, mesh)` change what
+    goes in and comes out."""
+    mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
+    for name, one in module.named_modules():
+        if partition_fn is not None:
+            partition_fn(name, one, mesh)
+        replicate_rest(one, mesh)
+    if input_fn is not None:
+        module.register_forward_pre_hook(lambda m, inputs: input_fn(m, inputs, mesh))
+    if output_fn is not None:
+        module.register_forward_hook(lambda m, inputs, outputs: output_fn(m, outputs, mesh))
+    return module
+
+
+def replicate_rest(module: Module, mesh: DeviceMesh) -> None:
+    """Have the parameters and buffers of a module, but not of those below it, on each rank alike, where they do not lie
+    over a mesh yet."""
+    everywhere = [Replicate()] * mesh.ndim
+    for table in (module._parameters, module._buffers):
+        for name, value in table.items():
+            if value is not None and not isinstance(value, DTensor):
+                table[name] = distribute_tensor(value, mesh, everywhere)
+
+
+def _factory(name: str) -> Function:
+    plain = getattr(weft, name)
+
+    def make(
+        *size: int | Sequence[int],
+        device_mesh: DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        requires_grad: bool = False,
+        **options: object,
+    ) -> DTensor:
+        mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
+        everything = plain(*size, **options)
+        given = [Replicate()] * mesh.ndim if placements is None else placements
+        layout = Layout(
+            mesh, need_placements(given, mesh, everything.ndim), tuple(everything.shape)
+        )
+        return DTensor(layout.own_part(everything).clone(), layout, requires_grad)
+
+    make.__name__, make.__qualname__ = name, name
+    make.__doc__ = f"`weft.{name}`, of which each rank keeps its part of a layout."
+    return make
+
+
+empty, full, ones, rand, randn, zeros = map(
+    _factory, ("empty", "full", "ones", "rand", "randn", "zeros")
+)

@@ -14,10 +14,11 @@ from typing import Any, NoReturn, cast
 import weft
 from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.group import ProcessGroup
-from weft.distributed.placements import Placement, Replicate, Shard
+from weft.distributed.placements import Replicate, Shard
 from weft.distributed.ranks import get_world_size
-from weft.distributed.sharding.dtensor import DTensor, Layout, need_group
+from weft.distributed.sharding.dtensor import DTensor, local
 from weft.distributed.sharding.gathering import Gathering, GradientReduction, calls
+from weft.distributed.sharding.layout import Layout, Placements, need_group
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
@@ -88,10 +89,10 @@ class ShardedParameters:
         self.reduction = GradientReduction(self)
         self._places = list(places.values())
         self._held: Gathering | None = None
-        placements: tuple[Placement, ...] = (*[Replicate()] * dim, Shard(0))
+        placements: Placements = (*[Replicate()] * dim, Shard(0))
         for parameter, sites in places.items():
             layout = Layout(mesh, placements, tuple(parameter.shape))
-            rows = layout.own_rows(parameter.detach()).clone()
+            rows = layout.own_part(parameter.detach()).clone()
             self._put(sites, DTensor(rows, layout, parameter.requires_grad))
 
     @staticmethod
@@ -117,7 +118,7 @@ class ShardedParameters:
 
     def operand(self, shard: DTensor) -> Tensor:
         """This rank's rows of a parameter as they are sent."""
-        rows: Tensor = Tensor.detach(shard)
+        rows: Tensor = local(shard).detach()
         if self.policy.param_dtype is not None and shard.is_floating_point():
             rows = rows.to(self.policy.param_dtype)
         return shard.spread.padded(rows)
@@ -340,7 +341,7 @@ def fully_shard(
         own_values(one)["_sharded"] = sharded
         one.__class__ = _class_of(type(one))
         for owner in dict.fromkeys(owner for owner, _ in sharded.owners()):
-            owner._register_load_state_dict_pre_hook(_cut, with_module=True)
+            owner._register_load_state_dict_pre_hook(_lay, with_module=True)
         for parameter in places:
             parameter._is_sharded = True  # type: ignore[attr-defined]  # whoever shares it has to know
     return module
@@ -406,7 +407,7 @@ def _check_parameters(
             problem = f"fully_shard: {name} is shared with a module that is sharded already"
             fix = "shard only a module that has both"
         elif wanted not in (None, Shard(0)):
-            problem, fix = f"fully_shard: {name} cannot be sharded as {wanted}", "return Shard(0)"
+            problem, fix = f"fully_shard: {name} cannot be sharded as {wanted!r}", "return Shard(0)"
         if problem:
             raise ArgumentError(
                 problem,
@@ -416,12 +417,11 @@ def _check_parameters(
             )
 
 
-def _cut(module: Module, state: dict[str, object], prefix: str, *rest: object) -> None:
-    """Before a module loads: of whole tensors, this rank's rows."""
+def _lay(module: Module, state: dict[str, object], prefix: str, *rest: object) -> None:
+    """Before a module loads: whole tensors, and rows of this rank, are to lie as the parameter does."""
     for name, parameter in module._parameters.items():
-        value = state.get(prefix + name)
-        if isinstance(parameter, DTensor) and isinstance(value, Tensor):
-            state[prefix + name] = parameter.own_rows(value)
+        if isinstance(parameter, DTensor) and prefix + name in state:
+            state[prefix + name] = parameter.like(state[prefix + name])
 
 
 def register_fsdp_forward_method(module: Module, method_name: str) -> None:

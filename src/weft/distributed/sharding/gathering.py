@@ -21,7 +21,8 @@ from weft.autograd.graph import saved_tensors_hooks
 from weft.distributed.carrier import record as record_collective
 from weft.distributed.group import ProcessGroup
 from weft.distributed.reduction import ReduceOp
-from weft.distributed.sharding.dtensor import DTensor, first_rows, need_group, with_rows
+from weft.distributed.sharding.dtensor import DTensor, local
+from weft.distributed.sharding.layout import first_of, need_group, with_more
 from weft.engine.frontend.recorder import record
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
@@ -96,7 +97,7 @@ class Gathering:
             self._operands = [owner.operand(shard) for shard in self.shards]
             tables = self._tables()
             pairs = zip(tables, self.shards, strict=True)
-            self.values = [first_rows(table, shard.spread.shape[0]) for table, shard in pairs]
+            self.values = [first_of(table, 0, shard.spread.shape[0]) for table, shard in pairs]
         self._indices = {value_of(table): index for index, table in enumerate(tables)}
         trained = [index for index, shard in enumerate(self.shards) if shard.requires_grad]
         if trained and weft.is_grad_enabled():
@@ -196,7 +197,7 @@ class GradientReduction:
             dtype = self.owner.dtype_of_gradients(shard)
             operand = weft.zeros(rows, *layout.shape[1:], dtype=dtype, device=shard.device)
         else:
-            operand = with_rows(total.detach(), rows)
+            operand = with_more(total.detach(), 0, rows)
         return self._combined(operand)
 
     def _combined(self, operand: Tensor) -> Any:
@@ -216,7 +217,7 @@ class GradientReduction:
         if copies is not None:
             op = ReduceOp.AVG if self.divisor is None else ReduceOp.SUM
             grad = record_collective("all_reduce", grad, need_group(copies), op)
-        return first_rows(grad, shard.shape[0]).to(shard.dtype)
+        return first_of(grad, 0, local(shard).shape[0]).to(shard.dtype)
 
 
 class _Context(Protocol):

@@ -42,10 +42,11 @@ def _total_norm(pairs: list[tuple[Tensor, Tensor]], norm_type: float) -> Tensor:
     if not pairs:
         return weft.tensor(0.0)
     order = float(norm_type)
-    lots: dict[int, tuple[Any, list[Tensor]]] = {}
+    lots: dict[object, tuple[Any, list[Tensor]]] = {}
     for value, owner in pairs:
-        over = id(getattr(owner, "device_mesh", None))
-        lots.setdefault(over, (owner, []))[1].append(value)
+        over = (id(getattr(owner, "device_mesh", None)), getattr(owner, "placements", None))
+        part = value.to_local() if hasattr(value, "to_local") else value
+        lots.setdefault(over, (owner, []))[1].append(part)
     with weft.no_grad():
         found = []
         for owner, values in lots.values():

@@ -1,0 +1,189 @@
+"""Layouts: which part of a tensor each rank of a mesh has.
+
+Parts are dealt out as PyTorch does: along a dimension each rank has as many elements, but the last ones, which have
+fewer or none. Where several dimensions of a mesh share out one dimension of the tensor, a later one shares out what an
+earlier one left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import weft
+from weft.distributed.carrier import record
+from weft.distributed.device_mesh import DeviceMesh
+from weft.distributed.group import ProcessGroup
+from weft.distributed.placements import Partial, Placement, Replicate, Shard
+from weft.engine.frontend.tensor import Tensor
+from weft.errors import ArgumentError
+
+Placements = tuple[Placement, ...]
+
+
+def share(count: int, ranks: int, index: int) -> tuple[int, int]:
+    """The first of `count` elements that fall to a rank, and how many do."""
+    most = -(-count // ranks)
+    first = min(index * most, count)
+    return first, min(most, count - first)
+
+
+class Layout(NamedTuple):
+    """The layout of a tensor of a shape over a mesh: for each dimension of the mesh a placement."""
+
+    mesh: DeviceMesh
+    placements: Placements
+    shape: tuple[int, ...]
+
+    def bounds(self, coordinate: Sequence[int] | None = None) -> list[tuple[int, int]]:
+        """For each dimension of the tensor, the first index and the count that this rank, or the one at a coordinate of
+        the mesh, has."""
+        at = self.mesh.get_coordinate() if coordinate is None else coordinate
+        found = [(0, size) for size in self.shape]
+        for index, ranks, placement in zip(at or (), self.mesh.shape, self.placements, strict=True):
+            if isinstance(placement, Shard):
+                begin, count = found[placement.dim]
+                first, own = share(count, ranks, index)
+                found[placement.dim] = (begin + first, own)
+        return found
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """The shape of this rank's part."""
+        return tuple(count for _, count in self.bounds())
+
+    def before(self, mesh_dim: int) -> Layout:
+        """The layout without what this dimension of the mesh, and later ones, share out."""
+        rest = (Replicate(),) * (self.mesh.ndim - mesh_dim)
+        return self._replace(placements=(*self.placements[:mesh_dim], *rest))
+
+    def own_part(self, whole: Tensor) -> Any:
+        """This rank's part of a tensor that has all."""
+        for dim, (first, count) in enumerate(self.bounds()):
+            if count != whole.shape[dim]:
+                whole = whole.narrow(dim, first, count)
+        return whole
+
+    def of_cotangents(self) -> Layout:
+        """The layout of cotangents: that of values, but whole where values are still to be summed."""
+        placements = [Replicate() if p.is_partial() else p for p in self.placements]
+        return self._replace(placements=tuple(placements))
+
+    def group(self, dim: int | None) -> ProcessGroup | None:
+        """This rank's group along a dimension of the mesh."""
+        return None if dim is None else self.mesh.get_group(dim)
+
+    # -- rows over one dimension of the mesh, as `fully_shard` has them --------------------------------------------
+
+    @property
+    def is_rows(self) -> bool:
+        """True if at most one dimension of the mesh shares out anything, and that rows."""
+        shards = [p for p in self.placements if not p.is_replicate()]
+        return len(shards) <= 1 and all(p.is_shard(0) for p in shards)
+
+    @property
+    def sharded(self) -> int | None:
+        """The first dimension of the mesh that shares out something; None where each rank has all."""
+        return next((dim for dim, p in enumerate(self.placements) if p.is_shard()), None)
+
+    @property
+    def size(self) -> int:
+        """The number of ranks that share out the rows."""
+        return 1 if self.sharded is None else self.mesh.size(self.sharded)
+
+    @property
+    def most_rows(self) -> int:
+        """The rows of a rank that has not fewer."""
+        return -(-self.shape[0] // self.size) if self.shape else 0
+
+    def rows(self, index: int | None = None) -> tuple[int, int]:
+        """The first row, and how many there are, of this rank or of another one of those that share them out."""
+        count = self.shape[0] if self.shape else 0
+        if self.sharded is None:
+            return 0, count
+        at = self.mesh.get_local_rank(self.sharded) if index is None else index
+        return share(count, self.size, at)
+
+    def owners(self) -> list[int]:
+        """The ranks that have the rows, in their order: of copies, the first."""
+        if self.sharded is None:
+            return [int(self.mesh.mesh.flatten()[0])]
+        lines = self.mesh.mesh.movedim(self.sharded, -1).reshape(-1, self.size)
+        return list(lines[0].tolist())
+
+    def padded(self, rows: Tensor) -> Tensor:
+        """A rank's rows, with zeros to make them as many as others have."""
+        return with_more(rows, 0, self.most_rows)
+
+
+def need_group(group: ProcessGroup | None) -> ProcessGroup:
+    """The group itself. Errors: ValueError on ranks outside of it."""
+    if group is not None:
+        return group
+    raise ArgumentError(
+        "this process is not in the mesh",
+        expected="a rank of the mesh",
+        got="another one",
+        fix="leave the tensor to the ranks of its mesh",
+    )
+
+
+def with_more(tensor: Tensor, dim: int, count: int) -> Any:
+    """A tensor with zeros behind its elements along a dimension, so that there are `count`."""
+    missing = count - tensor.shape[dim]
+    if missing == 0:
+        return tensor
+    shape = list(tensor.shape)
+    shape[dim] = missing
+    return weft.cat([tensor, tensor.new_zeros(shape)], dim)
+
+
+def first_of(tensor: Tensor, dim: int, count: int) -> Any:
+    """The first elements of a tensor along a dimension."""
+    return tensor if tensor.shape[dim] == count else tensor.narrow(dim, 0, count)
+
+
+def gathered(part: Tensor, dim: int, group: ProcessGroup, count: int) -> Any:
+    """The parts of all ranks, one behind the other along a dimension, of which the whole has `count` elements."""
+    most = -(-count // group.size())
+    rows = with_more(part, dim, most).movedim(dim, 0)
+    return first_of(record("all_gather", rows, group), 0, count).movedim(0, dim)
+
+
+def summed_part(whole: Tensor, dim: int, group: ProcessGroup) -> Any:
+    """This rank's part along a dimension of the sum of all ranks' tensors."""
+    count, ranks = whole.shape[dim], group.size()
+    most = -(-count // ranks)
+    rows = with_more(whole, dim, most * ranks).movedim(dim, 0)
+    own = share(count, ranks, group.rank())[1]
+    return first_of(record("reduce_scatter", rows, group), 0, own).movedim(0, dim)
+
+
+def need_placements(
+    placements: Sequence[Placement] | None, mesh: DeviceMesh, ndim: int | None = None
+) -> Placements:
+    """Placements, one for each dimension of a mesh, with dimensions of the tensor counted from its first. Errors:
+    ValueError for another number of them, and for dimensions that a tensor of `ndim` lacks."""
+    if placements is None:
+        return (Shard(0), *[Replicate()] * (mesh.ndim - 1)) if ndim else (Replicate(),) * mesh.ndim
+    found = tuple(_counted(placement, ndim) for placement in placements)
+    fits = all(isinstance(p, (Shard, Replicate, Partial)) for p in found)
+    if len(found) == mesh.ndim and fits and all(_has(p, ndim) for p in found):
+        return found
+    raise ArgumentError(
+        f"DTensor: a tensor cannot lie as {list(found)} over {mesh}",
+        expected=f"{mesh.ndim} placements: Shard of a dimension, Replicate() or Partial()",
+        got=str(list(found)),
+        fix="name one placement for each dimension of the mesh",
+    )
+
+
+def _counted(placement: Placement, ndim: int | None) -> Placement:
+    if isinstance(placement, Shard) and placement.dim < 0 and ndim is not None:
+        return Shard(placement.dim + ndim)
+    return placement
+
+
+def _has(placement: Placement, ndim: int | None) -> bool:
+    is_other = not isinstance(placement, Shard) or ndim is None
+    return is_other or 0 <= placement.dim < ndim  # type: ignore[attr-defined, operator]

@@ -1,0 +1,158 @@
+"""From one layout to another, with derivatives.
+
+What each rank computes of a tensor's cotangent follows a rule: the cotangent of a shard is its shard, and that of a
+replicated or partial value is whole, the same on all ranks. So each step below has a partner that takes cotangents
+back: `all_gather` and taking a part, `reduce_scatter` and `all_gather`, `all_reduce` and nothing. A replicated value
+that ranks use differently, each with its shard of others, is `used_in_parts`: its cotangents are summed (the f of
+Megatron-LM, Shoeybi et al. 2019; `pvary` in JAX).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
+
+import weft
+from weft.autograd import Function
+from weft.distributed.carrier import record
+from weft.distributed.group import ProcessGroup
+from weft.distributed.placements import Partial, Placement, Replicate, Shard
+from weft.distributed.reduction import ReduceOp
+from weft.distributed.sharding.layout import (
+    Layout,
+    Placements,
+    gathered,
+    need_group,
+    share,
+    summed_part,
+)
+from weft.engine.frontend.tensor import Tensor
+from weft.errors import NotDefinedError
+
+Map = Callable[[Tensor], Any]
+_OPS = {op.value: op for op in ReduceOp}
+
+
+class _Context(Protocol):
+    there: Map
+    back: Map
+
+
+class _Linear(Function):
+    """A linear map of this rank's part with the one that takes its cotangents back."""
+
+    @staticmethod
+    def forward(ctx: _Context, x: Tensor, there: Map, back: Map) -> Any:
+        """The result of `there`."""
+        ctx.there, ctx.back = there, back
+        return there(x)
+
+    @staticmethod
+    def backward(ctx: _Context, g: Tensor) -> Any:
+        """The result of `back`, which has a derivative in its turn."""
+        return linear_map(g, ctx.back, ctx.there), None, None
+
+
+def linear_map(x: Tensor, there: Map, back: Map) -> Any:
+    """The result of a map whose cotangents `back` takes to those of its operand."""
+    if weft.is_grad_enabled() and x.requires_grad:
+        return _Linear.apply(x, there, back)
+    return there(x)
+
+
+def _same(x: Tensor) -> Any:
+    return x.view_as(x)
+
+
+def used_in_parts(x: Tensor, group: ProcessGroup) -> Any:
+    """A replicated value, for operations of which each rank does a part: cotangents are summed over the ranks."""
+    return linear_map(x, _same, lambda g: record("all_reduce", g, group))
+
+
+def _own(dim: int, group: ProcessGroup) -> Map:
+    def take(x: Tensor) -> Any:
+        return x.narrow(dim, *share(x.shape[dim], group.size(), group.rank()))
+
+    return take
+
+
+def _whole(dim: int, group: ProcessGroup, count: int) -> Map:
+    return lambda x: gathered(x, dim, group, count)
+
+
+def _to_whole(x: Tensor, placement: Placement, group: ProcessGroup, count: int) -> Any:
+    """The value that is shared out, or to be combined, by one dimension of the mesh."""
+    if isinstance(placement, Shard):
+        dim = placement.dim
+        return linear_map(x, _whole(dim, group, count), _own(dim, group))
+    assert isinstance(placement, Partial)
+    name, size = placement.reduce_op, group.size()
+    op = _OPS[name]
+    back = {"sum": _same, "avg": lambda g: g / size}.get(name, _no_derivative(name))
+    return linear_map(x, lambda v: record("all_reduce", v, group, op), back)
+
+
+def _no_derivative(name: str) -> Map:
+    def refuse(g: Tensor) -> NoReturn:
+        raise NotDefinedError(
+            f"redistribute: Partial({name!r}) has no derivative",
+            expected="Partial('sum') or Partial('avg')",
+            got=repr(name),
+            fix="redistribute under no_grad()",
+        )
+
+    return refuse
+
+
+def _scattered(x: Tensor, dim: int, group: ProcessGroup) -> Any:
+    """This rank's part of a sum that is still to be taken."""
+    count = x.shape[dim]
+    return linear_map(x, lambda v: summed_part(v, dim, group), _whole(dim, group, count))
+
+
+def _from_whole(x: Tensor, placement: Placement, group: ProcessGroup) -> Any:
+    """This rank's part of a value that all have."""
+    if isinstance(placement, Shard):
+        dim = placement.dim
+        return linear_map(x, _own(dim, group), _whole(dim, group, x.shape[dim]))
+    if placement.is_partial("sum"):  # the first rank's value, which all the others add nothing to
+        is_first = group.rank() == 0
+        return linear_map(x, lambda v: _same(v) if is_first else weft.zeros_like(v), _same)
+    return x  # the mean or the largest of equal values is each of them
+
+
+def _dirty(now: Placements, then: Placements) -> list[bool]:
+    """For each dimension of the mesh, whether values have to be whole over it between the layouts: it has another
+    placement afterwards, or shares out a dimension that an earlier one shares out before or afterwards."""
+    dirty = [a != b for a, b in zip(now, then, strict=True)]
+    for first, changes in enumerate(list(dirty)):
+        touched = {p.dim for p in (now[first], then[first]) if isinstance(p, Shard)}
+        for later in range(first + 1, len(now)):
+            placement = now[later]
+            if dirty[first] and changes and isinstance(placement, Shard):
+                dirty[later] |= placement.dim in touched
+    return dirty
+
+
+def redistribute(local: Tensor, layout: Layout, placements: Sequence[Placement]) -> Any:
+    """This rank's part under other placements."""
+    then = tuple(placements)
+    dirty = _dirty(layout.placements, then)
+    now = list(layout.placements)
+    for dim in reversed(range(len(now))):
+        placement, group = now[dim], layout.mesh.get_group(dim)
+        if not dirty[dim] or placement.is_replicate():
+            continue
+        target = then[dim]
+        waits = any(dirty[k] and then[k] == target for k in range(dim))
+        if placement.is_partial("sum") and isinstance(target, Shard) and not waits:
+            local, now[dim] = _scattered(local, target.dim, need_group(group)), target
+            continue
+        count = 0
+        if isinstance(placement, Shard):
+            count = layout._replace(placements=tuple(now)).before(dim).local_shape[placement.dim]
+        local, now[dim] = _to_whole(local, placement, need_group(group), count), Replicate()
+    for dim, target in enumerate(then):
+        if now[dim] != target:
+            local = _from_whole(local, target, need_group(layout.mesh.get_group(dim)))
+    return local

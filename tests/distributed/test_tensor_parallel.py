@@ -1,0 +1,117 @@
+"""Tensors that lie over ranks, and modules shared out over them, give what PyTorch's give with gloo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from weft.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from weft.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+import weft
+from ranks import needs_mpi
+from weft import nn
+from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+PROGRAM = "tensor_parallel.py"
+PARTS = [
+    "operations",
+    "moves",
+    "two dims",
+    "tensor parallel",
+    "sequence parallel",
+    "loss",
+    "prepared",
+]
+Results = Callable[[str, str, int], list[Any]]
+
+
+def agree(own: Any, other: Any) -> bool:
+    """True if two trees are equal, but for rounding."""
+    if isinstance(other, dict):
+        return own.keys() == other.keys() and all(agree(own[key], other[key]) for key in other)
+    if isinstance(other, list):
+        pairs = zip(own, other, strict=True)
+        return len(own) == len(other) and all(agree(one, two) for one, two in pairs)
+    return bool(
+        own == (pytest.approx(other, rel=1e-3, abs=1e-4) if isinstance(other, float) else other)
+    )
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("part", PARTS)
+def test_values_and_gradients_are_those_of_pytorch(results: Results, part: str, size: int) -> None:
+    pytest.importorskip("torch")
+    ours, theirs = (results(lib, PROGRAM, size) for lib in ("as_torch", "torch"))
+    for own, other in zip(ours, theirs, strict=True):
+        wrong = [name for name in other[part] if not agree(own[part][name], other[part][name])]
+        assert not wrong
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("part", ["tensor parallel", "sequence parallel"])
+def test_models_train_as_one_process_does(results: Results, part: str, size: int) -> None:
+    for rank in results("as_torch", PROGRAM, size):
+        assert agree(rank[part], rank["alone"])
+
+
+# -- one process -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mesh() -> Iterator[DeviceMesh]:
+    weft.distributed.init_process_group()
+    yield init_device_mesh("cpu", (1,))
+    weft.distributed.destroy_process_group()
+
+
+def test_a_tensor_says_what_is_true_of_the_whole(mesh: DeviceMesh) -> None:
+    x = distribute_tensor(weft.arange(6.0).reshape(2, 3), mesh, [Shard(-1)])
+    assert (x.shape, x.ndim, x.size(1), x.numel(), len(x)) == ((2, 3), 2, 3, 6, 2)
+    assert x.stride() == (3, 1) and x.placements == (Shard(1),)
+    assert str(x.placements[0]) == "S(1)" and x.dtype is weft.float32
+    assert (x.sum().item(), x.tolist()) == (15.0, [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    assert (x @ x.mT).placements[0].is_partial()
+    assert isinstance(nn.Parameter(x), nn.Parameter) and type(nn.Parameter(x)) is DTensor
+
+
+def test_second_derivatives(mesh: DeviceMesh) -> None:
+    x = distribute_tensor(weft.tensor([1.0, 2.0]), mesh, [Shard(0)]).requires_grad_()
+    (first,) = weft.autograd.grad((x**3).sum(), x, create_graph=True)
+    assert isinstance(first, DTensor) and first.tolist() == [3.0, 12.0]
+    (second,) = weft.autograd.grad(first.sum(), x)
+    assert second.tolist() == [6.0, 12.0]
+
+
+def test_random_values_are_those_of_one_process(mesh: DeviceMesh) -> None:
+    weft.manual_seed(0)
+    alone = weft.rand(3, 2)
+    weft.manual_seed(0)
+    assert weft.distributed.tensor.rand(3, 2, device_mesh=mesh).tolist() == alone.tolist()
+    weft.manual_seed(0)
+    x = weft.distributed.tensor.zeros(3, 2, device_mesh=mesh, placements=[Shard(0)])
+    assert x.uniform_().tolist() == alone.tolist()
+
+
+def test_words_for_what_cannot_be(mesh: DeviceMesh) -> None:
+    x = distribute_tensor(weft.ones(2, 2), mesh, [Shard(0)])
+    with pytest.raises(TypeError, match="got mixed Tensor and DTensor"):
+        x + weft.ones(2, 2)
+    with pytest.raises(ValueError, match="only Shard and Replicate are supported"):
+        distribute_tensor(weft.ones(2), mesh, [Partial()])
+    with pytest.raises(ValueError, match="placements is needed to be specified"):
+        x.redistribute()
+    with pytest.raises(RuntimeError, match="cannot be written to so"):
+        x.cumsum_(0)
+    with pytest.raises(RuntimeError, match="is not a tensor to be saved"):
+        x.__reduce_ex__(4)
+    with pytest.raises(RuntimeError, match="only support nn.Linear and nn.Embedding"):
+        parallelize_module(nn.LayerNorm(2), mesh, ColwiseParallel())
+    with pytest.raises(TypeError, match=r"Expect Union\[ParallelStyle"):
+        parallelize_module(nn.Linear(2, 2), mesh, [])  # type: ignore[arg-type]
+    with pytest.warns(UserWarning, match="no submodule matches it"):
+        parallelize_module(nn.Linear(2, 2), mesh, {"fc": ColwiseParallel()})
+    assert distribute_tensor(weft.ones(2), mesh).placements == (Replicate(),)
