@@ -15,6 +15,7 @@ import numpy as np
 
 import weft
 from weft.config import config
+from weft.engine.devices.trace import Recording
 
 
 class Launch(NamedTuple):
@@ -37,22 +38,17 @@ class Timing(NamedTuple):
 
 
 @contextmanager
-def programs_made() -> Iterator[list[tuple[list[str], Any]]]:
-    """The programs that are made within the block, known later or not: names of their kernels, and what runs them, with
-    its clock on. Those of before are forgotten, and kernels are compiled where they are wanted: what runs is made
-    here, as it will be."""
+def whole_programs() -> Iterator[None]:
+    """Within the block what runs is made anew, as programs whose kernels are compiled where they are wanted."""
     from weft.engine.replay import cache
-    from weft.engine.runtime.launch import watch_programs
 
-    made: list[tuple[list[str], Any]] = []
-    in_background, config.background_compilation = config.background_compilation, False
+    before = config.background_compilation, config.interpreter
+    config.background_compilation, config.interpreter = False, "none"
     cache.clear()
-    watch_programs(made)
     try:
-        yield made
+        yield
     finally:
-        watch_programs(None)
-        config.background_compilation = in_background
+        config.background_compilation, config.interpreter = before
 
 
 def timing(run: Callable[[], Any], runs: int, warm: int = 4) -> Timing:
@@ -63,16 +59,15 @@ def timing(run: Callable[[], Any], runs: int, warm: int = 4) -> Timing:
     seconds: list[float] = []
     names: list[str] = []
     quickest: Any = None
-    with programs_made() as made:
+    with whole_programs():
         for _ in range(warm):
             run()
         for _ in range(runs):
-            for _, executable in made:
-                executable.record_times()  # from zero
+            recording = Recording()
             start = clock()
             run()
             seconds.append(clock() - start)
-            have, times = _launches(made)
+            have, times = _launches(recording.close())
             same = have == names
             names, quickest = have, np.minimum(times, quickest) if same else times
     scale = 1e-9 * min(1.0, min(seconds) / max(float(quickest.sum()) * 1e-9, 1e-12))
@@ -80,13 +75,13 @@ def timing(run: Callable[[], Any], runs: int, warm: int = 4) -> Timing:
     return Timing(min(seconds), [Launch(name, float(time) * scale) for name, time in pairs])
 
 
-def _launches(made: list[tuple[list[str], Any]]) -> tuple[list[str], Any]:
-    """The kernels that have run since the clocks stood at zero, and their nanoseconds."""
+def _launches(events: list[Any]) -> tuple[list[str], Any]:
+    """The kernels that have run, in order, and their nanoseconds: the launches of a program come before it."""
     names: list[str] = []
     times: list[int] = []
-    for kernels, executable in made:
-        found = executable.recorded_times()
-        if any(found):
-            names += kernels[: len(found)]
-            times += found
+    for kind, begin, end, _, payload, _ in events:
+        if kind == "launch":
+            times.append(end - begin)
+        elif kind == "program":
+            names += [spec.name for spec in payload.specs]
     return names, np.array(times)

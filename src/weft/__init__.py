@@ -170,7 +170,7 @@ def _flush() -> None:
 
     tape = _tapes.tape()
     try:
-        driver.run_tape(tape)
+        driver.run_tape(tape, None, "eager mode" if tape.mode.eager else "budget")
     except errors.OutOfMemoryError:
         sizes = (node.numel * node.dtype.itemsize for node in tape.pending())
         if tape.mode.eager or not any_too_large(sizes):

@@ -25,7 +25,7 @@ errors
 _build _typing config io.files compat.absent compat.einops_backend distributed.launch
 engine.capi
 engine.ir
-engine.devices.tuning
+engine.devices.tuning engine.devices.trace
 engine.devices.api
 engine.dispatch
 engine.frontend
@@ -103,7 +103,7 @@ cuda serialization
 distributed debug
 compat
 utils
-autograd.grad_mode autograd.profiler demo
+autograd.grad_mode autograd.profiler autograd.profiler_util demo
 autograd.gradient_checks __main__
 autograd.gradcheck
 """  # `weft` joins what is below it. Gradient checks use the finished framework and live beside what they check.

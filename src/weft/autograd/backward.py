@@ -15,6 +15,7 @@ from weft.engine.backward.replay import known_walks
 from weft.engine.backward.turns import in_turn
 from weft.engine.backward.walk import Walk
 from weft.engine.capi.call_site import without_collector
+from weft.engine.devices import trace
 from weft.engine.frontend.meta import is_on_meta, no_data_here
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -244,7 +245,12 @@ def _watched(
 
 
 def _in_turn(*asked: object) -> Any:
-    return without_collector(in_turn, _walk, *asked)
+    began = trace.clock() if trace.is_on() else 0
+    try:
+        return without_collector(in_turn, _walk, *asked)
+    finally:
+        if began:
+            trace.note("walk", began, "backward")
 
 
 def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: object) -> Any:

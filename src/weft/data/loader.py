@@ -16,6 +16,7 @@ from weft.data.dataset import IterableDataset
 from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from weft.data.worker import Pool
 from weft.data.worker import get_worker_info as get_worker_info  # PyTorch's place for it
+from weft.engine.devices import trace
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -228,7 +229,11 @@ class _BaseDataLoaderIter:
         return self
 
     def __next__(self) -> Any:
+        began = trace.clock() if trace.is_on() else 0
         batch = next(self._batches)
+        if began:
+            name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
+            trace.note("range", began, (name, None))
         self._taken += 1
         if self._reported is not None and self._taken > self._reported:
             warnings.warn(

@@ -108,7 +108,7 @@ class Hub:
         if self.explain is not None:
             config.explain = previous | self.explain
         try:
-            run_tape(self.tape)
+            run_tape(self.tape, None, "map")
         except Exception as error:
             cython.cast(Fiber, self.waiting[0]).thrown = error
         finally:

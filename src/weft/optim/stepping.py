@@ -12,6 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.weft.engine.capi.clock import now
+from cython.cimports.weft.engine.devices.trace import RANGE, put_payload, tracing
 from cython.cimports.weft.engine.frontend.inplace import WriteSnapshot
 from cython.cimports.weft.engine.frontend.meta import is_meta
 from cython.cimports.weft.engine.frontend.resolve import value
@@ -58,6 +61,7 @@ def with_hooks(step):
             changed = hook(self, args, kwargs)
             if changed is not None:
                 args, kwargs = _checked_arguments(changed)
+        began: int64_t = now() if tracing else 0
         self._before = Before(self)
         try:
             result = step(self, *args, **kwargs)
@@ -69,6 +73,9 @@ def with_hooks(step):
             self._before.check()
         finally:
             self._before = None
+            if tracing and began != 0:
+                name: str = type(self).__name__
+                put_payload(RANGE, began, now(), (f"Optimizer.step#{name}.step", None), 0)
         for hear in list(after_step):
             hear()
         return result

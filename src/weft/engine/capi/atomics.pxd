@@ -22,14 +22,6 @@ cdef extern from "<fenv.h>" nogil:
     int fegetenv(fenv_t* environment)
     int fesetenv(const fenv_t* environment)
 
-cdef extern from "<time.h>" nogil:
-    ctypedef int clockid_t
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    clockid_t CLOCK_MONOTONIC
-    int clock_gettime(clockid_t clock, timespec* now)
-
 cdef extern from "<sys/mman.h>" nogil:
     int PROT_NONE
     int PROT_READ

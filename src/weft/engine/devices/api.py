@@ -157,10 +157,6 @@ class Executable:
         """Let each run have a spill file with room for so many bytes."""
         raise NotImplementedError
 
-    def record_times(self, on: bool = True) -> None:
-        """Note how long each launch takes from now on, for `debug.profile`."""
-        raise NotImplementedError
-
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def append_words(

@@ -10,6 +10,9 @@ nobody holds are carried out, too: the other processes wait for them.
 import time
 
 import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.weft.engine.capi.clock import now
+from cython.cimports.weft.engine.devices.trace import COLLECTIVE, put_payload, tracing
 from cython.cimports.weft.engine.ir.node import Node
 
 from weft._build.compiled import require
@@ -61,6 +64,10 @@ def note(node: Node) -> cython.void:
 def begin(nodes: list) -> None:
     """Begin collectives whose operands are there."""
     away: list = [node for node in nodes if node.params.size > 1]
+    if tracing:
+        at: int64_t = now()
+        for node in away:
+            put_payload(COLLECTIVE, at, at, ("begin", node.op.name, node.seq), node.nbytes)
     if away:
         if _notes:
             passage = Passage(away)
@@ -71,6 +78,17 @@ def begin(nodes: list) -> None:
 
 def take(node: Node):
     """Wait for a result: the owner of its memory and where in it the result begins, or an error."""
+    if tracing:
+        began: int64_t = now()
+        try:
+            return _taken(node)
+        finally:
+            put_payload(COLLECTIVE, began, now(), ("wait", node.op.name, node.seq), node.nbytes)
+    return _taken(node)
+
+
+@cython.cfunc
+def _taken(node: Node):
     if not _notes:
         return _carrier.take(node)
     before: cython.double = time.perf_counter()

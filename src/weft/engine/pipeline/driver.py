@@ -16,13 +16,16 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.libc.stdint import int64_t
 from cython.cimports.weft.engine.capi.call_site import (
     CallScope,
     PyGC_Disable,
     PyGC_Enable,
     thread_id,
 )
+from cython.cimports.weft.engine.capi.clock import now
 from cython.cimports.weft.engine.devices.api import bounded, default_device, several
+from cython.cimports.weft.engine.devices.trace import FLUSH, put_payload, tracing
 from cython.cimports.weft.engine.frontend.collective import used as collectives_used
 from cython.cimports.weft.engine.ir.mode import Contexts, Mode
 from cython.cimports.weft.engine.ir.node import PENDING as PENDING_STATE
@@ -105,7 +108,7 @@ def flush() -> None:
     """Compute everything on this thread's tape that a live handle or a declared save needs."""
     tape: Tape = tapes.tape()
     if not others_first(tape):
-        run_tape(tape)
+        run_tape(tape, None, "flush")
 
 
 @cython.cfunc
@@ -125,12 +128,14 @@ def most_pending_bytes() -> int:
 
 
 @cython.ccall
-def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
-    """Run one thread's pending work on the calling thread, or only what one value needs."""
+def run_tape(tape: Tape, wanted: Node | None = None, asked_by: str = "budget") -> cython.void:
+    """Run one thread's pending work on the calling thread, or only what one value needs. `asked_by` is for
+    profilers."""
     global _runs, _runner
     if tape.running is not None:
         return
     release = _release  # in a child that a signal handler forks meanwhile, the lock is another one
+    began: int64_t = now() if tracing else 0
     _acquire()
     _runs += 1
     _runner = thread_id()
@@ -169,6 +174,8 @@ def run_tape(tape: Tape, wanted: Node | None = None) -> cython.void:
         mode.scope = scope
         _runs -= 1
         release()
+        if tracing:
+            put_payload(FLUSH, began, now(), asked_by, 0)
 
 
 @cython.cfunc
@@ -252,13 +259,13 @@ def run_for(tape: Tape, wanted: Node) -> cython.void:
     short: Any = None
     refusals: cython.Py_ssize_t = len(tape.refusals)
     try:
-        run_tape(tape)
+        run_tape(tape, None, "read")
     except OutOfMemoryError as error:
         short = error
     if short is None:
         return
     try:
-        run_tape(tape, wanted)
+        run_tape(tape, wanted, "read")
     except OutOfMemoryError:
         if not bounded:
             raise

@@ -11,6 +11,8 @@ from typing import Any
 
 import cython
 from cython.cimports.cpython.exc import PyErr_CheckSignals
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.weft.engine.capi.clock import now
 from cython.cimports.weft.engine.devices.api import (
     Device,
     Lowerer,
@@ -20,6 +22,13 @@ from cython.cimports.weft.engine.devices.api import (
     default_device,
     device_at,
     several,
+)
+from cython.cimports.weft.engine.devices.trace import (
+    PROGRAM,
+    Labels,
+    put_node,
+    put_payload,
+    tracing,
 )
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.frontend.collective import used as collectives_used
@@ -53,7 +62,8 @@ from cython.cimports.weft.engine.runtime.interpreter import (
     take_view,
 )
 from cython.cimports.weft.engine.runtime.interpreter import commit as hand_over
-from cython.cimports.weft.engine.runtime.launch import ProgramRun, is_compiled, is_watched
+from cython.cimports.weft.engine.runtime.labels import labels_of
+from cython.cimports.weft.engine.runtime.launch import ProgramRun, is_compiled
 from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
 from cython.cimports.weft.engine.runtime.tier_choice import (
     NEW,
@@ -350,7 +360,7 @@ def is_interpreted(
     every: cython.bint = config.interpreter == "every"
     if config.interpreter == "none" or (comes == SOON and not every) or tape.mode.anomaly:
         return False
-    if config.explain or is_watched():  # by somebody who asks about programs
+    if config.explain:  # somebody asks about programs
         return False
     device: Device = default_device()
     if (any_deferred and has_deferred(pending)) or leaves_no_room(device.memory, pending):
@@ -417,10 +427,13 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
     """Run the next node of a flush; False where it cannot be run alone."""
     inputs: tuple = node.inputs  # they live until the values that nobody else reads are freed
     ran: cython.bint = False
+    began: int64_t = now() if tracing else 0
     try:
         ran = flush.release() and (called(node) or take_view(node) or run_alone(flush, node))
         if ran and inputs:
             flush.free()
+        if tracing and ran:
+            put_node(node, inputs, began)
     finally:
         flush.go_on()
     return ran
@@ -623,7 +636,14 @@ def launch(
         and (not program.is_cold or program.awaited is not None)
         and worth_storing(fingerprint)
     )
+    labels: Labels = None
+    if tracing:
+        labels = labels_of(program, lowering)
+        labels.first = cython.cast(Node, pending[0]).seq
+    began: int64_t = now()
     done = executable.run(run.addresses)
+    if labels is not None:
+        put_payload(PROGRAM, began, now(), labels, labels.first)
     stopped: Any = executable.take_interrupt()
     launches: list[Any] = lowering.launches
     complete: cython.bint = done >= len(launches)

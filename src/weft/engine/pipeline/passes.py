@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from weft.config import config
+from weft.engine.devices import trace
 from weft.engine.devices.api import device_at
 from weft.engine.ir.tape import tape_of
 from weft.engine.pipeline import horizontal_fusion, memory_plan, program_text, record_text, tiering
@@ -210,8 +211,11 @@ Note = Callable[[Pass, Compilation], object]
 
 def run_passes(one: Compilation, passes: Iterable[Pass], note: Note | None = None) -> None:
     """Run passes in order; `note` is called behind each of them."""
+    began = trace.clock() if trace.is_on() else 0
     for each in passes:
         each.run(one)
+        if began and each.name != "batch":  # which records itself, as others ask for it, too
+            began = trace.note("stage", began, each.name)
         if config.verify:
             each.verify(one)
         if note is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import cython
 from cython.cimports.weft.engine.capi.hashing import equal
+from cython.cimports.weft.engine.devices.trace import put_owner, tracing_memory
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live, set_buffer
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
@@ -183,6 +184,8 @@ def leave(node: Node, checkpoint: cython.bint) -> cython.void:
     """Take a node that has run off the tape."""
     node.state = DONE
     finish(node)
+    if tracing_memory and node.buffer is not None:
+        put_owner(node, node.buffer.address)
     if checkpoint:
         note_checkpoint(node)
     else:

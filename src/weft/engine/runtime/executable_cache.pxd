@@ -1,5 +1,6 @@
 from libc.stdint cimport uintptr_t
 from weft.engine.devices.api cimport Device, Executable
+from weft.engine.devices.trace cimport Labels
 from weft.engine.pipeline.fingerprint cimport FlushFingerprint
 from weft.engine.replay.cache cimport Entry
 from weft.engine.runtime.tier_choice cimport Debt
@@ -32,6 +33,7 @@ cdef class CachedExecutable(Entry):
     cdef list constants  # numbers that stand behind the values from outside
     cdef list tables
     cdef object held
+    cdef Labels labels
     cdef list awaited  # kernels with which it would be scheduled anew, or None
     cdef double apart_ns  # that a run takes longer without them
     cdef double owed_ns  # until that has come to what compiling them takes

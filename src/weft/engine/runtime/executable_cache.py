@@ -7,9 +7,11 @@ and the result of each node of the flush. It is stored when a structure comes fo
 """
 
 import cython
-from cython.cimports.libc.stdint import uintptr_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.weft.engine.capi.clock import now
 from cython.cimports.weft.engine.devices.api import Device, Executable, Lowerer, Memory, bounded
+from cython.cimports.weft.engine.devices.trace import PROGRAM, put_payload, tracing
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
 from cython.cimports.weft.engine.ir.node import DONE, Node, set_buffer
@@ -20,6 +22,7 @@ from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, SegmentTa
 from cython.cimports.weft.engine.replay.cache import Cache, Entry
 from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
+from cython.cimports.weft.engine.runtime.labels import labels_of
 from cython.cimports.weft.engine.runtime.scalar_cells import store_number
 from cython.cimports.weft.engine.runtime.tier_choice import debt_of
 
@@ -162,7 +165,9 @@ def store(
     template.in_place = [positions[id(root)] for root in overwritten if id(root) in positions]
     template.checked = len(run.checked)
     template.tables = [launch.table for launch in lowering.launches if launch.table is not None]
-    template.held = [launch.spec for launch in lowering.launches]
+    template.labels = labels_of(program, lowering)
+    template.labels.first = _first_number(fingerprint)
+    template.held = template.labels.specs
     template.launches = len(lowering.launches)
     template.kernels = horizontal_fusion.count(program)
     template.layout = lowering.layout
@@ -331,13 +336,23 @@ def run_cached(template: CachedExecutable, fingerprint: FlushFingerprint):
         if addresses == cython.NULL:
             raise MemoryError
     template.busy = True
+    began: int64_t = now() if tracing else 0
     try:
         return _run(template, fingerprint, addresses)
     finally:
+        if tracing:
+            put_payload(PROGRAM, began, now(), template.labels, _first_number(fingerprint))
         if own:
             template.busy = False
         else:
             free(addresses)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _first_number(fingerprint: FlushFingerprint) -> cython.longlong:
+    """The number of the first node of a flush, in order of creation."""
+    return cython.cast(Node, fingerprint.nodes[0]).seq if len(fingerprint.nodes) > 0 else 0
 
 
 @cython.cfunc

@@ -16,4 +16,3 @@ cdef class ProgramRun:
     cdef bint has_failed(self, Py_ssize_t index) except -1
 
 cdef bint is_compiled(Lowering lowering)
-cdef bint is_watched()

@@ -27,20 +27,6 @@ from weft.engine.ir.primitive import SCALAR_OP
 require(__name__, cython.compiled)
 
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
-_watched = cython.declare(list, None)
-
-
-def watch_programs(made: list | None) -> None:
-    """From now on programs run with their clock on and are appended to a list as (names of their kernels, what runs
-    them); with None no longer."""
-    global _watched
-    _watched = made
-
-
-@cython.cfunc
-def is_watched() -> cython.bint:
-    """True if `watch_programs` has set a watcher."""
-    return _watched is not None
 
 
 @cython.final
@@ -99,9 +85,6 @@ class ProgramRun:
             program.protect(protected)
         if lowering.layout is not None:
             program.need_file(lowering.layout.spilled)
-        if _watched is not None:
-            program.record_times()
-            _watched.append(([launch.spec.name for launch in lowering.launches], program))
         return program
 
 

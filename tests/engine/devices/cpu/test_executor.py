@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from runtime_kernels import add_program, addresses, flush_kernels, kernels
 from weft.engine.devices.cpu.executor import CpuExecutable
 from weft.engine.devices.cpu.threads import get_num_threads, set_num_threads
+from weft.engine.devices.trace import Recording
 from weft.errors import VerificationError
 
 HOUR = 3_600_000_000_000  # ns of claimed work: always shared out
@@ -334,18 +335,18 @@ def test_flush_to_zero_set_by_others_does_not_reach_kernels(threads):
     assert (array == np.float32(1e-40)).all()
 
 
-def test_times_are_recorded_per_instruction():
+def test_an_event_is_recorded_per_instruction():
     array = np.ones(20_000, np.float32)
     program = CpuExecutable()
     program.append(kernels()["nop"], [(0, 0)], [], 1)
     program.append(kernels()["slow"], [(0, 0), (0, 0)], [3], array.size)
-    assert program.recorded_times() == []
-    program.record_times()
+    recording = Recording()
     program.run(addresses(array))
-    times = program.recorded_times()
-    assert len(times) == 2 and times[1] > times[0] > 0
-    program.record_times(False)
-    assert program.recorded_times() == []
+    events = [event for event in recording.close() if event[0] == "launch"]
+    assert [event[4] for event in events] == [0, 1]
+    assert events[0][1] <= events[0][2] == events[1][1] < events[1][2]
+    program.run(addresses(array))
+    assert recording.close() == []
 
 
 def test_an_empty_program_runs():

@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from weft.engine.devices.api cimport Executable, Queue
 from weft.engine.devices.cpu.instructions cimport Instruction, Instructions, Member
 from weft.engine.devices.cpu.threads cimport Kernel, Team
+from weft.engine.devices.trace cimport Event
 
 cdef enum:
     PIECE_WORK = 5000  # ns of work that a piece has at least
@@ -29,15 +30,13 @@ cdef struct GroupedLaunch:
 cdef class CpuExecutable(Instructions):
     cdef void** resolved
     cdef Py_ssize_t resolved_room
-    cdef int64_t* times
-    cdef Py_ssize_t timed
     cdef Py_ssize_t protected  # one more than the first instruction behind which signals wait; 0: none
     cdef Py_ssize_t spilled  # bytes of the spill file that a run needs
 
     cdef Py_ssize_t run_addresses(self, uintptr_t* slots, Py_ssize_t slot_count,
                                   Py_ssize_t start, bint uninterruptible) except -1
     cdef Py_ssize_t _execute(self, void** resolved, Py_ssize_t start, bint poll,
-                             Team* team, void** raised) noexcept nogil
+                             Team* team, Event* events, void** raised) noexcept nogil
     cdef bint _run_slices(self, Instruction* launch, void** resolved, Team* team, void** raised) noexcept nogil
 
 cdef class ThreadQueue(Queue):

@@ -11,11 +11,13 @@ The caller decides what the slots hold and in which order kernels run, and reads
 import cython
 from cython.cimports.cpython.buffer import PyBuffer_Release, PyObject_CheckBuffer
 from cython.cimports.cpython.exc import PyErr_CheckSignals
+from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdint import int64_t, uint32_t, uintptr_t
-from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.atomics import FE_DFL_ENV, fegetenv, fenv_t, fesetenv
+from cython.cimports.weft.engine.capi.clock import now
 from cython.cimports.weft.engine.devices.api import Executable, Queue
 from cython.cimports.weft.engine.devices.cpu.executor import GroupedLaunch
 from cython.cimports.weft.engine.devices.cpu.instructions import (
@@ -38,10 +40,17 @@ from cython.cimports.weft.engine.devices.cpu.threads import (
     enter,
     is_awake,
     leave,
-    now,
     rouse,
     share,
     wanted_threads,
+)
+from cython.cimports.weft.engine.devices.trace import (
+    LAUNCH,
+    Chunk,
+    Event,
+    last_chunk,
+    reserve,
+    tracing,
 )
 
 from weft._build.compiled import require
@@ -102,7 +111,6 @@ class CpuExecutable(Instructions):
 
     def __dealloc__(self):
         free(self.resolved)
-        free(self.times)
 
     def protect(self, index: cython.Py_ssize_t) -> None:
         """Signals wait for the end from instruction `index` on: it overwrites what a run from the start would read."""
@@ -165,6 +173,10 @@ class CpuExecutable(Instructions):
             )
         has_file: cython.bint = False
         raised: cython.p_void = cython.NULL  # of this run: others may be in the program, too
+        events: cython.pointer(Event) = cython.NULL
+        if tracing:
+            events = _events_of(self)
+            _chunk: Chunk = last_chunk()  # has the events, and lives while they are written
         resolved = _pointer_room(self)
         self.running += 1
         try:
@@ -174,12 +186,18 @@ class CpuExecutable(Instructions):
             _resolve(self, slots, resolved)
             if self.cost_ns < RELEASE_ABOVE:
                 stopped = _execute_normally(
-                    self, resolved, start, not uninterruptible, 1, cython.address(raised)
+                    self, resolved, start, not uninterruptible, 1, events, cython.address(raised)
                 )
             else:
                 with cython.nogil:
                     stopped = _execute_normally(
-                        self, resolved, start, not uninterruptible, threads, cython.address(raised)
+                        self,
+                        resolved,
+                        start,
+                        not uninterruptible,
+                        threads,
+                        events,
+                        cython.address(raised),
                     )
             return stopped
         finally:
@@ -202,29 +220,26 @@ class CpuExecutable(Instructions):
         start: cython.Py_ssize_t,
         poll: cython.bint,
         team: cython.pointer(Team),
+        events: cython.pointer(Event),
         raised: cython.pp_void,
     ) -> cython.Py_ssize_t:
         """The loop; the index of the first instruction not executed. `raised` gets a reference to the exception that
-        stopped it."""
+        stopped it, `events`, where there are some, what each instruction took."""
         index: cython.Py_ssize_t
         launch: cython.pointer(Instruction)
         since_clock: int64_t = 0
         poll_at: int64_t = 0
-        began: int64_t = 0
-        timed: cython.bint
+        began: int64_t = 0 if events == cython.NULL else now()
         if self.cost_ns + self.count * CLOCK_LAUNCHES >= CLOCK_EVERY:  # else it is over before
             poll_at = now() + POLL_EVERY
         for index in range(start, self.count):
             launch = cython.address(self.code[index])
             if self.protected > 0 and index >= self.protected - 1:
                 poll = False
-            timed = index < self.timed
-            if timed:
-                began = now()
             if not _run_one(self, launch, resolved, poll, team, raised):
                 return index
-            if timed:
-                self.times[index] += now() - began
+            if events != cython.NULL:
+                began = _note(events + index, began)
             since_clock += launch.cost_ns + CLOCK_LAUNCHES
             if since_clock >= CLOCK_EVERY and poll:
                 since_clock = 0
@@ -232,6 +247,7 @@ class CpuExecutable(Instructions):
                     if _interrupted(raised):
                         return index + 1
                     poll_at = now() + POLL_EVERY
+                    began = poll_at - POLL_EVERY
         return self.count
 
     @cython.cfunc
@@ -276,25 +292,31 @@ class CpuExecutable(Instructions):
                 poll_at = began + POLL_EVERY
         return True
 
-    # Measuring
 
-    def record_times(self, on: bool = True) -> None:
-        """Start to add up the time of each of the present instructions, or stop it."""
-        self._check_idle()
-        free(self.times)
-        self.times = cython.NULL
-        self.timed = self.count if on else 0
-        if on:
-            self.times = cython.cast(
-                cython.pointer(int64_t), calloc(self.count + 1, cython.sizeof(int64_t))
-            )
-            if self.times == cython.NULL:
-                self.timed = 0
-                raise MemoryError
+@cython.cfunc
+@cython.exceptval(check=False)
+def _events_of(program: CpuExecutable) -> cython.pointer(Event):
+    """An event for each instruction, which the loop writes without the GIL; NULL where there is no room."""
+    events: cython.pointer(Event) = reserve(program.count)
+    index: cython.Py_ssize_t
+    thread: cython.ulong = cython.cast(cython.ulong, PyThread_get_thread_ident())
+    if events != cython.NULL:
+        for index in range(program.count):
+            events[index].first = index
+            events[index].thread = thread
+    return events
 
-    def recorded_times(self) -> list:
-        """Nanoseconds per instruction since `record_times`, over all runs."""
-        return [self.times[index] for index in range(self.timed)]
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _note(event: cython.pointer(Event), began: int64_t) -> int64_t:
+    """Note that an instruction ran from `began` until now, which is returned."""
+    event.begin_ns = began
+    event.end_ns = now()
+    event.kind = LAUNCH
+    return event.end_ns
 
 
 @cython.cfunc
@@ -335,6 +357,7 @@ def _execute_normally(
     start: cython.Py_ssize_t,
     poll: cython.bint,
     threads: cython.int,
+    events: cython.pointer(Event),
     raised: cython.pp_void,
 ) -> cython.Py_ssize_t:
     """Execute in the default floating-point environment, with the team where it is to be had."""
@@ -348,7 +371,7 @@ def _execute_normally(
         team = enter(threads)
         if team != cython.NULL and program.shared_cost_ns >= ROUSE_ABOVE:
             rouse(team)
-    start = program._execute(resolved, start, poll, team, raised)
+    start = program._execute(resolved, start, poll, team, events, raised)
     if team != cython.NULL:
         leave(team)
     if flushes:

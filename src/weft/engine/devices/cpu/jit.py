@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from weft.engine.capi.lru_table import LruTable
+from weft.engine.devices import trace
 from weft.engine.devices.cpu import linking
 from weft.engine.devices.cpu.background import BackgroundCompiler, Request, register
 from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache, default_directory
@@ -265,7 +266,9 @@ class Compiler:
         return code
 
     def _compiled(self, request: Request, text: str) -> bytes:
+        began = trace.clock()
         code = self.compile(text)
+        trace.note("compile", began, request.key)
         extra = self._refuses(code)
         if extra:
             raise VerificationError(

@@ -21,20 +21,18 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memmove, memset
 from cython.cimports.weft.engine.capi.atomics import (
-    CLOCK_MONOTONIC,
     MADV_HUGEPAGE,
     MAP_ANONYMOUS,
     MAP_FAILED,
     MAP_PRIVATE,
     PROT_READ,
     PROT_WRITE,
-    clock_gettime,
     count_leading_zeros,
     madvise,
     mmap,
     munmap,
-    timespec,
 )
+from cython.cimports.weft.engine.capi.clock import now
 from cython.cimports.weft.engine.devices.api import note_budgets
 from cython.cimports.weft.engine.devices.cpu.guard import (
     CELL_STEP,
@@ -43,6 +41,7 @@ from cython.cimports.weft.engine.devices.cpu.guard import (
     unmap_guarded,
 )
 from cython.cimports.weft.engine.devices.cpu.pool import CELL_BYTES
+from cython.cimports.weft.engine.devices.trace import ALLOCATE, FREE, put, tracing_memory
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
 
 from weft._build.compiled import require
@@ -106,14 +105,6 @@ def _size_of(size_class: cython.int) -> cython.Py_ssize_t:
     return cython.cast(cython.Py_ssize_t, 9 + size_class % 8) << (size_class // 8 + 5)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def _now() -> int64_t:
-    now: timespec
-    clock_gettime(CLOCK_MONOTONIC, cython.address(now))
-    return cython.cast(int64_t, now.tv_sec) * SECOND + now.tv_nsec
-
-
 @cython.final
 @cython.no_gc
 @cython.cclass
@@ -132,6 +123,8 @@ class Buffer(OwnedMemory):
             _unlist(self)
         if self.address == 0 or self.foreign:
             return
+        if tracing_memory:
+            _note(FREE, self.address, self.capacity)
         if self.size_class == ARENA:
             _release_arena(self.address, self.nbytes)
         elif self.size_class < 0:
@@ -171,6 +164,14 @@ class Buffer(OwnedMemory):
         if self.size_class < 0:
             return _guarded_size(self.nbytes, self.size_class)
         return _size_of(self.size_class)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _note(kind: cython.int, address: uintptr_t, size: cython.Py_ssize_t) -> cython.void:
+    """Let whoever records memory know of a block."""
+    at: int64_t = now()
+    put(kind, at, at, address, size)
 
 
 @cython.ccall
@@ -226,7 +227,7 @@ def _release_arena(address: uintptr_t, size: cython.Py_ssize_t) -> cython.void:
         return
     _unmap_arena()
     _keep_arena(address, mapped)
-    _give_back_idle(_now())
+    _give_back_idle(now())
 
 
 @cython.cfunc
@@ -235,7 +236,7 @@ def _keep_arena(address: uintptr_t, size: cython.Py_ssize_t) -> cython.void:
     """Note the free block of an arena; 0: there is none."""
     global _arena, _arena_bytes, _arena_freed_at, _idle_bytes
     _idle_bytes += size - _arena_bytes
-    _arena, _arena_bytes, _arena_freed_at = address, size, _now()
+    _arena, _arena_bytes, _arena_freed_at = address, size, now()
 
 
 @cython.cfunc
@@ -284,6 +285,8 @@ def _hand_out(
     global _live, _peak
     _live += size
     _peak = max(_peak, _live)
+    if tracing_memory:
+        _note(ALLOCATE, address, size)
     if _fill >= 0:
         memset(cython.cast(cython.p_void, address), _fill, size)
     buffer: Buffer = Buffer.__new__(Buffer)
@@ -330,6 +333,8 @@ def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t, size_class: cython.i
     size: cython.Py_ssize_t = _guarded_size(nbytes, size_class)
     _live += size
     _peak = max(_peak, _live)
+    if tracing_memory:
+        _note(ALLOCATE, address, size)
     buffer: Buffer = Buffer.__new__(Buffer)
     buffer.address = address
     buffer.nbytes = nbytes
@@ -618,7 +623,7 @@ def _release(address: uintptr_t, size_class: cython.int) -> cython.void:
         return  # no room even to remember it: the block is lost, the process is about to be too
     slot.blocks[slot.free] = address
     if size > SLAB_BYTES:
-        slot.freed_at[slot.free] = _now()
+        slot.freed_at[slot.free] = now()
         slot.free += 1
         _idle_bytes += size
         _give_back_idle(slot.freed_at[slot.free - 1])
@@ -682,11 +687,11 @@ def _return_oldest(size_class: cython.int, before: int64_t) -> cython.bint:
 def trim() -> int:
     """Give every free block above 32 KB back to the system; the number of bytes returned."""
     before: cython.Py_ssize_t = _reserved
-    now: int64_t = _now()
+    at: int64_t = now()
     size_class: cython.int
     _unmap_arena()
     for size_class in range(CLASSES):
-        while _return_oldest(size_class, now):
+        while _return_oldest(size_class, at):
             pass
     return before - _reserved
 

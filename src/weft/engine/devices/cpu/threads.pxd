@@ -49,4 +49,3 @@ cdef void leave(Team* team) noexcept nogil
 cdef bint is_awake(Team* team) noexcept nogil
 cdef void rouse(Team* team) noexcept nogil
 cdef void share(Team* team, Job* job) noexcept nogil
-cdef int64_t now() noexcept nogil

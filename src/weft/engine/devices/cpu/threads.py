@@ -20,7 +20,6 @@ from cython.cimports.weft.engine.capi.atomics import (
     __ATOMIC_RELAXED,
     __ATOMIC_RELEASE,
     __ATOMIC_SEQ_CST,
-    CLOCK_MONOTONIC,
     CPU_CLR,
     CPU_COUNT,
     CPU_SET,
@@ -31,7 +30,6 @@ from cython.cimports.weft.engine.capi.atomics import (
     atomic_exchange,
     atomic_load,
     atomic_store,
-    clock_gettime,
     cpu_set_t,
     fesetenv,
     pthread_atfork,
@@ -50,8 +48,8 @@ from cython.cimports.weft.engine.capi.atomics import (
     sched_yield,
     sigfillset,
     sigset_t,
-    timespec,
 )
+from cython.cimports.weft.engine.capi.clock import now
 
 from weft._build.compiled import require
 from weft.engine.devices.cpu.hardware import usable_cores
@@ -62,17 +60,6 @@ require(__name__, cython.compiled)
 _team = cython.declare(cython.pointer(Team), cython.NULL)
 _in_use = cython.declare(uint64_t, 0)
 _wanted = cython.declare(cython.int, 0)  # 0: not yet decided
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def now() -> int64_t:
-    """Monotonic nanoseconds."""
-    at: timespec
-    clock_gettime(CLOCK_MONOTONIC, cython.address(at))
-    return cython.cast(int64_t, at.tv_sec) * 1_000_000_000 + at.tv_nsec
 
 
 @cython.cfunc

@@ -7,6 +7,9 @@ packs their operands, and `batched_residuals` keeps what backward needs of a quo
 """
 
 import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.weft.engine.capi.clock import now
+from cython.cimports.weft.engine.devices.trace import STAGE, put_payload, tracing
 from cython.cimports.weft.engine.devices.tuning import Batching
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.ir.batch import batch_of
@@ -80,6 +83,16 @@ def group(nodes: list):
     derived from them."""
     if not config.batch:
         return False
+    began: int64_t = now() if tracing else 0
+    try:
+        return _group(nodes)
+    finally:
+        if tracing:
+            put_payload(STAGE, began, now(), "batch", 0)
+
+
+@cython.cfunc
+def _group(nodes: list):
     stacks: dict = {}
     notes: list = None if _watcher is None else []
     groups: list = form_groups(nodes, notes)

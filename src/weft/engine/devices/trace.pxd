@@ -1,0 +1,85 @@
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+from weft.engine.capi.clock cimport now
+from weft.engine.capi.growable_array cimport Array
+from weft.engine.ir.node cimport Node
+
+cdef enum:
+    CHUNK_EVENTS = 4096
+
+# Kinds of events; what `first` and `second` of each are stands in `trace.py`.
+cdef enum:
+    EMPTY = 0  # reserved, and not written
+    FLUSH
+    STAGE
+    COMPILE
+    PROGRAM
+    LAUNCH
+    NODE
+    WALK
+    COLLECTIVE
+    ALLOCATE
+    FREE
+    OWN
+    RANGE
+    MODULE
+
+cdef struct Event:
+    int64_t begin_ns
+    int64_t end_ns
+    int64_t first
+    int64_t second
+    unsigned long thread
+    int kind
+
+# What is kept of a node: references that it owns, and where its operands are among those of the others.
+cdef struct LabelWords:
+    PyObject* op
+    PyObject* code
+    PyObject* shape
+    PyObject* dtype
+    int offset_in_code
+    int position
+    int operands
+    int stored
+    long long members
+    long long seq
+
+cdef class Labels:
+    cdef LabelWords* labels
+    cdef Py_ssize_t count, room
+    cdef Array operands  # of all labels behind each other: shape, dtype, whether the same launch computes it
+    cdef Array launches  # of a program: twice the position of each, and 1 for a second function
+    cdef public long long first  # the number of the first node of the flush that they were taken of
+    cdef public list specs  # and the kernels that they run
+    cdef readonly object rows_read  # what `rows` has made
+
+    cdef int add(self, Node node, tuple inputs, int position, bint stored) except -1
+    cdef int add_operand(self, object shape, object dtype, bint inside) except -1
+    cdef list _read(self)
+
+cdef class Chunk:
+    cdef Event* events
+    cdef Py_ssize_t count, room
+    cdef list payloads
+    cdef Labels labels
+    cdef Chunk following
+
+cdef class Recording:
+    cdef Chunk chunk
+    cdef Py_ssize_t start
+    cdef long long dropped_before, forks
+    cdef bint memory, closed
+    cdef readonly long long dropped
+
+    cdef void _end(self) noexcept
+
+cdef bint tracing  # whether anybody records
+cdef bint tracing_memory  # whether anybody records what is allocated and freed
+
+cdef Event* reserve(Py_ssize_t count) noexcept
+cdef Chunk last_chunk()
+cdef void put(int kind, int64_t begin_ns, int64_t end_ns, int64_t first, int64_t second) noexcept
+cdef void put_payload(int kind, int64_t begin_ns, int64_t end_ns, object payload, int64_t second) noexcept
+cdef int64_t put_node(Node node, tuple inputs, int64_t begin_ns) noexcept
+cdef void put_owner(Node node, size_t address) noexcept

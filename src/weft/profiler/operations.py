@@ -1,0 +1,182 @@
+"""The operations of launches, under PyTorch's names, with their lines, flops, bytes and shares.
+
+A fused launch is timed as a whole. Its time is divided among its operations by the costs that the compiler decides by:
+elements times the price of an operation, and of what is stored.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from types import CodeType
+from typing import NamedTuple
+
+from weft.engine.devices.api import default_device
+from weft.engine.devices.trace import Label, Labels
+from weft.engine.ir.dtype import DType
+from weft.engine.ir.primitive import CONTRACT, REDUCE
+
+_RENAMED = {
+    "linear": "mm", "linear_bias": "addmm", "cast": "_to_copy", "square": "pow", "cube": "pow", "first_power": "pow",
+    "take": "index_select", "take_add": "index_add", "take_put": "index_put_", "put": "copy_", "iota": "arange",
+    "convolution_bias": "convolution", "softmax": "_softmax", "log_softmax": "_log_softmax",
+    "picked_log_softmax": "_log_softmax", "order": "sort", "mantissa": "frexp", "exponent": "frexp", "blend": "lerp",
+    "add_product": "addcmul", "add_quotient": "addcdiv", "scatter_maximum": "scatter_reduce",
+    "scatter_minimum": "scatter_reduce", "clamp_between": "clamp", "max_all": "max", "min_all": "min",
+    "power_norm": "linalg_vector_norm", "lstm_memory": "_thnn_fused_lstm_cell", "gru": "_thnn_fused_gru_cell",
+    "lstm_output": "_thnn_fused_lstm_cell", "attention": "_scaled_dot_product_flash_attention_for_cpu",
+    "attention_forward": "_scaled_dot_product_flash_attention_for_cpu",
+    "attention_masked": "_scaled_dot_product_flash_attention_for_cpu",
+    "attention_masked_forward": "_scaled_dot_product_flash_attention_for_cpu",
+    "attention_backward": "_scaled_dot_product_flash_attention_for_cpu_backward",
+    "attention_masked_backward": "_scaled_dot_product_flash_attention_for_cpu_backward",
+    "relu_vjp_self": "threshold_backward", "uniform_float32": "uniform_", "uniform_float64": "uniform_",
+    "normal_float32": "normal_", "normal_float64": "normal_", "random_bits": "random_", "random_wide": "random_",
+    "random_integers": "random_",
+}  # fmt: skip
+_OWN = (
+    "sigmoid_mul",
+    "gather_rows",
+    "running_place",
+    "resample",
+    "collective",
+    "tied",
+    "standardize",
+)
+
+
+class Line(NamedTuple):
+    """A line of the user's source."""
+
+    file: str
+    number: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}({self.number}): {self.function}"
+
+
+@functools.lru_cache(1 << 16)
+def line_of(code: CodeType | None, instruction: int) -> Line | None:
+    """The line of an instruction, as nodes keep it; None where nobody knows."""
+    if code is None or isinstance(code, str):
+        return None
+    number = code.co_firstlineno
+    for start, end, line in code.co_lines():
+        if start <= 2 * instruction < end and line is not None:
+            number = line
+            break
+    return Line(code.co_filename, number, code.co_qualname)
+
+
+def name_of(label: Label) -> str:
+    """The name of a node's operation in PyTorch's profiler; `weft::` for those that PyTorch does not have."""
+    name = label.op.name
+    if name == "matmul":
+        rank = len(label.shape) - (label.members > 1)
+        return "aten::" + ("bmm" if rank > 2 else "mm")
+    if name in _RENAMED:
+        return f"aten::{_RENAMED[name]}"
+    if name.startswith(_OWN):
+        return f"weft::{name}"
+    return f"aten::{name.partition('_vjp_')[0]}{'_backward' if '_vjp_' in name else ''}"
+
+
+def flops_of(label: Label) -> int:
+    """Multiplications and additions of a product, or an operation for each element."""
+    elements = math.prod(label.shape)
+    if label.op.kind == CONTRACT and label.operands:
+        return 2 * elements * _depth(label)
+    if label.op.kind == REDUCE and label.operands:
+        return math.prod(label.operands[0].shape)
+    return elements if label.operands else 0
+
+
+def _depth(label: Label) -> int:
+    """The number of products that are added up for an element of a contraction."""
+    name, shapes = label.op.name, [operand.shape for operand in label.operands]
+    if name.startswith("convolution"):
+        return math.prod(shapes[1][1:])
+    if name.startswith("attention"):
+        return 2 * int(shapes[1][-2])
+    return int(shapes[0][-1]) if shapes[0] else 1
+
+
+def _nbytes(shape: tuple[int, ...], dtype: DType) -> int:
+    return math.prod(shape) * int(dtype.itemsize)
+
+
+def _cost(label: Label) -> float:
+    costs = default_device().tuning.costs
+    if label.op.kind == CONTRACT:
+        return flops_of(label) / 2
+    space = max([math.prod(label.shape), *(math.prod(o.shape) for o in label.operands if o.inside)])
+    price = costs.operations.get(label.op.name, costs.other_operation)
+    reads = costs.read * sum(math.prod(o.shape) for o in label.operands if not o.inside)
+    stores = costs.store * math.prod(label.shape) if label.stored else 0.0
+    return float(price * space + reads + stores)
+
+
+@dataclass(slots=True)
+class Part:
+    """An operation in a launch. `share` of its time; `count` is 0 where an earlier launch has counted it."""
+
+    name: str
+    label: Label
+    line: Line | None
+    share: float
+    count: int
+    flops: int
+    stored_bytes: int
+
+
+@dataclass(slots=True)
+class LaunchFacts:
+    """A launch of a program: its kernel, its operations, the bytes that it reads and writes by their shapes."""
+
+    kernel: str
+    parts: list[Part]
+    read_bytes: int
+    written_bytes: int
+
+
+def part_of(label: Label, share: float = 1.0, first: bool = True) -> Part:
+    """A node as an operation of a launch."""
+    return Part(
+        name_of(label),
+        label,
+        line_of(label.code, label.offset_in_code),
+        share,
+        label.members if first else 0,
+        flops_of(label) if first else 0,
+        _nbytes(label.shape, label.dtype) if first and label.stored else 0,
+    )
+
+
+def facts_of(labels: Labels) -> list[LaunchFacts]:
+    """The facts of each launch of a program."""
+    by_position: dict[int, list[Label]] = {}
+    for label in labels.rows():
+        by_position.setdefault(label.position, []).append(label)
+    found: list[LaunchFacts] = []
+    counted: set[int] = set()
+    for (position, _), spec in zip(labels.launch_positions(), labels.specs, strict=True):
+        own = by_position.get(position, [])
+        first = position not in counted
+        counted.add(position)
+        found.append(_facts(spec.name, own, first))
+    return found
+
+
+def _facts(kernel: str, own: list[Label], first: bool) -> LaunchFacts:
+    costs = [_cost(label) for label in own]
+    whole = sum(costs) or 1.0
+    parts = [part_of(label, cost / whole, first) for label, cost in zip(own, costs, strict=True)]
+    outside = [operand for label in own for operand in label.operands if not operand.inside]
+    return LaunchFacts(
+        kernel,
+        parts,
+        sum(_nbytes(operand.shape, operand.dtype) for operand in outside),
+        sum(_nbytes(label.shape, label.dtype) for label in own if label.stored),
+    )

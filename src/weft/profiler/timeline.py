@@ -1,0 +1,320 @@
+"""The timeline of a profile: what the engine recorded as spans of threads, each within another, and memory over time.
+
+It takes what `engine.devices.trace` has recorded. `Timeline.spans` is what all tables and files are made of; `as_data`
+is the same as dictionaries and lists, for pages and programs of others.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from weft.engine.devices.trace import Label, Labels
+from weft.profiler.operations import LaunchFacts, Line, Part, facts_of, part_of
+
+Raw = tuple[str, int, int, int, Any, int]
+
+
+@dataclass(slots=True)
+class Span:
+    """Something that took time on a thread. `kind` is what the engine calls it, or `operation` for a part of a launch;
+    `parent` is the span that it lies in."""
+
+    name: str
+    kind: str
+    begin_ns: int
+    end_ns: int
+    thread: int
+    line: Line | None = None
+    part: Part | None = None
+    launch: LaunchFacts | None = None
+    args: str | None = None
+    stack: tuple[str, ...] = ()
+    module: str = ""
+    parent: Span | None = None
+    children: list[Span] = field(default_factory=list)
+    allocated: int = 0
+
+    @property
+    def self_ns(self) -> int:
+        """Nanoseconds in it and in nothing within it."""
+        return max(
+            0, self.end_ns - self.begin_ns - sum(c.end_ns - c.begin_ns for c in self.children)
+        )
+
+
+@dataclass(slots=True)
+class Block:
+    """A block of memory: when it was had and let go (None: not in this profile), and whose value lay in it first."""
+
+    address: int
+    nbytes: int
+    begin_ns: int
+    end_ns: int | None
+    part: Part | None = None
+    module: str = ""
+
+
+class Change(NamedTuple):
+    """A change of what is allocated; `total` is counted from the begin of the profile."""
+
+    at_ns: int
+    thread: int
+    address: int
+    nbytes: int
+    total: int
+
+
+class Scopes:
+    """Modules and named ranges by the numbers of the nodes that were recorded in them."""
+
+    def __init__(self, raw: list[Raw]) -> None:
+        scopes = [
+            (payload[2], payload[3], payload[0])
+            for kind, _, _, _, payload, _ in raw
+            if kind in ("module", "range")
+            and len(payload) > 2
+            and not payload[0].startswith("ProfilerStep#")
+        ]
+        self._scopes = sorted((s for s in scopes if s[1] > s[0]), key=lambda s: (s[0], -s[1]))
+        self._firsts = [first for first, _, _ in self._scopes]
+        self._known: dict[int, str] = {}
+
+    def name_at(self, number: int) -> str:
+        """The innermost scope in which a node of a number was recorded; empty if there is none."""
+        if not self._scopes:
+            return ""
+        if number not in self._known:
+            index = bisect_right(self._firsts, number - 1) - 1
+            while index >= 0 and self._scopes[index][1] < number:
+                index -= 1
+            self._known[number] = self._scopes[index][2] if index >= 0 else ""
+        return self._known[number]
+
+
+class Timeline:
+    """The spans of a profile, in order of their begin, and its blocks of memory."""
+
+    def __init__(self, raw: list[Raw], begin_ns: int, end_ns: int, dropped: int = 0) -> None:
+        self.begin_ns, self.end_ns, self.dropped = begin_ns, end_ns, dropped
+        self.scopes = Scopes(raw)
+        self._facts: dict[int, list[LaunchFacts]] = {}
+        self.spans = sorted(self._spans(raw), key=lambda span: (span.begin_ns, -span.end_ns))
+        self.blocks, self.memory = self._read_memory(raw)
+        self._nest()
+
+    # -- spans -----------------------------------------------------------------------------------------------------
+
+    def _spans(self, raw: list[Raw]) -> Iterator[Span]:
+        launches: dict[int, list[Raw]] = {}
+        for event in raw:
+            kind, begin, end, thread, payload, second = event
+            if kind == "launch":
+                launches.setdefault(thread, []).append(event)
+            elif kind == "program":
+                inside = launches.pop(thread, [])
+                yield Span("weft::run", kind, begin, end, thread)
+                yield from self._launched(payload, second, [e for e in inside if e[1] >= begin])
+            elif kind == "node":
+                yield self._interpreted(payload, begin, end, thread)
+            elif kind in ("range", "module"):
+                yield _range(event)
+            elif kind in ("flush", "stage", "compile", "walk", "collective"):
+                yield Span(
+                    _engine_name(kind, payload), kind, begin, end, thread, args=_words(payload)
+                )
+
+    def _interpreted(self, label: Label, begin: int, end: int, thread: int) -> Span:
+        part = part_of(label)
+        module = self.scopes.name_at(label.seq)
+        return Span(part.name, "operation", begin, end, thread, part.line, part, module=module)
+
+    def _launched(self, labels: Labels, first: int, launches: list[Raw]) -> Iterator[Span]:
+        """The launches of a run of a program, and their operations: one behind the other, by their shares."""
+        facts = self._facts.get(id(labels))
+        if facts is None:
+            facts = self._facts[id(labels)] = facts_of(labels)
+        shift = first - labels.first
+        for _, begin, end, thread, index, _ in launches:
+            launch = facts[index]
+            line = launch.parts[0].line if launch.parts else None
+            yield Span(launch.kernel, "launch", begin, end, thread, line, launch=launch)
+            at, done = begin, 0.0
+            for part in launch.parts:
+                done += part.share
+                until = min(end, begin + round((end - begin) * done))
+                module = self.scopes.name_at(part.label.seq + shift)
+                yield Span(
+                    part.name, "operation", at, until, thread, part.line, part, module=module
+                )
+                at = until
+
+    def _nest(self) -> None:
+        """Let each span know the one that it lies in. One that reaches out of another, as a signal handler can make it,
+        is taken to lie beside it."""
+        open_: dict[int, list[Span]] = {}
+        for span in self.spans:
+            stack = open_.setdefault(span.thread, [])
+            while stack and (stack[-1].end_ns < span.end_ns or stack[-1].end_ns <= span.begin_ns):
+                if span.begin_ns == span.end_ns == stack[-1].end_ns:
+                    break
+                stack.pop()
+            if stack:
+                span.parent = stack[-1]
+                span.parent.children.append(span)
+            stack.append(span)
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    def _read_memory(self, raw: list[Raw]) -> tuple[list[Block], list[Change]]:
+        """The blocks, and the changes in order."""
+        blocks: list[Block] = []
+        alive: dict[int, Block] = {}
+        changes: list[Change] = []
+        total = 0
+        for kind, at, _, thread, payload, second in raw:
+            if kind == "allocate":
+                alive[payload] = block = Block(payload, second, at, None)
+                blocks.append(block)
+                total += second
+                changes.append(Change(at, thread, payload, second, total))
+            elif kind == "free":
+                block = alive.pop(payload) if payload in alive else Block(payload, second, 0, None)
+                block.end_ns = at
+                total -= second
+                changes.append(Change(at, thread, payload, -second, total))
+            elif kind == "own" and second in alive and alive[second].part is None:
+                alive[second].part = part_of(payload)
+                alive[second].module = self.scopes.name_at(payload.seq)
+        return blocks, changes
+
+
+def _range(event: Raw) -> Span:
+    kind, begin, end, thread, payload, _ = event
+    stack = payload[4] if len(payload) > 4 else ()
+    name = f"nn.Module: {payload[0]}" if kind == "module" else payload[0]
+    return Span(name, kind, begin, end, thread, args=payload[1], stack=stack)
+
+
+def _engine_name(kind: str, payload: object) -> str:
+    if kind == "flush":
+        return "weft::flush"
+    if kind == "collective":
+        return f"weft::collective_{payload[0] if isinstance(payload, tuple) else payload}"
+    return f"weft::{'backward' if kind == 'walk' else kind if kind == 'compile' else payload}"
+
+
+def _words(payload: object) -> str:
+    return " ".join(map(str, payload)) if isinstance(payload, tuple) else str(payload)
+
+
+# -- as plain data -------------------------------------------------------------------------------------------------
+
+
+def thread_names() -> dict[int, str]:
+    """The names of the threads that are alive, by their identifiers."""
+    return {
+        thread.ident: thread.name for thread in threading.enumerate() if thread.ident is not None
+    }
+
+
+def as_data(timeline: Timeline) -> dict[str, Any]:
+    """A timeline as dictionaries and lists of numbers and text, which JSON can hold.
+
+    Times are microseconds since the begin of the profile. Returns a dictionary of
+
+    - `duration_us`; `dropped`, the number of events for which there was no room;
+    - `rows`: the threads, `{"thread": identifier, "name": text}`;
+    - `kernels`: what is launched, `{"name", "operations", "read_bytes", "written_bytes"}`, where an operation is
+      `{"name", "op", "line", "shape", "dtype", "share", "members", "flops"}`: `share` of the kernel's time by
+      estimated costs, `members` the number of batched operations it is;
+    - `events`, in the order of their begin: `{"name", "kind", "begin_us", "end_us", "self_us", "row", "parent",
+      "line", "module", "kernel", "text"}`. `kind` is flush, stage, compile, program (a run), launch, operation (a part
+      of a launch, or a node that the interpreter ran), walk, collective, range or module. `row`, `kernel` and `parent`
+      are indices, -1 where there is none; `line` is `{"file", "number", "function"}` or None; `text` is what else is
+      known: who asked for a flush, the arguments of a range;
+    - `memory`, with `profile_memory`: `{"time_us": [], "bytes": []}`, the bytes since the begin, and `blocks`, each
+      `{"address", "bytes", "begin_us", "end_us", "name", "line", "module"}`; `end_us` None is a block that is alive.
+    """
+
+    def us(ns: int) -> float:
+        return (ns - timeline.begin_ns) / 1000
+
+    rows = {
+        thread: row for row, thread in enumerate(dict.fromkeys(s.thread for s in timeline.spans))
+    }
+    names = thread_names()
+    kernels: dict[int, int] = {}
+    tables: list[dict[str, Any]] = []
+    indices = {id(span): index for index, span in enumerate(timeline.spans)}
+    for span in timeline.spans:
+        if span.launch is not None and id(span.launch) not in kernels:
+            kernels[id(span.launch)] = len(tables)
+            tables.append(_kernel_data(span.launch))
+    events = [
+        {
+            "name": span.name,
+            "kind": span.kind,
+            "begin_us": us(span.begin_ns),
+            "end_us": us(span.end_ns),
+            "self_us": span.self_ns / 1000,
+            "row": rows[span.thread],
+            "parent": indices[id(span.parent)] if span.parent is not None else -1,
+            "line": _line_data(span.line),
+            "module": span.module,
+            "kernel": kernels[id(span.launch)] if span.launch is not None else -1,
+            "text": span.args or "",
+        }
+        for span in timeline.spans
+    ]
+    return {
+        "duration_us": us(timeline.end_ns),
+        "dropped": timeline.dropped,
+        "rows": [{"thread": t, "name": names.get(t, f"thread {t}")} for t in rows],
+        "kernels": tables,
+        "events": events,
+        "memory": {
+            "time_us": [us(change.at_ns) for change in timeline.memory],
+            "bytes": [change.total for change in timeline.memory],
+            "blocks": [
+                {
+                    "address": block.address,
+                    "bytes": block.nbytes,
+                    "begin_us": us(block.begin_ns),
+                    "end_us": None if block.end_ns is None else us(block.end_ns),
+                    "name": "" if block.part is None else block.part.name,
+                    "line": _line_data(block.part.line) if block.part is not None else None,
+                    "module": block.module,
+                }
+                for block in timeline.blocks
+            ],
+        },
+    }
+
+
+def _kernel_data(launch: LaunchFacts) -> dict[str, Any]:
+    return {
+        "name": launch.kernel,
+        "read_bytes": launch.read_bytes,
+        "written_bytes": launch.written_bytes,
+        "operations": [
+            {
+                "name": part.name,
+                "op": part.label.op.name,
+                "line": _line_data(part.line),
+                "shape": list(part.label.shape),
+                "dtype": part.label.dtype.name,
+                "share": part.share,
+                "members": part.label.members,
+                "flops": part.flops,
+            }
+            for part in launch.parts
+        ],
+    }
+
+
+def _line_data(line: Line | None) -> dict[str, Any] | None:
+    return None if line is None else line._asdict()

@@ -1,0 +1,350 @@
+"""`weft.profiler`: what is recorded, what is told of it, and that nothing else changes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+import weft
+from weft.engine.devices import trace
+from weft.profiler import ProfilerAction, profile, record_function, schedule
+
+
+class Net(weft.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = weft.nn.Sequential(weft.nn.Linear(6, 8), weft.nn.ReLU())
+        self.head = weft.nn.Linear(8, 3)
+
+    def forward(self, x: weft.Tensor) -> weft.Tensor:
+        return self.head(self.layers(x) * 2 + 1)
+
+
+def train(steps: int = 1) -> list[float]:
+    weft.manual_seed(0)
+    net = Net()
+    optimizer = weft.optim.SGD(net.parameters(), lr=0.1)
+    x, y = weft.randn(4, 6), weft.tensor([0, 1, 2, 0])
+    losses = []
+    for _ in range(steps):
+        with record_function("forward"):
+            loss = weft.nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def keys(watched: profile) -> dict[str, int]:
+    return {event.key: event.count for event in watched.key_averages()}
+
+
+def test_operations_have_pytorchs_names() -> None:
+    with profile() as watched:
+        train()
+    found = keys(watched)
+    assert {
+        "aten::addmm",
+        "aten::relu",
+        "aten::mm",
+        "aten::add",
+        "forward",
+        "weft::flush",
+    } <= found.keys()
+    assert found["Optimizer.step#SGD.step"] == 1
+
+
+def test_losses_have_the_same_bits_when_watched() -> None:
+    plain = train(12)
+    with profile(profile_memory=True, with_stack=True, record_shapes=True, with_modules=True):
+        watched = train(12)
+    assert watched == plain
+
+
+def test_nothing_is_recorded_outside() -> None:
+    with profile() as watched:
+        train()
+    assert not trace.is_on()
+    before = len(watched.events())
+    train()
+    assert len(watched.events()) == before
+
+
+def test_profiles_in_each_other() -> None:
+    with profile() as outer:
+        weft.ones(3).exp().tolist()
+        with profile() as inner:
+            weft.ones(3).log().tolist()
+        assert trace.is_on()
+        weft.ones(3).sin().tolist()
+    assert {"aten::exp", "aten::log", "aten::sin"} <= keys(outer).keys()
+    assert "aten::log" in keys(inner) and not {"aten::exp", "aten::sin"} & keys(inner).keys()
+
+
+def test_an_exception_in_the_block_ends_it() -> None:
+    with pytest.raises(ZeroDivisionError), profile() as watched:
+        weft.ones(3).exp().tolist()
+        weft.ones(3).cos()
+        raise ZeroDivisionError
+    assert not trace.is_on()
+    assert "aten::exp" in keys(watched)
+
+
+def test_threads_have_rows_of_their_own() -> None:
+    def work() -> None:
+        with record_function("beside"):
+            weft.ones(5).exp().tolist()
+
+    with profile() as watched:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        with record_function("here"):
+            weft.ones(5).sin().tolist()
+    threads = {event.key: event.thread for event in watched.events()}
+    assert threads["beside"] == threads["aten::exp"] != threads["here"] == threads["aten::sin"]
+
+
+def test_a_forked_child_records_nothing() -> None:
+    with profile() as watched:
+        weft.ones(3).exp().tolist()
+        child = os.fork()
+        if child == 0:
+            weft.ones(3).sin().tolist()
+            with profile() as own:
+                weft.ones(3).cos().tolist()
+            good = "aten::cos" in keys(own)
+            watched.stop()
+            os._exit(0 if good and not watched.events() and not trace.is_on() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert "aten::exp" in keys(watched) and "aten::sin" not in keys(watched)
+
+
+def test_a_signal_in_a_run() -> None:
+    seen = []
+    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(weft.ones(2).exp().tolist()))
+    try:
+        with profile() as watched:
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            x = weft.ones(300, 300)
+            while not seen:
+                x = (x @ x).tanh()
+                x.sum().item()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert {"aten::exp", "aten::mm", "aten::tanh"} <= keys(watched).keys()
+
+
+def test_room_for_events_is_bounded() -> None:
+    before = trace.set_most_events(4096)
+    try:
+        with profile() as watched:
+            for _ in range(5000):
+                with record_function("part"):
+                    pass
+        assert watched.dropped >= 5000 - keys(watched)["part"] > 0
+    finally:
+        trace.set_most_events(before)
+
+
+# -- schedules -----------------------------------------------------------------------------------------------------
+
+
+def test_a_schedule_goes_through_its_cycles() -> None:
+    N, W, R, S = ProfilerAction  # noqa: N806 - as in the comment of a schedule
+    plan = schedule(wait=1, warmup=1, active=2, repeat=2, skip_first=1)
+    assert [plan(step) for step in range(11)] == [N, N, W, R, S, N, W, R, S, N, N]
+    plan = schedule(wait=2, warmup=1, active=1, skip_first_wait=1)
+    assert [plan(step) for step in range(6)] == [W, S, N, N, W, S]
+    with pytest.raises(AssertionError, match="active >= 1"):
+        schedule(wait=0, warmup=1, active=0)
+    with pytest.warns(UserWarning, match="warmup"):
+        schedule(wait=0, warmup=0, active=1)
+
+
+def test_each_cycle_is_handed_over() -> None:
+    handed: list[list[str]] = []
+    plan = schedule(wait=1, warmup=1, active=2, repeat=2)
+    with profile(schedule=plan, on_trace_ready=lambda p: handed.append(steps_of(p))) as watched:
+        for _ in range(10):
+            weft.ones(3).exp().tolist()
+            watched.step()
+    assert handed == [["ProfilerStep#2", "ProfilerStep#3"], ["ProfilerStep#6", "ProfilerStep#7"]]
+    assert keys(watched)["aten::exp"] == 2
+
+
+def steps_of(watched: profile) -> list[str]:
+    return [event.name for event in watched.events() if event.name.startswith("ProfilerStep#")]
+
+
+def test_events_of_all_cycles_are_kept_where_asked_for() -> None:
+    plan = schedule(wait=0, warmup=1, active=1)
+    with profile(schedule=plan, acc_events=True) as watched:
+        for _ in range(6):
+            weft.ones(3).exp().tolist()
+            watched.step()
+    assert keys(watched)["aten::exp"] == 3
+
+
+# -- what is told --------------------------------------------------------------------------------------------------
+
+
+def test_lines_and_modules() -> None:
+    with profile(with_modules=True) as watched:
+        train()
+    lines = {line.function: spent for line, spent in watched.by_line().items()}
+    assert {"aten::addmm", "aten::relu"} <= lines["Net.forward"].by_operation.keys()
+    assert "self.head(self.layers(x) * 2 + 1)" in str(watched.by_line())
+    modules = watched.by_module()
+    assert set(modules["Net.layers.1"].by_operation) == {"aten::relu"}
+    assert set(modules["Net"].by_operation) == {"aten::mul", "aten::add"}
+    assert "Net.head" in str(modules)
+
+
+def test_modules_are_known_where_the_program_is() -> None:
+    weft.manual_seed(0)
+    net, x = Net(), weft.randn(4, 6)
+    for _ in range(5):
+        net(x).sum().item()
+    for _ in range(4):
+        with profile(with_modules=True) as watched:
+            net(x).sum().item()
+    assert set(watched.by_module()["Net.layers.1"].by_operation) == {"aten::relu"}
+
+
+def test_the_data_of_a_profile_is_plain() -> None:
+    with profile(profile_memory=True, with_modules=True) as watched:
+        train(3)
+    data = json.loads(json.dumps(watched.data()))
+    kinds = {event["kind"] for event in data["events"]}
+    assert {"flush", "program", "launch", "operation", "walk", "range", "module"} <= kinds
+    for event in data["events"]:
+        assert event["begin_us"] <= event["end_us"] <= data["duration_us"] + 1
+        assert -1 <= event["parent"] < len(data["events"])
+        assert (event["kernel"] >= 0) == (event["kind"] == "launch")
+    launches = [event["kernel"] for event in data["events"] if event["kind"] == "launch"]
+    assert sum(
+        part["share"] for part in data["kernels"][launches[0]]["operations"]
+    ) == pytest.approx(1)
+    assert len(data["memory"]["time_us"]) == len(data["memory"]["bytes"]) > 0
+    assert {block["name"] for block in data["memory"]["blocks"]} >= {"", "aten::mm"}
+
+
+def test_batches_count_their_members() -> None:
+    weight = weft.randn(4, 4)
+    rows = [weft.randn(1, 4) for _ in range(8)]
+    for _ in range(3):
+        with profile() as watched:
+            weft.stack([(row @ weight).relu().sum() for row in rows]).sum().item()
+    assert keys(watched)["aten::relu"] == 8
+
+
+def test_the_table() -> None:
+    with profile(
+        record_shapes=True, profile_memory=True, with_stack=True, with_flops=True
+    ) as watched:
+        train()
+    table = watched.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, header="Step")
+    lines = table.splitlines()
+    assert lines[1] == "Step" and set(lines[0]) == {"="}
+    head = [
+        "Name Self CPU % Self CPU CPU total % CPU total CPU time avg CPU Mem Self CPU Mem # of Calls"
+    ]
+    assert " ".join(head) in " ".join(lines[3].split())
+    assert len(lines) == 3 + 2 + 4 + 2 and lines[-1].startswith("Self CPU time total: ")
+    shaped = watched.key_averages(group_by_input_shape=True, group_by_stack_n=1)
+    assert any(event.input_shapes == [[4, 6], [8, 6], [8]] for event in shaped)
+    assert "Input Shapes" in shaped.table() and "Source Location" in shaped.table()
+    total = watched.events().total_average()
+    assert total.self_cpu_time_total == pytest.approx(watched.events().self_cpu_time_total)
+
+
+def test_children_take_no_more_than_their_parents() -> None:
+    with profile() as watched:
+        train(2)
+    for event in watched.events():
+        assert (
+            sum(child.cpu_time_total for child in event.cpu_children) <= event.cpu_time_total + 1e-6
+        )
+        assert all(child.cpu_parent is event for child in event.cpu_children)
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_has_what_perfetto_needs(tmp_path: Path) -> None:
+    with profile(profile_memory=True) as watched:
+        train()
+    watched.add_metadata("run", "one")
+    watched.add_metadata_json("sizes", "[1, 2]")
+    watched.export_chrome_trace(str(tmp_path / "trace.json.gz"))
+    written = json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
+    assert written["run"] == "one" and written["sizes"] == [1, 2]
+    for event in written["traceEvents"]:
+        assert event["ph"] in "XMiC" and isinstance(event["ts"], float)
+        assert {"name", "pid", "tid", "args"} <= event.keys()
+        assert (event["ph"] == "X") == ("dur" in event)
+    names = {event["name"] for event in written["traceEvents"]}
+    assert {"aten::addmm", "forward", "[memory]", "allocated bytes", "thread_name"} <= names
+
+
+def test_stacks_and_speedscope(tmp_path: Path) -> None:
+    with profile(with_stack=True) as watched:
+        train()
+    watched.export_stacks(str(tmp_path / "stacks"), "self_cpu_time_total")
+    assert "Net.forward;aten::addmm " in (tmp_path / "stacks").read_text()
+    with pytest.raises(ValueError, match="self_cpu_time_total"):
+        watched.export_stacks(str(tmp_path / "stacks"), "nothing")
+    watched.export_speedscope(str(tmp_path / "scope.json"))
+    scope = json.loads((tmp_path / "scope.json").read_text())
+    for one in scope["profiles"]:
+        open_: list[int] = []
+        times = [event["at"] for event in one["events"]]
+        assert times == sorted(times) and times[-1] <= one["endValue"]
+        for event in one["events"]:
+            open_.append(event["frame"]) if event["type"] == "O" else None
+            assert event["type"] == "O" or open_.pop() == event["frame"]
+        assert not open_
+
+
+def test_files_for_tensorboard(tmp_path: Path) -> None:
+    with profile(on_trace_ready=weft.profiler.tensorboard_trace_handler(str(tmp_path), "w", True)):
+        train()
+    [path] = tmp_path.iterdir()
+    assert path.name.startswith("w.") and path.name.endswith(".pt.trace.json.gz")
+
+
+def test_memory_over_time(tmp_path: Path) -> None:
+    with profile(profile_memory=True) as watched:
+        train()
+    watched.export_memory_timeline(str(tmp_path / "memory.json"))
+    times, sizes = json.loads((tmp_path / "memory.json").read_text())
+    assert len(times) == len(sizes) > 0
+    watched.export_memory_timeline(str(tmp_path / "memory.raw.json.gz"))
+    raw = json.loads(gzip.decompress((tmp_path / "memory.raw.json.gz").read_bytes()))
+    assert {action for _, action, _, _ in raw} == {"CREATE", "DESTROY"}
+    with pytest.raises(ValueError, match="json"):
+        watched.export_memory_timeline(str(tmp_path / "memory.html"))
+
+
+def test_the_older_profile() -> None:
+    with weft.autograd.profiler.profile(record_shapes=True) as watched:
+        train()
+    assert "aten::addmm" in watched.key_averages().table(sort_by="cpu_time_total")
+    assert watched.self_cpu_time_total > 0 and watched.function_events
+    with weft.autograd.profiler.profile(enabled=False) as nothing:
+        train()
+    assert nothing is None
+
+
+def test_asked_too_early() -> None:
+    with profile() as watched, pytest.raises(RuntimeError, match="behind the block"):
+        watched.key_averages()
