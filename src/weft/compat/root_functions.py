@@ -190,6 +190,7 @@ def sym_sqrt(a: object) -> float:
 
 
 def _off() -> bool:
+    """False: there is none."""
     return False
 
 

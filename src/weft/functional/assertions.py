@@ -40,7 +40,7 @@ def _checker(kind: type[Exception], name: str) -> Callable[..., None]:
         raise kind("Expected cond to be True" if message is None else str(message()))
 
     check.__name__ = check.__qualname__ = name
-    check.__doc__ = f"Errors: {kind.__name__} with the message where the condition is false, TypeError on no bool."
+    check.__doc__ = f"Check it. Errors: {kind.__name__} with the message where it is false, TypeError on no bool."
     return check
 
 

@@ -26,6 +26,7 @@ def _function(name: str) -> Callable[..., Any]:
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"`input.{name}(...)`: writes to `input` and returns it."
+    in_place.method = method  # type: ignore[attr-defined]  # whose parameters these are
     return in_place
 
 

@@ -33,7 +33,7 @@ def test_a_public_function_is_called_as_it_is() -> None:
     made = public(shifted)
     assert made(weft.ones(2, 3), 1, scale=2.0) == 6
     assert public(made) is made is public(shifted)
-    assert made.__name__ == "shifted" and made.__doc__ == shifted.__doc__
+    assert made.__name__ == "shifted" and made.__doc__.startswith(shifted.__doc__)
     assert inspect.signature(made) == inspect.signature(shifted)
     assert copy.deepcopy(made) is made is copy.copy(made)
     assert pickle.loads(pickle.dumps(made)) is made

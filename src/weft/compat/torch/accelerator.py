@@ -34,7 +34,7 @@ def _refused(name: str) -> Callable[..., NoReturn]:
         )
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Errors: RuntimeError, there is no device."
+    refuse.__doc__ = "Refuse: there is no device. Errors: RuntimeError."
     return refuse
 
 

@@ -116,6 +116,19 @@ _LOOKING_UP = frozenset(
 )
 
 
+class ClassDoc:
+    """The docstring of a class, completed when it is read. `name` is the public name of the class without "weft."."""
+
+    def __init__(self, text: str, name: str):
+        self.text = text
+        self.name = name
+
+    def __get__(self, instance, owner):
+        from weft.engine.api.docstrings import completed
+
+        return completed(owner, self.text, self.name)
+
+
 @cython.final
 @cython.cclass
 class Public:
@@ -243,9 +256,23 @@ def publish(namespace: dict):
             and not name.startswith("_")
             and member.__module__.startswith(namespace["__name__"])
         ):
+            _complete_doc(member, namespace["__name__"])
             for base in member.__mro__:
                 if base.__module__.startswith(namespace["__name__"]):
                     _publish_methods(base)
+
+
+def complete_docs(namespace: dict):
+    """Let the docstrings of a module's public classes be completed when they are read."""
+    for name, member in namespace.items():
+        if isinstance(member, type) and not name.startswith("_"):
+            _complete_doc(member, namespace["__name__"])
+
+
+def _complete_doc(cls, module: str):
+    text = vars(cls).get("__doc__")
+    if isinstance(text, str):
+        cls.__doc__ = ClassDoc(text, f"{module}.{cls.__name__}".removeprefix("weft."))
 
 
 def _publish_methods(cls: object):
@@ -513,6 +540,14 @@ def _home(public):
     return home(public) or (public.function.__module__, public.function.__qualname__)
 
 
+def _doc(public):
+    """The docstring with all its sections."""
+    from weft.engine.api.docstrings import completed
+
+    function = public.function
+    return completed(function, function.__doc__, ".".join(_home(public)).removeprefix("weft."))
+
+
 def defined_in(function) -> str:
     """The module in which a function is written, public or not."""
     return str(getattr(getattr(function, "__wrapped__", function), "__module__", ""))
@@ -525,7 +560,7 @@ def _take_calls():
     add_to_type(
         Public,
         {
-            "__doc__": property(lambda made: made.function.__doc__),
+            "__doc__": property(_doc),
             "__module__": property(lambda made: _home(made)[0]),
             "__qualname__": property(lambda made: _home(made)[1]),
         },

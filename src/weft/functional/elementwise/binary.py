@@ -474,6 +474,32 @@ _BOTH_TENSORS = [
 _FIRST_TENSOR = ["eq", "ne", "lt", "le", "gt", "ge", "fmod"]
 
 
+_TEXTS = {
+    "atan2": "The angle of the point (other, input), in radians from -pi to pi",
+    "bitwise_and": "The bits that both have",
+    "bitwise_left_shift": "The bits of input moved by other places to the left",
+    "bitwise_or": "The bits that one has or both have",
+    "bitwise_right_shift": "The bits of input moved by other places to the right",
+    "bitwise_xor": "The bits that one of the two has",
+    "eq": "True where input = other",
+    "floor_divide": "input / other, rounded down",
+    "fmod": "The rest of input / other, with the sign of input",
+    "gcd": "The greatest common divisor",
+    "ge": "True where input >= other",
+    "gt": "True where input > other",
+    "le": "True where input <= other",
+    "logical_and": "True where both are not 0",
+    "logical_or": "True where one is not 0",
+    "logical_xor": "True where one is 0 and the other is not",
+    "lt": "True where input < other",
+    "maximum": "The larger of two elements, nan where one is nan",
+    "minimum": "The smaller of two elements, nan where one is nan",
+    "ne": "True where input and other differ",
+    "nextafter": "The next float from input towards other",
+    "remainder": "The rest of input / other, with the sign of other",
+}
+
+
 def _binary(name: str) -> Any:
     op = FLOOR_DIVIDE if name == "floor_divide" else OPS[name]
     divides = name in ("floor_divide", "remainder", "fmod")
@@ -493,7 +519,7 @@ def _binary(name: str) -> Any:
         result = record_elementwise(op, (input, other), None)
         return result if out is None else write_out(out, result)
 
-    return named(function, name, f"{name} of two tensors (or a tensor and a number), broadcast.")
+    return named(function, name, f"{_TEXTS[name]}; broadcast.")
 
 
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:

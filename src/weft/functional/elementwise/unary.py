@@ -33,7 +33,44 @@ _SIMPLE = (
     "abs sgn exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh sigmoid erf erfc reciprocal isfinite isinf isnan logical_not"
 )
-_ROUNDING = "floor ceil trunc"
+_ROUNDING = {
+    "floor": "The largest integer up to each element",
+    "ceil": "The smallest integer from each element on",
+    "trunc": "Each element without the digits behind its point",
+}
+_TEXTS = {  # where "the name of each element" does not say it
+    "abs": "The absolute value of each element.",
+    "sgn": "The sign of each element: -1, 0 or 1; of a complex number x / |x|.",
+    "exp": "e to the power of each element.",
+    "exp2": "2 to the power of each element.",
+    "expm1": "exp(x) - 1 for each element x, exact near 0 too.",
+    "log": "The natural logarithm of each element.",
+    "log2": "The logarithm to base 2 of each element.",
+    "log10": "The logarithm to base 10 of each element.",
+    "log1p": "log(1 + x) for each element x, exact near 0 too.",
+    "sqrt": "The square root of each element.",
+    "rsqrt": "1 / sqrt(x) for each element x.",
+    "sin": "The sine of each element, in radians.",
+    "cos": "The cosine of each element, in radians.",
+    "tan": "The tangent of each element, in radians.",
+    "asin": "The arc sine of each element, in radians.",
+    "acos": "The arc cosine of each element, in radians.",
+    "atan": "The arc tangent of each element, in radians.",
+    "sinh": "The hyperbolic sine of each element.",
+    "cosh": "The hyperbolic cosine of each element.",
+    "tanh": "The hyperbolic tangent of each element.",
+    "asinh": "The inverse hyperbolic sine of each element.",
+    "acosh": "The inverse hyperbolic cosine of each element.",
+    "atanh": "The inverse hyperbolic tangent of each element.",
+    "sigmoid": "1 / (1 + exp(-x)) for each element x.",
+    "erf": "The error function of each element.",
+    "erfc": "1 - erf(x) for each element x, exact for large ones too.",
+    "reciprocal": "1 / x for each element x.",
+    "isfinite": "True where an element is neither infinite nor nan.",
+    "isinf": "True where an element is infinite.",
+    "isnan": "True where an element is nan.",
+    "logical_not": "True where an element is 0.",
+}
 _ALIASES = {
     "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arccosh": "acosh", "arcsinh": "asinh",
     "arctanh": "atanh", "absolute": "abs", "negative": "neg", "fix": "trunc", "expit": "sigmoid",
@@ -69,7 +106,7 @@ def _unary(name: str) -> Function:
 
     if op.dtype is None and op.rule in (PROMOTE, TO_FLOAT):
         records(op)(function)
-    return named(function, name, f"{name} of each element. Shapes: as `input`.")
+    return named(function, name, f"{_TEXTS[name]} Shapes: as `input`.")
 
 
 def _rounding(name: str) -> Function:
@@ -86,12 +123,12 @@ def _rounding(name: str) -> Function:
 
     records(op)(function)
     return named(
-        function, name, f"{name} of each element; integers stay as they are. Shapes: as `input`."
+        function, name, f"{_ROUNDING[name]}; integers stay as they are. Shapes: as `input`."
     )
 
 
 FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in _SIMPLE.split()}
-FUNCTIONS.update({name: _rounding(name) for name in _ROUNDING.split()})
+FUNCTIONS.update({name: _rounding(name) for name in _ROUNDING})
 
 
 @records(OPS["neg"])

@@ -55,6 +55,13 @@ def _climbed(x: object, n: int | np.ndarray, first: Callable[..., Any], step: St
     return result
 
 
+def _title(name: str) -> str:
+    """The polynomials by their symbol: "The shifted Chebyshev polynomials T_n" of shifted_chebyshev_polynomial_t."""
+    family, _, symbol = name.partition("_polynomial_")
+    words = " ".join(each if each == "shifted" else each.title() for each in family.split("_"))
+    return f"The {words} polynomials {symbol.title()}_n"
+
+
 def _polynomial(name: str, first: Callable[..., Tensor], step: Step, shifted: bool = False) -> Any:
     def function(input: Tensor, n: Tensor | int, *, out: Tensor | None = None) -> Any:  # noqa: A002
         tensors = [t for t in (input, n) if isinstance(t, Tensor)]
@@ -70,7 +77,7 @@ def _polynomial(name: str, first: Callable[..., Tensor], step: Step, shifted: bo
         made = host.from_numpy(_climbed(x, arrays[1], first, step), kind)
         return made if out is None else write_out(out, made)
 
-    return named(function, name, f"The polynomials of {name.replace('_', ' ')} and degree n.")
+    return named(function, name, f"{_title(name)}(x), of degree n, at each element x.")
 
 
 def _double(

@@ -100,7 +100,7 @@ def cuda(
     non_blocking: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Errors: RuntimeError, there is no CUDA device."""
+    """Refuse: there is no CUDA device. Errors: RuntimeError."""
     check_device("cuda" if device is None else device, "cuda")
     return self
 
@@ -135,6 +135,11 @@ def is_cuda(self: Tensor) -> bool:
 def get_device(self: Tensor) -> int:
     """-1: the CPU has no index."""
     return -1
+
+
+def _is_pinned(self: Tensor, device: DeviceLike | None = None) -> bool:
+    """True if the memory is pinned for copies to another device: no."""
+    return False
 
 
 def pin_memory(self: Tensor, device: DeviceLike | None = None) -> Tensor:
@@ -177,5 +182,5 @@ METHODS: dict[str, Any] = {
     "is_nested": property(lambda self: False),
     "get_device": get_device,
     "pin_memory": pin_memory,
-    "is_pinned": lambda self, device=None: False,
+    "is_pinned": _is_pinned,
 }

@@ -90,7 +90,7 @@ def _refused(name: str) -> Any:
         )
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Errors: RuntimeError, the tensor is dense."
+    refuse.__doc__ = "Refuse: the tensor is dense. Errors: RuntimeError."
     return refuse
 
 

@@ -1,0 +1,222 @@
+"""Public docstrings are complete: each names every parameter, and their examples print what stands there.
+
+`LEFT` are modules whose docstrings do not name all of their parameters yet, with how many do not. What packages look
+for and Weft has not (`compat.absent`), and the exceptions, are made by nobody: their parameters do not count.
+"""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import weft
+from weft.engine.api.docstrings import completed, examples, named_in, parameters
+
+MODULES = [
+    "weft",
+    "weft.linalg",
+    "weft.special",
+    "weft.fft",
+    "weft.func",
+    "weft.autograd",
+    "weft.sparse",
+    "weft.nested",
+    "weft.amp",
+    "weft.masked",
+    "weft.signal.windows",
+    "weft.nn",
+    "weft.nn.functional",
+    "weft.nn.init",
+    "weft.nn.utils",
+    "weft.nn.utils.rnn",
+    "weft.optim",
+    "weft.optim.lr_scheduler",
+    "weft.optim.swa_utils",
+    "weft.utils.data",
+    "weft.utils.checkpoint",
+    "weft.distributions",
+    "weft.random",
+    "weft.debug",
+    "weft.memory",
+    "weft.distributed",
+    "weft.library",
+    "weft.profiler",
+    "weft.overrides",
+    "weft.serialization",
+]
+LEFT: dict[str, int] = {
+    "weft": 48,
+    "weft.autograd": 9,
+    "weft.sparse": 1,
+    "weft.nested": 1,
+    "weft.signal.windows": 1,
+    "weft.nn.utils": 7,
+    "weft.nn.utils.rnn": 3,
+    "weft.optim": 13,
+    "weft.optim.lr_scheduler": 3,
+    "weft.optim.swa_utils": 5,
+    "weft.utils.data": 14,
+    "weft.utils.checkpoint": 11,
+    "weft.distributions": 67,
+    "weft.random": 13,
+    "weft.debug": 5,
+    "weft.memory": 2,
+    "weft.distributed": 54,
+    "weft.library": 13,
+    "weft.profiler": 9,
+    "weft.overrides": 8,
+    "weft.serialization": 10,
+}
+
+
+def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """The functions and classes of Weft that a module has, by name."""
+    for name in getattr(module, "__all__", None) or dir(module):
+        if name.startswith("_") or name == "tensorboard":
+            continue
+        member = getattr(module, name)
+        written = str(getattr(member, "__module__", ""))
+        made = isinstance(member, type) or callable(member)
+        if made and not isinstance(member, ModuleType) and written.startswith("weft"):
+            yield name, member
+
+
+def members() -> Iterator[tuple[str, str, Any]]:
+    """(module, name, member) of everything public once, at its first place, and the methods of Tensor."""
+    seen: set[int] = set()
+    for path in MODULES:
+        for name, member in public(import_module(path)):
+            if id(member) not in seen and not is_made_by_nobody(member):
+                seen.add(id(member))
+                yield path, name, member
+    for name in dir(weft.Tensor):
+        method = getattr(weft.Tensor, name)
+        if not name.startswith("_") and callable(method) and id(method) not in seen:
+            yield "weft.Tensor", name, method
+
+
+def is_made_by_nobody(member: Any) -> bool:
+    if not isinstance(member, type):
+        return False
+    return issubclass(member, BaseException) or member.__module__.startswith("weft.compat.absent")
+
+
+MEMBERS = list(members())
+
+
+def test_every_parameter_is_named() -> None:
+    """Modules have no more docstrings that leave parameters out than are `LEFT`; those of one that has are listed."""
+    lacking: dict[str, list[str]] = {}
+    for path, name, member in MEMBERS:
+        wanted = parameters(getattr(member, "__wrapped__", member))
+        named = named_in(member.__doc__ or "")
+        if missing := [each for each in wanted if each not in named]:
+            lacking.setdefault(path, []).append(f"{name}: {', '.join(missing)}")
+    print({path: len(found) for path, found in lacking.items()}, "of", len(MEMBERS))
+    assert {p: found for p, found in lacking.items() if len(found) > LEFT.get(p, 0)} == {}
+    assert {p: LEFT[p] for p in LEFT if len(lacking.get(p, [])) < LEFT[p]} == {}, "lower LEFT"
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    assert [f"{path}.{name}" for path, name, member in MEMBERS if not member.__doc__] == []
+
+
+def test_a_docstring_begins_with_a_sentence() -> None:
+    """A section is no beginning."""
+    first = {f"{p}.{name}": (m.__doc__ or "").strip().partition("\n")[0] for p, name, m in MEMBERS}
+    assert [name for name, line in first.items() if line.endswith(":") and " " not in line] == []
+
+
+def test_examples_print_what_stands_there() -> None:
+    """All examples of completed docstrings, each in names of its own."""
+    failed = [
+        f"{path}.{name}: {text}"
+        for path, name, member in MEMBERS
+        if ">>>" in (member.__doc__ or "")
+        for text in failures(member.__doc__, name)
+    ]
+    assert failed == []
+
+
+def failures(doc: str, name: str) -> list[str]:
+    """The report of a docstring's examples where one prints something else."""
+    test = doctest.DocTestParser().get_doctest(doc, {}, name, None, None)
+    report: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    return ["".join(report)] if report else []
+
+
+def test_every_example_belongs_to_a_public_name() -> None:
+    """A name that has gone leaves no example behind."""
+    known = {f"{path}.{name}".removeprefix("weft.") for path, name, _ in MEMBERS}
+    assert sorted(name for name in examples() if name not in known) == []
+
+
+def test_importing_completes_nothing() -> None:
+    """Words and examples are read when somebody asks for a docstring."""
+    program = "import weft, sys; sys.exit('weft.engine.api.docstrings' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def scaled(input: weft.Tensor, factor: float = 2.0, *, out: weft.Tensor | None = None) -> None:
+    """The input times a factor, broadcast. Shapes: as `input`. Errors: TypeError on text.
+
+    Args:
+        factor: by how much.
+
+    More prose. Cost: one pass.
+    """
+
+
+COMPLETED = """The input times a factor, broadcast.
+
+More prose.
+
+Args:
+    input: the tensor that is read; it is not changed.
+    factor: by how much.
+    out: a tensor that the result is written to; None: a new tensor.
+
+Shape:
+    as `input`.
+
+Raises:
+    TypeError on text.
+
+Cost:
+    one pass.
+"""
+
+
+def test_what_a_docstring_leaves_out_is_completed() -> None:
+    """Own words stay, the vocabulary's follow, and sentences become sections."""
+    assert completed(scaled, scaled.__doc__, "scaled") == COMPLETED
+    assert completed(scaled, None, "scaled") is None
+
+
+def test_words_are_those_of_the_longest_pattern() -> None:
+    """A family says what a name means there; what None means stands where it is the default."""
+    from weft.engine.api.vocabulary import meaning
+
+    assert meaning("dim", "unsqueeze") != meaning("dim", "cumsum") == meaning("dim", "no_function")
+    assert meaning("input", "Tensor.exp_") == "the tensor that is written to and returned"
+    assert meaning("no_parameter", "sum") is None
+    doc = weft.sum.__doc__ or ""
+    assert "; None: all" in " ".join(doc.split()) and "Default: False." in doc
+
+
+@pytest.mark.parametrize("name", ["sum", "Tensor.addbmm", "exp_", "nn.Linear", "nn.Conv2d"])
+def test_help_names_parameters(name: str) -> None:
+    """Functions, methods that stand in for functions, functions in place, classes."""
+    member: Any = weft
+    for part in name.split("."):
+        member = getattr(member, part)
+    wanted = parameters(getattr(member, "__wrapped__", member))
+    assert named_in(member.__doc__) == set(wanted)
