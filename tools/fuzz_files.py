@@ -1,9 +1,10 @@
-"""Damages files and has them read: every one must load or be refused with a CheckpointError, quickly.
+"""Damages files and has them read: every one must load or be refused with an error of the library, quickly.
 
 python tools/fuzz_files.py --minutes 10 --seed 0
 
 Files of all kinds that `weft.load` knows are changed at random (bytes flipped, cut, doubled, numbers made large, pieces
-exchanged), also within archives whose checksums are then right again, and read in a process with bounded memory.
+exchanged), also within archives whose checksums are then right again, and read in a process with bounded memory. So
+are capsules, and the records in them; those that load are run.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import pickle
 import random
 import resource
 import sys
+import tempfile
 import time
 import traceback
 import zipfile
 from collections import Counter, OrderedDict
 from typing import Any
 
+import numpy as np
+
 import weft
+import weft.debug
 from weft.errors import WeftError
 
 MEMORY = 8 << 30
@@ -38,7 +43,21 @@ def seeds() -> list[bytes]:
         weft.save(value, file)
         made.append(file.getvalue())
     made += [pickle.dumps(plain, protocol) for protocol in (2, 4, 5)]
-    return made + _of_torch(plain)
+    return [*made, _capsule(), *_of_torch(plain)]
+
+
+def _capsule() -> bytes:
+    """A step, and views and writes with regions."""
+    net = weft.nn.Sequential(weft.nn.Linear(3, 4), weft.nn.ReLU(), weft.nn.Linear(4, 2))
+    with tempfile.NamedTemporaryFile(suffix=".weft") as file:
+        with weft.debug.capture(file.name):
+            out = net(weft.randn(5, 3)).softmax(-1)
+            table = weft.arange(24.0).view(4, 6).clone()
+            table[1:3, ::2] = out[:2, :1]
+            index = out.argmax(-1)
+            loss = weft.nn.functional.cross_entropy(out, weft.tensor([0, 1, 1, 0, 1]))
+            (table[index].flip(0).unfold(1, 3, 2).sum() + out.cumsum(0).std() + loss).backward()
+        return open(file.name, "rb").read()
 
 
 def _of_torch(plain: dict[Any, Any]) -> list[bytes]:
@@ -102,6 +121,22 @@ def within(content: bytes, rng: random.Random) -> bytes:
     return out.getvalue()
 
 
+def within_records(content: bytes, rng: random.Random) -> bytes:
+    """A capsule with changed records."""
+    parts = weft.load(io.BytesIO(content))
+    text = damaged(parts["records"].tobytes(), rng)
+    if rng.random() < 0.7:  # one number, so that it is still JSON
+        text = bytearray(parts["records"].tobytes())
+        places = [place for place, letter in enumerate(text) if chr(letter).isdigit()]
+        place = rng.choice(places)
+        text[place : place + 1] = rng.choice(
+            (b"0", b"1", b"9", b"-1", b"77", b"4611686018427387903")
+        )
+    out = io.BytesIO()
+    weft.save({**parts, "records": np.frombuffer(bytes(text), np.uint8)}, out)
+    return out.getvalue()
+
+
 def attempt(content: bytes) -> str:
     """What came of reading a file."""
     begin = time.process_time()
@@ -109,6 +144,9 @@ def attempt(content: bytes) -> str:
         found = weft.load(io.BytesIO(content))
         _touch(found)
         result = "loaded"
+        if isinstance(found, dict) and "capsule" in found:
+            str(weft.debug.load_capsule(io.BytesIO(content)).replay())
+            result = "replayed"
     except WeftError as error:
         result = type(error).__name__
     if time.process_time() - begin > SLOW:
@@ -138,12 +176,15 @@ def main() -> int:
     rng, results = random.Random(options.seed), Counter[str]()
     files = seeds()
     for content in files:
-        assert attempt(content) in ("loaded", "PickledError"), "a good file was refused"
+        assert attempt(content) in ("loaded", "replayed", "PickledError"), "a good file was refused"
+    capsule = next(content for content in files if b"capsule" in content[:2000])
     end = time.monotonic() + options.minutes * 60
     while time.monotonic() < end:
         content = rng.choice(files)
         archived = content[:2] == b"PK" and rng.random() < 0.8
         made = within(content, rng) if archived else damaged(content, rng)
+        if content is capsule and rng.random() < 0.9:
+            made = within_records(content, rng)
         try:
             results[attempt(made)] += 1
         except BaseException as error:

@@ -1,5 +1,5 @@
 """The command `weft`: `weft demo` trains on the standard library and shows what the framework did; `weft run train.py`
-runs a program that imports `torch` on Weft.
+runs a program that imports `torch` on Weft; `weft replay bug.weft` runs a capsule again.
 
 The demo prints the course of the training, the recorded graph of one small tree as text and as a drawing, and the
 loaded model's opinion of a function, and saves the model.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import weft
+from weft.debug.capsules import command as replay
 from weft.demo.model import TreeLSTM
 from weft.demo.syntax_trees import Dataset, Function, Tree, find_function, load_functions
 from weft.demo.train import Settings, Trainer
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if options.command == "run":
         return run(options)
+    if options.command == "replay":
+        return replay.run(options)
     try:
         demo(options)
     except (OSError, ValueError, RuntimeError) as error:
@@ -55,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--file", metavar="FILE.py:NAME", help="a function to classify at the end")
     demo.add_argument("--model", metavar="FILE", help="load this saved model instead of training")
     demo.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for the results")
+    replay.add_arguments(commands)
     program = commands.add_parser("run", help="run a program that imports torch on Weft")
     program.add_argument("-m", action="store_true", dest="module", help="it is a module's name")
     program.add_argument("program", help="a file, or with -m a module")

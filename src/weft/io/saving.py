@@ -343,6 +343,21 @@ class _Writer:
         return name
 
 
+def to_plain_json(value: object) -> Any:
+    """Nested tuples and lists of numbers, strings, dtypes, booleans and None as JSON values. Errors: TypeError for
+    what needs memory of its own, or is none of these."""
+    writer = _Writer(None)
+    described = writer.describe(value, "")
+    if writer.arrays:
+        raise _OtherObject("a tensor or an array among plain values")
+    return described
+
+
+def from_plain_json(structure: object) -> Any:
+    """The value that `to_plain_json` described. Errors: TypeError, ValueError, KeyError for anything else."""
+    return _rebuild(structure, {})
+
+
 def _sparse_parts(tensor: Any) -> list[Any]:
     """The parts of a sparse tensor as they are saved."""
     shape = [int(size) for size in tensor.shape]

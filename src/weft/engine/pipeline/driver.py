@@ -102,6 +102,8 @@ def need_no_run() -> None:
 
 _tally = cython.declare(FlushCounters, outcomes.counters)
 counters = _tally
+# Whoever looks at runs: `before_run(tape)` sees what is pending with its inputs, `after_run(tape)` what has come of it.
+run_observers: list[Any] = []
 
 
 def flush() -> None:
@@ -155,10 +157,10 @@ def run_tape(tape: Tape, wanted: Node | None = None, asked_by: str = "budget") -
                 keep_for_others(tape, others)
             if any_deferred:
                 keep_sources(tape)
-            if wanted is None:
-                execute_all(tape, others)
+            if run_observers:
+                run_observed(tape, wanted, others)
             else:
-                execute_alone(tape, wanted)
+                execute_wanted(tape, wanted, others)
             tape.left = tape.count
             tape.arrived_bytes = -tape.pending_bytes  # what stays pending has had its turn
             if any_deferred:
@@ -176,6 +178,29 @@ def run_tape(tape: Tape, wanted: Node | None = None, asked_by: str = "budget") -
         release()
         if tracing:
             put_payload(FLUSH, began, now(), asked_by, 0)
+
+
+@cython.cfunc
+def run_observed(tape: Tape, wanted: Node | None, others: list[Tape]) -> cython.void:
+    """Run a tape while somebody looks on."""
+    observers: list[Any] = list(run_observers)
+    for observer in observers:
+        observer.before_run(tape)
+    try:
+        execute_wanted(tape, wanted, others)
+    finally:
+        for observer in observers:
+            observer.after_run(tape)
+
+
+@cython.cfunc
+@cython.inline
+def execute_wanted(tape: Tape, wanted: Node | None, others: list[Tape]) -> cython.void:
+    """Run a tape, or only what one value needs."""
+    if wanted is None:
+        execute_all(tape, others)
+    else:
+        execute_alone(tape, wanted)
 
 
 @cython.cfunc
