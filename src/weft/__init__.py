@@ -14,6 +14,7 @@ from typing import Any
 from weft._build.compiled import import_failure as _import_failure
 from weft._build.lazy import export_later as _export_later
 from weft._build.lazy import load as _load
+from weft.compat.absent import SCHEMES as _SCHEMES
 from weft.compat.absent import SCRIPT_NAMES as _SCRIPT_NAMES
 from weft.compat.absent import TYPES as _TYPES
 from weft.compat.einops_backend import watch as _watch
@@ -101,6 +102,10 @@ _PRIVATE = (
     "_cast_Int _cast_Long _cast_Short _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo "
     "_grouped_mm _sample_dirichlet _shape_as_tensor _standard_gamma"
 )
+_PRIVATE_MODULES = (
+    "_C", "_dynamo", "_higher_order_ops", "_inductor", "_logging", "_prims", "_prims_common", "_refs", "_utils",
+    "_utils_internal", "__future__",
+)  # fmt: skip
 # Exported names that are imported when they are first asked for, as every module is.
 _EXPORTS = {
     "flush": "engine.pipeline.driver",
@@ -136,6 +141,8 @@ _EXPORTS = {
     "_unsafe_masked_index": "compat.aten.underscored",
     "_unsafe_masked_index_put_accumulate": "compat.aten.underscored",
     "_chunk_cat": "compat.aten.underscored",
+    "_scaled_mm": "compat.aten.underscored",
+    "_scaled_mm_v2": "compat.aten.underscored",
     "_segment_reduce": "compat.aten.underscored",
     "segment_reduce": "compat.aten.underscored",
     "slice": "compat.aten.underscored",
@@ -146,7 +153,9 @@ _EXPORTS = {
     **dict.fromkeys(_CELLS.split(), "compat.aten.native"),
     "__config__": "version",
     **dict.fromkeys(_CHECKS.split(), "functional.assertions"),
-    **dict.fromkeys((*_TYPES, "chalf", *_SCRIPT_NAMES.split()), "compat.absent"),
+    **dict.fromkeys(
+        (*_TYPES, "chalf", "qscheme", *_SCHEMES, *_SCRIPT_NAMES.split()), "compat.absent"
+    ),
     **dict.fromkeys(("SymInt", "SymFloat", "SymBool"), "compat.symbolic_numbers"),
     "Stream": "cuda",
     "Future": "futures",
@@ -238,7 +247,7 @@ _find, __dir__ = _export_later(__name__, _EXPORTS)
 
 def _private(name: str) -> Any:
     """The object under one of PyTorch's names with an underscore."""
-    if name in ("_C", "_dynamo", "_higher_order_ops", "_utils", "__future__"):
+    if name in _PRIVATE_MODULES:
         return _load(f"weft.{name}")
     return (
         getattr(_load("weft.functional.foreach"), name) if name[:9] == "_foreach_" else _find(name)

@@ -12,7 +12,7 @@ import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, DistributionFinder
 from os import path as paths
 from types import ModuleType
@@ -24,6 +24,10 @@ from weft.distributed.launch import name_ranks
 from weft.errors import ArgumentError, name_package
 from weft.torch_version import __version__ as VERSION
 
+# What PyTorch's own tests are written with. It is plain Python: where PyTorch is installed, its files run on Weft.
+_HARNESS = (
+    "torch._vendor", "torch.testing._comparison", "torch.testing._internal", "torch.testing._utils"
+)  # fmt: skip
 # Modules of other packages that load what is compiled against PyTorch: Weft's in their place.
 _STAND_INS = {"torchaudio._extension": "weft.compat.torchaudio_extension"}
 
@@ -76,6 +80,8 @@ class _Finder(MetaPathFinder, Loader):
             return ModuleSpec(fullname, self, loader_state=stand_in, is_package=True)
         if fullname.partition(".")[0] != "torch" and fullname != "functorch":
             return None
+        if fullname in _HARNESS:
+            return _installed_file(fullname)
         module = _Torch("torch") if fullname == "torch" else _module_of(fullname)
         if module is None:
             return None
@@ -124,6 +130,14 @@ def _functorch() -> ModuleType:
     made = ModuleType("functorch", "Function transforms, as PyTorch's package has them.")
     vars(made).update(importlib.import_module("weft._functorch").EXPORTED, __version__=VERSION)
     return made
+
+
+def _installed_file(name: str) -> ModuleSpec | None:
+    """The spec of a module in PyTorch's files, or none where they are not installed. PyTorch is not imported."""
+    installed = PathFinder.find_spec("torch")
+    folders = installed.submodule_search_locations if installed is not None else None
+    inside = name.split(".")[1:-1]
+    return PathFinder.find_spec(name, [paths.join(folder, *inside) for folder in folders or ()])
 
 
 def _module_of(name: str) -> ModuleType | None:

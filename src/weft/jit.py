@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from weft import futures
 from weft._build.lazy import join as _join
+from weft.compat.absent import ScriptFunction
 from weft.errors import ArgumentError
 from weft.nn import Module
 
@@ -29,10 +30,6 @@ __all__ = [
 
 class ScriptModule(Module):
     """No module is one: `script` returns what it is given."""
-
-
-class ScriptFunction:
-    """No function is one: `script` returns what it is given."""
 
 
 class TracerWarning(Warning):

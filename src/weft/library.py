@@ -24,6 +24,7 @@ class CustomOpDef:
         self.name, self.function = name, function
         self._backward: Callable[..., Any] | None = None
         self._setup: Callable[..., Any] | None = None
+        self._vmap: Callable[..., Any] | None = None
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -34,7 +35,7 @@ class CustomOpDef:
         return result
 
     def _result(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        if self._backward is None:
+        if self._backward is None and self._vmap is None:
             return self.function(*args, **kwargs)
         bound = signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -45,9 +46,11 @@ class CustomOpDef:
         """The operation: it has one signature."""
         return self
 
+    _opoverload = default  # PyTorch's tests ask for it by this name
+
     def _as_function(self, named: dict[str, Any]) -> Any:
         """`named` are the values of arguments that can only be named: they get no gradient."""
-        function, setup, backward = self.function, self._setup, self._backward
+        name, function, setup, backward = self.name, self.function, self._setup, self._backward
         more = {"keyword_only_inputs": named} if named else {}
 
         class Operation(Function):
@@ -66,10 +69,18 @@ class CustomOpDef:
 
             @staticmethod
             def backward(ctx: FunctionCtx, *cotangents: Any) -> Any:
-                """The derivative."""
-                assert backward is not None
+                """The derivative. Errors: NotImplementedError where none is registered."""
+                if backward is None:
+                    raise NotDefinedError(
+                        f"Trying to backward through {name} but no autograd formula was registered.",
+                        expected="an operation with a derivative",
+                        got=name,
+                        fix="give it one by register_autograd",
+                    )
                 return backward(ctx, *cotangents)
 
+        if self._vmap is not None:
+            Operation.vmap = staticmethod(self._vmap)  # type: ignore[method-assign]
         return Operation
 
     def register_autograd(
@@ -83,6 +94,14 @@ class CustomOpDef:
         gradient for each of `inputs`, the arguments in the order of the function's parameters. Where there are some
         that can only be named, `setup_context` is given `keyword_only_inputs`, a dictionary, too."""
         self._backward, self._setup = backward, setup_context
+
+    def register_vmap(self, func: Callable[..., object] | None = None, /) -> Any:
+        """`func(info, in_dims, *args)` gives the result for all examples of a `vmap`, and the dimensions that they lie
+        along. Without it the function is called once for each example."""
+        if func is None:
+            return self.register_vmap
+        self._vmap = func
+        return func
 
     def register_fake(self, fn: Callable[..., object], /) -> Callable[..., Any]:
         """Accepted: nothing is traced."""

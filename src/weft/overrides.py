@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import MethodWrapperType, ModuleType
 from typing import Any
 
@@ -109,6 +109,11 @@ def _enable_torch_function() -> Any:
 
 
 # -- types -------------------------------------------------------------------------------------------------------------
+
+
+def enable_reentrant_dispatch() -> nullcontext[None]:
+    """A context that changes nothing: there is no dispatch below functions to enter again."""
+    return nullcontext()
 
 
 def is_tensor_like(inp: object) -> bool:

@@ -22,9 +22,10 @@ PYTORCHS = (
 # with.
 LAYERS = """
 errors
-_build _typing config io.files compat.absent compat.einops_backend distributed.launch
+_build _typing config io.files compat.einops_backend distributed.launch
 engine.capi
 engine.ir
+compat.absent
 engine.devices.tuning engine.devices.trace
 engine.devices.api
 engine.dispatch
@@ -253,7 +254,7 @@ def test_annotations_close_circles_of_no_more_modules() -> None:
 
 MOST_MODULES = 20  # of a folder
 LARGER = {
-    "compat/torch": 25,  # PyTorch's modules
+    "compat/torch": 31,  # PyTorch's modules
     "distributed": 28,
 }
 MOST_LINES = 750  # of a module

@@ -139,9 +139,12 @@ def gather(
 
 
 def join(package: ModuleType, held: Mapping[str, Mapping[str, Any]]) -> None:
-    """Modules of PyTorch's below `package`, of what they hold: imports find them as they find `os.path`."""
+    """Modules of PyTorch's below `package`, of what they hold: imports find them as they find `os.path`. A name with a
+    dot is below another."""
     for name, values in held.items():
         path = f"{package.__name__}.{name}"
         module = ModuleType(path, f"What PyTorch keeps in {name}.py.")
         vars(module).update(values)
-        sys.modules[path] = vars(package)[name] = module
+        sys.modules[path] = module
+        above, _, last = path.rpartition(".")
+        vars(sys.modules[above])[last] = module

@@ -18,6 +18,10 @@ from weft.autograd.backward import grad
 from weft.autograd.gradient_checks import further_checks as extras
 from weft.autograd.gradient_checks.finite_differences import along, differences_of, outputs_of
 from weft.autograd.gradient_checks.further_checks import GradcheckError as GradcheckError
+from weft.autograd.gradient_checks.jacobians import (
+    _get_numerical_jacobian as _get_numerical_jacobian,
+)
+from weft.autograd.gradient_checks.jacobians import _iter_tensors as _iter_tensors
 from weft.autograd.gradient_checks.options import Options, need_for, need_one
 from weft.autograd.gradient_checks.sparse_inputs import by_values
 from weft.engine.api.api_function import publish

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.engine.ir.dtype import DType
 from weft.errors import NotDefinedError, rooted
 
 _SPARSE = "sparse tensors are by coordinates or by rows: sparse_coo_tensor, sparse_csr_tensor"
@@ -34,6 +35,8 @@ class AbsentType:
 
     is_complex = is_floating_point = False
     eps = max = tiny = 0.0
+
+    __class__ = property(lambda self: DType)  # type: ignore[assignment]  # isinstance(weft.uint16, weft.dtype)
 
     def __init__(self, name: str, itemsize: int = 1, fix: str = _EIGHT, **facts: object) -> None:
         self.name, self.itemsize, self.fix = name, itemsize, fix
@@ -79,6 +82,26 @@ TYPES = {
     )
 }
 globals().update(TYPES, chalf=TYPES["complex32"])
+
+
+class qscheme:  # noqa: N801 - PyTorch's name
+    """A way to map numbers to small integers. No tensor has one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return rooted(f"weft.{self.name}")
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+SCHEMES = (
+    "per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric",
+    "per_channel_affine_float_qparams",
+)  # fmt: skip
+globals().update({name: qscheme(name) for name in SCHEMES})
 
 
 def refused(name: str, module: str, error: Callable[[str], Exception]) -> type:

@@ -16,7 +16,7 @@ from weft._build.lazy import join as _join
 from weft._typing import DeviceLike
 from weft.cuda import amp
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import MissingDeviceError, OutOfMemoryError
+from weft.errors import MissingDeviceError, NotDefinedError, OutOfMemoryError
 
 __all__ = [
     "amp", "CUDAGraph", "current_device", "current_stream", "default_stream", "device_count", "empty_cache", "Event",
@@ -285,7 +285,25 @@ class _UnmarkedRange(ContextDecorator):
         """Nothing."""
 
 
+def _no_kernel(code_string: str, *outputs: int, **defaults: object) -> Callable[..., NoReturn]:
+    """A function that raises NotImplementedError: kernels written in C++ are for a GPU."""
+
+    def kernel(*inputs: object, **options: object) -> NoReturn:
+        raise NotDefinedError(
+            "torch.cuda.jiterator: there is no GPU",
+            expected="a function of tensors, which is compiled as it runs",
+            got="a kernel in C++",
+            fix="write it with weft's functions",
+        )
+
+    return kernel
+
+
 _MARKS = ("mark", "range_end", "range_pop", "range_push", "range_start")
 _join(
-    sys.modules[__name__], {"nvtx": {**dict.fromkeys(_MARKS, _unmarked), "range": _UnmarkedRange}}
+    sys.modules[__name__],
+    {
+        "jiterator": {"_create_jit_fn": _no_kernel, "_create_multi_output_jit_fn": _no_kernel},
+        "nvtx": {**dict.fromkeys(_MARKS, _unmarked), "range": _UnmarkedRange},
+    },
 )

@@ -8,10 +8,11 @@ returns the list. What is recorded together runs together, so this is no faster 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 
 # Both `_foreach_NAME` and `_foreach_NAME_`; then those of one form.
@@ -20,7 +21,7 @@ _BOTH = (
     "lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub "
     "tan tanh trunc"
 )
-_OUTSIDE, _INSIDE = "clone max norm", "copy zero"
+_OUTSIDE, _INSIDE = "clone max mm norm", "copy zero"
 # Methods of other names, and what is a keyword of the method but has a place here.
 _METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 _PLACES = {"addcmul": (2, "value"), "addcdiv": (2, "value"), "norm": (1, "dtype")}
@@ -87,5 +88,17 @@ FOREACH = {
     for name in names.split()
     for form in forms
 }
+
+
+def _foreach_powsum(
+    self: Sequence[Tensor],
+    ord: float = 2,  # noqa: A002
+    dtype: DType | None = None,
+) -> tuple[Any, ...]:
+    """The sum of |x| to the power `ord` over the elements x of each tensor of a list."""
+    return tuple(tensor.abs().pow(ord).sum(dtype=dtype) for tensor in self)
+
+
+FOREACH["_foreach_powsum"] = _foreach_powsum
 FOREACH["_foreach_pow"] = _with_numbers(FOREACH["_foreach_pow"])
 globals().update(FOREACH)

@@ -321,7 +321,7 @@ _OF_PYTHON: dict[object, DType] = {
 
 def as_dtype(dtype: object) -> DType:
     """A DType from a DType or one of Python's number types."""
-    if isinstance(dtype, DType):
+    if type(dtype) is DType:
         return dtype
     found = _OF_PYTHON.get(dtype)
     if found is None:

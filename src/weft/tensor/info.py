@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from weft.tensor.scalars import is_scalar, scalar_dtype
 
 def _dtype(name: str, value: DType) -> DType:
     """Errors: TypeError on what is no dtype."""
-    if isinstance(value, DType):
+    if type(value) is DType:
         return value
     raise ArgumentTypeError(
         f"{name}(): argument 'type' (position 1) must be weft.dtype, not {class_name(value)}",
@@ -36,15 +36,16 @@ class finfo:  # noqa: N801  (the public name)
     """
 
     def __init__(self, dtype: DType | AbsentType | None = None) -> None:
-        if isinstance(dtype, AbsentType) and dtype.is_complex:
+        if type(dtype) is AbsentType and dtype.is_complex:
             dtype = dtypes.float16
-        if isinstance(dtype, AbsentType):
+        if type(dtype) is AbsentType:
             self.dtype, self.bits, self.resolution = dtype.name, 8, 1.0
             self.eps, self.max, self.tiny = dtype.eps, dtype.max, dtype.tiny
             self.min = self.tiny if dtype.name == "float8_e8m0fnu" else -self.max
             self.smallest_normal = self.tiny
             return
-        given = dtypes.get_default() if dtype is None else _dtype("finfo", dtype)
+        named = cast(DType | None, dtype)
+        given = dtypes.get_default() if named is None else _dtype("finfo", named)
         real = given.to_real()
         if not real.is_floating_point:
             raise ArgumentTypeError(

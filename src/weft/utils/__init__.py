@@ -15,7 +15,15 @@ _FOREACH = (
     "_device_has_foreach_support _get_foreach_kernels_supported_devices _get_fused_kernels_supported_devices "
     "_group_tensors_by_device_and_dtype _has_foreach_support"
 )
-_gather(sys.modules[__name__], {**absent.MODULES, "_foreach_utils": {"utils.foreach": _FOREACH}})
+_gather(
+    sys.modules[__name__],
+    {
+        **absent.MODULES,
+        "_dtype_abbrs": {"_prims_common": "dtype_abbrs"},
+        "_foreach_utils": {"utils.foreach": _FOREACH},
+        "_import_utils": {"_utils_internal": "_check_module_exists dill_available"},
+    },
+)
 vars(sys.modules[f"{__name__}.cpp_extension"]).update(
     is_ninja_available=absent.is_ninja_available, CUDA_HOME=None, ROCM_HOME=None
 )

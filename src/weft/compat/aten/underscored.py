@@ -9,7 +9,7 @@ from __future__ import annotations
 from builtins import slice as span
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.errors import ArgumentError, DTypeError, NotDefinedError, ShapeError
 from weft.functional.shape.concat import cat, stack
 from weft.functional.support import host
 from weft.functional.support.variants import given
@@ -404,7 +404,24 @@ def index(input: Tensor, indices: Any) -> Any:
     return input[tuple(span(None) if place is None else place for place in indices)]
 
 
+def _only_on_gpu(name: str) -> Callable[..., NoReturn]:
+    def refused(*arguments: object, **options: object) -> NoReturn:
+        raise NotDefinedError(
+            f"{name}: a kernel of a GPU, or of numbers of 8 bits, which are not here",
+            expected="matmul, or nn.functional.scaled_dot_product_attention",
+            got=name,
+            fix="call the function that it is a kernel of",
+        )
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = "Errors: NotImplementedError."
+    return refused
+
+
+_scaled_mm, _scaled_mm_v2 = _only_on_gpu("_scaled_mm"), _only_on_gpu("_scaled_mm_v2")
+_ATTENTION = ("_flash_attention_forward", "_efficient_attention_forward")
 _ATEN = SimpleNamespace(
+    **{name: _only_on_gpu(name) for name in _ATTENTION},
     **FUNCTIONS,
     max_pool2d_with_indices_backward=max_pool2d_with_indices_backward,
     _to_copy=_to_copy,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from enum import Enum
 from typing import Any, NoReturn
 from weakref import ref as _reference_to
 
 from weft._build.lazy import join as _join
+from weft._build.lazy import load as _load
 from weft.autograd.graph import AccumulateGrad as _AccumulateGrad
 from weft.autograd.graph import current_walk as _current_walk
+from weft.compat.absent import ScriptDict, ScriptFunction, ScriptList, ScriptMethod  # noqa: F401 - as above
 from weft.engine.dispatch.torch_function import (
     DisableTorchFunctionSubclass,  # noqa: F401 - as above
     has_mode,
@@ -17,6 +20,9 @@ from weft.engine.dispatch.torch_function import (
 from weft.engine.dispatch.torch_function import (
     disabled as _disabled_torch_function_impl,  # noqa: F401 - as above
 )
+from weft.engine.dispatch.torch_function import is_muted as _is_muted
+from weft.engine.dispatch.torch_function import leave_mode as _leave_mode
+from weft.engine.dispatch.torch_function import modes_of_thread as _modes_here
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor import Tensor as _Tensor
 from weft.engine.ir.dtype import DType as dtype  # noqa: F401, N813 - as above
@@ -58,6 +64,7 @@ def _ignored(*arguments: object) -> bool:
 
 
 _jit_set_profiling_executor = _jit_set_profiling_mode = _jit_set_texpr_fuser_enabled = _ignored
+_get_graph_executor_optimize = _jit_set_num_profiled_runs = _ignored
 _jit_set_nvfuser_enabled = _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _ignored
 
 
@@ -74,6 +81,31 @@ def _get_privateuse1_backend_name() -> str:
 def _is_torch_function_mode_enabled() -> bool:
     """True if a mode sees calls of functions now."""
     return bool(has_mode())
+
+
+class _TorchFunctionState(Enum):
+    """States of the protocol `__torch_function__`: types and modes are asked, modes only, nobody."""
+
+    ENABLED = 0
+    SUBCLASSES_DISABLED = 1
+    ALL_DISABLED = 2
+
+
+def _get_torch_function_state() -> _TorchFunctionState:
+    """The state of the protocol now."""
+    return _TorchFunctionState.SUBCLASSES_DISABLED if _is_muted() else _TorchFunctionState.ENABLED
+
+
+def _len_torch_function_stack() -> int:
+    """The number of modes that see calls of functions now."""
+    return len(_modes_here())
+
+
+def _pop_torch_function_stack() -> Any:
+    """End the last mode of this thread, and return it."""
+    mode = _modes_here()[-1]
+    _leave_mode(mode)
+    return mode
 
 
 def _get_default_device() -> str:
@@ -113,7 +145,13 @@ class _nn:  # noqa: N801 - PyTorch's name
         return None if given is None else device(given), kind, False, memory_format
 
 
+_DisableFuncTorch = nullcontext[None]  # no transform is under way around one example
 _ExcludeDispatchKeyGuard = nullcontext[frozenset[str]]
+
+
+def _get_cpu_capability() -> str:
+    """The vector instructions that kernels are made for."""
+    return str(_load("weft.backends").cpu.get_cpu_capability())
 
 
 # -- of gradients ------------------------------------------------------------------------------------------------------
@@ -122,6 +160,13 @@ _ExcludeDispatchKeyGuard = nullcontext[frozenset[str]]
 def _current_graph_task_id() -> int:
     """The number of the backward that runs on this thread; -1 where none does."""
     return _current_walk() or -1
+
+
+def __getattr__(name: str) -> Any:
+    """The function, type or question about the build that PyTorch compiles, and this package has at its root."""
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_load("weft"), name)
 
 
 class _WeakTensorRef:
@@ -158,6 +203,15 @@ def no_levels(*arguments: object, **options: object) -> NoReturn:
     )
 
 
+def _no_traceback(python: bool = True, script: bool = True, cpp: bool = True) -> None:
+    """Nothing: errors name the user's line, and no other record of the stack is kept."""
+
+
+def _no_tracebacks(gathered: list[object]) -> list[list[object]]:
+    """Tracebacks of which none has a line."""
+    return [[] for _ in gathered]
+
+
 _STEPS = (
     "_add_batch_dim", "_remove_batch_dim", "_unwrap_for_grad", "_vmap_decrement_nesting", "_vmap_increment_nesting",
     "_wrap_for_grad",
@@ -165,6 +219,7 @@ _STEPS = (
 _join(
     sys.modules[__name__],
     {
+        "_profiler": {"gather_traceback": _no_traceback, "symbolize_tracebacks": _no_tracebacks},
         "_functions": {"AccumulateGrad": _AccumulateGrad},
         "_functorch": {
             **dict.fromkeys(_STEPS, no_levels),

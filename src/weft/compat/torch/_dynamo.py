@@ -36,7 +36,7 @@ class Settings(SimpleNamespace):
         return nullcontext()
 
 
-config = Settings()
+config = Settings(compiled_autograd=False, suppress_errors=False)
 
 
 def mark_dynamic(t: object, index: int, **options: object) -> None:

@@ -37,6 +37,11 @@ def _get_available_device_type() -> None:
     """The device other than the CPU: none."""
 
 
+def _is_privateuse1_backend_available() -> bool:
+    """True if there is a device of a user's own: no."""
+    return False
+
+
 def _get_device_module(device_type: str) -> Any:
     """The module that answers for a device."""
     return weft.get_device_module(device_type)

@@ -30,6 +30,15 @@ class _Switches(Importable):
         return False
 
 
+def flags_frozen() -> bool:
+    """True if switches can be set only for the length of a `with`: never."""
+    return False
+
+
+def disable_global_flags() -> None:
+    """Nothing: a switch that changes nothing can be set anywhere."""
+
+
 @contextmanager
 def sdp_kernel(*switches: bool, **named: bool) -> Iterator[None]:
     """A context that changes nothing: attention has one implementation."""
@@ -71,6 +80,9 @@ for _name in (
     "cusparselt",
 ):
     globals()[_name] = _Switches(_name, enabled=False)
+python_native = _Switches("python_native")
+vars(python_native).update(all_dsls=[], available_dsls=[])
+vars(globals()["quantized"]).update(supported_engines=[], engine="none")
 vars(globals()["mha"]).update(get_fastpath_enabled=cuda.is_available, set_fastpath_enabled=_nothing)
 
 

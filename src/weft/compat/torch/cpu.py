@@ -8,7 +8,7 @@ from typing import Any
 
 from weft._build.lazy import gather as _gather
 from weft._typing import DeviceLike
-from weft.engine.devices.cpu.llvm.target import host
+from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, host
 
 __all__ = [
     "Event", "Stream", "StreamContext", "current_device", "current_stream", "device_count", "get_capabilities",
@@ -87,6 +87,21 @@ StreamContext = nullcontext
 def get_capabilities() -> dict[str, Any]:
     """The instruction set that kernels are made for."""
     return {"architecture": host().name}
+
+
+def _is_avx2_supported() -> bool:
+    """True if the processor has vectors of 256 bits."""
+    return host() in (AVX2, AVX512)
+
+
+def _is_avx512_supported() -> bool:
+    """True if the processor has vectors of 512 bits."""
+    return host() is AVX512
+
+
+def _is_amx_fp16_supported() -> bool:
+    """True if kernels multiply tiles of float16: no."""
+    return False
 
 
 _gather(

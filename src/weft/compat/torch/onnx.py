@@ -20,6 +20,10 @@ def register_custom_op_symbolic(
     """Nothing: what an operation would be exported as is not asked for."""
 
 
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Nothing: none was kept."""
+
+
 def _parse_args(*kinds: str) -> Callable[[Any], Any]:
     """A decorator that leaves functions as they are."""
     return lambda function: function

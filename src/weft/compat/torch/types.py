@@ -17,6 +17,7 @@ Number: TypeAlias = int | float | bool
 Device: TypeAlias = device | str | int | None
 FloatLikeType: TypeAlias = float | int
 TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
+_TensorOrTensors: TypeAlias = TensorOrTensors
 FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
 Storage: TypeAlias = UntypedStorage | TypedStorage
 _device, _dtype, _size = device, DType, Size | list[int] | tuple[int, ...]

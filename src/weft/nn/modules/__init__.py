@@ -98,3 +98,10 @@ def _add_layers(found: dict[str, object]) -> None:
 
 _gather()
 LinearCrossEntropyOptions = margin_loss.LinearCrossEntropyOptions
+_BASE = "NonDynamicallyQuantizableLinear"
+__all__ = ["LinearCrossEntropyOptions"]
+__all__ += [
+    name
+    for name, value in globals().items()
+    if isinstance(value, type) and issubclass(value, Module) and name != _BASE
+]

@@ -55,7 +55,7 @@ def to(
     for position, given in enumerate(arguments):
         if isinstance(given, Tensor):
             other = given
-        elif isinstance(given, DType):
+        elif type(given) is DType:
             dtype = given
         elif isinstance(given, bool):
             copy = copy or (given if position == len(arguments) - 1 and position > 1 else False)

@@ -98,7 +98,7 @@ def read_dtype(dtype: object, default: DType | None = None) -> DType:
     """A dtype argument. Errors: TypeError on anything but a weft dtype."""
     if dtype is None:
         return dtypes.get_default() if default is None else default
-    if isinstance(dtype, DType):
+    if type(dtype) is DType:
         return dtype
     builtin = _OF_BUILTINS.get(dtype) if isinstance(dtype, type) else None
     if builtin is None:
