@@ -23,10 +23,6 @@ _WRAPPING = (
     "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap"
 )
 _POINTS = "checkpoint_wrapper CheckpointImpl apply_activation_checkpointing CheckpointWrapper offload_wrapper"
-_STATES = (
-    "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
-    "set_optimizer_state_dict set_state_dict"
-)
 _SAVED = (
     "BytesStorageMetadata CheckpointException ChunkStorageMetadata DefaultLoadPlanner DefaultSavePlanner LoadPlan "
     "LoadPlanner Metadata ReadItem SavePlan SavePlanner StorageReader StorageWriter TensorStorageMetadata WriteItem "
@@ -34,8 +30,8 @@ _SAVED = (
 )
 _EXPERIMENTS = "context_parallel local_map register_sharding"
 _STAGES = (
-    "Pipe PipelineStage Schedule1F1B ScheduleDualPipeV ScheduleGPipe ScheduleInterleaved1F1B "
-    "ScheduleInterleavedZeroBubble ScheduleLoopedBFS ScheduleZBVZeroBubble SplitPoint build_stage pipe_split pipeline"
+    "Pipe ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble SplitPoint build_stage pipe_split "
+    "pipeline"
 )
 # PyTorch's files and what programs import from them; a file comes before those below it.
 MODULES = {
@@ -75,12 +71,14 @@ MODULES = {
         "checkpoint.format_utils": "_EmptyStateDictLoadPlanner dcp_to_torch_save torch_save_to_dcp",
         "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         "checkpoint.optimizer": "load_sharded_optimizer_state_dict",
-        "checkpoint.state_dict": _STATES,
+        "checkpoint.state_dict": "",
         "checkpoint.state_dict_loader": "_load_state_dict load load_state_dict",
         "launcher": "",
         "launcher.api": "LaunchConfig elastic_launch",
         "pipelining": _STAGES,
-        "pipelining.microbatch": "TensorChunkSpec",
+        "pipelining.microbatch": "",
+        "pipelining.schedules": "ScheduleDualPipeV ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble",
+        "pipelining.stage": "",
         "elastic": "",
         "elastic.multiprocessing": "",
         "elastic.multiprocessing.errors": "ChildFailedError ErrorHandler ProcessFailure get_error_handler",
@@ -104,6 +102,20 @@ for _name in ("tensor.parallel", "tensor.parallel.style"):
         "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel "
         "SequenceParallel loss_parallel parallelize_module"
     )
+MODULES["checkpoint.state_dict"]["distributed.state_dicts"] = (
+    "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict "
+    "set_optimizer_state_dict set_state_dict"
+)
+_SCHEDULES = "Schedule1F1B ScheduleGPipe ScheduleInterleaved1F1B ScheduleLoopedBFS"
+MODULES["pipelining"] |= {
+    "distributed.pipeline.stage": "PipelineStage",
+    "distributed.pipeline.schedules": _SCHEDULES,
+}
+MODULES["pipelining.stage"]["distributed.pipeline.stage"] = "PipelineStage"
+MODULES["pipelining.microbatch"]["distributed.pipeline.schedules"] = "TensorChunkSpec"
+MODULES["pipelining.schedules"]["distributed.pipeline.schedules"] = (
+    f"{_SCHEDULES} PipelineScheduleMulti PipelineScheduleSingle"
+)
 _FULLY_SHARD = (
     "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy UnshardHandle fully_shard "
     "register_fsdp_forward_method share_comm_ctx"

@@ -1,0 +1,286 @@
+"""State dictionaries of parallel models: by names that a model of one process has (PyTorch's
+`torch.distributed.checkpoint.state_dict`).
+
+Names of optimizer state are those of parameters, so that it fits another sharding. Tensors are `DTensor`s as they lie,
+or whole ones with `full_state_dict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import weft
+from weft.distributed.data_parallel import DistributedDataParallel
+from weft.distributed.objects import broadcast_object_list
+from weft.distributed.ranks import get_rank
+from weft.distributed.sharding.dtensor import DTensor
+from weft.distributed.world import is_initialized
+from weft.engine.frontend.tensor import Tensor
+from weft.errors import ArgumentError
+from weft.nn.module.module import Module
+from weft.optim.optimizer import Optimizer
+
+State = dict[str, Any]
+Optimizers = Optimizer | Iterable[Optimizer]
+Value = Any  # an entry of a state
+
+
+@dataclass
+class StateDictOptions:
+    """Options: what a state dictionary has, and how it is loaded.
+
+    Args:
+        full_state_dict: whole tensors, on all ranks.
+        cpu_offload: with `full_state_dict`, on the first rank alone.
+        ignore_frozen_params: leave out parameters that require no gradient.
+        strict: refuse missing and unexpected names, as `load_state_dict` does.
+        broadcast_from_rank0: the first rank has the (whole) state; the others get it.
+        flatten_optimizer_state_dict: one level of names: "state.fc.weight.exp_avg", "param_groups.fc.weight.lr".
+        keep_submodule_prefixes, dsd_fqn_modifiers: accepted.
+    """
+
+    full_state_dict: bool = False
+    cpu_offload: bool = False
+    ignore_frozen_params: bool = False
+    keep_submodule_prefixes: bool = True
+    strict: bool = True
+    broadcast_from_rank0: bool = False
+    flatten_optimizer_state_dict: bool = False
+    dsd_fqn_modifiers: str = "_fqn_modifiers"
+
+
+class _Loaded(NamedTuple):
+    """The names that a model or the state that it was given lacks."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+# -- names and values --------------------------------------------------------------------------------------------------
+
+
+def _plain_name(model: Module, name: str) -> str:
+    """A name of a parameter or buffer, without the modules that wrap others."""
+    kept, module = [], model
+    for part in name.split("."):
+        is_wrapped = isinstance(module, DistributedDataParallel) and part == "module"
+        if not is_wrapped:
+            kept.append(part)
+        module = getattr(module, part, module)
+    return ".".join(kept)
+
+
+def _names(model: Module) -> dict[int, str]:
+    """The plain name of each parameter, by its identity; of one that has several names, the first."""
+    return {id(p): _plain_name(model, name) for name, p in model.named_parameters()}
+
+
+def _given(value: Value, options: StateDictOptions) -> Any:
+    """A value as the options have it."""
+    if isinstance(value, Mapping):
+        return {key: _given(entry, options) for key, entry in value.items()}
+    if options.full_state_dict and isinstance(value, DTensor):
+        with weft.no_grad():
+            return value.full_tensor()
+    return value
+
+
+def _kept(state: State, options: StateDictOptions) -> State:
+    """A state; on ranks that are to have none, an empty one."""
+    is_first = not is_initialized() or get_rank() == 0
+    has_state = is_first or not (options.full_state_dict and options.cpu_offload)
+    return state if has_state else {}
+
+
+def _of_first_rank(state: State) -> State:
+    """The state that the first rank has, on all; one entry after the other."""
+    said: list[Any] = [list(state)]
+    broadcast_object_list(said, 0)
+    found = {}
+    for key in said[0]:
+        entry: list[Any] = [state.get(key)]
+        broadcast_object_list(entry, 0)
+        found[key] = entry[0]
+    return found
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+def get_model_state_dict(
+    model: Module, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
+) -> State:
+    """The parameters and buffers of a model by their plain names; of some of its modules with `submodules`."""
+    wanted = StateDictOptions() if options is None else options
+    frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
+    prefixes = [f"{n}." for n, m in model.named_modules() if submodules and m in submodules]
+    found = {}
+    for name, value in model.state_dict().items():
+        is_left_out = wanted.ignore_frozen_params and name in frozen
+        if not is_left_out and (not submodules or name.startswith(tuple(prefixes))):
+            found[_plain_name(model, name)] = _given(value, wanted)
+    return _kept(found, wanted)
+
+
+def set_model_state_dict(
+    model: Module, model_state_dict: State, *, options: StateDictOptions | None = None
+) -> _Loaded:
+    """Load a model's state by plain names: whole tensors, or such that lie over ranks anyhow. Missing and unexpected
+    names are the result, and errors with `strict`."""
+    wanted = StateDictOptions() if options is None else options
+    state = _of_first_rank(model_state_dict) if wanted.broadcast_from_rank0 else model_state_dict
+    own = {_plain_name(model, name): name for name in model.state_dict()}
+    renamed = {own.get(name, name): value for name, value in state.items()}
+    loaded = model.load_state_dict(renamed, strict=wanted.strict)
+    return _Loaded(list(loaded.missing_keys), list(loaded.unexpected_keys))
+
+
+# -- optimizers --------------------------------------------------------------------------------------------------------
+
+
+def _listed(optimizers: Optimizers) -> list[Optimizer]:
+    return [optimizers] if isinstance(optimizers, Optimizer) else list(optimizers)
+
+
+def _begin(optimizer: Optimizer) -> None:
+    """Make the state of an optimizer that has none, by a step that changes nothing."""
+    if optimizer.state:
+        return
+    rates = [group.get("lr") for group in optimizer.param_groups]
+    grads = [p.grad for group in optimizer.param_groups for p in group["params"]]
+    for group in optimizer.param_groups:
+        group["lr"] = weft.tensor(0.0) if isinstance(group.get("lr"), Tensor) else 0.0
+        for parameter in group["params"]:
+            parameter.grad = weft.zeros_like(parameter) if parameter.requires_grad else None
+    optimizer.step(None)
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+        for parameter in group["params"]:
+            parameter.grad = grads.pop(0)
+
+
+def get_optimizer_state_dict(
+    model: Module,
+    optimizers: Optimizers,
+    *,
+    submodules: set[Module] | None = None,
+    options: StateDictOptions | None = None,
+) -> State:
+    """The state of optimizers by the plain names of parameters, with groups that list names. An optimizer without
+    state gets one."""
+    wanted = StateDictOptions() if options is None else options
+    names = _names(model)
+    states: State = {}
+    groups: list[State] = []
+    for optimizer in _listed(optimizers):
+        _begin(optimizer)
+        found = optimizer.state_dict()
+        order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
+        states |= {order[number]: _given(state, wanted) for number, state in found["state"].items()}
+        groups += [{**g, "params": [order[n] for n in g["params"]]} for g in found["param_groups"]]
+    state: State = {"state": states, "param_groups": groups}
+    if wanted.flatten_optimizer_state_dict:
+        state = _flattened(state)
+    return _kept(state, wanted)
+
+
+def _flattened(state: State) -> State:
+    flat = {
+        f"state.{name}.{key}": value
+        for name, entries in state["state"].items()
+        for key, value in entries.items()
+    }
+    for group in state["param_groups"]:
+        for name in group["params"]:
+            flat |= {f"param_groups.{name}.{k}": v for k, v in group.items() if k != "params"}
+    return flat
+
+
+def _unflattened(flat: State, optimizers: list[Optimizer], names: dict[int, str]) -> State:
+    """The state of flat names, with the groups that optimizers have."""
+    entries: dict[str, State] = {"state": {}, "param_groups": {}}
+    for name, value in flat.items():
+        kind, _, rest = name.partition(".")
+        parameter, _, key = rest.rpartition(".")
+        entries[kind].setdefault(parameter, {})[key] = value
+    groups = []
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            listed = [names[id(p)] for p in group["params"]]
+            groups.append({**entries["param_groups"].get(listed[0], {}), "params": listed})
+    return {"state": entries["state"], "param_groups": groups}
+
+
+def set_optimizer_state_dict(
+    model: Module,
+    optimizers: Optimizers,
+    optim_state_dict: State,
+    *,
+    options: StateDictOptions | None = None,
+) -> None:
+    """Load the state of optimizers by the plain names of parameters; flat names, too. Errors: ValueError for a
+    parameter that no group of the state lists."""
+    wanted = StateDictOptions() if options is None else options
+    listed, names = _listed(optimizers), _names(model)
+    state = _of_first_rank(optim_state_dict) if wanted.broadcast_from_rank0 else optim_state_dict
+    if state and "param_groups" not in state:
+        state = _unflattened(state, listed, names)
+    for optimizer in listed:
+        optimizer.load_state_dict(_numbered(optimizer, names, state))
+
+
+def _numbered(optimizer: Optimizer, names: dict[int, str], state: State) -> State:
+    """The state as one optimizer has it: by numbers of its parameters."""
+    groups: list[State] = []
+    order: list[str] = []
+    for group in optimizer.param_groups:
+        own = [names[id(p)] for p in group["params"]]
+        saved = next(_groups_with(state, own[0]), None)
+        if saved is None:
+            raise ArgumentError(
+                f"set_optimizer_state_dict: no group of the state has {own[0]}",
+                expected="a group for each parameter of the optimizer",
+                got=str([g["params"] for g in state["param_groups"]])[:200],
+                fix="save and load the state of one model",
+            )
+        groups.append({**saved, "params": [len(order) + n for n in range(len(own))]})
+        order += own
+    numbers = {n: state["state"][name] for n, name in enumerate(order) if name in state["state"]}
+    return {"state": numbers, "param_groups": groups}
+
+
+def _groups_with(state: State, name: str) -> Iterator[State]:
+    return (group for group in state["param_groups"] if name in group["params"])
+
+
+# -- both --------------------------------------------------------------------------------------------------------------
+
+
+def get_state_dict(
+    model: Module,
+    optimizers: Optimizers,
+    *,
+    submodules: set[Module] | None = None,
+    options: StateDictOptions | None = None,
+) -> tuple[State, State]:
+    """`get_model_state_dict` and `get_optimizer_state_dict`."""
+    return (
+        get_model_state_dict(model, submodules=submodules, options=options),
+        get_optimizer_state_dict(model, optimizers, options=options),
+    )
+
+
+def set_state_dict(
+    model: Module,
+    optimizers: Optimizers,
+    *,
+    model_state_dict: State,
+    optim_state_dict: State,
+    options: StateDictOptions | None = None,
+) -> _Loaded:
+    """`set_model_state_dict` and `set_optimizer_state_dict`."""
+    loaded = set_model_state_dict(model, model_state_dict, options=options)
+    set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
+    return loaded
