@@ -177,7 +177,7 @@ def _merged(outputs: list[Outputs]) -> Outputs:
     return tree_unflatten([_joined(column) for column in columns], rows[0][1])
 
 
-def _joined(column: Sequence[Any]) -> Any:
+def _joined(column: Arguments) -> Any:
     """The values of one output: tensors one behind the other, others those of the first microbatch."""
     if not isinstance(column[0], Tensor):
         return column[0]
