@@ -1,4 +1,4 @@
-"""What it costs to be watched: anomaly mode, and memory over many small iterations.
+"""What it costs to be watched: anomaly mode, the profiler, and memory over many small iterations.
 
 The two modes of one library take turns, so that the ratio stands also on a busy machine.
 """
@@ -14,7 +14,8 @@ from typing import Any
 
 import weft
 from benchmarks.measure import PAUSE, Context, Job, Line, plan, settle, timed
-from benchmarks.training import gpt_size, gpt_step, mlp_step
+from benchmarks.novel import random_graphs
+from benchmarks.training import gpt_size, gpt_step, mlp_step, tree_step
 from weft.engine.frontend.node_factory import count_live_nodes
 
 
@@ -52,6 +53,46 @@ def _inside_mode(lib: Any, run: Callable[[], Any]) -> Callable[[], Any]:
             return run()
 
     return inside
+
+
+def profiler(context: Context) -> None:
+    """Steps while a profile records, beside steps while none does; also of graphs that never come again, which share a
+    job: what one has learned serves the other."""
+    from weft.demo.syntax_trees import load_functions
+
+    size = gpt_size(context)
+    data = load_functions(limit=context.pick(None, 320))
+    width = context.pick(128, 32)
+    profiled(context, "MLP step, profiled", mlp_step)
+    profiled(context, "GPT step, profiled", lambda lib: gpt_step(lib, size))
+    profiled(
+        context, f"Tree-LSTM step d {width}, profiled", lambda lib: tree_step(lib, data, width)
+    )
+    profiled(
+        context,
+        "random graph of 200 operations on 16, per op, profiled",
+        lambda lib: random_graphs(lib, 200, 16),
+    )
+
+
+def profiled(context: Context, title: str, make: Callable[[Any], Job]) -> None:
+    """The time of a step while a profile records, and its ratio to one while none does: the median of pairs. What is
+    recorded is read when the clock stands."""
+    figures, words = {}, []
+    for name, lib in context.libraries.items():
+        job = make(lib)
+        seconds = settle(job)
+        runs, turns = plan(context, {"off": seconds, "on": seconds})
+        ratios, times = [], []
+        for turn in range(8 * turns):
+            time.sleep(PAUSE)
+            off = timed(job, runs) if turn % 2 else 0.0
+            with lib.profiler.profile():
+                times.append(timed(job, runs))
+            ratios.append(times[-1] / (off or timed(job, runs)))
+        figures[name] = statistics.median(times) / job.per
+        words.append(f"{name} {statistics.median(ratios):.3f}x of off")
+    context.report(Line(title, figures, "s", ", ".join(words)))
 
 
 def leaks(context: Context) -> None:

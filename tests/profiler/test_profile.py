@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import os
@@ -129,7 +130,12 @@ def test_a_forked_child_records_nothing() -> None:
 
 def test_a_signal_in_a_run() -> None:
     seen = []
-    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(weft.ones(2).exp().tolist()))
+
+    def handle(*_: object) -> None:
+        with record_function("handler"):
+            seen.append(True)
+
+    before = signal.signal(signal.SIGALRM, handle)
     try:
         with profile() as watched:
             signal.setitimer(signal.ITIMER_REAL, 0.01)
@@ -140,7 +146,26 @@ def test_a_signal_in_a_run() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert {"aten::exp", "aten::mm", "aten::tanh"} <= keys(watched).keys()
+    assert {"handler", "aten::mm", "aten::tanh"} <= keys(watched).keys()
+
+
+def test_nothing_is_left_behind_by_many_steps() -> None:
+    plan = schedule(wait=2, warmup=1, active=2)
+    x = weft.ones(3)
+    before = 0
+    with profile(schedule=plan, on_trace_ready=lambda p: p.key_averages()) as watched:
+        for step in range(10_000):
+            x.exp().tolist()
+            watched.step()
+            if step == 1000:
+                before = resident_pages()
+    assert resident_pages() - before < 1000  # four megabytes
+    assert keys(watched)["aten::exp"] == 2
+
+
+def resident_pages() -> int:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1])
 
 
 def test_room_for_events_is_bounded() -> None:

@@ -154,6 +154,13 @@ def part_of(label: Label, share: float = 1.0, first: bool = True) -> Part:
     )
 
 
+def parts_of_nodes(labels: list[Label]) -> list[Part]:
+    """Nodes that the interpreter ran, with their shares of its time: calls take most of it, elements the rest."""
+    tiering = default_device().tuning.tiering
+    costs = [tiering.call_ns + math.prod(label.shape) / 4 for label in labels]
+    return [part_of(label, cost / sum(costs)) for label, cost in zip(labels, costs, strict=True)]
+
+
 def facts_of(labels: Labels) -> list[LaunchFacts]:
     """The facts of each launch of a program."""
     by_position: dict[int, list[Label]] = {}

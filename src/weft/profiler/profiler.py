@@ -79,14 +79,14 @@ class record_function:  # noqa: N801 - PyTorch's name
 class Recorder:
     """One recording: it runs what is pending at its begin and at its end, so that work is counted where it belongs."""
 
-    def __init__(self, memory: bool, stacks: bool, modules: bool) -> None:
+    def __init__(self, memory: bool, operands: bool, stacks: bool, modules: bool) -> None:
         weft.realize()
         self.begin_ns = trace.clock()
         self._modules = ModuleRanges() if modules else None
         self._stacks = stacks
         if stacks:
             _with_stack.append(self)
-        self._recording = trace.Recording(memory)
+        self._recording = trace.Recording(memory, operands)
 
     def close(self, run: bool = True) -> Timeline:
         """Record no more. `run`: what is pending runs first."""
@@ -153,7 +153,8 @@ class _KinetoProfile:
             return
         asked = self.custom_trace_id_callback
         self.trace_id = asked() if asked is not None else uuid.uuid4().hex
-        self._recorder = Recorder(self.profile_memory, self.with_stack, self.with_modules)
+        operands = self.record_shapes or self.with_flops
+        self._recorder = Recorder(self.profile_memory, operands, self.with_stack, self.with_modules)
 
     def stop_trace(self, run: bool = True) -> None:
         """Record no more; what has been recorded can be asked for."""

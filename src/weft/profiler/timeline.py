@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from weft.engine.devices.trace import Label, Labels
-from weft.profiler.operations import LaunchFacts, Line, Part, facts_of, part_of
+from weft.engine.devices.trace import Labels
+from weft.profiler.operations import LaunchFacts, Line, Part, facts_of, part_of, parts_of_nodes
 
 Raw = tuple[str, int, int, int, Any, int]
 
@@ -118,8 +118,8 @@ class Timeline:
                 inside = launches.pop(thread, [])
                 yield Span("weft::run", kind, begin, end, thread)
                 yield from self._launched(payload, second, [e for e in inside if e[1] >= begin])
-            elif kind == "node":
-                yield self._interpreted(payload, begin, end, thread)
+            elif kind == "nodes":
+                yield from self._interpreted(payload, second, begin, end, thread)
             elif kind in ("range", "module"):
                 yield _range(event)
             elif kind in ("flush", "stage", "compile", "walk", "collective"):
@@ -127,10 +127,13 @@ class Timeline:
                     _engine_name(kind, payload), kind, begin, end, thread, args=_words(payload)
                 )
 
-    def _interpreted(self, label: Label, begin: int, end: int, thread: int) -> Span:
-        part = part_of(label)
-        module = self.scopes.name_at(label.seq)
-        return Span(part.name, "operation", begin, end, thread, part.line, part, module=module)
+    def _interpreted(
+        self, labels: Labels, which: int, begin: int, end: int, thread: int
+    ) -> Iterator[Span]:
+        """The nodes that the interpreter ran between two looks at the clock, by their estimated shares."""
+        first, count = which >> 32, which & 0xFFFFFFFF
+        parts = parts_of_nodes(labels.rows()[first : first + count])
+        yield from self._behind_each_other(parts, 0, begin, end, thread)
 
     def _launched(self, labels: Labels, first: int, launches: list[Raw]) -> Iterator[Span]:
         """The launches of a run of a program, and their operations: one behind the other, by their shares."""
@@ -142,15 +145,18 @@ class Timeline:
             launch = facts[index]
             line = launch.parts[0].line if launch.parts else None
             yield Span(launch.kernel, "launch", begin, end, thread, line, launch=launch)
-            at, done = begin, 0.0
-            for part in launch.parts:
-                done += part.share
-                until = min(end, begin + round((end - begin) * done))
-                module = self.scopes.name_at(part.label.seq + shift)
-                yield Span(
-                    part.name, "operation", at, until, thread, part.line, part, module=module
-                )
-                at = until
+            yield from self._behind_each_other(launch.parts, shift, begin, end, thread)
+
+    def _behind_each_other(
+        self, parts: list[Part], shift: int, begin: int, end: int, thread: int
+    ) -> Iterator[Span]:
+        at, done = begin, 0.0
+        for part in parts:
+            done += part.share
+            until = min(end, begin + round((end - begin) * done))
+            module = self.scopes.name_at(part.label.seq + shift)
+            yield Span(part.name, "operation", at, until, thread, part.line, part, module=module)
+            at = until
 
     def _nest(self) -> None:
         """Let each span know the one that it lies in. One that reaches out of another, as a signal handler can make it,

@@ -6,6 +6,8 @@ from weft.engine.ir.node cimport Node
 
 cdef enum:
     CHUNK_EVENTS = 4096
+    TIMED_NODES = 16  # nodes that the interpreter runs between two looks at the clock, which costs as much as a node
+    TIMED_ELEMENTS = 4096  # and elements of theirs
 
 # Kinds of events; what `first` and `second` of each are stands in `trace.py`.
 cdef enum:
@@ -15,7 +17,7 @@ cdef enum:
     COMPILE
     PROGRAM
     LAUNCH
-    NODE
+    NODES
     WALK
     COLLECTIVE
     ALLOCATE
@@ -48,7 +50,7 @@ cdef struct LabelWords:
 cdef class Labels:
     cdef LabelWords* labels
     cdef Py_ssize_t count, room
-    cdef Array operands  # of all labels behind each other: shape, dtype, whether the same launch computes it
+    cdef Array operands  # of all labels behind each other: shape; dtype, lowest bit: the same launch computes it
     cdef Array launches  # of a program: twice the position of each, and 1 for a second function
     cdef public long long first  # the number of the first node of the flush that they were taken of
     cdef public list specs  # and the kernels that they run
@@ -57,6 +59,16 @@ cdef class Labels:
     cdef int add(self, Node node, tuple inputs, int position, bint stored) except -1
     cdef int add_operand(self, object shape, object dtype, bint inside) except -1
     cdef list _read(self)
+
+cdef class NodeTimes:
+    cdef Labels labels
+    cdef int64_t begin_ns
+    cdef Py_ssize_t first
+    cdef long long elements
+    cdef bint alone  # the next node is timed by itself
+
+    cdef void add(self, Node node, tuple inputs) noexcept
+    cdef void close(self) noexcept
 
 cdef class Chunk:
     cdef Event* events
@@ -69,17 +81,17 @@ cdef class Recording:
     cdef Chunk chunk
     cdef Py_ssize_t start
     cdef long long dropped_before, forks
-    cdef bint memory, closed
+    cdef bint memory, operands, closed
     cdef readonly long long dropped
 
     cdef void _end(self) noexcept
 
 cdef bint tracing  # whether anybody records
+cdef bint tracing_operands  # whether anybody wants to know the operands of nodes that are interpreted
 cdef bint tracing_memory  # whether anybody records what is allocated and freed
 
 cdef Event* reserve(Py_ssize_t count) noexcept
 cdef Chunk last_chunk()
 cdef void put(int kind, int64_t begin_ns, int64_t end_ns, int64_t first, int64_t second) noexcept
 cdef void put_payload(int kind, int64_t begin_ns, int64_t end_ns, object payload, int64_t second) noexcept
-cdef int64_t put_node(Node node, tuple inputs, int64_t begin_ns) noexcept
 cdef void put_owner(Node node, size_t address) noexcept

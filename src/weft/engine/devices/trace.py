@@ -8,7 +8,7 @@ An event is a kind, a begin and an end in nanoseconds, a thread and two words, w
     compile     (names of kernels, whether in the background); -
     program     its `Labels`; the number of the first node that it ran
     launch      its index in the program that runs on the same thread meanwhile; -
-    node        a label: the node that the interpreter ran; its number
+    nodes       the `Labels` of nodes that the interpreter ran; the first of them, and how many in the lower half
     walk        -; -
     collective  the name; bytes
     allocate, free    an address; bytes
@@ -40,8 +40,10 @@ from cython.cimports.weft.engine.devices.trace import (
     EMPTY,
     FREE,
     LAUNCH,
-    NODE,
+    NODES,
     OWN,
+    TIMED_ELEMENTS,
+    TIMED_NODES,
     Event,
     LabelWords,
 )
@@ -55,15 +57,15 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 KINDS = (
-    "empty", "flush", "stage", "compile", "program", "launch", "node", "walk", "collective", "allocate", "free",
+    "empty", "flush", "stage", "compile", "program", "launch", "nodes", "walk", "collective", "allocate", "free",
     "own", "range", "module",
 )  # fmt: skip
 MOST_EVENTS = 1 << 22
 
-tracing = False
-tracing_memory = False
+tracing = tracing_operands = tracing_memory = False
 _recordings = cython.declare(cython.int, 0)
 _memory_recordings = cython.declare(cython.int, 0)
+_operand_recordings = cython.declare(cython.int, 0)
 _most = cython.declare(cython.longlong, MOST_EVENTS)
 _kept = cython.declare(cython.longlong, 0)  # events that chunks have room for
 _dropped = cython.declare(cython.longlong, 0)
@@ -114,9 +116,8 @@ class Labels:
             Py_XDECREF(label.code)
             Py_XDECREF(label.shape)
             Py_XDECREF(label.dtype)
-        for index in range(0, self.operands.count, 3):
-            Py_XDECREF(cython.cast(cython.pointer(PyObject), self.operands.words[index]))
-            Py_XDECREF(cython.cast(cython.pointer(PyObject), self.operands.words[index + 1]))
+        for index in range(self.operands.count):
+            Py_XDECREF(cython.cast(cython.pointer(PyObject), self.operands.words[index] & -2))
         free(self.labels)
         drop(cython.address(self.operands))
         drop(cython.address(self.launches))
@@ -166,8 +167,7 @@ class Labels:
         put_word(cython.address(self.operands), cython.cast(cython.longlong, words))
         words = cython.cast(cython.pointer(PyObject), dtype)
         Py_XINCREF(words)
-        put_word(cython.address(self.operands), cython.cast(cython.longlong, words))
-        put_word(cython.address(self.operands), inside)
+        put_word(cython.address(self.operands), cython.cast(cython.longlong, words) | inside)
         self.labels[self.count - 1].operands += 1
         return 0
 
@@ -191,12 +191,12 @@ class Labels:
                     LabelledOperand(
                         cython.cast(object, cython.cast(cython.p_void, self.operands.words[at])),
                         cython.cast(
-                            object, cython.cast(cython.p_void, self.operands.words[at + 1])
+                            object, cython.cast(cython.p_void, self.operands.words[at + 1] & -2)
                         ),
-                        self.operands.words[at + 2] != 0,
+                        self.operands.words[at + 1] & 1 != 0,
                     )
                 )
-                at += 3
+                at += 2
             found.append(
                 Label(
                     cython.cast(object, label.op),
@@ -333,25 +333,6 @@ def put_payload(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def put_node(node: Node, inputs: tuple, begin_ns: int64_t) -> int64_t:
-    """Record that the interpreter has run a node until now, which is returned."""
-    at: int64_t = now()
-    event: cython.pointer(Event) = reserve(1)
-    if event == cython.NULL:
-        return at
-    event.begin_ns, event.end_ns, event.second = begin_ns, at, node.seq
-    event.first = _last.labels.count
-    try:
-        _last.labels.add(node, inputs, 0, True)
-    except MemoryError:
-        return at
-    event.thread = cython.cast(cython.ulong, PyThread_get_thread_ident())
-    event.kind = NODE
-    return at
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
 def put_owner(node: Node, address: cython.size_t) -> cython.void:
     """Record whose value the memory at an address holds from now on."""
     event: cython.pointer(Event) = reserve(1)
@@ -366,6 +347,43 @@ def put_owner(node: Node, address: cython.size_t) -> cython.void:
         return
     event.thread = cython.cast(cython.ulong, PyThread_get_thread_ident())
     event.kind = OWN
+
+
+@cython.final
+@cython.cclass
+class NodeTimes:
+    """The nodes of a flush that is interpreted: some are timed together, and large ones and programs by themselves."""
+
+    def __cinit__(self):
+        self.labels = Labels()
+        self.begin_ns = now()
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def add(self, node: Node, inputs: tuple) -> cython.void:
+        """Note that a node has run."""
+        try:
+            self.labels.add(node, inputs if tracing_operands else (), 0, True)
+        except MemoryError:
+            return
+        self.elements += node.numel
+        if (
+            self.alone
+            or self.labels.count - self.first >= TIMED_NODES
+            or self.elements >= TIMED_ELEMENTS
+        ):
+            self.close()
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def close(self) -> cython.void:
+        """Record the nodes that have run since this was called last."""
+        at: int64_t = now()
+        count: cython.Py_ssize_t = self.labels.count - self.first
+        if count > 0:
+            put_payload(NODES, self.begin_ns, at, self.labels, self.first << 32 | count)
+        self.first, self.begin_ns = self.labels.count, at
+        self.elements, self.alone = 0, False
 
 
 # -- for Python ------------------------------------------------------------------------------------------------------
@@ -392,18 +410,20 @@ def note(kind: str, begin_ns: int, payload: object, second: int = 0) -> int:
 @cython.final
 @cython.cclass
 class Recording:
-    """The events from its making on; `close` returns them. `memory`: those of memory, too."""
+    """The events from its making on; `close` returns them. `memory`: those of memory, too; `operands`: labels of nodes
+    that are interpreted have them."""
 
-    def __cinit__(self, memory: bool = False):
-        global tracing, tracing_memory, _recordings, _memory_recordings, _last
+    def __cinit__(self, memory: bool = False, operands: bool = False):
+        global _last, _recordings, _operand_recordings, _memory_recordings
         if _last is None:
             _last = Chunk(CHUNK_EVENTS)
         self.chunk, self.start = _last, _last.count
         self.dropped_before = _dropped
-        self.memory, self.forks = memory, _forks
+        self.memory, self.operands, self.forks = memory, operands, _forks
         _recordings += 1
         _memory_recordings += self.memory
-        tracing, tracing_memory = True, _memory_recordings > 0
+        _operand_recordings += self.operands
+        _set_flags()
 
     def __dealloc__(self):
         self._end()
@@ -411,7 +431,7 @@ class Recording:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _end(self) -> cython.void:
-        global tracing, tracing_memory, _recordings, _memory_recordings, _last
+        global _last, _recordings, _operand_recordings, _memory_recordings
         if self.closed:
             return
         self.closed = True
@@ -420,7 +440,8 @@ class Recording:
         self.dropped = _dropped - self.dropped_before
         _recordings -= 1
         _memory_recordings -= self.memory
-        tracing, tracing_memory = _recordings > 0, _memory_recordings > 0
+        _operand_recordings -= self.operands
+        _set_flags()
         if not tracing:
             _last = None
 
@@ -441,6 +462,14 @@ class Recording:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def _set_flags() -> cython.void:
+    global tracing, tracing_operands, tracing_memory
+    tracing = _recordings > 0
+    tracing_operands, tracing_memory = _operand_recordings > 0, _memory_recordings > 0
+
+
+@cython.cfunc
 def _read_events(
     chunk: Chunk, start: cython.Py_ssize_t, end: cython.Py_ssize_t, found: list
 ) -> cython.void:
@@ -455,7 +484,7 @@ def _read_events(
             continue
         if event.kind in (LAUNCH, ALLOCATE, FREE):
             payload = event.first
-        elif event.kind in (NODE, OWN):
+        elif event.kind == OWN:
             payload = labels[event.first]
         else:
             payload = chunk.payloads[event.first]
@@ -481,10 +510,11 @@ def set_most_events(count: int) -> int:
 
 def _forget() -> None:
     """In a forked child: nobody records, and whoever did closes a recording without events."""
-    global tracing, tracing_memory, _recordings, _memory_recordings, _last, _forks
-    tracing = tracing_memory = False
+    global tracing, tracing_operands, tracing_memory, _last, _forks
+    global _recordings, _operand_recordings, _memory_recordings
+    tracing = tracing_operands = tracing_memory = False
     _forks += 1
-    _recordings = _memory_recordings = 0
+    _recordings = _operand_recordings = _memory_recordings = 0
     _last = None
 
 

@@ -26,7 +26,7 @@ from cython.cimports.weft.engine.devices.api import (
 from cython.cimports.weft.engine.devices.trace import (
     PROGRAM,
     Labels,
-    put_node,
+    NodeTimes,
     put_payload,
     tracing,
 )
@@ -412,6 +412,8 @@ def bytes_of(nodes: list[Node]) -> cython.longlong:
 @cython.cfunc
 def interpret(flush: Interpretation) -> cython.bint:
     """Run nodes one by one; False where one cannot be: it and what follows is pending then."""
+    if tracing:
+        flush.times = NodeTimes()
     try:
         while flush.runs and flush.order:
             if len(flush.order) % NODES_BETWEEN_SIGNALS == 0:
@@ -419,6 +421,8 @@ def interpret(flush: Interpretation) -> cython.bint:
             flush.runs = interpret_next(flush, flush.order.pop())
         return flush.runs
     finally:
+        if flush.times is not None:
+            flush.times.close()
         flush.stop()
 
 
@@ -427,13 +431,12 @@ def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
     """Run the next node of a flush; False where it cannot be run alone."""
     inputs: tuple = node.inputs  # they live until the values that nobody else reads are freed
     ran: cython.bint = False
-    began: int64_t = now() if tracing else 0
     try:
         ran = flush.release() and (called(node) or take_view(node) or run_alone(flush, node))
         if ran and inputs:
             flush.free()
-        if tracing and ran:
-            put_node(node, inputs, began)
+        if ran and flush.times is not None:
+            flush.times.add(node, inputs)
     finally:
         flush.go_on()
     return ran
@@ -454,6 +457,9 @@ def run_alone(flush: Interpretation, node: Node) -> cython.bint:
     """Run one node whose operands are there as a program of its own. False where its index check failed, where its
     kernels are still to be compiled, with others as a rule, and where too many nodes of the flush have to go through
     the passes."""
+    if flush.times is not None:
+        flush.times.close()
+        flush.times.alone = True
     overwrites: cython.int = memory_plan.BASES if may_overwrite(node) else memory_plan.NOTHING
     fingerprint: FlushFingerprint = fingerprint_of([node], SINGLE_NODE + overwrites)
     known: CachedExecutable = executable_cache.lookup(fingerprint) if config.cache else None

@@ -1,4 +1,5 @@
 from weft.engine.capi.growable_array cimport Array
+from weft.engine.devices.trace cimport NodeTimes
 from weft.engine.ir.memory cimport OwnedMemory
 from weft.engine.ir.node cimport Node
 from weft.engine.runtime.tier_choice cimport Estimate
@@ -11,6 +12,7 @@ cdef class Interpretation:
     cdef Estimate estimate
     cdef Py_ssize_t missed
     cdef Py_ssize_t most_misses
+    cdef NodeTimes times  # None while nobody records
 
     cdef double gain_ns(self, bint again, double lost_ns) noexcept
     cdef int hold(self, Node node) except -1
