@@ -264,13 +264,16 @@ class Search:
 def describe_operand(values: Values, node: Node, name: str) -> Operand | None:
     """An input in numbers; None where its value is not known."""
     array = values.array(node)
-    if array is None:
-        return None
+    return None if array is None else in_numbers(array, name, node.dtype.name, node.shape)
+
+
+def in_numbers(array: np.ndarray, name: str, dtype: str, shape: tuple[int, ...]) -> Operand:
+    """A value in numbers."""
     reals = array if array.dtype.kind in "fiub" else np.abs(array)
     finite = reals[np.isfinite(reals)].astype(np.float64)
     numbers = (finite.min(), finite.max(), finite.mean()) if finite.size else (math.nan,) * 3
     low, high, mean = (float(number) for number in numbers)
-    return Operand(name, node.dtype.name, node.shape, low, high, mean, reals.size - finite.size)
+    return Operand(name, dtype, shape, low, high, mean, reals.size - finite.size)
 
 
 def name_of(record: FunctionNode | Node) -> str:

@@ -200,6 +200,24 @@ def line_of(node: Node) -> tuple[str, str]:
     return where, linecache.getline(code.co_filename, number).strip()
 
 
+def recorded_of(tensor: Tensor) -> Capsule:
+    """A capsule of what a tensor was recorded from, as far as it is pending, or known to a capture that goes on; it is
+    computed."""
+    node = value_of(tensor)
+    known = [one for one in driver.run_observers if isinstance(one, Recording)]
+    recording = next((one for one in known if node in one.snapshot.inputs), None) or Recording()
+    driver.run_observers.append(recording)
+    try:
+        driver.require(node)
+    finally:
+        driver.run_observers.pop()
+    before, recording.held = recording.held, {node: owner_beside(node)}
+    try:
+        return _Writer(recording, {}).write()
+    finally:
+        recording.held = {**before, **recording.held}
+
+
 # -- the contexts --------------------------------------------------------------------------------------------------
 
 

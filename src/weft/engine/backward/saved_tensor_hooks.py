@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from weft._typing import GradientEdge
     from weft.engine.ir.node import Node
 
+record_observers: list[Callable[[Any], None]] = []  # told of each new node, if `watch_records` was
+
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
@@ -126,6 +128,8 @@ def pack_node(node: Node) -> None:
         mode.contexts.checkpoint_policy.ask(node)
     if mode.saved_hooks and node.residual_mask:
         _pack_saves(node, mode.saved_hooks[-1])
+    for observer in record_observers:
+        observer(node)
 
 
 def _pack_saves(node: Node, pair: Pair) -> None:
