@@ -5,6 +5,7 @@ The tree of modules is in `module`, layers in `modules` and `recurrent`, what th
 """
 
 from weft.engine.api.api_function import publish
+from weft.nn import _reduction as _reduction
 from weft.nn import attention, functional, init, parameter, utils
 from weft.nn.module.module import Module
 from weft.nn.modules.activation import (

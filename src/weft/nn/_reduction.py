@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warnings import warn
 
-from weft.nn.modules.loss import legacy_reduction
+from weft.nn.functional.losses.regression import legacy_reduction
 
 _NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -26,13 +26,7 @@ def legacy_get_string(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> str:
     """The reduction that the two old flags mean; none is True."""
-    reduction = legacy_reduction(size_average is not False, reduce, "mean")
-    if emit_warning:
-        warn(
-            f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.",
-            stacklevel=2,
-        )
-    return reduction
+    return legacy_reduction(size_average, reduce, emit_warning)
 
 
 def legacy_get_enum(

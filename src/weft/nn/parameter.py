@@ -64,7 +64,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.detach(), self.requires_grad)
+        return _rebuild, (type(self), self.detach(), self.requires_grad), vars(self) or None
 
 
 add_plain_kind(Parameter)

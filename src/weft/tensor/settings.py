@@ -6,10 +6,11 @@ A setting that Weft has already is accepted, one that it cannot have is refused.
 from __future__ import annotations
 
 from typing import Any
+from warnings import warn
 
 from weft._typing import DeviceLike
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, rooted
 from weft.tensor.device import default_device, device, set_default
 from weft.tensor.legacy_constructors import TensorType
 
@@ -28,6 +29,14 @@ def get_default_device() -> device:
 
 def set_default_tensor_type(t: object) -> None:
     """Set the default dtype by an old constructor's type or name. Errors: TypeError unless it is floating-point."""
+    warn(
+        rooted(
+            "weft.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use weft.set_default_dtype() and "
+            "weft.set_default_device() as alternatives."
+        ),
+        UserWarning,
+        stacklevel=2,
+    )
     if isinstance(t, TensorType):
         dtypes.set_default(t.dtype)
         return

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft._build.lazy import later
 from weft._typing import DeviceLike
-from weft.engine.frontend.meta import is_on_meta, no_data_here
+from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Storage, Tensor, replace_node
 from weft.engine.frontend.views import storage_of
@@ -28,6 +28,7 @@ from weft.errors import (
     ArgumentTypeError,
     DTypeError,
     ExportError,
+    NotDefinedError,
     ShapeError,
     rooted,
 )
@@ -202,7 +203,7 @@ class UntypedStorage(StorageBase):
     def tolist(self) -> list[int]:
         """All bytes as numbers. Errors: NotImplementedError on the device meta."""
         if is_on_meta(self._whole):
-            raise no_data_here()
+            raise no_elements_here()
         return list(self._elements.tolist())
 
     def __getitem__(self, index: int | slice) -> Any:
@@ -306,6 +307,16 @@ def _resize(cell: Storage, size: int) -> None:
 def _of_cell(cell: Storage) -> UntypedStorage:
     """Rebuild a storage; unpickling calls it."""
     return UntypedStorage.of(handle_of(cell))
+
+
+def no_elements_here() -> NotDefinedError:
+    """The error of wanting an element of a storage on the device meta."""
+    return NotDefinedError(
+        "Not available for 'meta' device type",
+        expected="a storage that has memory",
+        got="one on the device meta",
+        fix="make it on the CPU",
+    )
 
 
 def new_memory(

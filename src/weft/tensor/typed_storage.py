@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft._typing import DeviceLike
-from weft.engine.frontend.meta import no_data_here
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
@@ -19,7 +18,7 @@ from weft.tensor.arguments import TYPE_NAMES, need_integer
 from weft.tensor.conversion.dtype_and_device import CONVERSIONS
 from weft.tensor.creation.factories import read_dtype
 from weft.tensor.memory.storage_base import StorageBase, is_storage
-from weft.tensor.storage import UntypedStorage, new_memory
+from weft.tensor.storage import UntypedStorage, new_memory, no_elements_here
 
 
 class TypedStorage(StorageBase):
@@ -143,7 +142,9 @@ class TypedStorage(StorageBase):
         return _typed(self._elements.to(wanted))
 
     def tolist(self) -> list[Any]:
-        """All elements as numbers."""
+        """All elements as numbers. Errors: NotImplementedError on the device meta."""
+        if self._untyped_storage.device.type == "meta":
+            raise no_elements_here()
         return list(self._elements.tolist())
 
     def is_shared(self) -> bool:
@@ -172,7 +173,7 @@ class TypedStorage(StorageBase):
         """An index of one element. Errors: NotImplementedError on the device meta, RuntimeError on a slice,
         IndexError."""
         if self._untyped_storage.device.type == "meta":
-            raise no_data_here()
+            raise no_elements_here()
         if isinstance(index, slice):
             raise ExportError(
                 "slices are only supported in UntypedStorage.__getitem__",
@@ -239,6 +240,15 @@ for _name, _dtype in (
     setattr(UntypedStorage, _name, _conversion(_name, _dtype))
 
 
+_CALLED_INSIDE = (
+    "data_ptr element_size is_shared nbytes pickle_storage_type resize_ share_memory_ size"
+)
+for _name in _CALLED_INSIDE.split():
+    setattr(TypedStorage, f"_{_name}", getattr(TypedStorage, _name))  # as PyTorch calls them itself
+TypedStorage._setitem = TypedStorage.__setitem__  # type: ignore[attr-defined]
+TypedStorage._deepcopy = TypedStorage.__deepcopy__  # type: ignore[attr-defined]
+
+
 def _rebuilt(memory: UntypedStorage, dtype: str) -> TypedStorage:
     """Rebuild a typed storage; unpickling calls it."""
     return TypedStorage(wrap_storage=memory, dtype=dtypes.by_name(dtype))
@@ -255,7 +265,7 @@ class LegacyStorage:
     def __init__(self, name: str, dtype: DType) -> None:
         self.__name__ = self.__qualname__ = name
         self.__module__ = "weft"
-        self.dtype = dtype
+        self.dtype = self._dtype = dtype
 
     def __reduce__(self) -> str:
         return self.__name__  # of `__module__`

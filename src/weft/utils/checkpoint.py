@@ -113,6 +113,27 @@ class SelectiveCheckpointContext:
         self.is_recompute, self.op_output = is_recompute, op_output
 
 
+class _Operation(str):
+    """The name of an operation; equal to the function of `weft.ops.aten` that records it, too."""
+
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, node: Node) -> _Operation:
+        """The operation of a node: a product of matrices is `mm` or `bmm` by their dimensions."""
+        made = cls(node.op.name)
+        products = ("bmm", "baddbmm") if len(node.shape) > 2 else ("mm", "addmm", "mv", "dot")
+        made.names = (made, *products) if made == "matmul" else (made,)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return str.__eq__(self, other)
+        return getattr(other, "__name__", None) in self.names
+
+    __hash__ = str.__hash__
+
+
 class _Selective:
     """A policy in force while the forward pass runs, and what it has said of each operation so far."""
 
@@ -145,7 +166,7 @@ class _Selective:
                     for source in node.inputs or ()
                 ]
                 context = SelectiveCheckpointContext(is_recompute=False, op_output=wrap_node(node))
-                answer = self.policy(context, node.op.name, *operands)
+                answer = self.policy(context, _Operation.of(node), *operands)
         finally:
             mode.contexts = inside
         self.keeps[node] = self.says(answer)

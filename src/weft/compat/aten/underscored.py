@@ -389,6 +389,42 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
+def tanh_backward(grad_output: Tensor, output: Tensor) -> Any:
+    """The cotangent of `tanh`'s input, by its result."""
+    return grad_output * (1 - output * output)
+
+
+def sigmoid_backward(grad_output: Tensor, output: Tensor) -> Any:
+    """The cotangent of `sigmoid`'s input, by its result."""
+    return grad_output * output * (1 - output)
+
+
+def threshold_backward(grad_output: Tensor, self: Tensor, threshold: Scalar) -> Any:
+    """The cotangent of `threshold`'s input; of `relu`'s where the threshold is 0."""
+    return weft.where(self <= threshold, 0, grad_output)
+
+
+def log_softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
+) -> Any:
+    """The cotangent of `log_softmax`'s input, by its result y: g - exp(y) sum(g)."""
+    return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _backward_of(function: Callable[..., object]) -> Callable[..., object]:
+    def backward(grad_output: Tensor, self: Tensor, *args: object, **kwargs: object) -> object:
+        _, vjp = weft.func.vjp(lambda x: function(x, *args, **kwargs), self)
+        return vjp(grad_output)[0]
+
+    backward.__name__ = f"{function.__name__}_backward"
+    backward.__doc__ = f"The cotangent of `{function.__name__}`'s input."
+    return backward
+
+
+# Functions whose derivative PyTorch has under a name of its own: it takes the cotangent, then what the function takes.
+_DERIVED = "gelu glu hardsigmoid hardswish hardtanh leaky_relu mish silu softplus"
+
+
 def _to_copy(input: Tensor, *, dtype: DType | None = None, **placed: object) -> Any:
     """A copy, of another type where one is given."""
     return input.to(input.dtype if dtype is None else dtype, copy=True)
@@ -422,6 +458,11 @@ _scaled_mm, _scaled_mm_v2 = _only_on_gpu("_scaled_mm"), _only_on_gpu("_scaled_mm
 _ATTENTION = ("_flash_attention_forward", "_efficient_attention_forward")
 _ATEN = SimpleNamespace(
     **{name: _only_on_gpu(name) for name in _ATTENTION},
+    **{f"{name}_backward": _backward_of(getattr(functional, name)) for name in _DERIVED.split()},
+    _log_softmax_backward_data=log_softmax_backward_data,
+    sigmoid_backward=sigmoid_backward,
+    tanh_backward=tanh_backward,
+    threshold_backward=threshold_backward,
     **FUNCTIONS,
     max_pool2d_with_indices_backward=max_pool2d_with_indices_backward,
     _to_copy=_to_copy,

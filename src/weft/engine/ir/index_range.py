@@ -32,7 +32,7 @@ _STEPS = cython.declare(cython.int, 16)  # views, conversions and choices that t
 _IN_SELF = "index out of range in self"
 _OUT_OF_RANGE = {
     "embedding": _IN_SELF,
-    "index_add": _IN_SELF,
+    "index_add": "index {0} is out of bounds for dimension {2} with size {1}",
     "index_copy": "index_copy_(): index {0} is out of bounds for dimension {2} with size {1}",
     "index_reduce": _IN_SELF,
     "index_select": _IN_SELF,

@@ -159,6 +159,13 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: TensorLike) -> Any
         nowhere = full(input._shape or (1,), False, dtypes.bool_)
         filled = where(take_put(nowhere, axis, index, named_once), value, vector(input))
         return cast(reshape(filled, input._shape), input._dtype)
+    if isinstance(value, complex) and not input._dtype.is_complex:
+        raise DTypeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported",
+            expected=f"a value that {input._dtype.name} holds",
+            got=str(value),
+            fix="pass value.real",
+        )
     source = full(shape, fill_value(input._dtype, value), input._dtype)
     base = vector(input)
     result = write_slices(_FILL, base, axis, index, source)

@@ -165,6 +165,12 @@ class HookMethods(Holder):
         require_one_kind(hooks.on_record, "Module")
         return add_hook(hooks.backward, Hook(hook), prepend)
 
+    @property
+    def _is_full_backward_hook(self) -> bool | None:
+        """True with full backward hooks, False with those of `register_backward_hook`, None without any."""
+        hooks = self._own_hooks()
+        return True if hooks.backward else False if hooks.on_record else None
+
     # Tables by PyTorch's names: programs look whether there are hooks, and clear them.
     _forward_pre_hooks = _table("forward_pre")
     _forward_hooks = _table("forward")

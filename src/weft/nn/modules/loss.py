@@ -8,6 +8,7 @@ from __future__ import annotations
 from weft import Tensor
 from weft.errors import ArgumentTypeError
 from weft.nn import functional as F
+from weft.nn.functional.losses.regression import legacy_reduction as meant_reduction
 from weft.nn.module.module import Module
 
 
@@ -39,9 +40,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     """The reduction that the two old flags mean, where they are given."""
     if size_average is None and reduce is None:
         return reduction
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
+    return meant_reduction(size_average, reduce)
 
 
 class L1Loss(_Loss):

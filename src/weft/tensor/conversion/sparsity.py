@@ -96,7 +96,7 @@ def _refused(name: str) -> Any:
 
 _OF_SPARSE = (
     "coalesce", "is_coalesced", "indices", "values", "_indices", "_values", "_nnz", "crow_indices",
-    "col_indices",
+    "col_indices", "ccol_indices", "row_indices",
 )  # fmt: skip
 METHODS: dict[str, Any] = {
     "to_sparse": to_sparse,

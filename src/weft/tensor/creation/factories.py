@@ -240,8 +240,8 @@ def share_array(array: np.ndarray) -> Tensor:
         )
     if not array.flags.writeable:
         warnings.warn(
-            "The given NumPy array is not writable: writing to this tensor will not reach it. Copy the "
-            "array, or make it writable before converting it.",
+            "The given NumPy array is not writable, and the memory of non-writable tensors is not shared: writing to "
+            "this tensor will not reach it. Copy the array, or make it writable before converting it.",
             UserWarning,
             stacklevel=3,
         )

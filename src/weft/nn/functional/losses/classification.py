@@ -60,6 +60,13 @@ def nll_loss(
 ) -> Any:
     """The negative of each target class's log probability. Shapes: (N, C, *), (N, *)."""
     reduction = reduction_of(reduction, size_average, reduce)
+    if not input._shape:
+        raise ArgumentError(
+            "Expected 1 or more dimensions (got 0)",
+            expected="log probabilities of classes, (C) or (N, C, *)",
+            got=describe("input", input),
+            fix="pass a score for each class",
+        )
     result = _over_targets(_negative, input, target, weight, ignore_index, reduction)
     return rename_record(result, _record_name(input))
 

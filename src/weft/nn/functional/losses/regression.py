@@ -37,12 +37,30 @@ from weft.tensor.arguments import TYPE_NAMES, describe, need_floating, need_tens
 require(__name__, cython.compiled)
 
 
+def legacy_reduction(
+    size_average: bool | None, reduce: bool | None, emit_warning: bool = True
+) -> str:
+    """The reduction that two older flags mean, with a warning that says it."""
+    summed = "sum" if size_average is False else "mean"
+    meant = "none" if reduce is False else summed
+    if emit_warning:
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction={meant!r} instead.",
+            stacklevel=2,
+        )
+    return meant
+
+
 def reduction_of(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
     """The reduction's name; the older flags are read as PyTorch reads them."""
     if size_average is not None or reduce is not None:
-        if reduce is False:
-            return "none"
-        return "sum" if size_average is False else "mean"
+        return legacy_reduction(size_average, reduce)
+    if reduction == "elementwise_mean":
+        warnings.warn(
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
+            stacklevel=2,
+        )
+        return "mean"
     if reduction not in ("none", "mean", "sum", "batchmean"):
         raise ArgumentError(
             f"{reduction} is not a valid value for reduction: {reduction} is not valid",
@@ -269,6 +287,13 @@ def kl_div(
 ) -> Any:
     """target (log target - input), where input holds log probabilities."""
     reduction = reduction_of(reduction, size_average, reduce)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size."
+            "'batchmean' divides only by the batch size, and aligns with the KL div math definition."
+            "'mean' will be changed to behave the same as 'batchmean' in the next major release.",
+            stacklevel=3,
+        )
     losses = xlogy(target, target) - target * input
     if log_target:
         losses = call("exp", target) * (target - input)
