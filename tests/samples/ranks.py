@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,16 +38,23 @@ def environment() -> dict[str, str]:
 
 
 def start(
-    size: int, program: str, *arguments: object, how: Sequence[str] = ()
+    size: int,
+    program: str,
+    *arguments: object,
+    how: Sequence[str] = (),
+    within: Sequence[str] = (),
+    more: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[str]:
-    """Start a program on several ranks; `how` are Python's own arguments."""
-    command = [MPIEXEC, "-n", size, sys.executable, *how, PROGRAMS / program, *arguments]
+    """Start a program on several ranks; `how` are Python's own arguments, `within` is a command that starts the
+    launcher, `more` are variables of its environment."""
+    command = [*within, MPIEXEC, "-n", size, sys.executable, *how, PROGRAMS / program, *arguments]
     return subprocess.Popen(
         [str(part) for part in command],
-        env=environment(),
+        env=environment() | dict(more or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        errors="replace",
     )
 
 
@@ -56,10 +63,12 @@ def run(
     program: str,
     *arguments: object,
     how: Sequence[str] = (),
+    within: Sequence[str] = (),
+    more: Mapping[str, str] | None = None,
     status: int | None = 0,
 ) -> str:
     """Run a program on several ranks; what all of them printed. A status of None may be any."""
-    process = start(size, program, *arguments, how=how)
+    process = start(size, program, *arguments, how=how, within=within, more=more)
     try:
         printed, _ = process.communicate(timeout=LONGEST_RUN_S)
     finally:

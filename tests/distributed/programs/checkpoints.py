@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 from datetime import timedelta
@@ -56,7 +57,10 @@ def go_wrong() -> str:
         Path(f"{path}.tmp").write_bytes(b"half")
         os.kill(os.getpid(), signal.SIGKILL)
 
-    if WHAT == "kill the first":
+    if WHAT == "full":  # as a disk is that has no room for this rank's file
+        if dist.get_rank() == 1:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
+    elif WHAT == "kill the first":
         checkpoint_files._Save._commit = lambda save: os.kill(os.getpid(), signal.SIGKILL)
     elif dist.get_rank() == 1:
         checkpoint_files.save_file = interrupted
