@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import submodule
 from weft import nn
 
 torch = pytest.importorskip("torch")
@@ -324,3 +325,17 @@ def test_dictionaries_of_modules_are_made_again_from_pairs(library):
         {name: type(value)(value) for name, value in attributes.items() if name == "_parameters"}
     )
     assert [name for name, _ in module.named_parameters()] == ["weight", "bias"]
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore:TypedStorage")
+def test_private_names_of_trainers_and_optimizers(library):
+    """timm's optimizers of lists, Lightning's profiler, Accelerate's messages."""
+    lists = [[library.ones(2), library.ones(2, dtype=library.float64)], [None, None]]
+    groups = library.optim.Optimizer._group_tensors_by_device_and_dtype(lists, with_indices=True)
+    found = {str(dtype).rpartition(".")[2]: places for (_, dtype), (_, places) in groups.items()}
+    assert found == {"float32": [0], "float64": [1]}
+    profiler = submodule(f"{library.__name__}.profiler.profiler")
+    assert profiler._default_schedule_fn(3) is library.profiler.ProfilerAction.RECORD
+    assert library.backends.opt_einsum.strategy == "auto"
+    assert library.ByteStorage._from_buffer(b"abc").tolist() == [97, 98, 99]

@@ -82,6 +82,9 @@ DIFFERENCES = {
     "`__future__.set_swap_module_params_on_conversion(True)`": (
         "is refused: parameters stay the objects that they are"
     ),
+    "`x // y`, `x % y`, `x.sign()`, `x.size` and `x[i]` with an index of uint8": (
+        "are PyTorch's; the functions of `x.__array_namespace__()` give what the array API standard says"
+    ),
     "`x[::-1]`": "works; PyTorch refuses negative steps",
     "`x[i] = value` of another type, where `i` is a tensor": "is converted; PyTorch refuses",
     "errors of wrong arguments": (

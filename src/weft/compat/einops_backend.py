@@ -13,7 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-WATCHED = ("einops._backends", "opt_einsum.backends.dispatch")
+WATCHED = ("autoray.autoray", "einops._backends", "opt_einsum.backends.dispatch")
 
 
 def _introduce(name: str) -> None:

@@ -64,3 +64,21 @@ def _view_as_real(params: list[Tensor], *state_and_grads: list[Any]) -> None:
 def _disable_dynamo_if_unsupported(single_tensor_fn: object = None) -> Callable[..., Any]:
     """A decorator that leaves a function as it is: nothing is traced."""
     return lambda function: function
+
+
+def _group_tensors_by_device_and_dtype(
+    tensorlistlist: list[list[Any]], with_indices: bool = False
+) -> dict[Any, Any]:
+    """(device, type) -> the same lists with the tensors of which the first list's is of that type, and where they
+    stood."""
+    groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
+    for index, first in enumerate(tensorlistlist[0]):
+        key = (first.device, first.dtype)
+        lists, indices = groups.setdefault(key, ([[] for _ in tensorlistlist], []))
+        indices.append(index)
+        for column, tensors in zip(lists, tensorlistlist, strict=True):
+            if tensors:
+                column.append(tensors[index])
+    return {
+        key: (lists, indices if with_indices else []) for key, (lists, indices) in groups.items()
+    }

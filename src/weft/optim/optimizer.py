@@ -27,6 +27,7 @@ from weft.optim.helpers import (  # noqa: F401 - PyTorch's place for them
     _get_capturable_supported_devices,
     _get_scalar_dtype,
     _get_value,
+    _group_tensors_by_device_and_dtype,
     _stack_if_compiling,
     _to_scalar,
     _use_grad_for_differentiable,
@@ -243,6 +244,8 @@ class Optimizer:
         return add_hook(self._state_hooks["after load"], hook, prepend)
 
     # -- state ---------------------------------------------------------------------------------
+
+    _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
 
     def _numbers(self) -> dict[int, int]:
         """The number of each parameter in state dictionaries, by id."""

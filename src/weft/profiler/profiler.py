@@ -33,6 +33,11 @@ STEP_NAME = "ProfilerStep#"
 _with_stack: list[object] = []  # the profiles that want stacks of ranges
 
 
+def _default_schedule_fn(step: int) -> ProfilerAction:
+    """The action of every step of a profile without a schedule: to record."""
+    return ProfilerAction.RECORD
+
+
 class record_function:  # noqa: N801 - PyTorch's name
     """A context, and a decorator, that gives a part of a program a name.
 
@@ -350,7 +355,7 @@ class profile(_KinetoProfile):  # noqa: N801 - PyTorch's name
             acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
         )
-        self.schedule = schedule or (lambda step: ProfilerAction.RECORD)
+        self.schedule = schedule or _default_schedule_fn
         self.on_trace_ready = on_trace_ready
         self.step_num = 0
         self.current_action = self.schedule(0)

@@ -293,6 +293,8 @@ class LegacyStorage:
         """A copy of elements of a buffer: see `UntypedStorage.from_buffer`."""
         return TypedStorage.from_buffer(buffer, byte_order, count, offset, self.dtype)
 
+    _from_buffer = from_buffer
+
     def from_file(self, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
         """The first elements of a file as memory: see `UntypedStorage.from_file`."""
         return TypedStorage.from_file(filename, shared, size, self.dtype)

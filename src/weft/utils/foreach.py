@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft
 from weft._typing import DeviceLike
 from weft.engine.frontend.tensor import Tensor
+from weft.optim.helpers import (  # noqa: F401 - PyTorch's place for it
+    _group_tensors_by_device_and_dtype,
+)
 
 
 def _get_foreach_kernels_supported_devices() -> list[str]:
@@ -23,21 +24,3 @@ def _has_foreach_support(tensors: list[Tensor], device: DeviceLike | None) -> bo
 
 
 _device_has_foreach_support = _has_foreach_support
-
-
-def _group_tensors_by_device_and_dtype(
-    tensorlistlist: list[list[Any]], with_indices: bool = False
-) -> dict[Any, Any]:
-    """(device, type) -> the same lists with the tensors of which the first list's is of that type, and where they
-    stood."""
-    groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
-    for index, first in enumerate(tensorlistlist[0]):
-        key = (first.device, first.dtype)
-        lists, indices = groups.setdefault(key, ([[] for _ in tensorlistlist], []))
-        indices.append(index)
-        for column, tensors in zip(lists, tensorlistlist, strict=True):
-            if tensors:
-                column.append(tensors[index])
-    return {
-        key: (lists, indices if with_indices else []) for key, (lists, indices) in groups.items()
-    }

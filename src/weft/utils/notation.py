@@ -1,6 +1,6 @@
-"""Back ends of einops and opt_einsum for Weft's tensors.
+"""Back ends of einops, opt_einsum and autoray for Weft's tensors.
 
-Both choose what to call by the type of the tensors, from tables of the frameworks that they know. They learn of one
+They choose what to call by the type of the tensors, from tables of the frameworks that they know. They learn of one
 more when they are imported (`weft.compat.einops_backend`): nobody has to ask for it.
 """
 
@@ -98,7 +98,17 @@ def _tell_opt_einsum(dispatch: Any) -> None:
     dispatch._cached_funcs["einsum", "weft"] = weft.einsum
 
 
-_TELL = {"einops._backends": _tell_einops, "opt_einsum.backends.dispatch": _tell_opt_einsum}
+def _tell_autoray(autoray: Any) -> None:
+    """Where Weft stands for PyTorch, what autoray knows of PyTorch holds."""
+    if sys.modules.get("torch") is weft:
+        autoray.register_backend_alias("weft", "torch")
+
+
+_TELL = {
+    "autoray.autoray": _tell_autoray,
+    "einops._backends": _tell_einops,
+    "opt_einsum.backends.dispatch": _tell_opt_einsum,
+}
 
 
 def tell(name: str) -> None:

@@ -83,6 +83,7 @@ for _name in (
 python_native = _Switches("python_native")
 vars(python_native).update(all_dsls=[], available_dsls=[])
 vars(globals()["quantized"]).update(supported_engines=[], engine="none")
+vars(globals()["opt_einsum"]).update(strategy="auto")  # einsum chooses the order by itself
 vars(globals()["mha"]).update(get_fastpath_enabled=cuda.is_available, set_fastpath_enabled=_nothing)
 
 
