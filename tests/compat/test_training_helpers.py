@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import weft
 from oracle import torch
 from weft import nn
 from weft.overrides import TorchFunctionMode
+from weft.utils import notation
 
 
 def test_autocast_computes_products_on_bfloat16_and_losses_on_float32() -> None:
@@ -386,3 +388,16 @@ def test_autocast_gives_pytorchs_types(call: Any, dtype: str) -> None:
                     pytest.skip("PyTorch has no such layer in bfloat16 on this processor")
                 raise
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("stands", [True, False], ids=["as_torch", "weft"])
+def test_autoray_takes_the_table_of_pytorch_where_weft_stands_for_it(
+    monkeypatch: pytest.MonkeyPatch, stands: bool
+) -> None:
+    aliases: dict[str, str] = {}
+    found = types.ModuleType("autoray.autoray")
+    vars(found)["register_backend_alias"] = aliases.__setitem__
+    monkeypatch.setitem(sys.modules, "autoray.autoray", found)
+    monkeypatch.setitem(sys.modules, "torch", weft if stands else types.ModuleType("torch"))
+    notation.tell("autoray.autoray")
+    assert aliases == ({"weft": "torch"} if stands else {})

@@ -117,6 +117,7 @@ MODULES["pipelining.microbatch"]["distributed.pipeline.schedules"] = "TensorChun
 MODULES["pipelining.schedules"]["distributed.pipeline.schedules"] = (
     f"{_SCHEDULES} PipelineScheduleMulti PipelineScheduleSingle"
 )
+MODULES["autograd"]["distributed.rpc"] = "is_available"
 _FULLY_SHARD = (
     "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy UnshardHandle fully_shard "
     "register_fsdp_forward_method share_comm_ctx"

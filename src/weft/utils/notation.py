@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import weft
@@ -98,9 +99,9 @@ def _tell_opt_einsum(dispatch: Any) -> None:
     dispatch._cached_funcs["einsum", "weft"] = weft.einsum
 
 
-def _tell_autoray(autoray: Any) -> None:
-    """Where Weft stands for PyTorch, what autoray knows of PyTorch holds."""
-    if sys.modules.get("torch") is weft:
+def _tell_autoray(autoray: ModuleType) -> None:
+    """Name the table of PyTorch, where Weft stands for it."""
+    if getattr(sys.modules.get("torch"), "Tensor", None) is Tensor:
         autoray.register_backend_alias("weft", "torch")
 
 

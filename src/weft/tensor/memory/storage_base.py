@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from weft._typing import DeviceLike
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 
 
@@ -20,7 +21,7 @@ class StorageBase:
         raise NotImplementedError
 
     @classmethod
-    def _of_elements(cls, elements: Any) -> Self:
+    def _of_elements(cls, elements: Tensor) -> Self:
         """The storage of a vector."""
         raise NotImplementedError
 
