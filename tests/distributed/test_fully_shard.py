@@ -18,7 +18,7 @@ from weft.distributed import checkpoint
 from weft.distributed.device_mesh import init_device_mesh
 
 PROGRAM, FILES = "fully_sharded.py", "sharded_checkpoints.py"
-PARTS = ["whole", "sharded", "kept", "unused", "accumulation", "by hand", "copies"]
+PARTS = ["whole", "sharded", "kept", "unused", "accumulation", "by hand", "copies", "scaled"]
 Results = Callable[[str, str, int], list[Any]]
 
 

@@ -210,6 +210,25 @@ def mixed() -> dict[str, Any]:
     return {**found, "dtypes": sorted({name.split(".")[1] for name in seen})}
 
 
+def scaled() -> dict[str, Any]:
+    """A step that all ranks leave out, as one has a gradient that is not finite."""
+    model = sharded()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scales = []
+    for step in range(2):
+        scaler.scale(cost(model, step, RANK)).backward()
+        if step == 0 and RANK == 1:
+            grad = model.layers[0].linear.weight.grad
+            assert isinstance(grad, DTensor)
+            grad.to_local().fill_(float("inf"))
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        scales.append(scaler.get_scale())
+    return {"scales": scales, "weights": total(model)}
+
+
 def main() -> None:
     dist.init_process_group(backend="gloo")
     found = {
@@ -221,6 +240,7 @@ def main() -> None:
         "by hand": by_hand(),
         "copies": copies(),
         "mixed": mixed(),
+        "scaled": scaled(),
     }
     model = sharded()
     cost(model, 0, RANK).backward()
