@@ -1,5 +1,7 @@
 """Systems that are solved with factors, reflections and least squares: values and derivatives of LAPACK's routines."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -167,3 +169,114 @@ def test_first_singular_matrix_is_named():
     batch = weft.from_numpy(np.stack([np.eye(3), np.diag([1.0, 0.0, 2.0])]))
     with pytest.raises(weft.linalg.LinAlgError, match=r"Batch element 1.*diagonal element 2"):
         weft.linalg.solve(batch, weft.ones(2, 3, 1, dtype=weft.float64))
+
+
+REALS = [weft.float32, weft.float64]
+NUMBERS = [*REALS, weft.complex64, weft.complex128]
+BATCHES: list[tuple[int, ...]] = [(), (3,), (2, 0), (2, 3)]
+
+
+def _random(shape: tuple[int, ...], dtype: weft.dtype, seed: int = 0) -> weft.Tensor:
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(shape) + (
+        1j * rng.standard_normal(shape) if dtype.is_complex else 0
+    )
+    return weft.tensor(values).to(dtype)
+
+
+def _close(got: weft.Tensor, expected: weft.Tensor) -> None:
+    precise = got.dtype in (weft.float64, weft.complex128)
+    np.testing.assert_allclose(got.numpy(), expected.numpy(), 0, 1e-10 if precise else 1e-3)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (4, 4), (5, 3), (3, 5), (40, 40), (0, 3), (3, 0)])
+@pytest.mark.parametrize("lead", BATCHES)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: d.name)
+def test_lu_parts_multiply_to_the_matrix(
+    dtype: weft.dtype, lead: tuple[int, ...], sizes: tuple[int, int]
+) -> None:
+    """The same parts with a gradient to follow, which come from the compact factors."""
+    a = _random((*lead, *sizes), dtype)
+    p, lower, upper = weft.linalg.lu(a)
+    assert p.dtype is lower.dtype is upper.dtype is dtype
+    assert lower.shape == (*lead, sizes[0], min(sizes)) and upper.shape == (
+        *lead,
+        min(sizes),
+        sizes[1],
+    )
+    _close(p @ lower @ upper, a)
+    for part, tracked in zip(
+        (p, lower, upper), weft.linalg.lu(a.clone().requires_grad_()), strict=True
+    ):
+        _close(part, tracked.detach())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("lead", BATCHES)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: d.name)
+def test_lu_solve_solves(
+    dtype: weft.dtype, lead: tuple[int, ...], left: bool, turned: bool
+) -> None:
+    a = _random((*lead, 5, 5), dtype)
+    b = _random((*lead, *((5, 2) if left else (2, 5))), dtype, 1)
+    x = weft.linalg.lu_solve(*weft.linalg.lu_factor(a), b, left=left, adjoint=turned)
+    matrix = a.mH if turned else a
+    _close(matrix @ x if left else x @ matrix, b)
+
+
+@pytest.mark.parametrize("triangle", ["L", "U"])
+@pytest.mark.parametrize("size", [1, 2, 16, 40])
+@pytest.mark.parametrize("lead", BATCHES)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: d.name)
+def test_eigenvectors_of_one_triangle(
+    dtype: weft.dtype, lead: tuple[int, ...], size: int, triangle: str
+) -> None:
+    a = _random((*lead, size, size), dtype)
+    whole = a.tril() + a.tril(-1).mH if triangle == "L" else a.triu() + a.triu(1).mH
+    diagonal = weft.diag_embed(a.diagonal(0, -2, -1).real).to(dtype)
+    whole = weft.where(weft.eye(size, dtype=weft.bool), diagonal, whole)
+    values, vectors = weft.linalg.eigh(whole.tril() if triangle == "L" else whole.triu(), triangle)
+    assert values.dtype is dtype.to_real() and vectors.dtype is dtype
+    _close(whole @ vectors, vectors * values.unsqueeze(-2).to(dtype))
+    assert bool((values.diff() >= 0).all())
+    _close(vectors.mH @ vectors, weft.eye(size, dtype=dtype).expand(vectors.shape))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (4, 4), (5, 3), (3, 5), (40, 33), (0, 3)])
+@pytest.mark.parametrize("lead", BATCHES)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: d.name)
+def test_singular_vectors(dtype: weft.dtype, lead: tuple[int, ...], sizes: tuple[int, int]) -> None:
+    a = _random((*lead, *sizes), dtype)
+    for whole in (False, True):
+        u, s, vh = weft.linalg.svd(a, full_matrices=whole)
+        count = min(sizes)
+        assert s.shape == (*lead, count) and bool((s >= 0).all())
+        _close((u[..., :count] * s.unsqueeze(-2).to(dtype)) @ vh[..., :count, :], a)
+
+
+@pytest.mark.parametrize("function", [weft.linalg.eigh, weft.linalg.svd])
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: d.name)
+def test_what_does_not_converge_is_an_error(function: Any, dtype: weft.dtype) -> None:
+    with pytest.raises(weft.linalg.LinAlgError, match="converge"):
+        function(weft.full((3, 3), float("nan"), dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "layout", [lambda x: x.mT, lambda x: x[::2], lambda x: x.expand(2, *x.shape[-2:])]
+)
+def test_factors_of_views(layout: Any) -> None:
+    a = layout(_random((4, 4), weft.float64))
+    p, lower, upper = weft.linalg.lu(a)
+    _close(p @ lower @ upper, a)
+    u, s, vh = weft.linalg.svd(a, full_matrices=False)
+    _close((u * s.unsqueeze(-2)) @ vh, a)
+
+
+def test_memory_of_factors_is_by_columns_and_writable() -> None:
+    a = _random((4, 4), weft.float64)
+    lower = weft.linalg.cholesky(a @ a.mT)
+    array = lower.numpy()
+    assert lower.stride() == (1, 4) and array.flags.f_contiguous
+    array[2, 1] = 7
+    assert lower[2, 1].item() == 7

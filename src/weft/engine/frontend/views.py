@@ -71,13 +71,23 @@ def share(tensor: Tensor) -> Storage:
         node = new_node(permute_op, (node,), order, shape, node.numel, node.dtype, None)
         if ambient > 0:
             core_hooks.follow_moved(node)
+    _store(tensor, storage, node)
+    return storage
+
+
+@cython.cfunc
+def _store(tensor: Tensor, storage: Storage, node: Node) -> cython.void:
     replace_node(storage, node)
     tensor._storage = storage
     tensor.node.external_refs -= 1
     tensor.node = None
     tensor.view_chain = ()
     tensor.version_seen = 0
-    return storage
+
+
+def store_in_order(tensor: Tensor, node: Node):
+    """Make the storage of a handle that has none, of its value in memory order."""
+    _store(tensor, Storage.__new__(Storage), node)
 
 
 def storage_of(tensor: Tensor):

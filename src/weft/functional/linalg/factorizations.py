@@ -20,12 +20,13 @@ import numpy as np
 from weft._build.compiled import require
 from weft.autograd.backward import grad
 from weft.autograd.function import Function
+from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
 from weft.engine.ir.dtype import DType
 from weft.errors import DTypeError, LinAlgError, ShapeError
-from weft.functional.support import host, lapack_batches
+from weft.functional.support import host, lapack_batches, lapack_decompositions
 from weft.functional.support.blas_threads import limited
 from weft.functional.support.lapack_batches import Matrices, leads_agree, matrices
 from weft.ops.primitives import elementwise as call
@@ -175,7 +176,9 @@ def _largest(x: Tensor) -> Any:
 
 
 def keep(ctx: Any, vjp: object, outputs: tuple[Tensor, ...], *saved: Tensor) -> Any:
-    """At the end of forward: what the derivative needs."""
+    """At the end of forward: what the derivative needs, if there is to be one."""
+    if ctx is NO_RECORD:
+        return outputs if len(outputs) > 1 else outputs[0]
     ctx.save_for_backward(*saved)
     ctx.set_materialize_grads(False)
     ctx.rule = vjp
@@ -183,10 +186,30 @@ def keep(ctx: Any, vjp: object, outputs: tuple[Tensor, ...], *saved: Tensor) -> 
     return outputs if len(outputs) > 1 else outputs[0]
 
 
+class _NoRecord:
+    """The context of a `forward` whose result nothing follows: it forgets what it is told."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        pass
+
+    def mark_non_differentiable(self, *outputs: Tensor) -> None:
+        """Nothing."""
+
+
+NO_RECORD = _NoRecord()
+
+
 def is_plain(x: Tensor) -> bool:
     """True if nothing follows the functions of a value: no gradient, no tangent, no transform."""
+    return are_plain((x,))
+
+
+def are_plain(arguments: tuple[object, ...]) -> bool:
+    """True if nothing follows the functions of the tensors among some arguments."""
     mode = tapes.tape().mode
-    return mode.is_untransformed() and not (mode.grad and x.requires_grad)
+    if not mode.is_untransformed():
+        return False
+    return not (mode.grad and any([isinstance(x, Tensor) and x.requires_grad for x in arguments]))
 
 
 class Factored(Function):
@@ -194,6 +217,13 @@ class Factored(Function):
 
     _ending = "Backward0"
     of_values = False  # True: the rule reads values, and is made of what `Matrices` have too
+
+    @classmethod
+    def apply(cls, *arguments: object, **keywords: object) -> Any:
+        """The value; where nothing follows it, without a record."""
+        if are_plain(arguments):
+            return cls.forward(NO_RECORD, *arguments, **keywords)
+        return super().apply(*arguments, **keywords)
 
     @classmethod
     def backward(cls, ctx: Any, *cotangents: Tensor | None) -> Any:
@@ -282,11 +312,37 @@ def each(function: Callable[..., Any], array: np.ndarray, *others: Array) -> lis
     return [part.reshape((*lead, *part.shape[1:])) for part in stacked]
 
 
+MOST_ROWS_HERE = 4096  # of matrices whose work space 32 bits count
+
+
+def decomposes_here(a: Tensor) -> bool:
+    """True for matrices that `lapack_batches` decomposes; for others NumPy does."""
+    return not a._dtype.is_complex and max(a._shape[-2:]) <= MOST_ROWS_HERE and not is_on_meta(a)
+
+
+def _check_converged(name: str, what: str, infos: np.ndarray) -> None:
+    """Errors: LinAlgError where an iteration did not converge, as for nan."""
+    if lapack_batches.any_failed(infos):
+        shape = f"matrices {list(infos.shape)}"
+        raise failure(name, f"{what} did not converge", shape, "check the input")
+
+
+def thin_svd(a: Tensor) -> tuple[Any, Any, Any]:
+    """(U, S, V^H) as values. Errors: LinAlgError."""
+    if decomposes_here(a):
+        left, values, right, infos = host.answering(lapack_decompositions.svd, matrices(a))
+        _check_converged("linalg.svd", "SVD", infos)
+        return left.tensor(), host.from_numpy(values), right.tensor()
+    arrays = lapack("linalg.svd", np.linalg.svd, host.to_numpy(a), full_matrices=False)
+    u, s, vh = (host.from_numpy(np.ascontiguousarray(array)) for array in arrays)
+    return u, s, vh
+
+
 def check_regular(
     name: str, infos: np.ndarray, text: str = "The diagonal element {} is zero"
 ) -> None:
     """Errors: LinAlgError on the first singular matrix."""
-    if not infos.any():
+    if not lapack_batches.any_failed(infos):
         return
     place = int(np.flatnonzero(infos.reshape(-1))[0])
     where_ = f"(Batch element {place}): " if infos.ndim else ""
@@ -301,7 +357,7 @@ def check_regular(
 
 def check_definite(name: str, infos: np.ndarray) -> None:
     """Errors: LinAlgError on the first matrix that is not positive definite."""
-    if infos.any():
+    if lapack_batches.any_failed(infos):
         place = int(np.flatnonzero(infos.reshape(-1))[0])
         where_ = f"(Batch element {place}): " if infos.ndim else ""
         order = int(infos.reshape(-1)[place])
@@ -458,9 +514,16 @@ class LinalgEigh(Factored):
     @staticmethod
     def forward(ctx: FunctionCtx, a: Tensor, lower: bool) -> Any:
         """(w, V)."""
-        found = lapack("linalg.eigh", np.linalg.eigh, host.to_numpy(a), UPLO="L" if lower else "U")
-        w = host.from_numpy(found[0], a._dtype.to_real())
-        v = host.from_numpy(found[1], a._dtype)
+        if decomposes_here(a):
+            values, vectors, infos = host.answering(lapack_decompositions.eigh, matrices(a), lower)
+            _check_converged("linalg.eigh", "Eigenvalues", infos)
+            w, v = host.from_numpy(values), vectors.tensor()
+        else:
+            found = lapack(
+                "linalg.eigh", np.linalg.eigh, host.to_numpy(a), UPLO="L" if lower else "U"
+            )
+            w = host.from_numpy(found[0], a._dtype.to_real())
+            v = host.from_numpy(found[1], a._dtype)
         return keep(ctx, LinalgEigh.rule, (w, v), w, v)
 
     @staticmethod

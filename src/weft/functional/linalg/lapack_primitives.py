@@ -16,6 +16,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
 from weft.functional.linalg.factorizations import Factored, each, keep
 from weft.functional.support import host
+from weft.functional.support.lapack_batches import Matrices, matrices
 
 
 class _Valued(Factored):
@@ -23,10 +24,10 @@ class _Valued(Factored):
 
     @staticmethod
     def forward(
-        ctx: Any, compute: Callable[..., object], rule: Callable[..., Tensor], *tensors: Tensor
+        ctx: Any, compute: Callable[..., Tensor], rule: Callable[..., Tensor], *tensors: Tensor
     ) -> Any:
-        """The value of arrays; the rule takes the tensors, the value and its cotangent."""
-        made = host.from_numpy(compute(*map(host.to_numpy, tensors)), tensors[0]._dtype)
+        """The value; the rule takes the tensors, the value and its cotangent."""
+        made = compute(*tensors)
         keep(ctx, None, (made,), *tensors, made)
         ctx.rule = lambda saved, g: (None, None, *rule(*saved, g))
         return made
@@ -65,7 +66,20 @@ def _record(name: str) -> type[Factored]:
 def valued(name: str, compute: Callable[..., object], rule: Callable[..., object]) -> Any:
     """A function of tensors with the value of `compute`, which takes and gives arrays. `rule` takes the tensors, the
     value and its cotangent and gives the tensors' cotangents; `name` is that of the gradient record."""
-    return lambda *tensors: _record(name).apply(compute, rule, *tensors)
+
+    def value(*tensors: Tensor) -> Any:
+        return host.from_numpy(compute(*map(host.to_numpy, tensors)), tensors[0]._dtype)
+
+    return lambda *tensors: _record(name).apply(value, rule, *tensors)
+
+
+def of_matrices(name: str, compute: Callable[..., Matrices], rule: Callable[..., object]) -> Any:
+    """`valued` for a function that takes and gives `Matrices`."""
+
+    def value(*tensors: Tensor) -> Any:
+        return compute(*map(matrices, tensors)).tensor()
+
+    return lambda *tensors: _record(name).apply(value, rule, *tensors)
 
 
 def by_matrix(routine: Callable[..., Tensor]) -> Callable[..., Any]:

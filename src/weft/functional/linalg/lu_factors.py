@@ -27,10 +27,11 @@ from weft.functional.linalg.factorizations import (
     need_same,
 )
 from weft.functional.linalg.factorizations import adjoint as conjugated
-from weft.functional.linalg.lapack_primitives import by_matrix, valued
+from weft.functional.linalg.lapack_primitives import of_matrices
 from weft.functional.linalg.solve import need_rows, substituted
 from weft.functional.shape.concat import cat
-from weft.functional.support import host
+from weft.functional.support import host, lapack_batches, lapack_lu
+from weft.functional.support.lapack_batches import Matrices, matrices
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given
@@ -47,20 +48,13 @@ LuFactorEx = result_type("linalg_lu_factor_ex")
 LuWithInfo = result_type("_lu_with_info")
 
 
-def _lu_arrays(array: np.ndarray, pivot: bool) -> tuple[Any, Any, Any]:
+def _lu_factors(A: Tensor, pivot: bool) -> tuple[Matrices, Any, Any]:
     """Compact factors, pivots from 1, infos."""
-
-    def one(matrix: np.ndarray) -> Any:
-        count = min(matrix.shape)
-        if not matrix.size:
-            return matrix, np.arange(1, count + 1, dtype=np.int32), np.int32(0)
-        if not pivot:
-            return _without_pivots(matrix)
-        factors, pivots, info = host.routine("getrf", matrix.dtype)(matrix)
-        return factors, np.asarray(pivots + 1, np.int32), np.int32(info)
-
-    factors, pivots, infos = each(one, array)
-    return factors, pivots, infos
+    if pivot:
+        found: tuple[Matrices, Any, Any] = host.answering(lapack_lu.lu, matrices(A))
+        return found
+    factors, pivots, infos = each(_without_pivots, host.to_numpy(A))
+    return matrices(factors), np.asarray(pivots, np.int32), np.asarray(infos, np.int32)
 
 
 def _without_pivots(matrix: Array) -> tuple[Any, Any, Any]:
@@ -101,17 +95,15 @@ def _orders(pivots: np.ndarray, rows: int) -> Any:
 
 def _factored(A: Tensor, pivot: bool) -> tuple[Any, Any, Any]:
     """(compact factors, pivots and infos as arrays), with derivatives."""
-    array = host.to_numpy(A)
-    factors, pivots, infos = _lu_arrays(array, pivot)
+    factors, pivots, infos = _lu_factors(A, pivot)
     if 0 in A._shape or is_plain(A):
-        return columns_first(host.from_numpy(factors, A._dtype)), pivots, infos
+        return columns_first(factors.tensor()), pivots, infos
     rows, columns = A._shape[-2:]
     count = min(rows, columns)
     order = host.from_numpy(_orders(pivots, rows)).unsqueeze(-1).expand(A._shape)
     turned = A.gather(-2, order)
-    square = LinalgLu.apply(
-        turned[..., :count, :count], np.ascontiguousarray(factors[..., :count, :count])
-    )
+    known = lapack_batches.array_of(factors)[..., :count, :count]
+    square = LinalgLu.apply(turned[..., :count, :count], np.ascontiguousarray(known))
     if columns > rows:
         beside = substituted(square, turned[..., count:], False, True, True)
         square = cat([square, beside], -1)
@@ -155,6 +147,10 @@ def legacy_lu(
 def linalg_lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, ...] | None = None) -> Any:
     """(P, L, U) with A = P L U."""
     need_matrices("linalg.lu", A, square=False)
+    if pivot and A.numel() and is_plain(A):
+        compact, exchanges, _ = _lu_factors(A, pivot)
+        parts = (lapack_lu.permutations(compact, exchanges), *lapack_lu.lu_parts(compact))
+        return given(out, Lu(tuple([part.tensor() for part in parts])))
     factors, pivots, _ = _factored(A, pivot)
     p, lower, upper = lu_unpack(factors, host.from_numpy(pivots))
     if not pivot:
@@ -246,24 +242,19 @@ def _solved(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, turned: bool) -> 
     """X by LAPACK where it has a routine for it, with the derivatives of substitutions."""
     if not left or 0 in B._shape or LU._shape[:-2] != B._shape[:-2]:
         return _back(LU, pivots, B, left, turned)
-    exchanges = host.to_numpy(pivots) - 1
-    turn = 2 if turned else 0
-
-    if not np.diagonal(host.to_numpy(LU), axis1=-2, axis2=-1).all():  # zeros give infinities
+    exchanges = np.ascontiguousarray(host.to_numpy(pivots))
+    if lapack_batches.has_zero_pivot(matrices(LU)):  # zeros give infinities
         return _back(LU, pivots, B, left, turned)
 
-    def one(matrix: np.ndarray, places: np.ndarray, right: np.ndarray) -> Any:
-        return host.routine("getrs", matrix.dtype)(matrix, places, right, trans=turn)[0]
-
-    def compute(lu: np.ndarray, b: np.ndarray) -> Any:
-        return by_matrix(one)(lu, exchanges, b)
+    def compute(lu: Matrices, b: Matrices) -> Any:
+        return host.answering(lapack_lu.lu_solve, lu, exchanges, b, turned)
 
     def rule(lu: Tensor, b: object, x: Tensor, g: Tensor) -> Any:
         right = _solved(lu, pivots, g, True, not turned)
         outer = -(x @ conjugated(right)) if turned else -(right @ conjugated(x))
         return _by_factors(lu, pivots, outer), right
 
-    return valued("LinalgLuSolve", compute, rule)(LU, B)
+    return of_matrices("LinalgLuSolve", compute, rule)(LU, B)
 
 
 def _by_factors(LU: Tensor, pivots: Tensor, g: Tensor) -> Any:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from weft.autograd.backward import grad
 from weft.autograd.function import Function
 from weft.engine.dispatch.core_hooks import shapes_without_values
@@ -17,9 +15,14 @@ from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
-from weft.functional.linalg.factorizations import adjoint, diagonal_matrix, divided, skew
-from weft.functional.support import host
-from weft.functional.support.blas_threads import linalg
+from weft.functional.linalg.factorizations import (
+    adjoint,
+    are_plain,
+    diagonal_matrix,
+    divided,
+    skew,
+    thin_svd,
+)
 from weft.ops.primitives import full, where
 
 if TYPE_CHECKING:
@@ -38,11 +41,17 @@ class LinalgSvd(Function):
 
     _ending = "Backward0"
 
+    @classmethod
+    def apply(cls, *arguments: Tensor, **keywords: Tensor) -> Any:
+        """The factors; where nothing follows them, without a record."""
+        if are_plain(arguments):
+            return thin_svd(*arguments)
+        return super().apply(*arguments, **keywords)
+
     @staticmethod
     def forward(ctx: FunctionCtx, matrix: Tensor) -> Any:
         """(U, S, V^H)."""
-        arrays = linalg.svd(host.to_numpy(matrix), full_matrices=False)
-        made = tuple(host.from_numpy(np.ascontiguousarray(array)) for array in arrays)
+        made = thin_svd(matrix)
         ctx.save_for_backward(*made)
         ctx.set_materialize_grads(False)
         return made

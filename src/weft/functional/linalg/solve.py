@@ -31,10 +31,11 @@ from weft.functional.linalg.factorizations import (
     need_matrices,
     need_same,
 )
-from weft.functional.linalg.lapack_primitives import by_matrix, valued
+from weft.functional.linalg.lapack_primitives import by_matrix, of_matrices, valued
 from weft.functional.support import host, lapack_batches
 from weft.functional.support.blas_threads import linalg
-from weft.functional.support.lapack_batches import matrices, zero_pivots
+from weft.functional.support.lapack_batches import Matrices, any_failed, matrices
+from weft.functional.support.lapack_lu import zero_pivots
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given
@@ -68,7 +69,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, out: Tensor | None = None) 
     infos = zero_pivots(matrices(A))
     if check_errors:
         check_regular("linalg.inv_ex", infos)
-    regular = A if not infos.any() else _made_regular(A, infos)
+    regular = A if not any_failed(infos) else _made_regular(A, infos)
     return given(out, InvEx((columns_first(LinalgInvEx.apply(regular)), host.from_numpy(infos))))
 
 
@@ -108,7 +109,7 @@ def _solved(name: str, A: Tensor, B: Tensor, left: bool, infos: np.ndarray | Non
     right = B.unsqueeze(-1) if vector else B
     need_rows(name, A, right, left)
     broadcast_shapes([A._shape[:-2], right._shape[:-2]], name)
-    regular = A if infos is None or not infos.any() else _made_regular(A, infos)
+    regular = A if infos is None or not any_failed(infos) else _made_regular(A, infos)
     if left:
         result = columns_first(LinalgSolveEx.apply(regular, right, f"torch.{name}"))
     else:
@@ -233,7 +234,7 @@ class LinalgSlogdet(Factored):
 def _inverse_or_nan(a: Tensor) -> Any:
     """The inverse; nan for singular matrices."""
     infos = zero_pivots(matrices(a))
-    if not infos.any():
+    if not any_failed(infos):
         return LinalgInvEx.apply(a)
     inverse = LinalgInvEx.apply(_made_regular(a, infos))
     return where(host.from_numpy((infos != 0)[..., None, None]), float("nan"), inverse)
@@ -356,14 +357,14 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False, *, out: object = N
     if L._shape[:-2] != B._shape[:-2] or not _can_divide(L):
         return given(out, columns_first(_twice_substituted(L, B, upper)))
 
-    def compute(factor: np.ndarray, right: np.ndarray) -> Any:
-        return lapack_batches.call(lapack_batches.cholesky_solve, factor, right, upper)
+    def compute(factor: Matrices, right: Matrices) -> Any:
+        return host.answering(lapack_batches.cholesky_solve, factor, right, upper)
 
     def rule(factor: Tensor, right: object, x: Tensor, g: Tensor) -> Any:
         turned = cholesky_solve(g, factor, upper)
         return _by_factor(factor, -(turned @ adjoint(x)), upper), turned
 
-    made = valued("CholeskySolve", compute, rule)(L, B) if B.numel() else call("clone", B)
+    made = of_matrices("CholeskySolve", compute, rule)(L, B) if B.numel() else call("clone", B)
     return given(out, columns_first(made))
 
 

@@ -1,6 +1,8 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""Fourier transforms: SciPy computes three kinds of them (complex to complex, real to complex, complex to real) on
-values read at the call; every function is one of these, with its scale, its sizes and its conjugations.
+# cython: language_level=3
+# cython: wraparound=True, boundscheck=True, cdivision=False, annotation_typing=False
+"""Fourier transforms: SciPy's pocketfft computes three kinds of them (complex to complex, real to complex, complex to
+real) on values read at the call; every function is one of these, with its scale, its sizes and its conjugations.
 
 A transform is linear, and its transpose is another of the three: derivatives of every order follow.
 """
@@ -12,8 +14,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+import cython
 import numpy as np
 
+from weft._build.compiled import require
+from weft._build.lazy import later
 from weft._typing import Shape
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.meta import is_on_meta
@@ -41,6 +46,10 @@ from weft.tensor.arguments import (
 if TYPE_CHECKING:
     from weft._typing import Array
 
+require(__name__, cython.compiled)
+
+# What `scipy.fft` calls when it has looked at its arguments, which takes ten times as long as a short transform.
+pocketfft = later("scipy.fft._pocketfft.pypocketfft")
 
 _Compute = Callable[[Tensor, Shape, list[int], str | None], Any]
 
@@ -76,18 +85,10 @@ class FftC2C(_Fourier):
     @staticmethod
     def of(x: Tensor, axes: Shape, forward: bool, scale: float) -> Any:
         """The sums of x exp(-+2 pi i jk / n)."""
-        from scipy import fft
-
-        norm = "backward" if forward else "forward"
-
-        def transform(array: Array) -> Any:
-            if len(axes) == 1:
-                function = fft.fft if forward else fft.ifft
-                return host.answering(function, array, axis=axes[0], norm=norm)
-            function = fft.fftn if forward else fft.ifftn
-            return host.answering(function, array, axes=axes, norm=norm)
-
-        return _transformed(x, transform, x._shape, x._dtype, scale)
+        if is_on_meta(x):
+            return without_memory(x._shape, x._dtype.to_complex())
+        norm, rest = _norm(scale, [x._shape[axis] for axis in axes])
+        return _answer(pocketfft.c2c, x, (axes, forward, norm, None, 1), rest)
 
 
 class FftR2C(_Fourier):
@@ -104,15 +105,11 @@ class FftR2C(_Fourier):
     @staticmethod
     def of(x: Tensor, axes: Shape, scale: float) -> Any:
         """The half whose index in the last axis is at most n / 2."""
-        from scipy import fft
-
-        def transform(array: Array) -> Any:
-            if len(axes) == 1:
-                return host.answering(fft.rfft, array, axis=axes[0])
-            return host.answering(fft.rfftn, array, axes=axes)
-
-        shape = resized(x._shape, axes[-1], x._shape[axes[-1]] // 2 + 1)
-        return _transformed(x, transform, shape, x._dtype.to_complex(), scale)
+        if is_on_meta(x):
+            half = resized(x._shape, axes[-1], x._shape[axes[-1]] // 2 + 1)
+            return without_memory(half, x._dtype.to_complex())
+        norm, rest = _norm(scale, [x._shape[axis] for axis in axes])
+        return _answer(pocketfft.r2c, x, (axes, True, norm, None, 1), rest)
 
 
 def _from_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
@@ -135,16 +132,10 @@ class FftC2R(_Fourier):
     @staticmethod
     def of(x: Tensor, axes: Shape, size: int, scale: float) -> Any:
         """The inverse of FftR2C, but for the scale."""
-        from scipy import fft
-
-        def transform(array: Array) -> Any:
-            if len(axes) > 1:
-                array = host.answering(fft.ifftn, array, axes=axes[:-1], norm="forward")
-            return host.answering(fft.irfft, array, n=size, axis=axes[-1], norm="forward")
-
-        return _transformed(
-            x, transform, resized(x._shape, axes[-1], size), x._dtype.to_real(), scale
-        )
+        if is_on_meta(x):
+            return without_memory(resized(x._shape, axes[-1], size), x._dtype.to_real())
+        norm, rest = _norm(scale, [*[x._shape[axis] for axis in axes[:-1]], size])
+        return _answer(pocketfft.c2r, x, (axes, size, False, norm, None, 1), rest)
 
 
 def _to_half(g: Tensor, axes: Shape, size: int, scale: float) -> Any:
@@ -164,18 +155,25 @@ def _made(kind: type[_Fourier], x: Tensor, *rest: object) -> Any:
     return kind.of(x, *rest) if is_plain(x) else kind.apply(x, *rest)
 
 
-def _transformed(
-    x: Tensor,
-    transform: Callable[[Array], Array],
-    shape: tuple[int, ...],
-    dtype: DType,
-    scale: float,
+UNSCALED, ORTHOGONAL, AVERAGED = range(3)  # pocketfft's numbers of its scales
+
+
+def _norm(scale: float, sizes: list[int]) -> tuple[int, float]:
+    """The scale of pocketfft that is meant, over axes of some sizes, and what is left to multiply by."""
+    if scale == 1.0:
+        return UNSCALED, 1.0
+    count = math.prod(sizes)
+    if scale == 1 / count:
+        return AVERAGED, 1.0
+    return (ORTHOGONAL, 1.0) if scale == 1 / math.sqrt(count) else (UNSCALED, scale)
+
+
+def _answer(
+    transform: Callable[..., Array], x: Tensor, settings: tuple[object, ...], scale: float
 ) -> Any:
-    """The transform of the values of a tensor, times a scale; on the device meta its shape and dtype."""
-    if is_on_meta(x):
-        return without_memory(shape, dtype)
-    found = transform(host.to_numpy(x))
-    return host.from_numpy(found if scale == 1.0 else found * found.real.dtype.type(scale), dtype)
+    """A transform of the values of a tensor, times a scale."""
+    found = host.answering(transform, host.to_numpy(x), *settings)
+    return host.from_numpy(found if scale == 1.0 else found * found.real.dtype.type(scale))
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -207,8 +205,9 @@ def _sized(x: Tensor, axis: int, size: int) -> Any:
     return pad(x, tuple(widths), 0)
 
 
-def _numbers(name: str, input: Tensor, kind: str) -> Any:
-    """A tensor of the right kind: "real", "complex", or any number as complex."""
+def _numbers(name: str, input: Tensor, kind: str, takes_real: bool = False) -> Any:
+    """A tensor of the right kind: "real", "complex", or any number as complex; where pocketfft takes real numbers for
+    complex ones, and nothing follows, as they are."""
     need_tensor(name, input)
     x = input
     if x._dtype.is_complex and kind == "real":
@@ -227,7 +226,7 @@ def _numbers(name: str, input: Tensor, kind: str) -> Any:
         )
     if x._dtype.category < 2:
         x = cast(x, dtypes.get_default())
-    if kind == "complex" and not x._dtype.is_complex:
+    if kind == "complex" and not x._dtype.is_complex and not (takes_real and is_plain(x)):
         x = cast(x, x._dtype.to_complex())
     return x
 
@@ -322,6 +321,8 @@ def _given(
         return write_out(out, result)
     shape = result._shape
     if order is None:
+        if axes == tuple(range(len(shape) - len(axes), len(shape))):
+            return result
         order = [a for a in range(len(shape)) if a not in axes] + sorted(axes)
     if order != list(range(len(shape))) and result._storage is None and result.numel():
         steps = contiguous_strides(tuple(shape[a] for a in order))
@@ -415,7 +416,7 @@ def _over_one(name: str) -> _OverOne:
         *,
         out: Tensor | None = None,
     ) -> Any:
-        x = _numbers(name, input, one.takes)
+        x = _numbers(name, input, one.takes, not one.is_half)
         axis, size = _axis_and_size(x, n, dim, one.is_half)
         return one.apply(x, (axis,), [size], norm, out)
 
@@ -436,7 +437,7 @@ def _over_several(
         *,
         out: Tensor | None = None,
     ) -> Any:
-        x = _numbers(f"{name}n", input, one.takes)
+        x = _numbers(f"{name}n", input, one.takes, not one.is_half)
         axes, sizes = _axes_and_sizes(x, s, dim, one.is_half)
         if not axes and name not in ("fft", "ifft"):
             raise ShapeError(

@@ -20,7 +20,7 @@ from weft._build.lazy import later
 _pool = later("weft.engine.devices.cpu.threads")
 FEW = 256  # rows of a matrix that one thread factors about as fast as several
 TINY = 32  # rows up to which OpenBLAS takes one thread by itself, but in these routines
-THREADED = ("getrs", "potri", "trtrs")
+THREADED = ("potri", "trtrs")
 _MODULES = ("numpy.linalg", "scipy.linalg")
 _lock = allocate_lock()
 _inside: list[int] = []  # what calls on their way have asked for

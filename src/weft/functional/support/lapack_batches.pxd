@@ -6,12 +6,14 @@ ctypedef void (*trsm_routine)(char* side, char* triangle, char* turned, char* di
 ctypedef void (*gemm_routine)(char* left_turned, char* right_turned, int* m, int* n, int* k, void* factor, void* a, int* lda, void* b, int* ldb, void* kept, void* c, int* ldc) noexcept nogil
 ctypedef void (*geqrf_routine)(int* m, int* n, void* a, int* lda, void* scales, void* work, int* room, int* info) noexcept nogil
 ctypedef void (*orgqr_routine)(int* m, int* n, int* k, void* a, int* lda, void* scales, void* work, int* room, int* info) noexcept nogil
+ctypedef void (*syevd_routine)(char* vectors, char* triangle, int* n, void* a, int* lda, void* values, void* work, int* room, int* places, int* more_room, int* info) noexcept nogil
+ctypedef void (*gesdd_routine)(char* vectors, int* m, int* n, void* a, int* lda, void* values, void* u, int* ldu, void* vh, int* ldvh, void* work, int* room, int* places, int* info) noexcept nogil
 
 cdef enum:
-    ROUTINES = 8
+    ROUTINES = 10
     LETTERS = 4
 
-cdef size_t _addresses[32]  # of routines by element type, once they have been asked for
+cdef size_t _addresses[40]  # of routines by element type, once they have been asked for
 
 cdef class Matrices:
     cdef object owner  # of the memory
@@ -24,3 +26,12 @@ cdef class Matrices:
     cdef bint turned
 
     cdef void* at(self, Py_ssize_t number) noexcept nogil
+
+cdef size_t routine_at(int which, int letter)
+cdef object element_type(Matrices batch)
+cdef Matrices blank(Matrices other, int rows, int columns)
+cdef Matrices by_columns(Matrices source)
+cdef Matrices from_columns(Matrices source)
+cdef Matrices copied(Matrices source)
+cdef Matrices first_rows(Matrices batch, int rows)
+cdef void* number_at(int letter, int place)

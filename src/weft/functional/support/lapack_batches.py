@@ -40,15 +40,15 @@ BLOCK = 64  # columns that LAPACK takes at once: its workspace is this many time
 _LETTERS = {"f": 0, "d": 1, "F": 2, "D": 3}  # s, d, c and z, by NumPy's letters
 _DTYPES = (dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128)
 _ITEMS = (4, 8, 8, 16)
-GESV, GETRF, POTRF, TRSM, GEMM, GEQRF, ORGQR, UNGQR = range(8)
-_NAMES = ("gesv", "getrf", "potrf", "trsm", "gemm", "geqrf", "orgqr", "ungqr")
+GESV, GETRF, POTRF, TRSM, GEMM, GEQRF, ORGQR, UNGQR, SYEVD, GESDD = range(10)
+_NAMES = ("gesv", "getrf", "potrf", "trsm", "gemm", "geqrf", "orgqr", "ungqr", "syevd", "gesdd")
 _BLAS = ("trsm", "gemm")
 # 1, 0 and -1 of each element type, as BLAS wants factors.
 _NUMBERS = [np.array([1, 0, -1], letter) for letter in _LETTERS]
 
 
 @cython.cfunc
-def _routine(which: cython.int, letter: cython.int) -> cython.size_t:
+def routine_at(which: cython.int, letter: cython.int) -> cython.size_t:
     """The address of a routine for an element type."""
     place: cython.int = which * LETTERS + letter
     if _addresses[place] == 0:
@@ -64,7 +64,13 @@ def _routine(which: cython.int, letter: cython.int) -> cython.size_t:
 
 
 @cython.cfunc
-def _number(letter: cython.int, place: cython.int) -> cython.p_void:
+def element_type(batch: Matrices) -> object:
+    """NumPy's type of the elements."""
+    return _NUMBERS[batch.letter].dtype
+
+
+@cython.cfunc
+def number_at(letter: cython.int, place: cython.int) -> cython.p_void:
     """The address of 1, 0 or -1."""
     numbers = _NUMBERS[letter]
     item: cython.size_t = numbers.itemsize
@@ -105,7 +111,7 @@ class Matrices:
     def tensor(self) -> Any:
         """A tensor that has the memory, or a copy of it."""
         if self.turned or not isinstance(self.owner, Buffer):
-            return _copied(self).tensor()
+            return copied(self).tensor()
         shape = (*self.lead, self.rows, self.columns)
         return wrap(new_value(_DTYPES[self.letter], shape, self.owner, 0), None)
 
@@ -120,9 +126,9 @@ class Matrices:
         rows: cython.int = self.columns if self.turned else self.rows
         inner: cython.int = self.rows if self.turned else self.columns
         wide: cython.int = other.rows if other.turned else other.columns
-        made: Matrices = _blank(self, rows, wide)
+        made: Matrices = blank(self, rows, wide)
         if made.size:
-            _run(_multiply, made, self, other, inner)
+            run(_multiply, made, self, other, inner)
         return made
 
     def __add__(self, other: Matrices) -> Matrices:
@@ -132,10 +138,10 @@ class Matrices:
         return _sum(self, other, -1.0)
 
     def __neg__(self) -> Matrices:
-        return _scaled(_copied(self), -1.0)
+        return _scaled(copied(self), -1.0)
 
     def __rmul__(self, factor: float) -> Matrices:
-        return _scaled(_copied(self), factor)
+        return _scaled(copied(self), factor)
 
     def tril(self, diagonal: cython.Py_ssize_t = 0) -> Matrices:
         """Copies with zeros above a diagonal."""
@@ -160,7 +166,7 @@ def _like(other: Matrices, rows: cython.int, columns: cython.int) -> Matrices:
 
 
 @cython.cfunc
-def _blank(other: Matrices, rows: cython.int, columns: cython.int) -> Matrices:
+def blank(other: Matrices, rows: cython.int, columns: cython.int) -> Matrices:
     """As many matrices, of the same type, of any values."""
     made: Matrices = _like(other, rows, columns)
     size: cython.Py_ssize_t = made.count * rows * columns * made.item
@@ -220,13 +226,13 @@ def array_of(batch: Matrices) -> Any:
 
 
 @cython.cfunc
-def _copied(source: Matrices) -> Matrices:
+def copied(source: Matrices) -> Matrices:
     """A copy, in memory by rows."""
     if source.turned:
-        made: Matrices = _blank(source, source.columns, source.rows)
+        made: Matrices = blank(source, source.columns, source.rows)
         _transpose(made, source, source.letter > 1)
         return made
-    made = _blank(source, source.rows, source.columns)
+    made = blank(source, source.rows, source.columns)
     size: cython.Py_ssize_t = made.count * made.rows * made.columns * made.item
     memcpy(
         cython.cast(cython.p_void, made.address), cython.cast(cython.p_void, source.address), size
@@ -235,25 +241,25 @@ def _copied(source: Matrices) -> Matrices:
 
 
 @cython.cfunc
-def _by_columns(source: Matrices) -> Matrices:
+def by_columns(source: Matrices) -> Matrices:
     """A copy that LAPACK sees as the matrices themselves: their transposes, by rows."""
     made: Matrices
     if source.turned:  # in memory there are transposes, of conjugates
         made = _like(source, source.rows, source.columns)
         made.owner, made.address = source.owner, source.address
-        made = _copied(made)
+        made = copied(made)
         if made.letter > 1:
             _conjugate(made)
         return made
-    made = _blank(source, source.columns, source.rows)
+    made = blank(source, source.columns, source.rows)
     _transpose(made, source, False)
     return made
 
 
 @cython.cfunc
-def _from_columns(source: Matrices) -> Matrices:
+def from_columns(source: Matrices) -> Matrices:
     """A copy by rows of what LAPACK sees."""
-    made: Matrices = _blank(source, source.columns, source.rows)
+    made: Matrices = blank(source, source.columns, source.rows)
     _transpose(made, source, False)
     return made
 
@@ -327,8 +333,8 @@ def _scaled(batch: Matrices, factor: cython.double) -> Matrices:
 @cython.cfunc
 def _sum(left: Matrices, right: Matrices, factor: cython.double) -> Matrices:
     """left + factor * right."""
-    made: Matrices = _copied(left)
-    other: Matrices = _copied(right) if right.turned else right
+    made: Matrices = copied(left)
+    other: Matrices = copied(right) if right.turned else right
     k: cython.Py_ssize_t
     one: cython.float = factor
     count: cython.Py_ssize_t = _reals(made)
@@ -345,7 +351,7 @@ def _sum(left: Matrices, right: Matrices, factor: cython.double) -> Matrices:
     return made
 
 
-def _run(function: Callable[..., None], batch: Matrices, *rest: object) -> Any:
+def run(function: Callable[..., None], batch: Matrices, *rest: object) -> Any:
     """A loop over matrices, with as many threads as they are worth."""
     if batch.rows <= TINY and batch.columns <= TINY:
         return function(batch, *rest)
@@ -354,7 +360,7 @@ def _run(function: Callable[..., None], batch: Matrices, *rest: object) -> Any:
 
 @cython.cfunc
 def _triangle(source: Matrices, upper: cython.bint, diagonal: cython.Py_ssize_t) -> Matrices:
-    made: Matrices = _copied(source)
+    made: Matrices = copied(source)
     row: cython.Py_ssize_t
     first: cython.Py_ssize_t
     rows: cython.Py_ssize_t = made.rows
@@ -374,11 +380,11 @@ def _triangle(source: Matrices, upper: cython.bint, diagonal: cython.Py_ssize_t)
 
 def _multiply(made: Matrices, left: Matrices, right: Matrices, inner: cython.int) -> None:
     """The transpose of a product is the product of the transposes, in the other order."""
-    routine = cython.cast("gemm_routine", _routine(GEMM, made.letter))
+    routine = cython.cast("gemm_routine", routine_at(GEMM, made.letter))
     left_turned: cython.char = 67 if left.turned else 78  # C or N
     right_turned: cython.char = 67 if right.turned else 78
-    one = _number(made.letter, 0)
-    zero = _number(made.letter, 1)
+    one = number_at(made.letter, 0)
+    zero = number_at(made.letter, 1)
     left_step: cython.int = max(left.columns, 1)
     right_step: cython.int = max(right.columns, 1)
     k: cython.Py_ssize_t
@@ -410,14 +416,14 @@ def solve(batch: Matrices, right: Matrices) -> tuple[Matrices, Any]:
     Shapes: (..., n, n), (..., n, k) -> (..., n, k), (...).
     """
     infos = np.zeros(batch.lead, np.int32)
-    found: Matrices = _by_columns(right)
+    found: Matrices = by_columns(right)
     if batch.size and found.count:
-        _run(_solve, _by_columns(batch), found, infos)
-    return _from_columns(found), infos
+        run(_solve, by_columns(batch), found, infos)
+    return from_columns(found), infos
 
 
 def _solve(factors: Matrices, found: Matrices, infos: np.ndarray) -> None:
-    routine = cython.cast("gesv_routine", _routine(GESV, factors.letter))
+    routine = cython.cast("gesv_routine", routine_at(GESV, factors.letter))
     info = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(infos)))
     places: Buffer = allocate(factors.rows * 4)
     pivots = cython.cast(cython.p_int, places.address)
@@ -436,30 +442,15 @@ def _solve(factors: Matrices, found: Matrices, infos: np.ndarray) -> None:
             )
 
 
-def zero_pivots(batch: Matrices) -> Any:
-    """Per square matrix, 0 or the first column whose pivot is exactly 0. Shapes: (..., n, n) -> (...)."""
-    infos = np.zeros(batch.lead, np.int32)
-    if batch.size:
-        _run(_factor, _by_columns(batch), infos)
-    return infos
-
-
-def _factor(factors: Matrices, infos: np.ndarray) -> None:
-    routine = cython.cast("getrf_routine", _routine(GETRF, factors.letter))
+def any_failed(infos: np.ndarray) -> bool:
+    """True if one of LAPACK's answers about matrices, which are 0 where all is well, is not."""
     info = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(infos)))
-    places: Buffer = allocate(factors.rows * 4)
-    pivots = cython.cast(cython.p_int, places.address)
+    count: cython.Py_ssize_t = infos.size
     k: cython.Py_ssize_t
-    with cython.nogil:
-        for k in range(factors.count):
-            routine(
-                cython.address(factors.rows),
-                cython.address(factors.rows),
-                factors.at(k),
-                cython.address(factors.rows),
-                pivots,
-                info + k,
-            )
+    for k in range(count):  # noqa: SIM110 - a generator would not be a loop in C
+        if info[k] != 0:
+            return True
+    return False
 
 
 # -- triangles and definite matrices -------------------------------------------------------------------------------
@@ -471,15 +462,15 @@ def cholesky(batch: Matrices) -> tuple[Matrices, Any]:
     Shapes: (..., n, n) -> (..., n, n), (...). Only lower triangles are read.
     """
     infos = np.zeros(batch.lead, np.int32)
-    factors: Matrices = _copied(batch)
+    factors: Matrices = copied(batch)
     if batch.size:
-        _run(_cholesky, factors, infos)
+        run(_cholesky, factors, infos)
     return factors.tril(), infos
 
 
 def _cholesky(factors: Matrices, infos: np.ndarray) -> None:
     """LAPACK sees A^T = U^H U, where U^T is L."""
-    routine = cython.cast("potrf_routine", _routine(POTRF, factors.letter))
+    routine = cython.cast("potrf_routine", routine_at(POTRF, factors.letter))
     info = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(infos)))
     upper: cython.char = 85  # U
     k: cython.Py_ssize_t
@@ -527,9 +518,9 @@ def substitute(triangles: Matrices, right: Matrices, upper: bool, unit: bool) ->
     BLAS's trsm: LAPACK's trtrs lets all threads of OpenBLAS wait for each other at any size; beside other work 16 rows
     took it 5 ms. Shapes: (..., n, n), (..., n, k) -> (..., n, k).
     """
-    found: Matrices = _copied(right)
+    found: Matrices = copied(right)
     if found.size:
-        _run(_substitute, found, triangles, upper, unit)
+        run(_substitute, found, triangles, upper, unit)
     return found
 
 
@@ -537,8 +528,8 @@ def _substitute(
     found: Matrices, triangles: Matrices, upper: cython.bint, unit: cython.bint
 ) -> None:
     """BLAS sees X^T A^T = B^T."""
-    routine = cython.cast("trsm_routine", _routine(TRSM, found.letter))
-    one = _number(found.letter, 0)
+    routine = cython.cast("trsm_routine", routine_at(TRSM, found.letter))
+    one = number_at(found.letter, 0)
     right: cython.char = 82  # R
     turned: cython.char = 67 if triangles.turned else 78  # C or N
     # L or U: the transpose of what is in memory, of which `upper` says the other half if it is turned.
@@ -570,19 +561,19 @@ def qr(batch: Matrices, columns: cython.int) -> tuple[Matrices, Matrices]:
 
     Shapes: (..., m, n) -> (..., m, columns), (..., columns, n).
     """
-    factors: Matrices = _by_columns(batch)
+    factors: Matrices = by_columns(batch)
     scales = _reflected(factors)
-    by_rows: Matrices = _from_columns(factors)
+    by_rows: Matrices = from_columns(factors)
     upper: Matrices = by_rows.triu()
     if columns < by_rows.rows:
-        upper = _first_rows(upper, columns)
+        upper = first_rows(upper, columns)
     return _multiplied_out(factors, scales, columns), upper
 
 
 @cython.cfunc
-def _first_rows(batch: Matrices, rows: cython.int) -> Matrices:
+def first_rows(batch: Matrices, rows: cython.int) -> Matrices:
     """The first rows of matrices; rows that are missing are of any values."""
-    made: Matrices = _blank(batch, rows, batch.columns)
+    made: Matrices = blank(batch, rows, batch.columns)
     size: cython.size_t = (
         cython.cast(cython.size_t, min(rows, batch.rows)) * batch.columns * batch.item
     )
@@ -597,9 +588,9 @@ def reflectors(batch: Matrices) -> tuple[Matrices, Any]:
 
     Shapes: (..., m, n) -> (..., m, n), (..., min(m, n)).
     """
-    factors: Matrices = _by_columns(batch)
+    factors: Matrices = by_columns(batch)
     scales = _reflected(factors)
-    return _from_columns(factors), scales
+    return from_columns(factors), scales
 
 
 @cython.cfunc
@@ -608,12 +599,12 @@ def _reflected(factors: Matrices) -> object:
     count = min(factors.rows, factors.columns)
     scales = np.zeros((*factors.lead, count), _NUMBERS[factors.letter].dtype)
     if factors.size:
-        _run(_reflect, factors, scales)
+        run(_reflect, factors, scales)
     return scales
 
 
 def _reflect(factors: Matrices, scales: np.ndarray) -> None:
-    routine = cython.cast("geqrf_routine", _routine(GEQRF, factors.letter))
+    routine = cython.cast("geqrf_routine", routine_at(GEQRF, factors.letter))
     room: cython.int = BLOCK * factors.rows
     work: Buffer = allocate(room * factors.item)
     space = cython.cast(cython.p_void, work.address)
@@ -637,21 +628,21 @@ def _reflect(factors: Matrices, scales: np.ndarray) -> None:
 
 def product_of_reflectors(vectors: Matrices, scales: np.ndarray, columns: int) -> Matrices:
     """The first columns of the product of reflections. Shapes: (..., m, n), (..., k) -> (..., m, columns)."""
-    return _multiplied_out(_by_columns(vectors), np.ascontiguousarray(scales), columns)
+    return _multiplied_out(by_columns(vectors), np.ascontiguousarray(scales), columns)
 
 
 @cython.cfunc
 def _multiplied_out(vectors: Matrices, scales: object, columns: cython.int) -> Matrices:
     """Q, of vectors by columns."""
-    factors: Matrices = vectors if vectors.rows == columns else _first_rows(vectors, columns)
+    factors: Matrices = vectors if vectors.rows == columns else first_rows(vectors, columns)
     if factors.size:
-        _run(_multiply_out, factors, scales)
-    return _from_columns(factors)
+        run(_multiply_out, factors, scales)
+    return from_columns(factors)
 
 
 def _multiply_out(factors: Matrices, scales: np.ndarray) -> None:
     which = UNGQR if factors.letter > 1 else ORGQR
-    routine = cython.cast("orgqr_routine", _routine(which, factors.letter))
+    routine = cython.cast("orgqr_routine", routine_at(which, factors.letter))
     room: cython.int = BLOCK * factors.rows
     work: Buffer = allocate(room * factors.item)
     space = cython.cast(cython.p_void, work.address)

@@ -20,8 +20,10 @@ import cython
 import numpy as np
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uintptr_t
+from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.numpy_arrays import (
     C_CONTIGUOUS,
+    MOST_DIMENSIONS,
     OWNDATA,
     WRITEABLE,
     head,
@@ -29,6 +31,7 @@ from cython.cimports.weft.engine.capi.numpy_arrays import (
     strided_array,
 )
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer
+from cython.cimports.weft.engine.devices.cpu.pool import allocate as pool_allocate
 from cython.cimports.weft.engine.devices.cpu.pool import wrap as pool_wrap
 from cython.cimports.weft.engine.frontend.node_factory import new_value
 from cython.cimports.weft.engine.frontend.tensor import Py_REFCNT, Storage, Tensor
@@ -37,6 +40,7 @@ from cython.cimports.weft.engine.frontend.views import alias_of, logical_strides
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.tape import ambient
 
 from weft._build.compiled import require
 from weft._build.lazy import later
@@ -44,10 +48,10 @@ from weft.engine.frontend.node_factory import MOST_ELEMENTS, make_value
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import replace_node
 from weft.engine.frontend.tensor_lifecycle import wrap_node
-from weft.engine.frontend.views import storage_of
+from weft.engine.frontend.views import storage_of, store_in_order
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.memory import describe
-from weft.engine.ir.strides import contiguous_strides
+from weft.engine.ir.strides import contiguous_strides, dense_order
 from weft.engine.runtime.numpy_views import window_over
 from weft.errors import OutOfMemoryError, user_line
 from weft.ops import OPS, primitives
@@ -260,6 +264,8 @@ def import_array(array: np.ndarray, dtype: DType) -> Tensor:
 
 def export_array(tensor: Tensor) -> Any:
     """An array that shares a tensor's memory; from now on the storage is foreign, until the last export is gone."""
+    if tensor._storage is None and tensor.strides is not None and ambient == 0:
+        _order_memory(tensor)
     storage: Storage = share(tensor)
     if storage.foreign is None:
         _expose(storage)
@@ -271,6 +277,61 @@ def export_array(tensor: Tensor) -> Any:
         root = _fresh_root(storage.node)
         foreign.exported = weakref.ref(root)
     return _window(root, tensor)
+
+
+@cython.cfunc
+def _order_memory(tensor: Tensor) -> cython.void:
+    """Bring a small value that is there into the memory order of its strides at once: a program would cost more."""
+    node: Node = tensor.node
+    if (
+        node.state != DONE
+        or node.buffer is None
+        or node.strides is not None
+        or not 0 < node.numel * node.dtype.itemsize <= LISTED
+        or len(node.shape) > MOST_DIMENSIONS
+    ):
+        return
+    order = dense_order(tensor._shape, tensor.strides)
+    if order is not None:
+        store_in_order(tensor, _permuted(node, order))
+
+
+@cython.cfunc
+def _permuted(node: Node, order: tuple[int, ...]) -> Node:
+    """A value that is there with its dimensions in another order."""
+    sizes = cython.declare(cython.Py_ssize_t[MOST_DIMENSIONS])
+    steps = cython.declare(cython.Py_ssize_t[MOST_DIMENSIONS])
+    places = cython.declare(cython.Py_ssize_t[MOST_DIMENSIONS])
+    rank: cython.Py_ssize_t = len(order)
+    axis: cython.Py_ssize_t
+    itemsize: cython.Py_ssize_t = node.dtype.itemsize
+    strides: tuple[int, ...] = contiguous_strides(node.shape)
+    for axis in range(rank):
+        sizes[axis] = node.shape[cython.cast(cython.Py_ssize_t, order[axis])]
+        steps[axis] = strides[cython.cast(cython.Py_ssize_t, order[axis])] * itemsize
+        places[axis] = 0
+    buffer: Buffer = pool_allocate(node.numel * itemsize)
+    source = cython.cast(cython.p_char, node.buffer.address + node.offset)
+    target = cython.cast(cython.p_char, buffer.address)
+    last: cython.Py_ssize_t = rank - 1
+    index: cython.Py_ssize_t
+    while True:
+        for index in range(sizes[last]):
+            memcpy(target, source + index * steps[last], itemsize)
+            target += itemsize
+        axis = last - 1
+        while axis >= 0:
+            places[axis] += 1
+            source += steps[axis]
+            if places[axis] < sizes[axis]:
+                break
+            source -= sizes[axis] * steps[axis]
+            places[axis] = 0
+            axis -= 1
+        if axis < 0:
+            break
+    shape = tuple([node.shape[axis] for axis in order])
+    return new_value(node.dtype, shape, buffer, 0)
 
 
 def bytes_of(storage: Storage) -> Any:
