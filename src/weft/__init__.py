@@ -234,7 +234,12 @@ def _join() -> None:
 
 
 def compile(model: object = None, **options: object) -> Any:  # noqa: A001
-    """The model itself: every graph is compiled anyway. Also a decorator with options."""
+    """The model itself: every graph is compiled anyway. Also a decorator with options.
+
+    Args:
+        model: a function or a module; None: a decorator is returned.
+        **options: accepted, without effect.
+    """
     return (lambda function: function) if model is None else model
 
 

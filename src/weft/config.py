@@ -70,6 +70,14 @@ def bytes_of(amount: object) -> int:
     """An amount of memory in bytes: an integer, or a number with a unit ("2 GB", "512MiB").
 
     Errors: ValueError for what is no amount, TypeError for what is neither text nor an integer.
+
+    Args:
+        amount: the amount.
+
+    Example:
+        >>> from weft.config import bytes_of
+        >>> bytes_of("2 KiB")
+        2048
     """
     expected = 'a positive number of bytes, or text as "2 GB" with a unit of ' + ", ".join(
         ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from weft._build.compiled import require
+from weft.engine.api.api_function import publish
 from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -468,3 +469,5 @@ FUNCTIONS = by_name(
 )  # fmt: skip
 METHODS = {**in_place_draws.METHODS, **by_name(bernoulli, multinomial)}
 __all__ = [*FUNCTIONS, "default_generator", "fork_rng"]
+
+publish(globals())

@@ -27,6 +27,17 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
     Errors: AnomalyError (a RuntimeError) naming the first operation that made a nan or an infinity, forward or
     backward, and the user's line that recorded it; its notes are the operands in numbers and the way to the loss.
     Cost: each backward runs what is pending; one more pass over the gradients.
+
+    Args:
+        check_nan: False: values are not looked at; records keep the user's line only.
+
+    Example:
+        >>> import weft
+        >>> x = weft.tensor([1.0], requires_grad=True)
+        >>> with weft.autograd.detect_anomaly():
+        ...     (x * 2).sum().backward()
+        >>> x.grad
+        tensor([2.])
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -44,7 +55,18 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
 
 
 class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
-    """Switch anomaly mode on or off, for good or within a `with` block."""
+    """Switch anomaly mode on or off, for good or within a `with` block.
+
+    Args:
+        mode: True switches it on, False off.
+        check_nan: False: values are not looked at.
+
+    Example:
+        >>> import weft
+        >>> with weft.autograd.set_detect_anomaly(False):
+        ...     weft.is_anomaly_enabled()
+        False
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         super().__init__(check_nan)

@@ -35,7 +35,28 @@ require(__name__, cython.compiled)
 
 
 class Function:
-    """Base class of custom functions: static `forward`, `backward`, optionally `setup_context`; call `apply`."""
+    """Base class of custom functions: static `forward`, `backward`, optionally `setup_context`; call `apply`.
+
+    Args:
+        *args: of no use: a Function is called by `apply`.
+        **kwargs: of no use.
+
+    Example:
+        >>> import weft
+        >>> class Cube(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x**3
+        ...     @staticmethod
+        ...     def backward(ctx, gradient):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 3 * x**2 * gradient
+        >>> x = weft.tensor([2.0], requires_grad=True)
+        >>> Cube.apply(x).sum().backward()
+        >>> x.grad
+        tensor([12.])
+    """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         """Warns: nothing is done with instances."""
@@ -133,7 +154,12 @@ class InplaceFunction(Function):
 
 class NestedIOFunction(Function):
     """A Function over nested tuples and lists, in the style before `apply`; kept so that programs that derive from it
-    load. A call raises, as in PyTorch."""
+    load. A call raises, as in PyTorch.
+
+    Args:
+        *args: of no use.
+        **kwargs: of no use.
+    """
 
     def forward_extended(self, *arguments: object) -> Any:
         """Defined by subclasses."""
@@ -149,7 +175,11 @@ BackwardCFunction = FunctionNode  # what `grad_fn` of their results is an instan
 
 
 def once_differentiable(function: Callable[..., object]) -> Callable[..., Any]:
-    """Mark a backward that cannot itself be differentiated: its results raise when it is tried."""
+    """Mark a backward that cannot itself be differentiated: its results raise when it is tried.
+
+    Args:
+        function: the static `backward` of a Function.
+    """
 
     @functools.wraps(function)
     def wrapper(ctx: object, *cotangents: object) -> Any:

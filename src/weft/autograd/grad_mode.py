@@ -12,7 +12,11 @@ from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_ena
 
 class enforce_grad_layout_policy:  # noqa: N801 - PyTorch's name
     """Nothing to relax: a gradient's layout is chosen where it is first written, and taking another would spare no
-    copy. Kept for programs that use it, as a context, a decorator or a call."""
+    copy. Kept for programs that use it, as a context, a decorator or a call.
+
+    Args:
+        enable: True or False; without effect.
+    """
 
     def __init__(self, enable: bool = True) -> None:
         self.enable = bool(enable)

@@ -12,7 +12,11 @@ _enabled = True
 
 
 class set_multithreading_enabled:  # noqa: N801 - PyTorch's name
-    """Remember the wish; as a context, put the former one back at the end."""
+    """Remember the wish; as a context, put the former one back at the end.
+
+    Args:
+        mode: True or False; backward passes are the same.
+    """
 
     def __init__(self, mode: bool) -> None:
         global _enabled

@@ -16,7 +16,13 @@ class VariableMeta(type):
 
 
 class Variable(metaclass=VariableMeta):
-    """The tensor, detached; it asks for a gradient if told so. Every tensor is an instance."""
+    """The tensor, detached; it asks for a gradient if told so. Every tensor is an instance.
+
+    Args:
+        data: the values.
+        requires_grad: True: operations on it are recorded for `backward`.
+        volatile: accepted, without effect.
+    """
 
     _execution_engine = ExecutionEngine()
 

@@ -6,7 +6,11 @@ from weft.errors import NotDefinedError
 
 
 class SymInt:
-    """No number is one: sizes are numbers. Errors: NotImplementedError when one is made."""
+    """No number is one: sizes are numbers. Errors: NotImplementedError when one is made.
+
+    Args:
+        node: the number.
+    """
 
     def __init__(self, node: object) -> None:
         name = type(self).__name__
@@ -19,8 +23,16 @@ class SymInt:
 
 
 class SymFloat(SymInt):
-    """No number is one."""
+    """No number is one.
+
+    Args:
+        node: the number.
+    """
 
 
 class SymBool(SymInt):
-    """No number is one."""
+    """No number is one.
+
+    Args:
+        node: the number.
+    """

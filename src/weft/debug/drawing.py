@@ -55,6 +55,12 @@ def draw(
 
     Of a graph with more than `limit` records the newest are drawn, and the drawing says so. Errors: ValueError on a
     limit below 1.
+
+    Args:
+        tensor: the tensor.
+        path: where the SVG file is written.
+        names: leaves by name, for example `dict(model.named_parameters())`; None: leaves have no names.
+        limit: the largest number of records that are drawn.
     """
     if limit < 1:
         raise ArgumentError("draw", expected="limit >= 1", got=str(limit), fix="leave limit out")

@@ -55,7 +55,12 @@ class Entry:
 
 def collect_graph(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> list[Entry]:
     """The records that a tensor was computed from, oldest first, leaves before their first use. `names` gives leaves
-    names, for example `dict(model.named_parameters())`."""
+    names, for example `dict(model.named_parameters())`.
+
+    Args:
+        tensor: the tensor.
+        names: leaves by name; None: leaves have no names.
+    """
     labels = {id(part): name for name, part in (names or {}).items()}
     edge = edge_for(tensor)
     roots = [value_of(tensor)] if edge is None or isinstance(edge, Node) else []
@@ -194,7 +199,12 @@ def _ordered(entries: dict[int, Entry]) -> list[Entry]:
 def graph_text(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> str:
     """The recorded graph of a tensor, one line per record: number, operation and operands, type, the gradient's name,
     the user's line. Where cotangents go elsewhere than to the operands, the arrow says where. `-` is no operand left
-    or no gradient."""
+    or no gradient.
+
+    Args:
+        tensor: the tensor.
+        names: leaves by name; None: leaves have no names.
+    """
     rows = [_columns(entry) for entry in collect_graph(tensor, names)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(

@@ -24,6 +24,12 @@ def stages(function: Callable[[], object]) -> dict[str, str]:
     """Call a function and return the text of every pass and stage for what is then pending; afterwards it is all run.
 
     What was pending before runs first. What the function itself reads has run and is not shown.
+
+    Args:
+        function: called without arguments; what it records is shown.
+
+    Returns:
+        Texts by the names of passes and stages.
     """
     driver.flush()
     result = function()  # held: what nobody holds is not computed

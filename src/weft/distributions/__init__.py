@@ -9,6 +9,7 @@ import sys
 
 from weft._build.lazy import export_later as _export_later
 from weft._build.lazy import gather as _gather
+from weft.engine.api.api_function import complete_docs as _complete_docs
 
 _EXPORTS = {
     name: place
@@ -102,3 +103,4 @@ _gather(
 
 # Programs go through what stands here (`vars(torch.distributions)`): nothing is left for later.
 globals().update({name: __getattr__(name) for name in _EXPORTS})
+_complete_docs(globals())

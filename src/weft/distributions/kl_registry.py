@@ -22,6 +22,10 @@ def register_kl(type_p: type, type_q: type) -> Callable[[_Rule], _Rule]:
     """A decorator: the function gives KL(p || q) for distributions of these types and their subclasses.
 
     The pair that is nearest in both types is used.
+
+    Args:
+        type_p: the class of p.
+        type_q: the class of q.
     """
     for kind in (type_p, type_q):
         if not isinstance(kind, type):
@@ -55,7 +59,18 @@ def _rule(p: type, q: type) -> _Rule | None:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
-    """KL(p || q) in nats, for a batch of pairs. Errors: NotImplementedError for a pair without a formula."""
+    """KL(p || q) in nats, for a batch of pairs. Errors: NotImplementedError for a pair without a formula.
+
+    Args:
+        p: the distribution that is weighted by.
+        q: the distribution that it is compared with.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import Normal, kl_divergence
+        >>> kl_divergence(Normal(weft.tensor(0.0), 1.0), Normal(weft.tensor(1.0), 1.0))
+        tensor(0.5000)
+    """
     rule = _rule(type(p), type(q))
     if rule is None:
         raise NotImplementedError(

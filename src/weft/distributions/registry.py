@@ -32,7 +32,11 @@ Factory = Callable[[Any], Any]
 
 
 class ConstraintRegistry:
-    """A transform for each constraint: call it with one, or `register(constraint, factory)`."""
+    """A transform for each constraint: call it with one, or `register(constraint, factory)`.
+
+    Args:
+        constraint: a constraint, of which a transform is wanted.
+    """
 
     def __init__(self) -> None:
         self._own: dict[Any, Factory] = {}

@@ -35,7 +35,17 @@ def _need_number(index: int | None) -> int | None:
 
 
 class device:  # noqa: N801  (the public name)
-    """A device by name and index: `device("cpu")`, `device("cpu", 0)`. Errors: RuntimeError on an unknown name."""
+    """A device by name and index: `device("cpu")`, `device("cpu", 0)`. Errors: RuntimeError on an unknown name.
+
+    Args:
+        type: a name such as "cpu", with its index as in "cpu:0", or a device.
+        index: the number of the device; None: not said, or as in `type`.
+
+    Example:
+        >>> import weft
+        >>> weft.device("cpu").type
+        'cpu'
+    """
 
     __slots__ = ("index", "type")
 

@@ -33,6 +33,14 @@ class finfo:  # noqa: N801  (the public name)
     """Limits of a floating-point type (the default one unless given); of a complex type, those of its parts.
 
     Errors: TypeError on integer types.
+
+    Args:
+        dtype: a dtype of floats or of complex numbers; None: the default dtype.
+
+    Example:
+        >>> import weft
+        >>> weft.finfo(weft.float32).eps == 2.0**-23
+        True
     """
 
     def __init__(self, dtype: DType | AbsentType | None = None) -> None:
@@ -79,7 +87,16 @@ class finfo:  # noqa: N801  (the public name)
 
 
 class iinfo:  # noqa: N801  (the public name)
-    """Limits of an integer type. Errors: TypeError on other types."""
+    """Limits of an integer type. Errors: TypeError on other types.
+
+    Args:
+        dtype: a dtype of integers.
+
+    Example:
+        >>> import weft
+        >>> weft.iinfo(weft.int8).max
+        127
+    """
 
     def __init__(self, dtype: DType) -> None:
         if _dtype("iinfo", dtype).category != 1:

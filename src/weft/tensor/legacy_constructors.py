@@ -78,7 +78,12 @@ def construct(handle: Tensor, *arguments: object, **keywords: object) -> None:
 
 
 class TensorType:
-    """An old constructor such as `FloatTensor`; its `dtype` is what it makes, and what its instances have."""
+    """An old constructor such as `FloatTensor`; its `dtype` is what it makes, and what its instances have.
+
+    Args:
+        *arguments: sizes, or data: `FloatTensor(2, 3)`, `FloatTensor([1.0, 2.0])`.
+        **keywords: `device`, where it lies.
+    """
 
     def __init__(self, name: str, dtype: DType) -> None:
         self.__name__ = self.__qualname__ = name

@@ -67,7 +67,15 @@ class Switch:
 
 @cython.cclass
 class no_grad(Switch):
-    """Operations inside record no gradients: a context, and a decorator with or without ()."""
+    """Operations inside record no gradients: a context, and a decorator with or without ().
+
+    Example:
+        >>> import weft
+        >>> x = weft.ones(2, requires_grad=True)
+        >>> with weft.no_grad():
+        ...     (x * 2).requires_grad
+        False
+    """
 
     def __cinit__(self):
         self.grad = False
@@ -112,7 +120,17 @@ cython.cast(cython.pointer(PyTypeObject), enable_grad).tp_vectorcall = cython.ca
 
 
 class set_grad_enabled:
-    """Set grad mode now; as a context, put the former one back at the end."""
+    """Set grad mode now; as a context, put the former one back at the end.
+
+    Args:
+        mode: True: operations are recorded for `backward`; False: they are not.
+
+    Example:
+        >>> import weft
+        >>> with weft.set_grad_enabled(False):
+        ...     weft.is_grad_enabled()
+        False
+    """
 
     def __init__(self, mode):
         if not isinstance(mode, bool):
@@ -139,7 +157,17 @@ class set_grad_enabled:
 
 class inference_mode:
     """Like `no_grad`, and what is made inside is marked: it cannot be saved for a derivative, nor be changed
-    outside. `inference_mode(False)` ends it."""
+    outside. `inference_mode(False)` ends it.
+
+    Args:
+        mode: False ends it within the block; a function is decorated.
+
+    Example:
+        >>> import weft
+        >>> with weft.inference_mode():
+        ...     weft.ones(2).is_inference()
+        True
+    """
 
     def __new__(cls, mode=True):
         if callable(mode):
@@ -168,7 +196,18 @@ class inference_mode:
 
 
 class eager:
-    """Every operation inside runs at its call, through the same kernels: for debugging. `eager(False)` ends it."""
+    """Every operation inside runs at its call, through the same kernels: for debugging. `eager(False)` ends it.
+
+    Args:
+        enabled: False: operations are recorded, and run when a value is read.
+
+    Example:
+        >>> import weft
+        >>> with weft.eager():
+        ...     x = weft.ones(2) + 1  # has run here
+        >>> x
+        tensor([2., 2.])
+    """
 
     def __init__(self, enabled=True):
         self.enabled = enabled

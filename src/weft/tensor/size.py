@@ -20,7 +20,16 @@ require(__name__, cython.compiled)
 
 
 class Size(tuple):
-    """The sizes of a tensor, one per dimension. Errors: TypeError on what is not an integer."""
+    """The sizes of a tensor, one per dimension. Errors: TypeError on what is not an integer.
+
+    Args:
+        sizes: integers; none: the shape of a number.
+
+    Example:
+        >>> import weft
+        >>> weft.Size([2, 3]).numel()
+        6
+    """
 
     __slots__ = ()
 

@@ -55,6 +55,10 @@ class UntypedStorage(StorageBase):
     """The memory that a tensor shows, as bytes. Tensors that share memory have equal ones, with one address.
 
     `UntypedStorage(n)` is new memory of n bytes, `UntypedStorage([1, 2])` of these.
+
+    Args:
+        *args: a number of bytes, or bytes as integers.
+        **kwargs: `device`, where it lies.
     """
 
     _storage: Storage

@@ -22,7 +22,14 @@ from weft.tensor.storage import UntypedStorage, new_memory, no_elements_here
 
 
 class TypedStorage(StorageBase):
-    """The memory that a tensor shows, as elements of its type: `tensor.storage()`."""
+    """The memory that a tensor shows, as elements of its type: `tensor.storage()`.
+
+    Args:
+        *args: a size, or the elements.
+        wrap_storage: the bytes that are shown; None: new ones.
+        dtype: the dtype of the elements; None: the default dtype.
+        device: where it lies; None: the CPU.
+    """
 
     dtype: DType
 
@@ -260,7 +267,14 @@ def _typed(memory: Tensor) -> TypedStorage:
 
 
 class LegacyStorage:
-    """A type of storage such as `FloatStorage`: it makes typed storages of its `dtype`, and they are its instances."""
+    """A type of storage such as `FloatStorage`: it makes typed storages of its `dtype`, and they are its instances.
+
+    Args:
+        *args: a size, or the elements.
+        wrap_storage: the bytes that are shown; None: new ones.
+        dtype: accepted if it is that of the name; None: the same.
+        device: where it lies; None: the CPU.
+    """
 
     def __init__(self, name: str, dtype: DType) -> None:
         self.__name__ = self.__qualname__ = name

@@ -73,7 +73,11 @@ class CheckpointError(WeftError, RuntimeError):
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Set whether recomputation ends after the last residual (the default), for checkpoints made inside."""
+    """Set whether recomputation ends after the last residual (the default), for checkpoints made inside.
+
+    Args:
+        enable: True or False; as a context, what was set before comes back.
+    """
     global _early_stop
     previous, _early_stop = _early_stop, enable
     try:
@@ -107,7 +111,12 @@ _PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "einsum")
 
 
 class SelectiveCheckpointContext:
-    """The arguments of a policy: whether it is asked in recomputation, and the result that it decides on."""
+    """The arguments of a policy: whether it is asked in recomputation, and the result that it decides on.
+
+    Args:
+        is_recompute: True in the second call.
+        op_output: accepted, without effect; None: the same.
+    """
 
     def __init__(self, *, is_recompute: bool, op_output: object = None) -> None:
         self.is_recompute, self.op_output = is_recompute, op_output
@@ -200,6 +209,10 @@ def create_selective_checkpoint_contexts(
     kept cannot be overwritten, so that `allow_cache_entry_mutation` has nothing to allow.
 
     Errors: TypeError for anything else, ValueError for what is no operation in a list.
+
+    Args:
+        policy_fn_or_list: a function `fn(ctx, op, *args)` that gives a policy, or a list of operations to keep.
+        allow_cache_entry_mutation: True: values that are kept may be written to.
     """
     if isinstance(policy_fn_or_list, (list, tuple)):
         names = {_operation(op) for op in policy_fn_or_list}
@@ -516,6 +529,26 @@ def checkpoint(
 
     Errors: CheckpointError where the second call saves something else; ValueError for keywords with
     use_reentrant=True, and for another determinism_check. Cost: the function runs twice.
+
+    Args:
+        function: called at once, and again in the backward pass.
+        *args: what it is called with.
+        use_reentrant: False: nothing is kept but the arguments; True: as a custom Function, whose arguments have to
+            require grad; None: True, with a warning.
+        context_fn: gives two contexts, for the first call and for the second.
+        preserve_rng_state: True: random numbers of the second call are those of the first.
+        determinism_check: "default" compares shapes and types of what is saved, "none" does not.
+        debug: accepted, without effect: errors name what differs in any case.
+        early_stop: True: the second call ends with its last save.
+        **kwargs: what it is called with, by name.
+
+    Example:
+        >>> import weft
+        >>> from weft.utils.checkpoint import checkpoint
+        >>> x = weft.zeros(2, requires_grad=True)
+        >>> checkpoint(weft.exp, x, use_reentrant=False).sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
     """
     if determinism_check not in ("default", "none"):
         raise ArgumentError(
@@ -546,7 +579,15 @@ def checkpoint_sequential(
     use_reentrant: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Modules one after the other, in `segments` pieces of which all but the last are checkpointed."""
+    """Modules one after the other, in `segments` pieces of which all but the last are checkpointed.
+
+    Args:
+        functions: a Sequential, or a list of functions.
+        segments: the number of pieces.
+        input: what the first of them is called with.
+        use_reentrant: as in `checkpoint`; None: True, with a warning.
+        **kwargs: as in `checkpoint`.
+    """
     layers = (
         list(functions.children()) if isinstance(functions, weft.nn.Module) else list(functions)
     )

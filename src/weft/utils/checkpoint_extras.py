@@ -77,7 +77,11 @@ def need_apart(owner: object) -> None:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Nothing to switch: errors of a checkpoint name what differs in any case."""
+    """Nothing to switch: errors of a checkpoint name what differs in any case.
+
+    Args:
+        enabled: True, False or None; without effect.
+    """
     yield
 
 
@@ -98,16 +102,30 @@ class DefaultDeviceType:
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[Any]]:
-    """Number and random state of each device of the arguments, except the CPU: there is no other yet."""
+    """Number and random state of each device of the arguments, except the CPU: there is no other yet.
+
+    Args:
+        *args: the arguments of a function.
+    """
     return [], []
 
 
 def set_device_states(devices: object, states: object, *, device_type: str | None = None) -> None:
-    """Give devices their random states again: there are none but the CPU's, which is no part of this."""
+    """Give devices their random states again: there are none but the CPU's, which is no part of this.
+
+    Args:
+        devices: the numbers of devices.
+        states: their random states.
+        device_type: the name of the devices; None: the same.
+    """
 
 
 def check_backward_validity(inputs: Iterable[Tensor]) -> None:
-    """Warn where no tensor requires grad."""
+    """Warn where no tensor requires grad.
+
+    Args:
+        inputs: the arguments of a function.
+    """
     if not any(value.requires_grad for value in inputs if isinstance(value, weft.Tensor)):
         warnings.warn(
             "None of the inputs have requires_grad=True. Gradients will be None",
@@ -117,7 +135,11 @@ def check_backward_validity(inputs: Iterable[Tensor]) -> None:
 
 
 def detach_variable(inputs: tuple[Tensor | int, ...]) -> tuple[Any, ...]:
-    """The tensors of a tuple detached, asking for gradients where they did. Errors: RuntimeError on no tuple."""
+    """The tensors of a tuple detached, asking for gradients where they did. Errors: RuntimeError on no tuple.
+
+    Args:
+        inputs: the arguments of a function.
+    """
     if not isinstance(inputs, tuple):
         raise ArgumentTypeError(
             f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}",

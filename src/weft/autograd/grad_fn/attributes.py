@@ -226,7 +226,12 @@ def saved_value(node: Any, index: int) -> Any:
 
 
 class SavedTensor:
-    """A value as a node keeps it for its derivative."""
+    """A value as a node keeps it for its derivative.
+
+    Args:
+        node: the record that saved it.
+        index: which of its residuals.
+    """
 
     def __init__(self, node: Node, index: int) -> None:
         self._node, self._index = node, index

@@ -10,7 +10,11 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """A value, or an error, that somebody sets."""
+    """A value, or an error, that somebody sets.
+
+    Args:
+        devices: accepted, without effect; None: the same.
+    """
 
     def __init__(self, *, devices: object = None) -> None:
         self._held: futures.Future[T] = futures.Future()

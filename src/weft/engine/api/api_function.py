@@ -265,7 +265,8 @@ def publish(namespace: dict):
 def complete_docs(namespace: dict):
     """Let the docstrings of a module's public classes be completed when they are read."""
     for name, member in namespace.items():
-        if isinstance(member, type) and not name.startswith("_"):
+        ours = str(getattr(member, "__module__", "")).startswith(namespace["__name__"])
+        if isinstance(member, type) and ours and not name.startswith("_"):
             _complete_doc(member, namespace["__name__"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentTypeError
 from weft.nn.module.module import Module
 from weft.nn.modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
@@ -39,3 +40,6 @@ def convert_conv2d_weight_memory_format(module: Module, memory_format: MemoryFor
 def convert_conv3d_weight_memory_format(module: Module, memory_format: MemoryFormat) -> Any:
     """The module, whose 3-dimensional convolutions keep their weights in an order such as `channels_last_3d`."""
     return _converted(module, (Conv3d, ConvTranspose3d), memory_format)
+
+
+publish(globals())

@@ -31,6 +31,18 @@ class PackedSequence(_Fields):
 
     Shapes: data (entries, *), batch_sizes (longest): how many sequences have each step. `sorted_indices` brings the
     batch into the order of falling lengths, `unsorted_indices` back; None where it has that order.
+
+    Args:
+        data: the entries, step by step.
+        batch_sizes: how many sequences have each step; None: `data` is (data, batch_sizes).
+        sorted_indices: the order of falling lengths; None: the batch has it.
+        unsorted_indices: the way back; None: it follows from `sorted_indices`.
+
+    Example:
+        >>> import weft
+        >>> packed = weft.nn.utils.rnn.pack_sequence([weft.ones(3), weft.ones(1)])
+        >>> packed.batch_sizes
+        tensor([2, 1, 1])
     """
 
     __slots__ = ()

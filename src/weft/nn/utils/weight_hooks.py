@@ -9,6 +9,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.functional.linalg.norms import vector_norm
 from weft.nn import functional as F
@@ -195,3 +196,6 @@ def skip_init(module_cls: type[Module], *args: object, **kwargs: object) -> Modu
             fix="pass the class, then its arguments",
         )
     return module_cls(*args, **kwargs)
+
+
+publish(globals())
