@@ -72,7 +72,7 @@ def memory_budget(
 
     Args:
         budget: bytes, or text as "2 GB"; None: no bound within the block.
-        spill: a folder for values that cannot be computed again.
+        spill: a folder for values that cannot be computed again; None: none, or that in `WEFT_SPILL_DIR`.
 
     Returns:
         A context manager.

@@ -21,7 +21,7 @@ class Variable(metaclass=VariableMeta):
     Args:
         data: the values.
         requires_grad: True: operations on it are recorded for `backward`.
-        volatile: accepted, without effect.
+        volatile: accepted, without effect; None: the same.
     """
 
     _execution_engine = ExecutionEngine()

@@ -45,7 +45,8 @@ def completed(source: Callable[..., object], doc: str | None, name: str) -> str 
     prose, sections = _parsed(inspect.cleandoc(doc))
     sections["Args"] = _args(source, sections.get("Args", ""), name)
     if "Example" not in sections:
-        sections["Example"] = _example(name) or _example(name.removeprefix("Tensor."))
+        plain = name.removeprefix("Tensor.").removeprefix("nn.functional.")
+        sections["Example"] = _example(name) or _example(plain)
     parts = [prose]
     for title in SECTIONS:
         if body := sections.get(title):

@@ -12,12 +12,12 @@ def meaning(parameter: str, name: str) -> str | None:
     """The words for a parameter of the function or class with this public name (without "weft."), if there are some."""
     if parameter == "input" and name.endswith("_") and not name.startswith("nn.init"):
         return "the tensor that is written to and returned"
-    found = None
-    longest = 0
-    for pattern, words in _sections().get(parameter, ()):
-        if len(pattern) > longest and any(fnmatchcase(each, pattern) for each in _names(name)):
-            found, longest = words, len(pattern)
-    return found
+    matching = [
+        ("*" not in pattern, len(pattern), words)
+        for pattern, words in _sections().get(parameter, [])
+        if any(fnmatchcase(each, pattern) for each in _names(name))
+    ]
+    return max(matching, key=lambda found: found[:2])[2] if matching else None
 
 
 def _names(name: str) -> set[str]:

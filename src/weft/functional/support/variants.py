@@ -17,6 +17,12 @@ from weft.tensor.leaves import give_out
 Function = Callable[..., Any]
 
 
+_REFUSED = (  # what every function in place refuses
+    "MutationError on a leaf that requires grad and where elements share memory, ShapeError where the result has "
+    "another shape, DTypeError where the dtype cannot hold it."
+)
+
+
 def by_name(*functions: Function) -> dict[str, Any]:
     """Functions under their own names."""
     return {function.__name__: function for function in functions}
@@ -220,9 +226,7 @@ def make_in_place(function: Function, name: str = "") -> Function:
                 check_overlap(self, argument)
         return in_place(self, function(self, *arguments, **keywords))
 
-    made = named(
-        method, f"{name}_", f"`{name}`, in place. Errors: MutationError as PyTorch raises them."
-    )
+    made = named(method, f"{name}_", f"`{name}`, in place. Errors: {_REFUSED}")
     made.__wrapped__ = function  # type: ignore[attr-defined]  # its signature, for those who ask
     return made
 
