@@ -132,3 +132,32 @@ def test_rules_of_types() -> None:
                 weft.ones(2, dtype=getattr(weft, name)), type_promotion_kind=kind
             )
             assert [one.name for one in found] == [str(one)[6:] for one in wanted], (kind, name)
+
+
+def test_reversed_is_a_tensor() -> None:
+    for library in (weft, torch):
+        assert reversed(library.arange(6).view(3, 2)).tolist() == [[4, 5], [2, 3], [0, 1]]
+        assert reversed(library.tensor(7)).item() == 7
+
+
+def test_parts_of_complex_numbers_are_set_to_a_number() -> None:
+    for library in (weft, torch):
+        z = library.tensor([1 + 2j, 3 + 4j])
+        z.real = 5
+        z.imag = library.tensor([6.0, 7.0])
+        assert z.tolist() == [5 + 6j, 5 + 7j]
+        z.imag = 0
+        assert z.tolist() == [5, 5]
+
+
+def test_words_of_wrong_truth_and_bases() -> None:
+    for library in (weft, torch):
+        for size, words in ((0, "no values is ambiguous"), (2, "more than one value is ambiguous")):
+            with pytest.raises(RuntimeError, match=words):
+                library._assert_async(library.ones(size))
+        with pytest.raises(TypeError, match=r"FloatTensor' is not an acceptable base type"):
+
+            class Derived(library.FloatTensor):  # type: ignore[name-defined]
+                """No class is made."""
+
+        assert isinstance(library.__config__._cxx_flags(), str)

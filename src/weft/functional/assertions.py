@@ -85,7 +85,7 @@ def _assert_async(input: Tensor, assert_msg: str = "") -> None:  # noqa: A002
     if need_tensor("_assert_async", input).numel() != 1:
         raise ShapeError(
             f"Boolean value of Tensor with {'no' if not input.numel() else 'more than one'} "
-            f"value{'s' * bool(input.numel())} is ambiguous",
+            f"value{'s' * (not input.numel())} is ambiguous",
             expected="a tensor of one element",
             got=describe("input", input),
             fix="use input.all()",

@@ -5,7 +5,7 @@ They take sizes, sequences, arrays or tensors, and make tensors of the construct
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.views import become
@@ -95,6 +95,14 @@ class TensorType:
 
     def __instancecheck__(self, value: Tensor | int) -> bool:
         return isinstance(value, Tensor) and value._dtype is self.dtype
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> NoReturn:
+        raise ArgumentTypeError(
+            rooted(f"type 'weft.{self.__name__}' is not an acceptable base type"),
+            expected="a class",
+            got=f"the constructor {self.__name__}",
+            fix="inherit from weft.Tensor",
+        )
 
     def __reduce__(self) -> str:
         return self.__name__  # of `__module__`

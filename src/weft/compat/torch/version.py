@@ -23,6 +23,11 @@ class __config__:  # noqa: N801 - PyTorch's name
         return f"Weft {__version__}\n  - CPU only\n  - kernels: generated, LLVM IR\n"
 
     @staticmethod
+    def _cxx_flags() -> str:
+        """The options of a C++ compiler: none, there is no C++."""
+        return ""
+
+    @staticmethod
     def parallel_info() -> str:
         """The number of threads that run kernels, as text."""
         from weft.engine.devices.cpu.threads import get_num_threads

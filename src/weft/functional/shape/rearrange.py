@@ -342,7 +342,15 @@ FUNCTIONS: dict[str, Any] = {
     )
 }
 FUNCTIONS["flip"] = function_flip
+
+
+def _reversed(self: Tensor) -> Any:
+    """`reversed(tensor)`: the first dimension from its end; a tensor without dimensions itself."""
+    return flip(self, 0) if self._shape else self
+
+
 METHODS: dict[str, Any] = {
+    "__reversed__": _reversed,
     **{
         name: FUNCTIONS[name]
         for name in (

@@ -144,14 +144,18 @@ def imag(input: Tensor) -> Any:
     return _part(_IMAG, input, 1)
 
 
-def set_real(self: Tensor, new: Tensor) -> None:
-    """`z.real = new`: written into the tensor."""
-    real(self).copy_(new)
+def _write_part(part: Tensor, new: Tensor | complex) -> None:
+    part.copy_(new) if isinstance(new, Tensor) else part.fill_(new)
 
 
-def set_imag(self: Tensor, new: object) -> None:
-    """`z.imag = new`: written into the tensor."""
-    imag(self).copy_(new)
+def set_real(self: Tensor, new: Tensor | complex) -> None:
+    """`z.real = new`: written into the tensor; a number everywhere."""
+    _write_part(real(self), new)
+
+
+def set_imag(self: Tensor, new: Tensor | complex) -> None:
+    """`z.imag = new`: written into the tensor; a number everywhere."""
+    _write_part(imag(self), new)
 
 
 def view_as_real(input: Tensor) -> Any:
