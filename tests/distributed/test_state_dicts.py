@@ -24,7 +24,8 @@ def agree(own: Any, other: Any) -> bool:
     """True if two trees are equal, but for rounding."""
     if isinstance(other, dict):
         return own.keys() == other.keys() and all(agree(own[key], other[key]) for key in other)
-    is_float = isinstance(other, float) or (isinstance(other, list) and isinstance(other[0], float))
+    first = other[0] if isinstance(other, list) and other else other
+    is_float = isinstance(first, float)
     return bool(own == (pytest.approx(other, rel=1e-3, abs=1e-5) if is_float else other))
 
 
