@@ -373,3 +373,44 @@ def test_the_older_profile() -> None:
 def test_asked_too_early() -> None:
     with profile() as watched, pytest.raises(RuntimeError, match="behind the block"):
         watched.key_averages()
+
+
+# -- after PyTorch's own tests ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
+@pytest.mark.parametrize(
+    ("warmup", "active", "repeat", "accumulate", "count"),
+    [
+        (0, 1, 1, True, 1),
+        (0, 5, 0, True, 100),
+        (1, 5, 0, True, 83),
+        (10, 10, 4, True, 40),
+        (0, 5, 0, False, 0),
+    ],
+)
+def test_operations_are_counted_in_active_steps(
+    warmup: int, active: int, repeat: int, accumulate: bool, count: int
+) -> None:
+    plan = schedule(wait=0, warmup=warmup, active=active, repeat=repeat)
+    with profile(schedule=plan, acc_events=accumulate) as watched:
+        for _ in range(100):
+            (weft.ones(2) + 2).tolist()
+            watched.step()
+    assert keys(watched).get("aten::add", 0) == count
+
+
+def test_programs_can_ask_whether_they_are_profiled() -> None:
+    assert not weft.autograd.profiler._is_profiler_enabled
+    with profile():
+        assert weft.autograd.profiler._is_profiler_enabled
+    assert not weft.autograd.profiler._is_profiler_enabled
+
+
+def test_activities_are_asked_for_once() -> None:
+    cpu = weft.profiler.ProfilerActivity.CPU
+    assert profile(activities=[cpu, weft.profiler.ProfilerActivity.CUDA]).activities
+    with pytest.raises(ValueError, match="each activity once"):
+        profile(activities=[cpu, {cpu: ["CPU_OP"]}])
+    with pytest.raises(ValueError, match="must be non-negative"):
+        profile(post_processing_timeout_s=-1.0)

@@ -109,6 +109,29 @@ class Recorder:
         return self.timeline
 
 
+def _checked_activities(
+    activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None,
+    timeout_s: float | None,
+) -> set[ProfilerActivity]:
+    """The activities that are asked for, each once."""
+    if timeout_s is not None and timeout_s < 0:
+        raise ArgumentError(
+            "post_processing_timeout_s must be non-negative",
+            expected="a number >= 0, or None",
+            got=f"{timeout_s}",
+        )
+    found: list[ProfilerActivity] = []
+    for activity in activities if activities is not None else (ProfilerActivity.CPU,):
+        found += list(activity) if isinstance(activity, dict) else [activity]
+    if len(set(found)) < len(found):
+        raise ArgumentError(
+            "profile",
+            expected="each activity once",
+            got=", ".join(str(activity) for activity in found),
+        )
+    return set(found)
+
+
 class _KinetoProfile:
     """A profile that is started and stopped by hand: `profile` without a schedule."""
 
@@ -127,7 +150,7 @@ class _KinetoProfile:
         custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
     ) -> None:
-        self.activities = set(activities) if activities is not None else {ProfilerActivity.CPU}
+        self.activities = _checked_activities(activities, post_processing_timeout_s)
         self.record_shapes, self.profile_memory = record_shapes, profile_memory
         self.with_stack, self.with_flops, self.with_modules = with_stack, with_flops, with_modules
         self.acc_events = acc_events
@@ -354,6 +377,7 @@ class profile(_KinetoProfile):  # noqa: N801 - PyTorch's name
             execution_trace_observer=execution_trace_observer,
             acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
         )
         self.schedule = schedule or _default_schedule_fn
         self.on_trace_ready = on_trace_ready
