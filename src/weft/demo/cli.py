@@ -30,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if options.command == "run":
         return run(options)
+    if options.command == "doctor":
+        print(weft.doctor())
+        return 0
     if options.command == "replay":
         return replay.run(options)
     try:
@@ -59,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--model", metavar="FILE", help="load this saved model instead of training")
     demo.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for the results")
     replay.add_arguments(commands)
+    commands.add_parser("doctor", help="what Weft runs on, and what makes it slow here")
     program = commands.add_parser("run", help="run a program that imports torch on Weft")
     program.add_argument("-m", action="store_true", dest="module", help="it is a module's name")
     program.add_argument("program", help="a file, or with -m a module")

@@ -1,0 +1,1 @@
+"""Views for the terminal: `plot` of a tensor, `doctor` of the installation. Start with `plot`."""

@@ -1,0 +1,1 @@
+"""Overviews of models: `summary` as a table of modules. Start with `summary`."""
