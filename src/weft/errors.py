@@ -53,16 +53,20 @@ def _is_host(names: dict[str, object]) -> bool:
     return root in ("numpy", "scipy") or root in sys.stdlib_module_names
 
 
+def line_number(code: CodeType, instruction: int) -> int:
+    """The line of an instruction of a code object, as `engine.capi.call_site` counts instructions."""
+    offset = 2 * instruction
+    for start, end, number in code.co_lines():
+        if start <= offset < end and number is not None:
+            return number
+    return code.co_firstlineno
+
+
 def describe_position(code: CodeType | None, instruction: int) -> str:
     """`train.py:41 in forward` for a code object and an instruction in it, as `engine.capi.call_site` gives it."""
     if code is None:
         return "<unknown>"
-    line = code.co_firstlineno
-    offset = 2 * instruction
-    for start, end, number in code.co_lines():
-        if start <= offset < end and number is not None:
-            line = number
-            break
+    line = line_number(code, instruction)
     return f"{os.path.basename(code.co_filename)}:{line} in {code.co_name}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from weft.autograd.graph import EdgeOutput, GradientEdge, find_edge, output_of
@@ -202,6 +202,9 @@ def _edge_of_input(tensor: Tensor) -> Any:
     return edge
 
 
+before_walk: list[Callable[[Sequence[object]], None]] = []  # called with the outputs of each
+
+
 def walk(
     outputs: Sequence[Tensor],
     roots: object,
@@ -214,6 +217,8 @@ def walk(
 
     Errors: AnomalyError there.
     """
+    for hear in list(before_walk):
+        hear(outputs)
     try:
         results = _watched(outputs, roots, captured, keep, create, leaves)
     except BaseException:

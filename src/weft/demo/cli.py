@@ -1,5 +1,6 @@
 """The command `weft`: `weft demo` trains on the standard library and shows what the framework did; `weft run train.py`
-runs a program that imports `torch` on Weft; `weft replay bug.weft` runs a capsule again.
+runs a program that imports `torch` on Weft; `weft replay bug.weft` runs a capsule again, `weft board run.weft` shows a
+saved run in the browser.
 
 The demo prints the course of the training, the recorded graph of one small tree as text and as a drawing, and the
 loaded model's opinion of a function, and saves the model.
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.command == "replay":
         return replay.run(options)
+    if options.command == "board":
+        return show_run(options)
     try:
         demo(options)
     except (OSError, ValueError, RuntimeError) as error:
@@ -67,6 +70,10 @@ def parser() -> argparse.ArgumentParser:
     program.add_argument("-m", action="store_true", dest="module", help="it is a module's name")
     program.add_argument("program", help="a file, or with -m a module")
     program.add_argument("arguments", nargs=argparse.REMAINDER, help="what it is called with")
+    board = commands.add_parser("board", help="show a saved run in the browser")
+    board.add_argument("file", help="what board.save wrote: a run file or a page")
+    board.add_argument("--port", type=int, help="default 8265, or the next one that is free")
+    board.add_argument("--no-browser", action="store_true", help="only print the address")
     return top
 
 
@@ -76,6 +83,17 @@ def run(options: argparse.Namespace) -> int:
 
     as_torch.run(options.program, options.arguments, options.module)
     return 0
+
+
+def show_run(options: argparse.Namespace) -> int:
+    """A saved run in the browser; the exit status."""
+    from weft.board.viewer import view
+
+    try:
+        return view(options.file, options.port, not options.no_browser)
+    except (OSError, ValueError) as error:
+        print(f"weft board: {error}", file=sys.stderr)
+        return 1
 
 
 def positive(text: str) -> int:

@@ -1,0 +1,305 @@
+"""The graph of a step as plain columns: records, their arrows, the module calls around them, their values in numbers.
+
+`Look` is opened where a step begins and hears of its module calls; `take` reads the graph at the beginning of a
+backward, before anything has run, and holds the values that are pending; `document` reads them when the step is over.
+A graph that is too large is counted instead: equal operations of one line are one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from weft.board.run import Sources, rounded
+from weft.board.scopes import Scopes, names_of
+from weft.board.statistics import COLUMNS, array_of, describe
+from weft.debug.graph import Entry, collect_graph
+from weft.engine.frontend.node_factory import count_live_nodes
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir.node import Node
+from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
+from weft.engine.ir.tape import tape
+from weft.errors import line_number
+from weft.nn import Module
+
+MOST_RECORDS = 250_000  # of one graph are kept apart
+MOST_CALLS = 500_000
+MOST_VALUES, MOST_VALUE_BYTES = 50_000, 256 << 20  # are held until the step is over
+MOST_LETTERS = 200  # of an operation's parameters
+
+
+class Table:
+    """Values by the order in which they first came."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, int] = {}
+
+    def number(self, row: Any) -> int:
+        """The number of a row."""
+        return self.rows.setdefault(row, len(self.rows))
+
+    def listed(self) -> list[Any]:
+        """The rows by number."""
+        return list(self.rows)
+
+
+class Look:
+    """One step that is looked at closely."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.scopes = Scopes(MOST_CALLS)
+        self.sources = sources
+        self.entries: list[Entry] = []
+        self.counted: dict[str, Any] | None = None
+        self.held: dict[int, Tensor] = {}  # by the entry's number
+        self.models: Sequence[Module] = ()
+        self.taken = False
+
+    def close(self) -> None:
+        """Hear of no more calls."""
+        self.scopes.close()
+
+    def outermost(self) -> list[Module]:
+        """The modules that were called by the program itself, each once."""
+        return list(dict.fromkeys(call.module for call in self.scopes.calls if call.parent < 0))
+
+    def take(self, tensors: Iterable[Tensor], models: Sequence[Module]) -> None:
+        """Read the graph of some tensors, before it runs."""
+        self.taken = True
+        self.models = models or self.outermost()
+        if count_live_nodes() > MOST_RECORDS:
+            self.counted = count_records(tape().pending(), self.sources)
+            return
+        found: dict[int, Entry] = {}
+        for tensor in tensors:
+            for entry in collect_graph(tensor):
+                found.setdefault(id(entry.record), entry)
+        self.entries = merge_entries(found)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Hold what is pending, so that its values are there when the step is over."""
+        room = MOST_VALUE_BYTES
+        for entry in self.entries:
+            if entry.state and isinstance(entry.record, Node):
+                room -= entry.record.numel * entry.record.dtype.itemsize
+                if room < 0 or len(self.held) == MOST_VALUES:
+                    break
+                self.held[entry.number] = wrap_node(entry.record)
+
+    def document(self) -> dict[str, Any]:
+        """The columns of the graph, when it has run."""
+        if self.counted is not None:
+            return self.counted
+        modules, names = names_of(self.models)
+        columns = columns_of(self.entries, names, self.sources)
+        calls = self.scopes.of([_sequence(entry) for entry in self.entries])
+        columns["nodes"]["scope"] = calls
+        columns["scopes"] = [
+            {
+                "name": modules.get(call.module, type(call.module).__name__),
+                "class": type(call.module).__name__,
+                "parent": call.parent,
+            }
+            for call in self.scopes.calls
+        ]
+        columns["values"] = self._values()
+        self.held.clear()
+        return columns
+
+    def _values(self) -> dict[str, list[Any]]:
+        """Statistics of leaves and of what was held, by the node's number."""
+        columns: dict[str, list[Any]] = {name: [] for name in ("node", *COLUMNS, "gradient")}
+        for entry in self.entries:
+            leaf = entry.kind == "leaf"
+            tensor = entry.record.variable if leaf else self.held.get(entry.number)
+            row = None if tensor is None else _statistics(tensor)
+            if row is None:
+                continue
+            gradient = tensor.grad if leaf else None
+            norm = None if gradient is None else _statistics(gradient)
+            for name, value in zip(COLUMNS, row, strict=True):
+                columns[name].append(value)
+            columns["node"].append(entry.number)
+            columns["gradient"].append(None if norm is None else norm[COLUMNS.index("norm")])
+        return columns
+
+
+def merge_entries(found: dict[int, Entry]) -> list[Entry]:
+    """Let entries of several collections refer to the ones that were kept, and number them in one order."""
+
+    def kept(part: Any) -> Any:
+        return found[id(part.record)] if isinstance(part, Entry) else part
+
+    for entry in found.values():
+        entry.operands = [kept(part) for part in entry.operands]
+        entry.edges = [kept(part) for part in entry.edges]
+        entry.value = kept(entry.value)
+    ordered = sorted(found.values(), key=lambda entry: (_sequence(entry), entry.number))
+    for number, entry in enumerate(ordered):
+        entry.number = number
+    return ordered
+
+
+def _sequence(entry: Entry) -> int:
+    return 0 if entry.kind == "leaf" else entry.record.seq
+
+
+def _statistics(tensor: Tensor) -> tuple[Any, ...] | None:
+    """The columns of a tensor; None for one that cannot be read, whose error is its own reader's."""
+    if tensor.is_meta or tensor.is_sparse:
+        return None
+    try:
+        return describe(array_of(tensor))
+    except RuntimeError:
+        return None
+
+
+def columns_of(entries: list[Entry], names: dict[int, str], sources: Sources) -> dict[str, Any]:
+    """Records and arrows as columns; what repeats stands in tables."""
+    operations, types, lines, texts = Table(), Table(), Lines(sources), Table()
+    stacks = Table()
+    nodes: dict[str, list[int]] = {
+        key: [] for key in ("kind", "op", "type", "line", "text", "stack")
+    }
+    starts, ends, gradient_only = [], [], []
+    for entry in entries:
+        record = entry.record
+        name = entry.operation
+        if entry.kind == "leaf":
+            name = names.get(id(record.variable), name)
+        nodes["kind"].append(KINDS.index(_kind(entry)))
+        nodes["op"].append(operations.number(name))
+        nodes["type"].append(types.number(entry.type))
+        nodes["line"].append(lines.number_of(record))
+        nodes["text"].append(texts.number(_text(entry)[:MOST_LETTERS]))
+        stacks_of = isinstance(record, Node) and record.quotient is not None
+        nodes["stack"].append(stacks.number(id(record.quotient)) if stacks_of else -1)
+        values = [part for part in (*entry.operands, entry.value) if isinstance(part, Entry)]
+        only = [part for part in entry.edges if isinstance(part, Entry) and part not in values]
+        for part in dict.fromkeys((*values, *only)):
+            starts.append(part.number)
+            ends.append(entry.number)
+            gradient_only.append(int(part not in values))
+    return {
+        "records": len(entries),
+        "counted": False,
+        "kinds": KINDS,
+        "operations": operations.listed(),
+        "types": types.listed(),
+        "lines": lines.listed(),
+        "texts": texts.listed(),
+        "nodes": nodes,
+        "edges": {"from": starts, "to": ends, "gradient": gradient_only},
+        "stacks": len(stacks.rows),
+        "scopes": [],
+        "values": {},
+    }
+
+
+KINDS = ["leaf", "value", "operation", "view", "function"]
+
+
+def _kind(entry: Entry) -> str:
+    if entry.kind == "operation" and entry.record.op.strides is not None:
+        return "view"
+    return entry.kind
+
+
+def _text(entry: Entry) -> str:
+    """The parameters and the numbers among the operands."""
+    numbers = [
+        repr(part) for part in entry.operands if part is not None and not isinstance(part, Entry)
+    ]
+    return " ".join(filter(None, (entry.params, ", ".join(numbers))))
+
+
+class Lines:
+    """The user's lines: number of the file, line, function."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self.table = Table()
+        self._known: dict[tuple[Any, int], int] = {}
+
+    def number_of(self, record: Any) -> int:
+        """The number of a record's line; -1 without one."""
+        code = getattr(record, "code", None)
+        if code is None or (isinstance(record, Node) and record.op is VALUE_OP):
+            return -1
+        place = (code, record.offset_in_code)
+        if place not in self._known:
+            row = (self.sources.number_of(code), line_number(*place), code.co_name)
+            self._known[place] = self.table.number(row)
+        return self._known[place]
+
+    def listed(self) -> list[Any]:
+        """The lines by number."""
+        return [list(row) for row in self.table.listed()]
+
+
+def count_records(pending: list[Node], sources: Sources) -> dict[str, Any]:
+    """The graph of too many records: those of one operation, type and line are one entry with their number."""
+    groups, lines = Table(), Lines(sources)
+    sizes: list[int] = []
+    arrows = Table()
+    number_of: dict[Node, int] = {}
+    for node in pending:
+        if node.op is SCALAR_OP:
+            continue
+        row = (node.op.name, f"{node.dtype.name}{list(node.shape)}", lines.number_of(node))
+        group = number_of[node] = groups.number(row)
+        if group == len(sizes):
+            sizes.append(0)
+        sizes[group] += 1
+        for source in node.inputs or ():
+            if source in number_of:
+                arrows.number((number_of[source], group))
+    rows = groups.listed()
+    operations, types = Table(), Table()
+    names = [operations.number(row[0]) for row in rows]
+    kinds_of_value = [types.number(row[1]) for row in rows]
+    inner = [arrow for arrow in arrows.listed() if arrow[0] != arrow[1]]
+    count = len(rows)
+    return {
+        "records": len(pending),
+        "counted": True,
+        "kinds": KINDS,
+        "operations": operations.listed(),
+        "types": types.listed(),
+        "lines": lines.listed(),
+        "texts": [""],
+        "nodes": {
+            "kind": [KINDS.index("operation")] * count,
+            "op": names,
+            "type": kinds_of_value,
+            "line": [row[2] for row in rows],
+            "text": [0] * count,
+            "stack": list(range(count)),
+            "scope": [-1] * count,
+            "size": sizes,
+        },
+        "edges": {
+            "from": [start for start, _ in inner],
+            "to": [end for _, end in inner],
+            "gradient": [0] * len(inner),
+        },
+        "stacks": count,
+        "scopes": [],
+        "values": {},
+    }
+
+
+def layer_norms(document: dict[str, Any]) -> dict[str, float | str | None]:
+    """The norm of what each module gave, over its calls in a step: of the last record of each call."""
+    norms = dict(zip(document["values"].get("node", ()), document["values"].get("norm", ()), strict=True))
+    last: dict[int, int] = {}
+    for node, scope in enumerate(document["nodes"]["scope"]):
+        if scope >= 0 and node in norms:
+            last[scope] = node
+    squares: dict[str, float] = {}
+    for scope, node in last.items():
+        name, norm = document["scopes"][scope]["name"], norms[node]
+        squares[name] = squares.get(name, 0.0) + (float("nan") if norm is None else norm**2)
+    return {name: rounded(total**0.5) for name, total in squares.items()}

@@ -1,0 +1,66 @@
+"""What a page says of an array: extremes, mean, size, zeros, what is not finite, a histogram.
+
+Of a large array a sample is looked at, equally spaced; the figures say of how many elements they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.board.run import rounded
+from weft.engine.frontend.tensor import Tensor
+
+MOST_ELEMENTS = 1 << 20  # of an array are looked at
+BINS = 32
+COLUMNS = ("low", "high", "mean", "norm", "zeros", "bad")
+
+
+def array_of(tensor: Tensor) -> np.ndarray:
+    """A tensor's elements, flat, as floats or integers; a sample of a large one. Computes what is pending."""
+    plain = tensor.detach()
+    if plain.numel() > MOST_ELEMENTS:
+        plain = plain.reshape(-1)[:: -(-plain.numel() // MOST_ELEMENTS)]
+    if plain.dtype.is_complex:
+        plain = plain.abs()
+    numpy_has_it = plain._dtype.numpy is not None
+    array: np.ndarray = (plain if numpy_has_it else plain.float()).numpy()
+    return array.reshape(-1)
+
+
+def describe(array: np.ndarray) -> tuple[Any, ...]:
+    """`COLUMNS` of an array: extremes, mean and L2 norm of what is finite, shares of zeros and of the rest."""
+    size = array.size
+    if size == 0:
+        return (None, None, None, 0.0, 0.0, 0)
+    if array.dtype.kind == "f":
+        if array.itemsize < 4:
+            array = array.astype(np.float32)
+        total = float(np.dot(array, array))
+        finite = array if np.isfinite(total) else array[np.isfinite(array)]
+    else:
+        finite = array
+    bad = size - finite.size
+    if finite.size == 0:
+        return (None, None, None, None, 0.0, bad)
+    wide = finite.astype(np.float64) if finite.size <= 4096 or finite.dtype.kind != "f" else finite
+    norm = float(np.sqrt(np.dot(wide, wide)))
+    zeros = 1.0 - np.count_nonzero(finite) / size - bad / size
+    low, high, mean = float(finite.min()), float(finite.max()), float(wide.mean())
+    return (*map(rounded, (low, high, mean, norm, max(zeros, 0.0))), bad)
+
+
+def histogram(array: np.ndarray) -> dict[str, Any]:
+    """The counts of `BINS` equal bins between the extremes of what is finite."""
+    finite = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+    if finite.size == 0:
+        return {"low": None, "high": None, "counts": [], "bad": int(array.size)}
+    finite = finite.astype(np.float64)
+    low, high = float(finite.min()), float(finite.max())
+    if low == high:
+        counts = [int(finite.size)]
+    else:
+        counts = np.histogram(finite, BINS, (low, high))[0].tolist()
+    bad = int(array.size - finite.size)
+    return {"low": rounded(low), "high": rounded(high), "counts": counts, "bad": bad}
