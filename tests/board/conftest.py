@@ -1,4 +1,4 @@
-"""A browser for the tests of the page: Debian's chromium, driven by Playwright; they are skipped where there is none."""
+"""A browser for the tests of the page: chromium, driven by Playwright; they are skipped where there is none."""
 
 from __future__ import annotations
 

@@ -10,11 +10,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "board"
 # As vite.config.ts has them.
-NAMES = ("index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts", "src")
+NAMES = (
+    "index.html",
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "vite.config.ts",
+    "src",
+)
 
 
 def test_the_page_was_built_from_these_sources() -> None:
-    files = [p for name in NAMES for p in ([SOURCES / name] if (SOURCES / name).is_file() else (SOURCES / name).rglob("*"))]
+    files = [
+        p
+        for name in NAMES
+        for p in ([SOURCES / name] if (SOURCES / name).is_file() else (SOURCES / name).rglob("*"))
+    ]
     found = hashlib.sha256()
     for name in sorted(path.relative_to(SOURCES).as_posix() for path in files if path.is_file()):
         found.update(name.encode() + b"\0" + (SOURCES / name).read_bytes())

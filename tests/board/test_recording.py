@@ -46,7 +46,11 @@ def test_steps_have_losses_norms_and_activations() -> None:
     assert steps["step"] == [0, 1, 2, 3]
     columns = steps["columns"]
     assert all(isinstance(loss, float) for loss in columns["scalars"]["loss"])
-    assert set(columns["gradient"]) == set(columns["weight"]) == set(dict(Recurrent().named_parameters()))
+    assert (
+        set(columns["gradient"])
+        == set(columns["weight"])
+        == set(dict(Recurrent().named_parameters()))
+    )
     assert columns["activation"]["cell"][-1] > 0
 
 
@@ -56,7 +60,9 @@ def test_planted_faults_are_found() -> None:
     assert steps["columns"]["dead"]["0.weight"][-2] == 1
     assert steps["columns"]["scalars"]["loss"][-1] == "nan"
     (leak,) = memory["leaks"]
-    assert leak["line"].startswith("runs.py:") and leak["holders"] == ["a list of 14, kept in faulty_run"]
+    assert leak["line"].startswith("runs.py:") and leak["holders"] == [
+        "a list of 14, kept in faulty_run"
+    ]
     graph = part(board, "graph/13")
     bad = [
         graph["operations"][graph["nodes"]["op"][node]]
@@ -108,7 +114,13 @@ def test_a_graph_that_is_too_large_is_counted(monkeypatch: pytest.MonkeyPatch) -
     board = recurrent_run(steps=1)
     graph = part(board, "graph/0")
     assert graph["counted"] and graph["records"] > 20
-    sizes = dict(zip((graph["operations"][op] for op in graph["nodes"]["op"]), graph["nodes"]["size"], strict=True))
+    sizes = dict(
+        zip(
+            (graph["operations"][op] for op in graph["nodes"]["op"]),
+            graph["nodes"]["size"],
+            strict=True,
+        )
+    )
     assert sizes["tanh"] == 2 + 3 + 4 + 2 + 3
 
 

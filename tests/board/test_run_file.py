@@ -78,7 +78,9 @@ def test_a_truncated_file_is_refused(saved: Path, tmp_path: Path) -> None:
             load(path)
 
 
-def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("weft.board.run_file.MOST_BYTES", 1000)
     path = tmp_path / "run.weft"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

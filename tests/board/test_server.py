@@ -24,7 +24,9 @@ def server() -> Iterator[Server]:
 def ask(server: Server, path: str, **headers: str) -> tuple[int, bytes, dict[str, str]]:
     """Status, body and headers of an answer; `Host` as a browser sends it, unless given."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    connection.request("GET", path, headers={name.replace("_", "-"): word for name, word in headers.items()})
+    connection.request(
+        "GET", path, headers={name.replace("_", "-"): word for name, word in headers.items()}
+    )
     answer = connection.getresponse()
     found = answer.status, answer.read(), dict(answer.getheaders())
     connection.close()
@@ -56,7 +58,9 @@ def test_who_has_not_the_address_is_refused(server: Server) -> None:
         (base, {"Sec_Fetch_Site": "cross-site"}),
     ):
         assert ask(server, path, **{"Host": own, **headers})[0] == 403, (path, headers)
-    assert ask(server, base, Host=own, Origin=f"http://{own}", Sec_Fetch_Site="same-origin")[0] == 200
+    assert (
+        ask(server, base, Host=own, Origin=f"http://{own}", Sec_Fetch_Site="same-origin")[0] == 200
+    )
 
 
 def test_only_this_machine_is_listened_to(server: Server) -> None:
@@ -75,7 +79,12 @@ def test_a_port_in_use_is_passed_over() -> None:
 
 
 def test_a_browser_that_goes_away_harms_nobody(server: Server) -> None:
-    for words in (b"", b"GET / HT", b"\x00\xff\r\n\r\n", f"GET /{server.token}/ HTTP/1.1\r\n".encode()):
+    for words in (
+        b"",
+        b"GET / HT",
+        b"\x00\xff\r\n\r\n",
+        f"GET /{server.token}/ HTTP/1.1\r\n".encode(),
+    ):
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
             connection.sendall(words)
     assert ask(server, f"/{server.token}/versions")[0] == 200

@@ -64,9 +64,7 @@ def start(
 
     Cost: `share` of the time, and in a step that is looked at the memory of its values, up to 256 MB.
     """
-    board = Board(
-        model, every=every, share=share, port=port, serve=serve, save=save, quiet=quiet
-    )
+    board = Board(model, every=every, share=share, port=port, serve=serve, save=save, quiet=quiet)
     return board.start()
 
 

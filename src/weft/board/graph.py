@@ -117,7 +117,7 @@ class Look:
             row = None if tensor is None else _statistics(tensor)
             if row is None:
                 continue
-            gradient = tensor.grad if leaf else None
+            gradient = entry.record.variable.grad if leaf else None
             norm = None if gradient is None else _statistics(gradient)
             for name, value in zip(COLUMNS, row, strict=True):
                 columns[name].append(value)
@@ -293,7 +293,9 @@ def count_records(pending: list[Node], sources: Sources) -> dict[str, Any]:
 
 def layer_norms(document: dict[str, Any]) -> dict[str, float | str | None]:
     """The norm of what each module gave, over its calls in a step: of the last record of each call."""
-    norms = dict(zip(document["values"].get("node", ()), document["values"].get("norm", ()), strict=True))
+    norms = dict(
+        zip(document["values"].get("node", ()), document["values"].get("norm", ()), strict=True)
+    )
     last: dict[int, int] = {}
     for node, scope in enumerate(document["nodes"]["scope"]):
         if scope >= 0 and node in norms:

@@ -1,4 +1,4 @@
-"""How training goes, in numbers: scalars, norms of weights and gradients by parameter, units that get no gradient.
+"""The course of training in numbers: scalars, norms of weights and gradients by parameter, units that get no gradient.
 
 A row for each watched step. Columns are lists of the length of `step`; of many rows every second one goes.
 """
@@ -60,14 +60,14 @@ class Rows:
 
 
 class Units:
-    """Which units of layers have had a gradient lately: rows of weights, but not of embeddings."""
+    """The units of layers that have had a gradient lately: rows of weights, but not of embeddings."""
 
     def __init__(self) -> None:
         self._rows = 0
         self._alive: dict[str, np.ndarray] = {}  # the row that had the last gradient, by unit
 
     def dead(self, gradients: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """How many units of each weight have had none, after one more row."""
+        """The number of units of each weight that have had none, after one more row."""
         self._rows += 1
         found: dict[str, int] = {}
         for name, gradient in gradients.items():

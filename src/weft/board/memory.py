@@ -68,7 +68,11 @@ class MemoryWatch:
             series = [*past, len(container)]
             sizes[id(container)] = len(container)
             if len(past) == LOOKS_OF_GROWTH and past[0] >= 0 and _grows(series):
-                words = {"counts": series, "holders": [words_of(container)], "place": self._place(newest)}
+                words = {
+                    "counts": series,
+                    "holders": [words_of(container)],
+                    "place": self._place(newest),
+                }
                 growing.setdefault(line_of(newest), words)
         self._looks.append(sizes)
         self.leaks = growing
@@ -88,7 +92,9 @@ class MemoryWatch:
 def line_of(tensor: Tensor) -> str:
     """The user's line that made a tensor's value; empty where that is not known."""
     node = value_of(tensor)
-    return "" if node.code is None else weft.errors.describe_position(node.code, node.offset_in_code)
+    return (
+        "" if node.code is None else weft.errors.describe_position(node.code, node.offset_in_code)
+    )
 
 
 def _grows(series: list[int]) -> bool:

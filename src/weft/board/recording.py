@@ -314,7 +314,10 @@ def _checked_every(every: int) -> int:
 def _checked_share(share: float) -> float:
     if not 0 <= share <= 1:
         raise ArgumentError(
-            "weft.board: share", expected="a share of the time from 0 to 1", got=repr(share), fix="pass 0.05"
+            "weft.board: share",
+            expected="a share of the time from 0 to 1",
+            got=repr(share),
+            fix="pass 0.05",
         )
     return share
 

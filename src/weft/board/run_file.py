@@ -20,7 +20,13 @@ from weft.errors import ArgumentError
 
 MOST_BYTES = 1 << 30  # of all parts, unpacked
 MOST_PARTS = 64
-NODE_COLUMNS = {"kind": "kinds", "op": "operations", "type": "types", "line": "lines", "text": "texts"}
+NODE_COLUMNS = {
+    "kind": "kinds",
+    "op": "operations",
+    "type": "types",
+    "line": "lines",
+    "text": "texts",
+}
 
 
 def packed(run: Run) -> bytes:

@@ -1,4 +1,4 @@
-"""Which call of which module recorded an operation.
+"""The call of a module that recorded an operation.
 
 Hooks on all modules note the sequence numbers of the records at the beginning and the end of a call; a record belongs
 to the innermost call around its number. Calls in fibers of `weft.map` interleave and are left out.

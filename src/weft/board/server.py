@@ -95,7 +95,11 @@ class _Handler(BaseHTTPRequestHandler):
         """The page, the versions of the parts, or a part."""
         path = self._path()
         if path is None:
-            self._answer(HTTPStatus.FORBIDDEN, b"refused: open the whole address that weft printed", "text/plain")
+            self._answer(
+                HTTPStatus.FORBIDDEN,
+                b"refused: open the whole address that weft printed",
+                "text/plain",
+            )
         elif path == "":
             self._answer(HTTPStatus.OK, live_page().encode(), "text/html; charset=utf-8")
         elif path == "versions":
@@ -109,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer_json(part)
 
     def _path(self) -> str | None:
-        """What is asked for, below the token; None for who may not ask."""
+        """The name of what is asked for, below the token; None for who may not ask."""
         own = {f"{name}:{self.server.server_address[1]}" for name in ("127.0.0.1", "localhost")}
         if self.headers.get("Host") not in own:
             return None

@@ -1,4 +1,4 @@
-"""What a page says of an array: extremes, mean, size, zeros, what is not finite, a histogram.
+"""The statistics of an array on the page: extremes, mean, size, zeros, what is not finite, a histogram.
 
 Of a large array a sample is looked at, equally spaced; the figures say of how many elements they are.
 """
@@ -58,9 +58,7 @@ def histogram(array: np.ndarray) -> dict[str, Any]:
         return {"low": None, "high": None, "counts": [], "bad": int(array.size)}
     finite = finite.astype(np.float64)
     low, high = float(finite.min()), float(finite.max())
-    if low == high:
-        counts = [int(finite.size)]
-    else:
-        counts = np.histogram(finite, BINS, (low, high))[0].tolist()
+    same = low == high
+    counts = [int(finite.size)] if same else np.histogram(finite, BINS, (low, high))[0].tolist()
     bad = int(array.size - finite.size)
     return {"low": rounded(low), "high": rounded(high), "counts": counts, "bad": bad}
