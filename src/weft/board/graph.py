@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weft.board.run import Sources, rounded
+from weft.board.run import Document, Sources, rounded
 from weft.board.scopes import Scopes, names_of
 from weft.board.statistics import COLUMNS, array_of, describe
 from weft.debug.graph import Entry, collect_graph
@@ -35,7 +35,7 @@ class Table:
     def __init__(self) -> None:
         self.rows: dict[Any, int] = {}
 
-    def number(self, row: Any) -> int:
+    def number(self, row: object) -> int:
         """The number of a row."""
         return self.rows.setdefault(row, len(self.rows))
 
@@ -129,7 +129,7 @@ class Look:
 def merge_entries(found: dict[int, Entry]) -> list[Entry]:
     """Let entries of several collections refer to the ones that were kept, and number them in one order."""
 
-    def kept(part: Any) -> Any:
+    def kept(part: object) -> Any:
         return found[id(part.record)] if isinstance(part, Entry) else part
 
     for entry in found.values():
@@ -223,7 +223,7 @@ class Lines:
         self.table = Table()
         self._known: dict[tuple[Any, int], int] = {}
 
-    def number_of(self, record: Any) -> int:
+    def number_of(self, record: Node) -> int:
         """The number of a record's line; -1 without one."""
         code = getattr(record, "code", None)
         if code is None or (isinstance(record, Node) and record.op is VALUE_OP):
@@ -291,7 +291,7 @@ def count_records(pending: list[Node], sources: Sources) -> dict[str, Any]:
     }
 
 
-def layer_norms(document: dict[str, Any]) -> dict[str, float | str | None]:
+def layer_norms(document: Document) -> dict[str, float | str | None]:
     """The norm of what each module gave, over its calls in a step: of the last record of each call."""
     norms = dict(
         zip(document["values"].get("node", ()), document["values"].get("norm", ()), strict=True)

@@ -27,14 +27,14 @@ class Rows:
         self.step: list[int] = []
         self.columns: dict[str, dict[str, list[Any]]] = {}
 
-    def add(self, step: int, values: Mapping[str, Mapping[str, Any]]) -> None:
+    def add(self, step: int, values: Mapping[str, Mapping[str, object]]) -> None:
         """Add a row; columns that it lacks have None there."""
         if len(self.step) == MOST_ROWS:
             self._thin_out()
         self.step.append(step)
         self.set(values)
 
-    def set(self, values: Mapping[str, Mapping[str, Any]]) -> None:
+    def set(self, values: Mapping[str, Mapping[str, object]]) -> None:
         """Write into the newest row."""
         count = len(self.step)
         for group, row in values.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from types import FrameType
 from typing import Any
 
@@ -117,18 +117,18 @@ def containers_of_tensors() -> Iterator[tuple[Any, Tensor]]:
                         yield value, newest
 
 
-def tensor_in(entry: Any) -> Tensor | None:
+def tensor_in(entry: object) -> Tensor | None:
     """A tensor, or the first one directly in a tuple, list or dict."""
     if isinstance(entry, Tensor):
         return entry
     if type(entry) is dict:
         entry = tuple(entry.values())
-    if type(entry) in (tuple, list):
+    if isinstance(entry, (tuple, list)):
         return next((part for part in entry[:MOST_PARTS] if isinstance(part, Tensor)), None)
     return None
 
 
-def words_of(container: Any) -> str:
+def words_of(container: Sized) -> str:
     """`a list of 12, train.history`."""
     name = _name_of(container)
     return f"a {type(container).__name__} of {len(container)}" + (f", {name}" if name else "")
@@ -160,7 +160,7 @@ def _local_name(container: object) -> str:
 _PACKAGE = weft.__path__[0]
 
 
-def _owner_of(namespace: dict[Any, Any]) -> str:
+def _owner_of(namespace: dict[str, object]) -> str:
     """The module or object whose variables a dict holds."""
     name = namespace.get("__name__")
     if isinstance(name, str) and "__builtins__" in namespace:

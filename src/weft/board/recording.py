@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, SupportsFloat
 
 import weft
 from weft.autograd.backward import before_walk
@@ -152,12 +152,12 @@ class Board:
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def step(self, **scalars: Any) -> None:
+    def step(self, **scalars: Tensor | SupportsFloat) -> None:
         """End a step, and note numbers of it: `board.step(loss=loss)`. After an optimizer's step they are added to that
         one's row."""
         self._guarded(self._note_scalars, scalars)
 
-    def _note_scalars(self, scalars: dict[str, Any]) -> None:
+    def _note_scalars(self, scalars: dict[str, Tensor | SupportsFloat]) -> None:
         if not self._row_is_new:
             self._end_step()
         self._row_is_new = False
@@ -276,7 +276,7 @@ class Board:
 _watching: Board | None = None
 
 
-def number_of(name: str, value: Any) -> float | str | None:
+def number_of(name: str, value: Tensor | SupportsFloat) -> float | str | None:
     """A scalar of a step as a number. Errors: ValueError for what is not one number."""
     try:
         return rounded(float(value.detach() if isinstance(value, Tensor) else value))

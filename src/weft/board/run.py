@@ -15,6 +15,7 @@ import threading
 from types import CodeType
 from typing import Any
 
+Document = dict[str, Any]  # of JSON
 FORMAT, VERSION = "weft.board", 1
 PART_NAME = re.compile(r"(run|steps|histograms|memory|time|sources|graph/[0-9]{1,9})\Z")
 MOST_GRAPHS = 16  # kept in a run: the first and the newest
@@ -36,11 +37,11 @@ def rounded(value: float | None) -> float | str | None:
 class Run:
     """The parts of a run."""
 
-    def __init__(self, **facts: Any) -> None:
+    def __init__(self, **facts: object) -> None:
         self._lock = threading.Lock()
         self._parts: dict[str, bytes] = {}
         self._versions: dict[str, int] = {}
-        self.facts = {"format": FORMAT, "version": VERSION, **facts}
+        self.facts: Document = {"format": FORMAT, "version": VERSION, **facts}
         self.graphs: list[dict[str, Any]] = []
         self.sources = Sources()
         self.put("run", {**self.facts, "graphs": []})
@@ -57,7 +58,7 @@ class Run:
             self._parts[name] = text
             self._versions[name] = self._versions.get(name, 0) + 1
 
-    def put_graph(self, summary: dict[str, Any], document: object) -> None:
+    def put_graph(self, summary: Document, document: object) -> None:
         """Add the graph of a step; of many, the second oldest goes."""
         self.put(f"graph/{summary['id']}", document)
         self.graphs.append(summary)

@@ -11,11 +11,12 @@ import json
 import os
 import zipfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from weft.board.page import content_of, page_with
-from weft.board.run import FORMAT, PART_NAME, VERSION, Run
+from weft.board.run import FORMAT, PART_NAME, VERSION, Document, Run
 from weft.errors import ArgumentError
 
 MOST_BYTES = 1 << 30  # of all parts, unpacked
@@ -75,7 +76,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     return _run_of(documents, parts)
 
 
-def _run_of(documents: dict[str, Any], parts: dict[str, bytes]) -> Run:
+def _run_of(documents: Document, parts: dict[str, bytes]) -> Run:
     run = Run(**{k: v for k, v in documents["run"].items() if k != "graphs"})
     run.graphs = documents["run"]["graphs"]
     for name, text in parts.items():
@@ -107,7 +108,7 @@ def _parsed(text: bytes) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def _check(documents: dict[str, Any]) -> None:
+def _check(documents: Document) -> None:
     run = documents.get("run")
     _need(isinstance(run, dict) and run.get("format") == FORMAT, "no run")
     assert isinstance(run, dict)
@@ -126,7 +127,7 @@ def _check(documents: dict[str, Any]) -> None:
         _need(file["text"] is None or isinstance(file["text"], str), "a source that is no text")
 
 
-def _check_graph(graph: dict[str, Any]) -> None:
+def _check_graph(graph: Document) -> None:
     """Numbers of tables and nodes stand within them, columns have one length."""
     nodes = graph["nodes"]
     count = len(nodes["op"])
@@ -153,14 +154,14 @@ def _check_graph(graph: dict[str, Any]) -> None:
     _need(len({len(column) for column in values.values()}) <= 1, "statistics of other lengths")
 
 
-def _check_rows(name: str, table: dict[str, Any]) -> None:
+def _check_rows(name: str, table: Document) -> None:
     count = len(table["step"])
     for group in table["columns"].values():
         for values in group.values():
             _need(len(values) == count, f"{name}: a column of {len(values)} of {count} rows")
 
 
-def _need_numbers(values: Any, low: int, end: int) -> None:
+def _need_numbers(values: Iterable[object], low: int, end: int) -> None:
     for value in values:
         _need(type(value) is int and low <= value < end, f"{str(value)[:40]} is out of range")
 

@@ -63,7 +63,7 @@ class _Http(ThreadingHTTPServer):
     allow_reuse_address = False
     block_on_close = False
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """A browser that goes away in the middle of an answer is no error of the program's."""
 
 
