@@ -7,6 +7,7 @@ one.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 from weft.errors import ArgumentError
@@ -14,12 +15,14 @@ from weft.ops.registry import OPS, named
 
 
 class Limit(NamedTuple):
-    """At least 0, and at most `high` if that is not None. `message` has a place for the operand's name."""
+    """At least 0, or more than 0 where that is `positive`, and at most `high` if that is not None. `message` has a
+    place for the operand's name."""
 
     message: str
     high: float | None
     expected: str
     fix: str
+    positive: bool = False
 
 
 LIMITS = {
@@ -41,6 +44,19 @@ LIMITS = {
         None,
         "numbers that are 0 or more",
         "use softplus or exp, or take .abs()",
+    ),
+    "multinomial": Limit(
+        "probability tensor contains either `inf`, `nan` or element < 0",
+        sys.float_info.max,
+        "finite weights >= 0",
+        "use softmax, or clamp the weights",
+    ),
+    "multinomial_row": Limit(
+        "invalid multinomial distribution (sum of probabilities <= 0)",
+        None,
+        "a positive sum of the weights of a row",
+        "add a small number to the weights",
+        positive=True,
     ),
 }
 

@@ -1,5 +1,9 @@
 # ruff: noqa: A002 - PyTorch's names
-"""Draws by weights: `multinomial`, with replacement and without."""
+"""Draws by weights: `multinomial`, with replacement and without.
+
+Weights that are known are checked at the call; of those that are still to be computed, kernels of the program check
+them, so that nothing is read early and draws of different examples run as one.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.recorder import cast
+from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir import tape as tapes
+from weft.engine.ir.node import DONE_STATE as DONE
 from weft.errors import ArgumentError, DTypeError, ShapeError
-from weft.functional.random.generator import Generator, chosen, unit
+from weft.functional.random.generator import Generator, chosen, trusted, unit
 from weft.functional.support import host
+from weft.functional.support.value_bounds import within_when_computed
 from weft.functional.support.variants import write_out
+from weft.ops.primitives import cumulate, expand, iota, order, reduce, reshape, slice_axis, where
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import order
 from weft.tensor.arguments import TYPE_NAMES, describe, need_integer, need_tensor
 
 if TYPE_CHECKING:
@@ -33,7 +42,8 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Any:
-    """Indices drawn with the weights of each row. Reads the weights. Shapes: (n) or (m, n) -> (..., num_samples)."""
+    """Indices drawn with the weights of each row; weights that are computed yet are checked when they are. Shapes: (n) or
+    (m, n) -> (..., num_samples)."""
     need_tensor("multinomial", input)
     if len(input._shape) not in (1, 2):
         raise ShapeError(
@@ -57,33 +67,46 @@ def multinomial(
             fix="pass weft.empty(0, dtype=weft.int64)",
         )
     num_samples = need_integer("multinomial", num_samples, "num_samples")
-    weights = host.to_numpy(input).astype(np.float64)
-    _check_weights(weights, num_samples, replacement)
-    rows = weights.reshape(-1, weights.shape[-1])
-    source = chosen(generator)
-    if replacement:
-        draws = host.to_numpy(unit((len(rows), num_samples), dtypes.float64, source))
-        edges = np.cumsum(rows, 1)
-        found = np.stack(
-            [
-                np.searchsorted(edge, draw * edge[-1], "right")
-                for edge, draw in zip(edges, draws, strict=True)
-            ]
-        )
-        found = np.minimum(found, [np.flatnonzero(row)[-1:] for row in rows])
-        result = host.from_numpy(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64))
-    else:
-        result = _first_of_races(input.detach(), num_samples, source)
+    _check_counts(input._shape[-1], num_samples, replacement)
+    weights = _valid(input, replacement and num_samples > 1)
+    draw = _between_edges if replacement else _first_of_races
+    result = draw(weights, num_samples, chosen(generator))
     return result if out is None else write_out(out, result)
+
+
+def _valid(input: Tensor, one_by_one: bool) -> Any:
+    """The weights as float64: checked where they are known, else such that what is drawn from them fails."""
+    weights = cast(input.detach(), dtypes.float64)
+    if value_of(input).state == DONE or not tapes.tape().mode.is_untransformed():
+        _check_weights(host.to_numpy(input).astype(np.float64), one_by_one)
+        return weights
+    if is_on_meta(input):
+        return weights
+    return within_when_computed("multinomial", "weights", weights)
+
+
+def _between_edges(weights: Tensor, count: int, source: Generator) -> Any:
+    """The indices whose part of the sum of the weights a uniform number falls into."""
+    *leading, width = weights._shape
+    edges = cumulate("cumsum", weights, len(leading))
+    total = slice_axis(edges, len(leading), width - 1, 1)
+    if value_of(total).state != DONE:
+        total = within_when_computed("multinomial_row", "sum", total)
+    points = call("mul", unit((*leading, count), dtypes.float64, source), total)
+    below = call("le", reshape(edges, (*leading, 1, width)), reshape(points, (*leading, count, 1)))
+    found = reduce("sum", cast(below, dtypes.int64), (len(leading) + 1,))
+    places = expand(cast(iota((width,)), dtypes.float64), weights._shape)
+    last = reduce("amax", where(call("gt", weights, 0), places, 0), (len(leading),), keepdim=True)
+    return trusted(call("minimum", found, cast(last, dtypes.int64)), width)
 
 
 def _first_of_races(weights: Tensor, count: int, source: Generator) -> Any:
     """The indices that are through first where each takes an exponential time at the rate of its weight."""
     draws = unit(weights._shape, dtypes.float64, source)
-    rates = cast(weights, dtypes.float64)
-    runs = rates > 0
-    times = call("log1p", -draws) / call("where", runs, -rates, 1)
-    return order(call("where", runs, times, math.inf), len(weights._shape) - 1, count)
+    runs = weights > 0
+    times = call("log1p", -draws) / call("where", runs, -weights, 1)
+    found = order(call("where", runs, times, math.inf), len(weights._shape) - 1, count)
+    return trusted(found, weights._shape[-1])
 
 
 def _not_weights(weights: Array, one_by_one: bool) -> str:
@@ -94,7 +117,7 @@ def _not_weights(weights: Array, one_by_one: bool) -> str:
     return f"invalid multinomial distribution (encountering probability entry {entry})"
 
 
-def _check_weights(weights: Array, count: int, replacement: bool) -> None:
+def _check_counts(width: int, count: int, replacement: bool) -> None:
     if count <= 0:
         raise ArgumentError(
             "cannot sample n_sample <= 0 samples",
@@ -102,23 +125,26 @@ def _check_weights(weights: Array, count: int, replacement: bool) -> None:
             got=str(count),
             fix="pass 1 or more",
         )
-    if weights.shape[-1] > MOST_CATEGORIES:
+    if width > MOST_CATEGORIES:
         raise ArgumentError(
             "number of categories cannot exceed 2^24",
             expected=f"at most {MOST_CATEGORIES} weights in a row",
-            got=str(weights.shape[-1]),
+            got=str(width),
             fix="draw a block first, then a category of it",
         )
-    if not replacement and count > weights.shape[-1]:
+    if not replacement and count > width:
         raise ArgumentError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
-            expected=f"num_samples <= {weights.shape[-1]}",
+            expected=f"num_samples <= {width}",
             got=str(count),
             fix="pass replacement=True",
         )
+
+
+def _check_weights(weights: Array, one_by_one: bool) -> None:
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise ArgumentError(
-            _not_weights(weights, replacement and count > 1),
+            _not_weights(weights, one_by_one),
             expected="finite weights >= 0",
             got="others",
             fix="use softmax, or clamp the weights",

@@ -25,7 +25,7 @@ from weft.engine.ir.node import DONE_STATE as DONE
 from weft.engine.ir.primitive import SCALAR_OP, VIEW
 from weft.engine.ir.strides import kept_strides
 from weft.functional.support import host
-from weft.ops.limits import LIMITS, limit_error, picking_op
+from weft.ops.limits import LIMITS, Limit, limit_error, picking_op
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import reshape, where
 from weft.tensor.arguments import describe, untracked
@@ -43,6 +43,8 @@ _PICKS = {
         ("binary_cross_entropy", "target"),
         ("bernoulli", "p"),
         ("normal", "std"),
+        ("multinomial", "weights"),
+        ("multinomial_row", "sum"),
     )
 }
 
@@ -61,7 +63,12 @@ def need_within(function: str, operand: str, tensor: Tensor) -> Any:
         return tensor
     if _surely_fits(node, high) or not tapes.tape().mode.is_untransformed():
         return tensor
-    return _checked(_PICKS[function, operand], tensor, high)
+    return within_when_computed(function, operand, tensor)
+
+
+def within_when_computed(function: str, operand: str, tensor: Tensor) -> Any:
+    """A tensor that fails when it is computed, if an element is outside the limits of the function's operand."""
+    return _checked(_PICKS[function, operand], tensor, LIMITS[function])
 
 
 def _surely_fits(node: Node, high: float | None) -> bool:
@@ -75,16 +82,14 @@ def _surely_fits(node: Node, high: float | None) -> bool:
     return bool(node.op.name == "sigmoid")
 
 
-def _checked(
-    op: Primitive | int | Shape | Sequence[int], tensor: Tensor, high: float | None
-) -> Any:
+def _checked(op: Primitive | int | Shape | Sequence[int], tensor: Tensor, limit: Limit) -> Any:
     """A handle with the tensor's gradient edge whose value is picked from the tensor by 0 where an element fits."""
     edge = edge_for(tensor) if tensor.requires_grad else None
     with untracked():
         flat = reshape(tensor, (1, tensor.numel()))
-        fits = call("ge", flat, 0)
-        if high is not None:
-            fits = call("logical_and", fits, call("le", flat, high))
+        fits = call("gt" if limit.positive else "ge", flat, 0)
+        if limit.high is not None:
+            fits = call("logical_and", fits, call("le", flat, limit.high))
         index = cast(where(fits, 0, 1), dtypes.int64)
         picked = record(op, (flat, index), (0,), flat._shape, flat._dtype)
         value = reshape(picked, tensor._shape)
