@@ -96,5 +96,7 @@ first.semilogy([loss.item() for loss in losses])
 first.set(xlabel="step", ylabel="loss", title="training")
 second.bar(range(SIZE), [length(number) for number in range(SIZE)], color="lightgrey")
 second.plot(range(SIZE), depths, "o", markersize=4)
-second.set(xlabel="number", ylabel="turns", title="turns it takes (dots), turns it should take (bars)")
+second.set(
+    xlabel="number", ylabel="turns", title="turns it takes (dots), turns it should take (bars)"
+)
 plt.show()

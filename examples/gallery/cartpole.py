@@ -90,7 +90,9 @@ for _step in range(STEPS):
     (weft.stack(losses).sum() / sum(len(r) for r in rewards)).backward()
     optimizer.step()
     lengths.append(sum(len(chosen) for chosen, _ in runs) / len(runs))
-print(f"balanced for {lengths[0]:.0f} steps at first, {sum(lengths[-10:]) / len(lengths[-10:]):.0f} at the end, of 200")
+print(
+    f"balanced for {lengths[0]:.0f} steps at first, {sum(lengths[-10:]) / len(lengths[-10:]):.0f} at the end, of 200"
+)
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")

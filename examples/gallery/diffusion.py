@@ -72,7 +72,9 @@ for _step in range(STEPS):
     schedule.step()
     losses.append(loss.detach())
 losses = weft.stack(losses).tolist()
-print(f"squared error of the noise: {losses[0]:.2f} at first, {sum(losses[-50:]) / len(losses[-50:]):.2f} at the end")
+print(
+    f"squared error of the noise: {losses[0]:.2f} at first, {sum(losses[-50:]) / len(losses[-50:]):.2f} at the end"
+)
 
 # %%
 # From noise to digits

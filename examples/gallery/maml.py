@@ -69,7 +69,9 @@ for _step in range(STEPS):
     after.append(losses.mean().detach())
 after = weft.stack(after).tolist()
 last = after[-50:]
-print(f"error after one step on ten points: {after[0]:.2f} at first, {sum(last) / len(last):.2f} at the end")
+print(
+    f"error after one step on ten points: {after[0]:.2f} at first, {sum(last) / len(last):.2f} at the end"
+)
 
 # %%
 # A sine that it has not seen
@@ -82,7 +84,13 @@ task = weft.tensor(3.0), weft.tensor(1.0)
 x, y = points(task, 10)
 line = weft.linspace(-5, 5, 200)[:, None]
 fit = {name: weight.detach() for name, weight in weights.items()}
-right.plot(line.numpy(), (task[0] * (line + task[1]).sin()).numpy(), color="lightgrey", linewidth=4, label="true")
+right.plot(
+    line.numpy(),
+    (task[0] * (line + task[1]).sin()).numpy(),
+    color="lightgrey",
+    linewidth=4,
+    label="true",
+)
 for count in range(3):
     with weft.no_grad():
         shape = functional_call(model, fit, (line,))

@@ -134,7 +134,9 @@ with weft.no_grad():
     tests = [grow(random.randint(3, 10)) for _ in range(200)]
     found = [model(*parse(text)).item() for text in tests]
 true = [turning(text) for text in tests]
-print(f"off by {sum(abs(a - b) for a, b in zip(found, true, strict=True)) / len(true):.2f} bonds on average")
+print(
+    f"off by {sum(abs(a - b) for a, b in zip(found, true, strict=True)) / len(true):.2f} bonds on average"
+)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 left.semilogy([loss.item() for loss in losses])

@@ -86,6 +86,11 @@ with weft.no_grad():
             path.append(x)
         curves = weft.stack(path).numpy()  # (times, curves, 2)
         for n in range(curves.shape[1]):
-            right.plot(curves[:, n, 0], curves[:, n, 1], color=style, linewidth=3 if style == "grey" else 1.2)
+            right.plot(
+                curves[:, n, 0],
+                curves[:, n, 1],
+                color=style,
+                linewidth=3 if style == "grey" else 1.2,
+            )
 right.set(title="true (grey), learned (blue)", aspect="equal")
 plt.show()

@@ -25,9 +25,29 @@ weft.manual_seed(0)
 # Digits and words
 # ----------------
 
-ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen \
-eighteen nineteen".split()
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+ONES = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 WORDS = [*ONES, *TENS, "hundred", "thousand", "<end>"]
 NUMBER = {word: n for n, word in enumerate(WORDS)}
 END = NUMBER["<end>"]
@@ -125,7 +145,10 @@ for _step in range(STEPS):
 
 with weft.no_grad():
     tests = [draw() for _ in range(100)]
-    right = sum(words == in_words(n) for n, (words, _) in zip(tests, weft.map(model.search, tests), strict=True))
+    right = sum(
+        words == in_words(n)
+        for n, (words, _) in zip(tests, weft.map(model.search, tests), strict=True)
+    )
     words, looked = model.search(sample := 417305)
 print(f"{right} of {len(tests)} numbers in the right words; {sample}: {' '.join(words)}")
 

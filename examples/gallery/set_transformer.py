@@ -40,7 +40,9 @@ class Block(nn.Module):
         super().__init__()
         self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
         self.after, self.last = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.rows = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
+        self.rows = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width)
+        )
 
     def forward(self, queries: weft.Tensor, keys: weft.Tensor) -> weft.Tensor:
         """(m, width), (n, width) -> (m, width)"""

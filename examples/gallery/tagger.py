@@ -53,7 +53,11 @@ def lines_of(path: Path) -> list[Line]:
 
 
 library = Path(ast.__file__).parent
-LINES = [line for name in ("argparse", "pathlib", "logging/__init__") for line in lines_of(library / f"{name}.py")]
+LINES = [
+    line
+    for name in ("argparse", "pathlib", "logging/__init__")
+    for line in lines_of(library / f"{name}.py")
+]
 random.shuffle(LINES)
 TRAIN, TEST = LINES[200:], LINES[:200]
 
@@ -99,7 +103,10 @@ losses = []
 for _step in range(STEPS):
     batch = random.sample(TRAIN, 16)
     loss = weft.stack(
-        [nn.functional.cross_entropy(model(line), weft.tensor([tag for _, tag in line])) for line in batch]
+        [
+            nn.functional.cross_entropy(model(line), weft.tensor([tag for _, tag in line]))
+            for line in batch
+        ]
     ).mean()
     optimizer.zero_grad()
     loss.backward()
@@ -116,7 +123,9 @@ with weft.no_grad():
 for line, tags in zip(TEST, found, strict=True):
     for (_, true), tag in zip(line, tags.tolist(), strict=True):
         table[true, tag] += 1
-print(f"{100 * table.diagonal().sum().item() / table.sum().item():.1f} % of {int(table.sum())} names right")
+print(
+    f"{100 * table.diagonal().sum().item() / table.sum().item():.1f} % of {int(table.sum())} names right"
+)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 left.plot([loss.item() for loss in losses])

@@ -87,7 +87,14 @@ from weft.engine.pipeline.batching import batch, membership
 from weft.engine.pipeline.lowering import lower
 from weft.engine.pipeline.partition import is_in_order, partition, segments, spans_devices
 from weft.engine.runtime import commit as outcomes
-from weft.engine.runtime.executable_cache import has_come, storable_as, store, worth_storing
+from weft.engine.runtime.executable_cache import (
+    BY_NAME,
+    BY_ROWS,
+    has_come,
+    storable_as,
+    store,
+    worth_storing,
+)
 from weft.engine.runtime.numpy_views import array_over
 from weft.engine.runtime.tier_choice import comes_again, may_know_most, note_misses
 from weft.errors import OutOfMemoryError, WeftError
@@ -630,18 +637,9 @@ def launch(
     run: ProgramRun = prepared(lowering)
     executable = run.executable()
     count(horizontal_fusion.count(program), len(lowering.launches), len(program.order))
-    if (
-        fingerprint is not None
-        and bare is not None
-        and (not has_come(bare) or storable_as(bare, memory))
-    ):
-        fingerprint = bare
-    storable = (
-        fingerprint is not None
-        and config.cache
-        and (not program.is_cold or program.awaited is not None)
-        and worth_storing(fingerprint)
-    )
+    keys: list[Any] = []
+    if config.cache and (not program.is_cold or program.awaited is not None):
+        keys = [key for key in keys_of(fingerprint, bare, memory) if worth_storing(key)]
     labels: Labels = None
     if tracing:
         labels = labels_of(program, lowering)
@@ -667,14 +665,28 @@ def launch(
     recorded: Recorded = recorded_of(program, lowering.layout, pending)
     commits = decide(program, poisoned, finished, gone, recorded)
     try:
-        if storable and complete and not failed:
-            store(fingerprint, program, memory, lowering, run, executable, commits, gone, recorded)
+        if complete and not failed:
+            for key in keys:
+                store(key, program, memory, lowering, run, executable, commits, gone, recorded)
     finally:  # `repr` handles signals, and what has been overwritten cannot be computed again
         commit(commits, gone, run, recorded)
     raised = stopped if raised is None else raised
     if raised is not None:
         raise raised
     return False
+
+
+def keys_of(
+    fingerprint: FlushFingerprint | None, bare: FlushFingerprint | None, memory: Plan
+) -> list[FlushFingerprint]:
+    """The fingerprints under which a program is stored: its key before batches were formed, if it has one that names
+    what the program reads; also the one behind them, where it names it by how rows lie, which may change."""
+    if fingerprint is None or bare is None:
+        return [] if fingerprint is None else [fingerprint]
+    named = storable_as(bare, memory) if has_come(bare) else BY_NAME
+    if named == BY_NAME:
+        return [bare]
+    return [bare, fingerprint] if named == BY_ROWS else [fingerprint]
 
 
 @cython.cfunc

@@ -30,6 +30,7 @@ cdef class CachedExecutable(Entry):
     cdef bint busy
     cdef list strides
     cdef list in_place
+    cdef list blocks  # values that it reads as one, by how their rows lie (`runtime.blocks`)
     cdef list constants  # numbers that stand behind the values from outside
     cdef list tables
     cdef object held

@@ -34,6 +34,7 @@ from weft.engine.pipeline.budget.constrain import bytes_taken
 from weft.engine.pipeline.memory_plan import is_private
 from weft.engine.replay.cache import named
 from weft.engine.runtime import tier_choice
+from weft.engine.runtime.blocks import Rows
 from weft.errors import ExecutionError
 
 require(__name__, cython.compiled)
@@ -42,6 +43,7 @@ MOST_NODES = 25_000  # nodes of a flush that is cached
 NODE_BYTES = cython.declare(
     cython.Py_ssize_t, 256
 )  # about what a template takes for each of its nodes
+BY_NAME, BY_ROWS = 1, 2  # how a fingerprint names what a program reads
 STAYS = cython.declare(cython.Py_ssize_t, -2)  # in place of a slot: the node stays recorded
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 
@@ -128,10 +130,20 @@ def has_come(fingerprint: FlushFingerprint):
 
 
 def storable_as(fingerprint: FlushFingerprint, memory):
-    """True if the fingerprint names every value that a program reads, apart from numbers; it does not name constants
-    of macros."""
+    """How the fingerprint names every value that a program reads, apart from numbers: `BY_NAME`, or some as blocks of
+    rows (`BY_ROWS`); 0 where it does not, as for constants of macros, and blocks that the program writes over."""
     names: set = {_name(node) for node in fingerprint.external}
-    return all([root.op is SCALAR_OP or _name(root) in names for root in memory.external])
+    others: list = [
+        root for root in memory.external if root.op is not SCALAR_OP and _name(root) not in names
+    ]
+    if not others:
+        return BY_NAME
+    rows = Rows(fingerprint.external)
+    written: set = {id(root) for root in memory.in_place}
+    for root in others:
+        if id(root) in written or rows.block_of(root) is None:
+            return 0
+    return BY_ROWS
 
 
 def store(
@@ -156,9 +168,18 @@ def store(
     for index, node in enumerate(constants, len(fingerprint.external)):
         positions[_name(node)] = index
     sources: list = [positions.get(_name(root)) for root in memory.external]
+    blocks: list = []
     if None in sources:
-        return
+        rows = Rows(fingerprint.external)
+        for index, root in enumerate(memory.external):
+            if sources[index] is None:
+                block = rows.block_of(root)
+                if block is None or root in overwritten:
+                    return
+                blocks.append(block)
+                sources[index] = block.places[0]
     template: CachedExecutable = CachedExecutable()
+    template.blocks = blocks
     template.device = program.device
     template.executable = executable
     template.constants = constants
@@ -282,10 +303,29 @@ def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.
     for position in template.in_place:
         if not is_private(fingerprint.external[position]):
             return False
+    for block in template.blocks:
+        if not _lies_so(fingerprint.external, block[0], block[1]):
+            return False
     if template.checked > 0 and template.in_place:
         for node in fingerprint.nodes:
             if node.may_fail:
                 return False
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _lies_so(external: list, places: tuple, distances: tuple) -> cython.bint:
+    """True if values from outside lie in one piece of memory, so far behind the first of them."""
+    first: Node = external[places[0]]
+    node: Node
+    index: cython.Py_ssize_t
+    distance: cython.longlong
+    for index in range(1, len(places)):
+        node = external[places[index]]
+        distance = distances[index]
+        if node.buffer is not first.buffer or node.offset - first.offset != distance:
+            return False
     return True
 
 
