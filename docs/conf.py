@@ -5,13 +5,14 @@ Pages are Markdown (MyST); the reference is made of the docstrings by `tools/ref
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "docs")]
 
 import reference_pages  # noqa: E402
 
@@ -21,9 +22,18 @@ project, author = "Weft", "the authors of Weft"
 copyright = author  # noqa: A001 - Sphinx's name
 version = release = weft.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
 exclude_patterns = ["decisions/README.md"]
 default_role = "py:obj"  # a link where the reference has the name, code elsewhere
+suppress_warnings = [
+    "ref.python"
+]  # of a short name that several modules have: it leads to the first
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
@@ -35,6 +45,18 @@ napoleon_google_docstring, napoleon_numpy_docstring = True, False
 napoleon_custom_sections = [("Shape", "params_style"), ("Source", "notes_style")]
 add_module_names = False
 toc_object_entries = False
+
+# Each program runs as many steps as it says, or as GALLERY_STEPS does.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": ".*",
+    "reset_argv": "conf.arguments_of_examples",
+    "abort_on_example_error": True,
+    "min_reported_time": 10_000,
+    "show_memory": False,
+    "download_all_examples": False,
+}
 
 html_theme = "furo"
 html_title = f"Weft {version}"
@@ -56,6 +78,12 @@ INCLUDED = {
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)(#[^)]*)?\)")
 CODE = re.compile(r"(``.*?``|`.*?`)")
 SPECIAL = re.compile(r"[*|]|(?<=\w)_(?!\w)")
+
+
+def arguments_of_examples(settings: object, variables: object) -> list[str]:
+    """The arguments of each program of the gallery."""
+    steps = os.environ.get("GALLERY_STEPS")
+    return [steps] if steps else []
 
 
 def link_pages(app: object, name: str, source: list[str]) -> None:

@@ -3,8 +3,8 @@ Two networks against each other
 ===============================
 
 A generator turns noise into points; a critic learns to tell them from true ones, and the generator to deceive it
-(Goodfellow et al., 2014). The data are eight clusters on a ring. The critic's slope is kept near one by a penalty on its
-gradient, so the loss contains a derivative, and training differentiates it once more.
+(Goodfellow et al., 2014). The data are eight clusters on a ring. The critic's slope is kept near one by a penalty on
+its gradient, so the loss contains a derivative, and training differentiates it once more.
 
 Run: ``python examples/gallery/gan.py [steps]``
 """

@@ -2,7 +2,7 @@
 Numbers in words
 ================
 
-An encoder reads a number digit by digit, a decoder writes it in English words and looks back at the digits while it does
+An encoder reads a number digit by digit, a decoder writes it in English words and looks back at the digits meanwhile
 (attention: Bahdanau, Cho and Bengio, 2015). Sources and targets have other lengths in each pair. Writing is a beam
 search: the most likely beginnings are kept, extended, and compared by value.
 
@@ -155,8 +155,8 @@ print(f"{right} of {len(tests)} numbers in the right words; {sample}: {' '.join(
 figure, (first, second) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 first.semilogy([loss.item() for loss in losses])
 first.set(xlabel="step", ylabel="loss", title="32 numbers a step")
-second.imshow(weft.stack(looked[: len(words)]).numpy(), cmap="Blues", aspect="auto")
+second.imshow(weft.stack(looked).numpy(), cmap="Blues", aspect="auto")
 second.set_xticks(range(len(str(sample))), list(str(sample)))
-second.set_yticks(range(len(words)), words)
+second.set_yticks(range(len(looked)), [*words, "end"][: len(looked)])
 second.set(title="where it looks for each word")
 plt.show()

@@ -23,6 +23,7 @@ EXTRAS = {
     "tests/distributed/programs": (*DEVELOPMENT, "torch", "ray"),  # run by torch, `weft run` or Ray
     "tools/conformance": (*DEVELOPMENT, "torch"),
     "examples": ("examples", "ray"),
+    "examples/gallery": ("examples", "plots"),
 }
 ABSENT = ("ImportError", "ModuleNotFoundError", "TYPE_CHECKING")
 FILES = sorted({path for folder in EXTRAS for path in (ROOT / folder).rglob("*.py")})

@@ -76,3 +76,4 @@ def test_each_document_is_on_the_site() -> None:
     documents = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guide").glob("*.md")]
     names = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in documents}
     assert names - listed == {"index"}
+    assert "gallery/index" in listed

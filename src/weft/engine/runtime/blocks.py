@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Block(NamedTuple):
-    """The places among the values from outside of the rows of a value, and how many bytes each lies behind the first."""
+    """The places of a value's rows among the values from outside, and how many bytes each lies behind the first."""
 
     places: tuple[int, ...]
     distances: tuple[int, ...]

@@ -290,7 +290,6 @@ def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.
     """True if the executable can run: the values that it overwrites are still private, it cannot fail after
     overwriting them (it would run again from inputs that must still be there), and its memory, and a folder to spill
     to, are available; and there is no better one, whose kernels have been compiled meanwhile."""
-    node: Node
     memory: Memory
     if template.awaited is not None and _is_outdated(template):
         return False
@@ -300,11 +299,19 @@ def usable(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.
             return False
     if template.layout is not None and template.layout.spilled and not spill_file.is_wanted():
         return False
-    for position in template.in_place:
-        if not is_private(fingerprint.external[position]):
-            return False
     for block in template.blocks:
         if not _lies_so(fingerprint.external, block[0], block[1]):
+            return False
+    return _may_overwrite(template, fingerprint)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _may_overwrite(template: CachedExecutable, fingerprint: FlushFingerprint) -> cython.bint:
+    """True if the values that the program overwrites are private, and it cannot fail after that."""
+    node: Node
+    for position in template.in_place:
+        if not is_private(fingerprint.external[position]):
             return False
     if template.checked > 0 and template.in_place:
         for node in fingerprint.nodes:

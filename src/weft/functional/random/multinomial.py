@@ -42,7 +42,7 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Any:
-    """Indices drawn with the weights of each row; weights that are computed yet are checked when they are. Shapes: (n) or
+    """Indices drawn with the weights of each row; pending weights are checked when they are computed. Shapes: (n) or
     (m, n) -> (..., num_samples)."""
     need_tensor("multinomial", input)
     if len(input._shape) not in (1, 2):
