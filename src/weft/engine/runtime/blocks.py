@@ -1,7 +1,7 @@
 """Blocks: values that lie in memory behind one another, and that a program reads as one.
 
 The rows of a batch that has run are such a block. A program that reads it whole is known by its rows, which is all that
-a fingerprint taken before batches are formed can name; `Block` says how they have to lie when it runs again.
+a fingerprint taken before batches are formed can name; `RowBlock` says how they have to lie when it runs again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.engine.ir.node import Node
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """The places of a value's rows among the values from outside, and how many bytes each lies behind the first."""
 
     places: tuple[int, ...]
@@ -34,7 +34,7 @@ class Rows:
         for rows in self.by_buffer.values():
             rows.sort()
 
-    def block_of(self, root: Node) -> Block | None:
+    def block_of(self, root: Node) -> RowBlock | None:
         """The rows that a value consists of, from the first byte to the last; None where some of it is no row."""
         if root.buffer is None or root.strides is not None:
             return None
@@ -47,4 +47,4 @@ class Rows:
                 reached = max(reached, end)
         if reached < stop or not places:
             return None
-        return Block(tuple(places), tuple(distances))
+        return RowBlock(tuple(places), tuple(distances))

@@ -130,8 +130,8 @@ def has_come(fingerprint: FlushFingerprint):
 
 
 def storable_as(fingerprint: FlushFingerprint, memory):
-    """How the fingerprint names every value that a program reads, apart from numbers: `BY_NAME`, or some as blocks of
-    rows (`BY_ROWS`); 0 where it does not, as for constants of macros, and blocks that the program writes over."""
+    """`BY_NAME` if the fingerprint names every value that a program reads, apart from numbers, `BY_ROWS` if it names
+    some as blocks of rows; 0 if it does not, as for constants of macros, and blocks that the program writes over."""
     names: set = {_name(node) for node in fingerprint.external}
     others: list = [
         root for root in memory.external if root.op is not SCALAR_OP and _name(root) not in names
