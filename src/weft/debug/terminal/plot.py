@@ -27,7 +27,12 @@ class Plot:
 def plot(tensor: Tensor, *, figure: bool = False) -> object:
     """A picture of a tensor: a curve of one dimension, shades of two, a histogram of more; what is not finite is `!`.
 
-    `figure` gives a figure of matplotlib instead, which has to be installed (`weft[plots]`).
+    Args:
+        tensor: the values to look at.
+        figure: give a figure of matplotlib instead, which has to be installed (`weft[plots]`). Default: False.
+
+    Returns:
+        Text whose `repr` is the picture, or a figure.
 
     Example:
         >>> import weft
