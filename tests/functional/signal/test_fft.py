@@ -9,6 +9,7 @@ import pytest
 
 import weft
 from weft.autograd import gradcheck, gradgradcheck
+from weft.functional.signal import pocketfft
 
 SOURCE = np.random.default_rng(0)
 
@@ -105,3 +106,29 @@ def test_poisson_counts_have_their_mean_and_variance() -> None:
     assert (
         (1 - weft.poisson(weft.full((20000,), 0.2)).clamp(max=1)).mean().item() - np.exp(-0.2)
     ) ** 2 < 1e-4
+
+
+@pytest.mark.parametrize("scale", [0, 1, 2])
+@pytest.mark.parametrize("axes", [[1], [0, 1], [1, 0]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scipys_public_functions_give_what_its_binding_gives(
+    scale: int, axes: list[int], dtype: type
+) -> None:
+    draws = np.random.default_rng(0)
+    real = draws.standard_normal((5, 6)).astype(dtype)
+    whole = real + 1j * draws.standard_normal((5, 6)).astype(dtype)
+    for values in (real, whole):
+        for forward in (True, False):
+            bound = pocketfft.c2c(values, axes, forward, scale, None, 1)
+            public = pocketfft.public_c2c(values, axes, forward, scale, None, 1)
+            assert public.dtype == bound.dtype
+            np.testing.assert_allclose(public, bound, rtol=1e-5, atol=1e-5)
+    half = pocketfft.r2c(real, axes, True, scale, None, 1)
+    np.testing.assert_allclose(
+        pocketfft.public_r2c(real, axes, True, scale, None, 1), half, rtol=1e-5, atol=1e-5
+    )
+    size = real.shape[axes[-1]]
+    back = pocketfft.c2r(half, axes, size, False, scale, None, 1)
+    np.testing.assert_allclose(
+        pocketfft.public_c2r(half, axes, size, False, scale, None, 1), back, rtol=1e-5, atol=1e-5
+    )

@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 
 require(__name__, cython.compiled)
 
-# What `scipy.fft` calls when it has looked at its arguments, which takes ten times as long as a short transform.
-pocketfft = later("scipy.fft._pocketfft.pypocketfft")
+pocketfft = later("weft.functional.signal.pocketfft")
 
 _Compute = Callable[[Tensor, Shape, list[int], str | None], Any]
 
