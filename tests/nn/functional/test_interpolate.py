@@ -171,3 +171,12 @@ def test_the_nearest_are_pytorchs_at_odd_ratios(mode: str, dtype: str) -> None:
                 for lib in (weft, torch)
             )
             np.testing.assert_array_equal(found.float().numpy(), wanted.float().numpy())
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear"])
+def test_no_table_is_made_for_the_device_meta(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampling, "_table", None)
+    x = weft.empty(200_000_000, 3, 200_000_000, device="meta", requires_grad=True)
+    made = weft.nn.functional.interpolate(x, scale_factor=2, mode=mode)
+    assert (made.shape, made.device.type) == ((200_000_000, 3, 400_000_000), "meta")
+    assert made.requires_grad and made.is_contiguous()

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.engine.api.call_cache import composed_of_primitives
+from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
@@ -28,8 +29,8 @@ from weft.functional.support.memory_formats import like_channels
 from weft.nn.functional.index_runs import Places, places_of, taken
 from weft.nn.functional.pooling.adaptive import adaptive_avg_pool
 from weft.ops.primitives import elementwise as call
+from weft.ops.primitives import expand, permute, resample, reshape, resized, slice_axis
 from weft.ops.primitives import pad as pad_value
-from weft.ops.primitives import permute, resample, reshape, slice_axis
 from weft.tensor.arguments import (
     Shape,
     describe,
@@ -299,10 +300,12 @@ def interpolate(
     _check_mode(input, wanted, mode, antialias)
     if mode == "area":
         return adaptive_avg_pool(input, wanted, len(wanted))
+    if is_on_meta(input):
+        return _named(_shaped(input, wanted), input, _record_name(mode, wanted, antialias))
     dtype = input._dtype
     if mode in ("nearest", "nearest-exact"):
         made = _nearest(input, wanted, factors, mode == "nearest-exact")
-        return _named(made, input, _upsampled(mode, len(wanted)))
+        return _named(made, input, _record_name(mode, wanted, False))
     if dtype is dtypes.uint8:
         return resized_bytes(input, wanted, factors, bool(align_corners), mode, antialias)
     made = widen(input)  # halves are rounded once, at the end
@@ -312,8 +315,14 @@ def interpolate(
         geometry = (have, want, factor, bool(align_corners), mode, antialias)
         # A filter that is wider than a step has as many taps as the input has elements.
         made = resampled(made, axis, _table(_taps, max(have, want), *geometry))
-    name = _upsampled(mode, len(wanted)) + ("Aa" if antialias else "")
-    return _named(cast(made, dtype), input, name)
+    return _named(cast(made, dtype), input, _record_name(mode, wanted, antialias))
+
+
+def _shaped(x: Tensor, wanted: Shape) -> Any:
+    """A tensor on the device meta that depends on another as what is resized does; no table is made of its places."""
+    for axis, want in enumerate(wanted, 2):
+        x = expand(slice_axis(x, axis, 0, 1), resized(x._shape, axis, want))
+    return call("clone", x)
 
 
 def _least_growth_first(shape: Shape, wanted: Shape) -> list[int]:
@@ -322,9 +331,10 @@ def _least_growth_first(shape: Shape, wanted: Shape) -> list[int]:
     return sorted(axes, key=lambda axis: wanted[axis - 2] / max(shape[axis], 1))
 
 
-def _upsampled(mode: str, dimensions: int) -> str:
+def _record_name(mode: str, wanted: Shape, antialias: bool) -> str:
+    """The name of the gradient record, as PyTorch's."""
     word = "".join(part.capitalize() for part in mode.split("-"))
-    return f"Upsample{word}{dimensions}D"
+    return f"Upsample{word}{len(wanted)}D" + ("Aa" if antialias else "")
 
 
 def _nearest(x: Tensor, wanted: Shape, factors: list[float | None], exact: bool) -> Any:
