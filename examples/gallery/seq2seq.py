@@ -25,29 +25,11 @@ weft.manual_seed(0)
 # Digits and words
 # ----------------
 
-ONES = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+NAMES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
+)
+ONES, TENS = NAMES.split()[:20], NAMES.split()[20:]
 WORDS = [*ONES, *TENS, "hundred", "thousand", "<end>"]
 NUMBER = {word: n for n, word in enumerate(WORDS)}
 END = NUMBER["<end>"]
