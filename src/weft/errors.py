@@ -208,6 +208,10 @@ class MissingError(WeftError, AttributeError):
     """A part of an object that is not there, or not yet."""
 
 
+class MissingPackageError(WeftError, ImportError):
+    """A package that is an extra, and not installed."""
+
+
 class NotDefinedError(WeftError, NotImplementedError):
     """A method that the user's subclass has to define."""
 

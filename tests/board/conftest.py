@@ -14,9 +14,9 @@ OPTIONS = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless chromium."""
+    """A headless chromium. Its driver keeps an event loop running, which other tests of the process must not meet."""
     playwright = pytest.importorskip("playwright.sync_api")
     path = shutil.which("chromium")
     if path is None:

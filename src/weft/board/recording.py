@@ -312,7 +312,7 @@ def _checked_every(every: int) -> int:
 
 
 def _checked_share(share: float) -> float:
-    if not 0 <= share <= 1:
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
         raise ArgumentError(
             "weft.board: share",
             expected="a share of the time from 0 to 1",

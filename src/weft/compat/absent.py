@@ -87,8 +87,14 @@ globals().update(TYPES, chalf=TYPES["complex32"])
 class qscheme:  # noqa: N801 - PyTorch's name
     """A way to map numbers to small integers. No tensor has one."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name = "qscheme"
+
+    @classmethod
+    def of(cls, name: str) -> qscheme:
+        """The one of a name."""
+        made = cls()
+        made.name = name
+        return made
 
     def __repr__(self) -> str:
         return rooted(f"weft.{self.name}")
@@ -101,7 +107,7 @@ SCHEMES = (
     "per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric",
     "per_channel_affine_float_qparams",
 )  # fmt: skip
-globals().update({name: qscheme(name) for name in SCHEMES})
+globals().update({name: qscheme.of(name) for name in SCHEMES})
 
 
 def refused(name: str, module: str, error: Callable[[str], Exception]) -> type:

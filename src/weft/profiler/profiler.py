@@ -345,8 +345,8 @@ class profile(_KinetoProfile):  # noqa: N801 - PyTorch's name
         >>> import weft
         >>> with weft.profiler.profile() as watched:
         ...     total = (weft.ones(3, 4) @ weft.ones(4, 5)).relu().sum().item()
-        >>> sorted(event.key for event in watched.key_averages() if event.key.startswith("aten::"))
-        ['aten::mm', 'aten::relu', 'aten::sum']
+        >>> {"aten::mm", "aten::relu", "aten::sum"} <= {each.key for each in watched.key_averages()}
+        True
     """
 
     def __init__(

@@ -132,13 +132,14 @@ class _Operation(str):
         """The operation of a node: a product of matrices is `mm` or `bmm` by their dimensions."""
         made = cls(node.op.name)
         products = ("bmm", "baddbmm") if len(node.shape) > 2 else ("mm", "addmm", "mv", "dot")
-        made.names = (made, *products) if made == "matmul" else (made,)
+        made.names = (node.op.name, *products) if made == "matmul" else (node.op.name,)
         return made
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
             return str.__eq__(self, other)
-        return getattr(other, "__name__", None) in self.names
+        name = getattr(other, "__name__", None)
+        return isinstance(name, str) and name in self.names
 
     __hash__ = str.__hash__
 

@@ -11,7 +11,6 @@ import pytest
 
 import weft
 from weft.engine.frontend.resolve import value_of
-from weft.engine.pipeline.batching import batch
 from weft.engine.runtime import executable_cache
 from weft.engine.runtime.blocks import Rows
 
@@ -25,13 +24,9 @@ def fresh() -> None:
 
 def searches(function: Callable[[], object]) -> int:
     """How often a function's work is searched for batches."""
-    found: list[Any] = []
-    previous = batch.watch(lambda notes, quotients: found.append(quotients))
-    try:
+    with weft.profiler.profile() as watched:
         function()
-    finally:
-        batch.watch(previous)
-    return len(found)
+    return sum(event["name"] == "weft::batch" for event in watched.data()["events"])
 
 
 def turn(states: list[weft.Tensor], weight: weft.Tensor) -> list[weft.Tensor]:
@@ -68,6 +63,9 @@ def test_rounds_over_rows_of_batches_are_known() -> None:
                 states = turn(states, weight)
 
         assert searches(more) == 0
+        with weft.explain() as report:  # which is told of every batch
+            more()
+    assert [batch.size for run in report.runs for batch in run.batches] == [ROWS] * 8
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -6,7 +6,7 @@ import numpy as np
 
 from weft.autograd.anomaly.nonfinite_origin import in_numbers
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentTypeError, class_name
+from weft.errors import ArgumentTypeError, MissingPackageError, class_name
 
 BARS, SHADES = " ▁▂▃▄▅▆▇█", " ░▒▓█"
 WIDTH, HEIGHT = 64, 16
@@ -93,7 +93,12 @@ def _figure(array: np.ndarray) -> object:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("plot(figure=True) needs matplotlib: pip install weft[plots]") from error
+        raise MissingPackageError(
+            "plot: matplotlib is not installed",
+            expected="the package matplotlib, for figure=True",
+            got="no module matplotlib",
+            fix="pip install 'weft[plots]', or leave figure out for a picture in text",
+        ) from error
     made = Figure()
     axes = made.subplots()
     if array.ndim == 2:

@@ -30,9 +30,10 @@ _STEPS = cython.declare(cython.int, 16)  # views, conversions and choices that t
 
 # What PyTorch says of the index {0} for a dimension of size {1}, by the name of the function.
 _IN_SELF = "index out of range in self"
+_OUT_OF_BOUNDS = "index {0} is out of bounds for dimension {2} with size {1}"
 _OUT_OF_RANGE = {
     "embedding": _IN_SELF,
-    "index_add": "index {0} is out of bounds for dimension {2} with size {1}",
+    "index_add": _IN_SELF,  # along the first dimension: PyTorch has another text for vectors
     "index_copy": "index_copy_(): index {0} is out of bounds for dimension {2} with size {1}",
     "index_reduce": _IN_SELF,
     "index_select": _IN_SELF,
@@ -167,7 +168,9 @@ def range_error(name, values, size, dimension, wraps, where=None):
         place.insert(0, flat % extent)
         flat //= extent
     got = f"{value}" + (f" at position {place}" if place else "")
-    words = _OUT_OF_RANGE.get(name, "index {0} is out of bounds for dimension {2} with size {1}")
+    words = _OUT_OF_BOUNDS
+    if name != "index_add" or dimension == 0:
+        words = _OUT_OF_RANGE.get(name, words)
     return IndexRangeError(
         words.format(value, size, dimension),
         where=where,

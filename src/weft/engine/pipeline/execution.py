@@ -513,6 +513,8 @@ def run_known(fingerprint: FlushFingerprint) -> cython.bint:
     known: CachedExecutable = executable_cache.lookup(fingerprint)
     if known is None or not executable_cache.usable(known, fingerprint):
         return False
+    if known.blocks and batch.watcher() is not None:  # somebody asks what is batched, and why not
+        return False
     _tally.flushes += 1
     count(known.kernels, known.launches, len(fingerprint.nodes))
     outcome = executable_cache.run_cached(known, fingerprint)
