@@ -141,4 +141,6 @@ def _is_illegal(name: str, obj: object) -> bool:
     """True if Python, or generated code, uses a name for something else."""
     if keyword.iskeyword(name) or name in BUILT_IN:
         return True
+    if name == "_":  # what an interactive Python showed last, no name of the language
+        return False
     return hasattr(builtins, name) and getattr(builtins, name) is not obj
