@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weft._typing import Array
 
 MOST_CATEGORIES = 2**24  # categories in a row of weights, as in PyTorch
+MOST_COMPARED = 2**12  # draws times categories of a row up to which each draw is compared with all
 
 
 def multinomial(
@@ -69,30 +70,59 @@ def multinomial(
         )
     num_samples = need_integer("multinomial", num_samples, "num_samples")
     _check_counts(input._shape[-1], num_samples, replacement)
-    weights = _valid(input, replacement and num_samples > 1)
-    draw = _between_edges if replacement else _first_of_races
-    result = draw(weights, num_samples, chosen(generator))
+    one_by_one = replacement and num_samples > 1
+    source = chosen(generator)
+    if replacement and num_samples * input._shape[-1] > MOST_COMPARED:
+        result = _searched(_checked_weights(input, one_by_one), num_samples, source)
+    else:
+        draw = _between_edges if replacement else _first_of_races
+        result = draw(*_valid(input, one_by_one), num_samples, source)
     return result if out is None else write_out(out, result)
 
 
-def _valid(input: Tensor, one_by_one: bool) -> Any:
-    """The weights as float64: checked where they are known, else such that what is drawn from them fails."""
+def _checked_weights(input: Tensor, one_by_one: bool) -> Array:
+    """The weights as an array of float64. Errors: ArgumentError for what are none."""
+    weights = host.to_numpy(input).astype(np.float64)
+    _check_weights(weights, one_by_one)
+    return weights
+
+
+def _valid(input: Tensor, one_by_one: bool) -> tuple[Any, bool]:
+    """The weights as float64, and whether they are known and have been checked; else what is drawn from them fails."""
     weights = cast(input.detach(), dtypes.float64)
     if value_of(input).state == DONE or not tapes.tape().mode.is_untransformed():
-        _check_weights(host.to_numpy(input).astype(np.float64), one_by_one)
-        return weights
+        _checked_weights(input, one_by_one)
+        return weights, True
     if is_on_meta(input):
-        return weights
-    return within_when_computed("multinomial", "weights", weights)
+        return weights, True
+    return within_when_computed("multinomial", "weights", weights), False
 
 
-def _between_edges(weights: Tensor, count: int, source: Generator) -> Any:
-    """The indices whose part of the sum of the weights a uniform number falls into."""
+def _positive(total: Tensor, is_checked: bool) -> Any:
+    """The sums of rows of weights, which fail if they are not positive."""
+    return total if is_checked else within_when_computed("multinomial_row", "sum", total)
+
+
+def _searched(weights: Array, count: int, source: Generator) -> Any:
+    """The indices whose part of the sum of the weights a uniform number falls into, by binary search."""
+    rows = weights.reshape(-1, weights.shape[-1])
+    draws = host.to_numpy(unit((len(rows), count), dtypes.float64, source))
+    edges = np.cumsum(rows, 1)
+    found = np.stack(
+        [
+            np.searchsorted(edge, draw * edge[-1], "right")
+            for edge, draw in zip(edges, draws, strict=True)
+        ]
+    )
+    found = np.minimum(found, [np.flatnonzero(row)[-1:] for row in rows])
+    return host.from_numpy(found.reshape(*weights.shape[:-1], count).astype(np.int64))
+
+
+def _between_edges(weights: Tensor, is_checked: bool, count: int, source: Generator) -> Any:
+    """The same, by comparing each uniform number with all edges: nothing is read."""
     *leading, width = weights._shape
     edges = cumulate("cumsum", weights, len(leading))
-    total = slice_axis(edges, len(leading), width - 1, 1)
-    if value_of(total).state != DONE:
-        total = within_when_computed("multinomial_row", "sum", total)
+    total = _positive(slice_axis(edges, len(leading), width - 1, 1), is_checked)
     points = call("mul", unit((*leading, count), dtypes.float64, source), total)
     below = call("le", reshape(edges, (*leading, 1, width)), reshape(points, (*leading, count, 1)))
     found = reduce("sum", cast(below, dtypes.int64), (len(leading) + 1,))
@@ -101,12 +131,16 @@ def _between_edges(weights: Tensor, count: int, source: Generator) -> Any:
     return trusted(call("minimum", found, cast(last, dtypes.int64)), width)
 
 
-def _first_of_races(weights: Tensor, count: int, source: Generator) -> Any:
+def _first_of_races(weights: Tensor, is_checked: bool, count: int, source: Generator) -> Any:
     """The indices that are through first where each takes an exponential time at the rate of its weight."""
+    axis = len(weights._shape) - 1
     draws = unit(weights._shape, dtypes.float64, source)
     runs = weights > 0
+    if not is_checked:
+        total = _positive(reduce("sum", weights, (axis,), keepdim=True), is_checked)
+        runs = call("logical_and", runs, call("gt", total, 0))
     times = call("log1p", -draws) / call("where", runs, -weights, 1)
-    found = order(call("where", runs, times, math.inf), len(weights._shape) - 1, count)
+    found = order(call("where", runs, times, math.inf), axis, count)
     return trusted(found, weights._shape[-1])
 
 
