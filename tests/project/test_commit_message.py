@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tool_modules import tool
+
 ROOT = Path(__file__).resolve().parents[2]
 
-
-def tool() -> ModuleType:
-    """`tools/commit_message.py` as a module."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("commit_message")
-    finally:
-        sys.path.pop(0)
-
-
-COMMITS = tool()
+COMMITS = tool("commit_message")
 
 
 @pytest.mark.parametrize(

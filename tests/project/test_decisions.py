@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tool_modules import tool
+
 ROOT = Path(__file__).resolve().parents[2]
 
-
-def tool() -> ModuleType:
-    """`tools/decisions.py` as a module."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("decisions")
-    finally:
-        sys.path.pop(0)
-
-
-DECISIONS = tool()
+DECISIONS = tool("decisions")
 
 
 def test_the_index_of_decisions_is_fresh(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import weft
+from tool_modules import tool
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = re.compile(r"^\.\. auto\w+:: (\S+)$", re.MULTILINE)
@@ -19,13 +17,8 @@ ENTRY = re.compile(r"^\.\. auto\w+:: (\S+)$", re.MULTILINE)
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The text of each page by its name."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        tool: Any = importlib.import_module("reference_pages")
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
     folder = tmp_path_factory.mktemp("reference")
-    tool.write(folder)
+    tool("reference_pages").write(folder)
     return {path.stem: path.read_text() for path in folder.glob("*.rst")}
 
 

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import weft
+from tool_modules import tool
 
 ROOT = Path(__file__).resolve().parents[2]
 
-
-def tool() -> ModuleType:
-    """`tools/wheels.py` as a module."""
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        return importlib.import_module("wheels")
-    finally:
-        sys.path.pop(0)
-
-
-WHEELS = tool()
+WHEELS = tool("wheels")
 SOURCES = [p for s in ("*.py", "*.pxd", "*.pyi", "py.typed") for p in (ROOT / "src").rglob(s)]
 
 

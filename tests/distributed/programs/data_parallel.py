@@ -6,31 +6,19 @@ unused; the ranks have different numbers of batches. What it writes are losses a
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from on_ranks import RANK, WORLD, finish, numbers
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
-OUT = Path(sys.argv[2])
-RANK, WORLD, LOCAL = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-
-
-def numbers(seed: int, *shape: int) -> torch.Tensor:
-    """Numbers that are the same in both libraries."""
-    draw = random.Random(seed)
-    count = 1
-    for size in shape:
-        count *= size
-    return torch.tensor([draw.uniform(-1.0, 1.0) for _ in range(count)]).reshape(shape)
+LOCAL = int(os.environ["LOCAL_RANK"])
 
 
 class Branches(nn.Module):
@@ -122,9 +110,7 @@ def main() -> None:
         "uneven, of those left": uneven_loops(False),
         "data": shared_data(),
     }
-    (OUT / f"{RANK}.json").write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+    finish(found)
 
 
 if __name__ == "__main__":

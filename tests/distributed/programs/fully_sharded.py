@@ -5,33 +5,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from on_ranks import RANK, WORLD, finish, numbers
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
-
-OUT = Path(sys.argv[2])
-RANK, WORLD = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
-
-
-def numbers(seed: int, *shape: int) -> torch.Tensor:
-    """Numbers that are the same in both libraries."""
-    draw = random.Random(seed)
-    count = 1
-    for size in shape:
-        count *= size
-    return torch.tensor([draw.uniform(-1.0, 1.0) for _ in range(count)]).reshape(shape)
 
 
 class Layer(nn.Module):
@@ -247,9 +232,7 @@ def main() -> None:
     found["never"] = model.layers[0].never.grad is None
     parallel = DistributedDataParallel(Model(), find_unused_parameters=True)
     found["as data parallel"] = bits(sharded()) == bits(parallel)
-    (OUT / f"{RANK}.json").write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+    finish(found)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from on_ranks import RANK, WORLD, finish, numbers
 from torch import nn
 from torch.distributed.pipelining import (
     PipelineStage,
@@ -23,18 +19,7 @@ from torch.distributed.pipelining import (
     ScheduleLoopedBFS,
 )
 
-OUT = Path(sys.argv[2])
-RANK, WORLD = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
 MICROBATCHES = 8
-
-
-def numbers(seed: int, *shape: int) -> torch.Tensor:
-    """Numbers that are the same in both libraries."""
-    draw = random.Random(seed)
-    count = 1
-    for size in shape:
-        count *= size
-    return torch.tensor([draw.uniform(-1.0, 1.0) for _ in range(count)]).reshape(shape)
 
 
 class Part(nn.Module):
@@ -107,9 +92,7 @@ def main() -> None:
         "looped": train(ScheduleLoopedBFS, 2),
         "alone": {"one": alone(WORLD), "two": alone(2 * WORLD)},
     }
-    (OUT / f"{RANK}.json").write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+    finish(found)
 
 
 if __name__ == "__main__":

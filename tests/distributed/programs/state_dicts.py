@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import sys
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from on_ranks import WORLD, finish, numbers
 from torch import nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -30,18 +26,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
-OUT = Path(sys.argv[2])
-RANK, WORLD = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
 WHOLE = StateDictOptions(full_state_dict=True)
-
-
-def numbers(seed: int, *shape: int) -> torch.Tensor:
-    """Numbers that are the same in both libraries."""
-    draw = random.Random(seed)
-    count = 1
-    for size in shape:
-        count *= size
-    return torch.tensor([draw.uniform(-1.0, 1.0) for _ in range(count)]).reshape(shape)
 
 
 def made(kind: str, seed: int = 0) -> tuple[Any, Any]:
@@ -127,9 +112,7 @@ def main() -> None:
         f"{a} to {b}": through(a, b) for a, b in zip(kinds, [*kinds[1:], kinds[0]], strict=True)
     }
     found["details"] = details()
-    (OUT / f"{RANK}.json").write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+    finish(found)
 
 
 if __name__ == "__main__":

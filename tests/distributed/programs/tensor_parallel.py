@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from on_ranks import RANK, WORLD, finish, numbers
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
@@ -28,18 +26,6 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn import functional as F
-
-OUT = Path(sys.argv[2])
-RANK, WORLD = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
-
-
-def numbers(seed: int, *shape: int) -> torch.Tensor:
-    """Numbers that are the same in both libraries."""
-    draw = random.Random(seed)
-    count = 1
-    for size in shape:
-        count *= size
-    return torch.tensor([draw.uniform(-1.0, 1.0) for _ in range(count)]).reshape(shape)
 
 
 def whole(x: Any) -> Any:
@@ -297,9 +283,7 @@ def main() -> None:
         "loss": of_parts(),
         "prepared": prepared(),
     }
-    (OUT / f"{RANK}.json").write_text(json.dumps(found))
-    dist.barrier()
-    dist.destroy_process_group()
+    finish(found)
 
 
 if __name__ == "__main__":

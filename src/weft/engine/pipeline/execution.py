@@ -646,7 +646,7 @@ def launch(
     if tracing:
         labels = labels_of(program, lowering)
         labels.first = cython.cast(Node, pending[0]).seq
-    began: int64_t = now()
+    began: int64_t = 0 if labels is None else now()
     done = executable.run(run.addresses)
     if labels is not None:
         put_payload(PROGRAM, began, now(), labels, labels.first)

@@ -138,12 +138,21 @@ def storable_as(fingerprint: FlushFingerprint, memory):
     ]
     if not others:
         return BY_NAME
-    rows = Rows(fingerprint.external)
-    written: set = {id(root) for root in memory.in_place}
-    for root in others:
-        if id(root) in written or rows.block_of(root) is None:
-            return 0
-    return BY_ROWS
+    found = _blocks_of(fingerprint.external, others, memory.in_place)
+    return 0 if found is None else BY_ROWS
+
+
+@cython.cfunc
+def _blocks_of(external: list, roots: list, written: set) -> dict:
+    """The blocks of rows that values are, by value; None where one is no such block, or is written over."""
+    found: dict = {}
+    rows = Rows(external) if roots else None
+    for root in roots:
+        block = None if root in written else rows.block_of(root)
+        if block is None:
+            return None
+        found[id(root)] = block
+    return found
 
 
 def store(
@@ -168,18 +177,17 @@ def store(
     for index, node in enumerate(constants, len(fingerprint.external)):
         positions[_name(node)] = index
     sources: list = [positions.get(_name(root)) for root in memory.external]
-    blocks: list = []
-    if None in sources:
-        rows = Rows(fingerprint.external)
-        for index, root in enumerate(memory.external):
-            if sources[index] is None:
-                block = rows.block_of(root)
-                if block is None or root in overwritten:
-                    return
-                blocks.append(block)
-                sources[index] = block.places[0]
+    unnamed: list = [
+        root for root, source in zip(memory.external, sources, strict=True) if source is None
+    ]
+    blocks: dict = _blocks_of(fingerprint.external, unnamed, set(overwritten))
+    if blocks is None:
+        return
+    for index, root in enumerate(memory.external):
+        if sources[index] is None:
+            sources[index] = blocks[id(root)].places[0]
     template: CachedExecutable = CachedExecutable()
-    template.blocks = blocks
+    template.blocks = list(blocks.values())
     template.device = program.device
     template.executable = executable
     template.constants = constants

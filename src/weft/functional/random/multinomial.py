@@ -98,11 +98,6 @@ def _valid(input: Tensor, one_by_one: bool) -> tuple[Any, bool]:
     return within_when_computed("multinomial", "weights", weights), False
 
 
-def _positive(total: Tensor, is_checked: bool) -> Any:
-    """The sums of rows of weights, which fail if they are not positive."""
-    return total if is_checked else within_when_computed("multinomial_row", "sum", total)
-
-
 def _searched(weights: Array, count: int, source: Generator) -> Any:
     """The indices whose part of the sum of the weights a uniform number falls into, by binary search."""
     rows = weights.reshape(-1, weights.shape[-1])
@@ -122,7 +117,9 @@ def _between_edges(weights: Tensor, is_checked: bool, count: int, source: Genera
     """The same, by comparing each uniform number with all edges: nothing is read."""
     *leading, width = weights._shape
     edges = cumulate("cumsum", weights, len(leading))
-    total = _positive(slice_axis(edges, len(leading), width - 1, 1), is_checked)
+    total = slice_axis(edges, len(leading), width - 1, 1)
+    if not is_checked:
+        total = within_when_computed("multinomial_row", "sum", total)
     points = call("mul", unit((*leading, count), dtypes.float64, source), total)
     below = call("le", reshape(edges, (*leading, 1, width)), reshape(points, (*leading, count, 1)))
     found = reduce("sum", cast(below, dtypes.int64), (len(leading) + 1,))
@@ -137,7 +134,8 @@ def _first_of_races(weights: Tensor, is_checked: bool, count: int, source: Gener
     draws = unit(weights._shape, dtypes.float64, source)
     runs = weights > 0
     if not is_checked:
-        total = _positive(reduce("sum", weights, (axis,), keepdim=True), is_checked)
+        total = reduce("sum", weights, (axis,), keepdim=True)
+        total = within_when_computed("multinomial_row", "sum", total)
         runs = call("logical_and", runs, call("gt", total, 0))
     times = call("log1p", -draws) / call("where", runs, -weights, 1)
     found = order(call("where", runs, times, math.inf), axis, count)

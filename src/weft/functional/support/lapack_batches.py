@@ -424,7 +424,7 @@ def solve(batch: Matrices, right: Matrices) -> tuple[Matrices, Any]:
 
 def _solve(factors: Matrices, found: Matrices, infos: np.ndarray) -> None:
     routine = cython.cast("gesv_routine", routine_at(GESV, factors.letter))
-    info = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(infos)))
+    info = ints_of(infos)
     places: Buffer = allocate(factors.rows * 4)
     pivots = cython.cast(cython.p_int, places.address)
     k: cython.Py_ssize_t
@@ -442,9 +442,15 @@ def _solve(factors: Matrices, found: Matrices, infos: np.ndarray) -> None:
             )
 
 
+@cython.cfunc
+def ints_of(array: object) -> cython.p_int:
+    """The elements of a row-major array of 32-bit integers without gaps."""
+    return cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(array)))
+
+
 def any_failed(infos: np.ndarray) -> bool:
     """True if one of LAPACK's answers about matrices, which are 0 where all is well, is not."""
-    info = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(infos)))
+    info = ints_of(infos)
     count: cython.Py_ssize_t = infos.size
     k: cython.Py_ssize_t
     for k in range(count):  # noqa: SIM110 - a generator would not be a loop in C
@@ -471,7 +477,7 @@ def cholesky(batch: Matrices) -> tuple[Matrices, Any]:
 def _cholesky(factors: Matrices, infos: np.ndarray) -> None:
     """LAPACK sees A^T = U^H U, where U^T is L."""
     routine = cython.cast("potrf_routine", routine_at(POTRF, factors.letter))
-    info = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(infos)))
+    info = ints_of(infos)
     upper: cython.char = 85  # U
     k: cython.Py_ssize_t
     with cython.nogil:

@@ -16,6 +16,7 @@ from cython.cimports.weft.functional.support.lapack_batches import (
     element_type,
     from_columns,
     gesdd_routine,
+    ints_of,
     routine_at,
     syevd_routine,
 )
@@ -42,7 +43,7 @@ def eigh(batch: Matrices, lower: bool) -> tuple[Any, Matrices, Any]:
 
 def _decompose(found: Matrices, values: np.ndarray, infos: np.ndarray, lower: cython.bint) -> None:
     routine = cython.cast(syevd_routine, routine_at(SYEVD, found.letter))
-    info = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(infos)))
+    info = ints_of(infos)
     value: cython.size_t = address_of(values)
     step: cython.size_t = cython.cast(cython.size_t, found.rows) * found.item
     n: cython.int = found.rows
@@ -92,7 +93,7 @@ def _decompose_twice(
     given: Matrices, left: Matrices, values: np.ndarray, right: Matrices, infos: np.ndarray
 ) -> None:
     routine = cython.cast(gesdd_routine, routine_at(GESDD, given.letter))
-    info = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(infos)))
+    info = ints_of(infos)
     value: cython.size_t = address_of(values)
     count: cython.int = left.rows
     step: cython.size_t = cython.cast(cython.size_t, count) * given.item

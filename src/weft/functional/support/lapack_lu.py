@@ -18,12 +18,12 @@ from cython.cimports.weft.functional.support.lapack_batches import (
     first_rows,
     from_columns,
     getrf_routine,
+    ints_of,
     number_at,
     routine_at,
 )
 
 from weft._build.compiled import require
-from weft.engine.devices.cpu.pool import address_of
 from weft.functional.support.lapack_batches import GETRF, run, substitute
 
 require(__name__, cython.compiled)
@@ -51,8 +51,8 @@ def lu(batch: Matrices) -> tuple[Matrices, Any, Any]:
 
 def _factor(factors: Matrices, pivots: np.ndarray, infos: np.ndarray) -> None:
     routine = cython.cast(getrf_routine, routine_at(GETRF, factors.letter))
-    info = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(infos)))
-    places = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(pivots)))
+    info = ints_of(infos)
+    places = ints_of(pivots)
     step: cython.Py_ssize_t = min(factors.rows, factors.columns)
     k: cython.Py_ssize_t
     with cython.nogil:
@@ -85,7 +85,7 @@ def lu_solve(factors: Matrices, pivots: np.ndarray, right: Matrices, turned: boo
 @cython.cfunc
 def _exchange(batch: Matrices, pivots: np.ndarray, backwards: cython.bint) -> cython.void:
     """Exchange rows as the pivots say, in place."""
-    places = cython.cast(cython.p_int, cython.cast(cython.size_t, address_of(pivots)))
+    places = ints_of(pivots)
     count: cython.Py_ssize_t = pivots.shape[pivots.ndim - 1]
     step: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, batch.columns) * batch.item
     space: Buffer = allocate(max(step, 1))
