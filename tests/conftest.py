@@ -19,6 +19,8 @@ os.environ.setdefault("WEFT_BACKGROUND_COMPILATION", "0")
 import weft
 from weft.config import config
 from weft.engine.ir.tape import tape
+from weft.engine.replay import cache as replay_cache
+from weft.engine.runtime import executable_cache
 
 sys.path.insert(0, str(Path(__file__).parent / "samples"))  # what tests of several rooms share
 
@@ -108,6 +110,13 @@ def verified() -> Iterator[None]:
 def draws_of_its_own(request: pytest.FixtureRequest) -> None:
     """What a test draws depends on its name, not on the tests before it."""
     weft.manual_seed(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture(autouse=True)
+def empty_caches() -> None:
+    """What a test finds known depends on itself, not on the tests before it: counts of nodes, kernels and hits too."""
+    executable_cache.clear()
+    replay_cache.clear()
 
 
 @pytest.fixture(autouse=True)
