@@ -66,10 +66,9 @@ NO_KERNELS = (
     "  fix       install numpy, scipy, llvmlite and greenlet where weft is built, or build it isolated"
 )
 NEEDED_TO_RUN = ("numpy", "scipy", "llvmlite", "greenlet")
-NO_STUBS = (
-    "weft: built without stubs for type checkers (decision 128); programs need none.\n"
-    "  fix       build again where numpy, scipy, llvmlite and greenlet are installed, as the next `make` does"
-)
+NO_STUBS = "weft: built without stubs for type checkers (decision 128); programs need none.\n  fix       {fix}"
+INSTALL = "build again where numpy, scipy, llvmlite and greenlet are installed, as the next `make` does"
+MEND = "mend the error above, which came where the package was imported, and build again"
 MOST_SECONDS_FOR_STUBS = 5 * 60  # two are usual
 MOST_SECONDS_FOR_KERNELS = 20 * 60  # about a minute is usual (decision 109)
 TAKES_TOO_LONG = "weft: {tool} was stopped after {seconds} s"
@@ -254,7 +253,7 @@ def write_stubs(folder: Path) -> None:
     command = [sys.executable, str(tool), "--package", str(folder)]
     runs = all(importlib.util.find_spec(name) for name in NEEDED_TO_RUN)
     if not runs or not succeeds(command, MOST_SECONDS_FOR_STUBS):
-        print(NO_STUBS, file=sys.stderr)
+        print(NO_STUBS.format(fix=MEND if runs else INSTALL), file=sys.stderr)
 
 
 def object_path(folder: Path, name: str) -> Path:

@@ -474,7 +474,7 @@ _BOTH_TENSORS = [
 _FIRST_TENSOR = ["eq", "ne", "lt", "le", "gt", "ge", "fmod"]
 
 
-_TEXTS = {
+_BINARY = {  # functions that are one row, and what they return
     "atan2": "The angle of the point (other, input), in radians from -pi to pi",
     "bitwise_and": "The bits that both have",
     "bitwise_left_shift": "The bits of input moved by other places to the left",
@@ -519,7 +519,7 @@ def _binary(name: str) -> Any:
         result = record_elementwise(op, (input, other), None)
         return result if out is None else write_out(out, result)
 
-    return named(function, name, f"{_TEXTS[name]}; broadcast.")
+    return named(function, name, f"{_BINARY[name]}; broadcast.")
 
 
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
@@ -530,10 +530,6 @@ def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Any:
     return result if out is None else write_out(out, result)
 
 
-_BINARY = (
-    "eq ne lt le gt ge maximum minimum atan2 floor_divide remainder fmod logical_and logical_or logical_xor "
-    "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd nextafter"
-)
 _ALIASES = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt",
     "less_equal": "le", "not_equal": "ne", "arctan2": "atan2",
@@ -545,7 +541,7 @@ _IN_PLACE = (
     "bitwise_right_shift gcd lcm nextafter"
 )
 
-FUNCTIONS: dict[str, Any] = {name: _binary(name) for name in _BINARY.split()}
+FUNCTIONS: dict[str, Any] = {name: _binary(name) for name in _BINARY}
 FUNCTIONS.update(
     by_name(
         add, sub, rsub, mul, div, true_divide, pow, float_power, lerp,

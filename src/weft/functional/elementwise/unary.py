@@ -29,16 +29,12 @@ from weft.tensor.arguments import describe, need_tensor, widen
 
 require(__name__, cython.compiled)
 
-_SIMPLE = (
-    "abs sgn exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh sigmoid erf erfc reciprocal isfinite isinf isnan logical_not"
-)
 _ROUNDING = {
     "floor": "The largest integer up to each element",
     "ceil": "The smallest integer from each element on",
     "trunc": "Each element without the digits behind its point",
 }
-_TEXTS = {  # where "the name of each element" does not say it
+_SIMPLE = {  # functions that are one row, and what they return
     "abs": "The absolute value of each element.",
     "sgn": "The sign of each element: -1, 0 or 1; of a complex number x / |x|.",
     "exp": "e to the power of each element.",
@@ -106,7 +102,7 @@ def _unary(name: str) -> Function:
 
     if op.dtype is None and op.rule in (PROMOTE, TO_FLOAT):
         records(op)(function)
-    return named(function, name, f"{_TEXTS[name]} Shapes: as `input`.")
+    return named(function, name, f"{_SIMPLE[name]} Shapes: as `input`.")
 
 
 def _rounding(name: str) -> Function:
@@ -127,7 +123,7 @@ def _rounding(name: str) -> Function:
     )
 
 
-FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in _SIMPLE.split()}
+FUNCTIONS: dict[str, Function] = {name: _unary(name) for name in _SIMPLE}
 FUNCTIONS.update({name: _rounding(name) for name in _ROUNDING})
 
 
