@@ -67,7 +67,9 @@ NO_KERNELS = (
 )
 NEEDED_TO_RUN = ("numpy", "scipy", "llvmlite", "greenlet")
 NO_STUBS = "weft: built without stubs for type checkers (decision 128); programs need none.\n  fix       {fix}"
-INSTALL = "build again where numpy, scipy, llvmlite and greenlet are installed, as the next `make` does"
+INSTALL = (
+    "build again where numpy, scipy, llvmlite and greenlet are installed, as the next `make` does"
+)
 MEND = "mend the error above, which came where the package was imported, and build again"
 MOST_SECONDS_FOR_STUBS = 5 * 60  # two are usual
 MOST_SECONDS_FOR_KERNELS = 20 * 60  # about a minute is usual (decision 109)
