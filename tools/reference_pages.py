@@ -12,47 +12,17 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 
-
-class Part(NamedTuple):
-    """A module of the API, and what its page is called."""
-
-    module: str
-    title: str
-
-
-PARTS = (
-    Part("weft", "Tensors and functions of them"),
-    Part("weft.nn", "Layers and losses"),
-    Part("weft.nn.functional", "Layers as functions"),
-    Part("weft.nn.init", "Initial weights"),
-    Part("weft.nn.utils", "Tools for layers"),
-    Part("weft.optim", "Optimizers"),
-    Part("weft.optim.lr_scheduler", "Learning rates"),
-    Part("weft.autograd", "Differentiation"),
-    Part("weft.func", "Function transforms"),
-    Part("weft.linalg", "Linear algebra"),
-    Part("weft.fft", "Fourier transforms"),
-    Part("weft.special", "Special functions"),
-    Part("weft.utils.data", "Data"),
-    Part("weft.distributions", "Distributions"),
-    Part("weft.nested", "Ragged tensors"),
-    Part("weft.sparse", "Sparse tensors"),
-    Part("weft.distributed", "Several processes"),
-    Part("weft.debug", "Looking inside"),
-    Part("weft.amp", "Mixed precision"),
-    Part("weft.errors", "Errors"),
-)
+from weft.engine.api.public_names import MODULES
 
 
 def write(folder: Path) -> None:
     """Write all pages into a folder; those of an earlier run are overwritten, and left alone where they are equal."""
     folder.mkdir(exist_ok=True)
     shown: set[object] = set()
-    pages = {part.module: page(part, shown) for part in PARTS}
+    pages = {module: page(module, title, shown) for module, title in MODULES.items()}
     pages["weft.Tensor"] = tensor_page()
-    names = "\n   ".join(sorted(pages, key=[*[part.module for part in PARTS], "weft.Tensor"].index))
+    names = "\n   ".join(pages)
     pages["index"] = f"{heading('Reference', '=')}\n.. toctree::\n   :maxdepth: 1\n\n   {names}\n"
     for name, text in pages.items():
         path = folder / f"{name}.rst"
@@ -60,18 +30,18 @@ def write(folder: Path) -> None:
             path.write_text(text)
 
 
-def page(part: Part, shown: set[object]) -> str:
+def page(path: str, title: str, shown: set[object]) -> str:
     """The page of a module: its functions and classes by the room of the source that defines them; classes that an
     earlier page has `shown` are left out."""
-    module = importlib.import_module(part.module)
+    module = importlib.import_module(path)
     rooms: dict[str, list[str]] = {}
     for name, item in public(module):
         if inspect.isclass(item):
             if item in shown:
                 continue
             shown.add(item)
-        rooms.setdefault(room_of(item, part.module), []).append(entry(part.module, name, item))
-    lines = [heading(f"{part.module}: {part.title}", "="), f".. currentmodule:: {part.module}\n"]
+        rooms.setdefault(room_of(item, path), []).append(entry(path, name, item))
+    lines = [heading(f"{path}: {title}", "="), f".. currentmodule:: {path}\n"]
     lines.append((inspect.getdoc(module) or "").partition("\n\n")[0].replace("`", "``") + "\n")
     for room in sorted(rooms):
         lines += [heading(room, "-"), *sorted(rooms[room])] if len(rooms) > 1 else rooms[room]

@@ -2,10 +2,10 @@
 As deep as its input needs
 ==========================
 
-How often do you have to square a number modulo a prime until it comes back? Some numbers need one turn, some many. This
-network has one cell and applies it until it says itself that it is done: its depth is decided by its input, in the
-middle of the forward pass, by a value that it has computed. With ``weft.map`` all inputs that still go on run as one
-batch, although each stops when it likes.
+How many steps is it to the end of a path? Some inputs need one turn, some many. This network has one cell and applies
+it until it says itself that it is done: its depth is decided by its input, in the middle of the forward pass, by a
+value that it has computed. With ``weft.map`` all inputs that still go on run as one batch, although each stops when it
+likes.
 
 Run: ``python examples/gallery/adaptive_depth.py [steps]``
 """

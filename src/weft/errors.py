@@ -12,6 +12,16 @@ import re
 import sys
 from types import CodeType, FrameType
 
+__all__ = [
+    "AccessError", "AnomalyError", "ArgumentError", "ArgumentTypeError", "AssertedError", "AssertedKindError",
+    "CheckpointError", "DTypeError", "DeviceError", "DimensionError", "DirectoryError", "ExecutionError",
+    "ExportError", "GradientError", "IndexRangeError", "KindError", "LinAlgError", "MemberNameError",
+    "MissingDeviceError", "MissingError", "MissingFileError", "MissingPackageError", "MutationError",
+    "NoDataError", "NoTensorError", "NotDefinedError", "NumberRangeError", "OutOfMemoryError", "PathError",
+    "ShapeError", "SpillError", "TensorIndexError", "UnsupportedDTypeError", "UnsupportedModeError",
+    "VerificationError", "WeftError",
+]  # fmt: skip
+
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 DEMO = PACKAGE + "demo" + os.sep
 _HEAP_TYPE = 1 << 9  # a flag of classes that are not written in C

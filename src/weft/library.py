@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 class CustomOpDef:
-    """A function under a name; `register_autograd` gives it a derivative."""
+    """A function under a name; `register_autograd` gives it a derivative.
+
+    Args:
+        name: the name, `namespace::name`.
+        function: what it computes.
+    """
 
     def __init__(self, name: str, function: Callable[..., Tensor]) -> None:
         self.name, self.function = name, function
@@ -131,6 +136,13 @@ def custom_op(
 ) -> Any:
     """A decorator that makes an operation `namespace::name` of a function.
 
+    Args:
+        name: the name, `namespace::name`.
+        fn: the function; None: this is used as a decorator.
+        mutates_args: the names of arguments that the function changes: nothing depends on it here.
+        device_types: the devices that the function is for: it is taken for the CPU in any case; None: all.
+        schema: accepted: signatures are those of the functions; None: the same.
+
     Errors: ValueError for a name without a namespace.
     """
     if "::" not in name:
@@ -153,12 +165,23 @@ def triton_op(
     mutates_args: Any = (),
     schema: str | None = None,
 ) -> Any:
-    """`custom_op`, for functions that launch kernels of their own on other devices: nothing looks into them here."""
+    """`custom_op`, for functions that launch kernels of their own on other devices: nothing looks into them here.
+
+    Args:
+        name: the name, `namespace::name`.
+        fn: the function; None: this is used as a decorator.
+        mutates_args: the names of arguments that the function changes: nothing depends on it here.
+        schema: accepted: signatures are those of the functions; None: the same.
+    """
     return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
 def wrap_triton(triton_kernel: object, /) -> Any:
-    """The kernel itself: nothing is traced."""
+    """The kernel itself: nothing is traced.
+
+    Args:
+        triton_kernel: a kernel, or anything.
+    """
     return triton_kernel
 
 
@@ -185,7 +208,11 @@ def _named(op: str | CustomOpDef) -> CustomOpDef:
 
 
 class Namespace:
-    """`weft.ops.namespace`: the operations that have been defined under it."""
+    """`weft.ops.namespace`: the operations that have been defined under it.
+
+    Args:
+        name: its name.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -200,7 +227,11 @@ class Namespace:
 
 
 def namespace(name: str) -> Namespace:
-    """The namespace, whether or not operations have been defined under it yet."""
+    """The namespace, whether or not operations have been defined under it yet.
+
+    Args:
+        name: its name.
+    """
     return Namespace(name)
 
 
@@ -212,7 +243,16 @@ def register_autograd(
     setup_context: Any = None,
     lib: object = None,
 ) -> None:
-    """Give an operation its derivative, as `CustomOpDef.register_autograd`. Errors: RuntimeError on an unknown name."""
+    """Give an operation its derivative, as `CustomOpDef.register_autograd`.
+
+    Args:
+        op: the operation, or its name.
+        backward: `backward(ctx, *cotangents)`: a gradient for each argument.
+        setup_context: `setup_context(ctx, inputs, output)` keeps what `backward` needs; None: it needs nothing.
+        lib: accepted: operations live until the program ends; None: the same.
+
+    Errors: RuntimeError on an unknown name.
+    """
     _named(op).register_autograd(backward, setup_context=setup_context)
 
 
@@ -224,14 +264,29 @@ def register_kernel(
     *,
     lib: object = None,
 ) -> Any:
-    """Another function for an operation, as `CustomOpDef.register_kernel`. Errors: RuntimeError on an unknown name."""
+    """Another function for an operation, as `CustomOpDef.register_kernel`.
+
+    Args:
+        op: the operation, or its name.
+        device_types: the devices that the function is for, such as "cpu"; None: all.
+        func: the function; None: this is used as a decorator.
+        lib: accepted: operations live until the program ends; None: the same.
+
+    Errors: RuntimeError on an unknown name.
+    """
     return _named(op).register_kernel(device_types, func)
 
 
 def register_fake(
     op: object, func: Callable[..., object] | None = None, /, **options: object
 ) -> Any:
-    """Accepted: nothing is traced."""
+    """Accepted: nothing is traced.
+
+    Args:
+        op: the operation, or its name.
+        func: a function, which is returned; None: this is used as a decorator.
+        **options: accepted, without effect.
+    """
     return (lambda function: function) if func is None else func
 
 
@@ -268,12 +323,26 @@ def _declared(name: str) -> CustomOpDef:
 
 
 def define(qualname: str, schema: object, *, lib: object = None, tags: object = ()) -> None:
-    """Declare an operation `namespace::name`, whose function `impl` gives."""
+    """Declare an operation `namespace::name`, whose function `impl` gives.
+
+    Args:
+        qualname: the name, `namespace::name`.
+        schema: accepted: signatures are those of the functions.
+        lib: accepted: operations live until the program ends; None: the same.
+        tags: accepted, without effect.
+    """
     _declared(qualname)
 
 
 def impl(qualname: str, types: str | Sequence[str], func: Any = None, *, lib: object = None) -> Any:
-    """Give a declared operation its function for the CPU; those for other devices are accepted. Also a decorator."""
+    """Give a declared operation its function for the CPU; those for other devices are accepted. Also a decorator.
+
+    Args:
+        qualname: the name, `namespace::name`; or, in the older form, a `Library`.
+        types: the devices or keys that the function is for; in the older form the name.
+        func: the function; None: this is used as a decorator. In the older form the key.
+        lib: accepted: operations live until the program ends; None: the same.
+    """
     if isinstance(qualname, Library):  # the older form: library, name, key
         return lambda function: qualname.impl(types, function, func or "")
     if func is None:
@@ -285,7 +354,13 @@ def impl(qualname: str, types: str | Sequence[str], func: Any = None, *, lib: ob
 
 
 class Library:
-    """A namespace in which operations are declared and given functions."""
+    """A namespace in which operations are declared and given functions.
+
+    Args:
+        ns: the namespace.
+        kind: "DEF", "IMPL" or "FRAGMENT": nothing depends on it here.
+        dispatch_key: the key of functions that are given without one, such as "CPU".
+    """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key

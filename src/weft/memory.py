@@ -101,7 +101,17 @@ class MemoryReport:
 
     `live` and `peak` are bytes by the line that made the values ("" for small ones and those of unknown origin),
     largest first; `peak` is that of the program that needed most since the last reset, under a budget.
-    `computed_again` and `spilled` say by line how often that was, and how many nanoseconds it took by estimate."""
+    `computed_again` and `spilled` say by line how often that was, and how many nanoseconds it took by estimate.
+
+    Args:
+        budget: the bound in bytes; None: there is none.
+        live_bytes: what values take now.
+        peak_bytes: what values took at most since the last reset.
+        live: bytes now, by line.
+        peak: bytes at the peak, by line.
+        computed_again: how often, and for how many nanoseconds by estimate, by line.
+        spilled: how often, and for how many nanoseconds by estimate, by line.
+    """
 
     budget: int | None
     live_bytes: int

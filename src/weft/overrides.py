@@ -117,24 +117,40 @@ def enable_reentrant_dispatch() -> nullcontext[None]:
 
 
 def is_tensor_like(inp: object) -> bool:
-    """True if an object is a tensor, or answers calls itself."""
+    """True if an object is a tensor, or answers calls itself.
+
+    Args:
+        inp: any object.
+    """
     return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
 
 
 def has_torch_function(relevant_args: Iterable[object]) -> bool:
-    """True if a mode is on, or an argument is of a type that answers calls itself and is to be asked."""
+    """True if a mode is on, or an argument is of a type that answers calls itself and is to be asked.
+
+    Args:
+        relevant_args: the arguments whose types are looked at.
+    """
     if modes_of_thread():
         return True
     return not is_muted() and bool(answering_of(relevant_args))
 
 
 def has_torch_function_unary(arg: object) -> bool:
-    """`has_torch_function` of one argument."""
+    """`has_torch_function` of one argument.
+
+    Args:
+        arg: the argument whose type is looked at.
+    """
     return has_torch_function((arg,))
 
 
 def has_torch_function_variadic(*args: object) -> bool:
-    """`has_torch_function` of these arguments."""
+    """`has_torch_function` of these arguments.
+
+    Args:
+        *args: the arguments whose types are looked at.
+    """
     return has_torch_function(args)
 
 
@@ -148,13 +164,25 @@ def _get_overloaded_args(
 def handle_torch_function(
     public_api: object, relevant_args: Iterable[object], *args: object, **kwargs: object
 ) -> Any:
-    """The answer of the mode, or of a type among the relevant arguments, to a call. Errors: TypeError if none
-    answers."""
+    """The answer of the mode, or of a type among the relevant arguments, to a call.
+
+    Args:
+        public_api: the function that was called, which types are told.
+        relevant_args: the arguments whose types are asked.
+        *args: the positional arguments of the call.
+        **kwargs: the keyword arguments of the call.
+
+    Errors: TypeError if none answers.
+    """
     return ask(public_api, tuple(relevant_args), args, kwargs)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable[..., Any]:
-    """A decorator: ask the types of what `dispatcher` returns for the arguments of a call, before the function runs."""
+    """A decorator: ask the types of what `dispatcher` returns for the arguments of a call, before the function runs.
+
+    Args:
+        dispatcher: takes the arguments of a call, and returns those whose types are asked.
+    """
 
     def decorate(func: Callable[..., object]) -> Callable[..., Any]:
         @functools.wraps(func)
@@ -209,7 +237,11 @@ def _names() -> dict[Any, str]:
 
 
 def resolve_name(f: object) -> str | None:
-    """PyTorch's name of a function, such as `torch.Tensor.add`; None of one that types cannot answer."""
+    """PyTorch's name of a function, such as `torch.Tensor.add`; None of one that types cannot answer.
+
+    Args:
+        f: a public function, method, or getter of a property.
+    """
     return _names().get(f)
 
 
@@ -262,6 +294,10 @@ def _stand_in(function: Callable[..., object]) -> Callable[..., Any]:
 
 
 def is_tensor_method_or_property(func: Callable[..., object]) -> bool:
-    """True if a function is a method of Tensor, or the getter of one of its properties."""
+    """True if a function is a method of Tensor, or the getter of one of its properties.
+
+    Args:
+        func: a public function, method, or getter of a property.
+    """
     name = resolve_name(func)
     return getattr(func, "__name__", "") == "__get__" or (name or "").startswith("torch.Tensor.")

@@ -56,7 +56,11 @@ class LoadEndianness(enum.Enum):
 
 
 def add_safe_globals(safe_globals: list[object]) -> None:
-    """Allow classes and functions in files; each may be a pair with the name that files have for it."""
+    """Allow classes and functions in files; each may be a pair with the name that files have for it.
+
+    Args:
+        safe_globals: classes and functions, or pairs (class, name).
+    """
     for entry in safe_globals:
         allowed_classes.name_in_files(entry)
         allowed_classes.entries.append(entry)
@@ -74,7 +78,11 @@ def get_safe_globals() -> list[Any]:
 
 @contextmanager
 def safe_globals(safe_globals: list[object]) -> Iterator[None]:
-    """Allow classes and functions within a block."""
+    """Allow classes and functions within a block.
+
+    Args:
+        safe_globals: classes and functions, or pairs (class, name).
+    """
     before = get_safe_globals()
     add_safe_globals(safe_globals)
     try:
@@ -88,7 +96,11 @@ def get_default_load_endianness() -> None:
 
 
 def set_default_load_endianness(endianness: object) -> None:
-    """Nothing: files say in what order their bytes are."""
+    """Nothing: files say in what order their bytes are.
+
+    Args:
+        endianness: accepted, without effect.
+    """
 
 
 def get_default_mmap_options() -> int:
@@ -97,7 +109,11 @@ def get_default_mmap_options() -> int:
 
 
 def set_default_mmap_options(flags: int) -> nullcontext[None]:
-    """Nothing: files are mapped privately. Also a context."""
+    """Nothing: files are mapped privately. Also a context.
+
+    Args:
+        flags: accepted, without effect.
+    """
     return nullcontext()
 
 
@@ -107,21 +123,40 @@ def get_crc32_options() -> bool:
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
-    """Nothing: files have check sums."""
+    """Nothing: files have check sums.
+
+    Args:
+        compute_crc32: accepted, without effect.
+    """
 
 
 def location_tag(storage: Storage) -> str:
-    """The device of a storage."""
+    """The device of a storage.
+
+    Args:
+        storage: the storage of a tensor.
+    """
     return "cpu"
 
 
 def default_restore_location(storage: Storage, location: str) -> Any:
-    """The storage itself: all are on the CPU."""
+    """The storage itself: all are on the CPU.
+
+    Args:
+        storage: the storage of a tensor.
+        location: the name of a device.
+    """
     return storage
 
 
 def register_package(priority: int, tagger: object, deserializer: object) -> None:
-    """Nothing: there are no devices to place storages on."""
+    """Nothing: there are no devices to place storages on.
+
+    Args:
+        priority: accepted, without effect.
+        tagger: accepted, without effect.
+        deserializer: accepted, without effect.
+    """
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
@@ -165,7 +200,14 @@ def check_module_version_greater_or_equal(
     module: Module, req_version_tuple: tuple[Any, ...], error_if_malformed: bool = True
 ) -> bool:
     """True if a module's version is at least the one wanted; also, with a warning, if it cannot be compared, unless
-    that is an error."""
+    that is an error.
+
+    Args:
+        module: a module with a `__version__`.
+        req_version_tuple: the least version, such as (1, 2): each part is compared as its type.
+        error_if_malformed: True: a version that cannot be compared is an error; False: it is one that will do, with
+            a warning.
+    """
     try:
         parts = module.__version__.split(".")
         have = tuple(type(want)(part) for want, part in zip(req_version_tuple, parts, strict=False))

@@ -55,7 +55,13 @@ def save(run: Run, path: str | os.PathLike[str]) -> str:
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """The run in a file or in a saved page. Errors: ValueError where it is none, OSError where it cannot be read."""
+    """The run in a file or in a saved page.
+
+    Args:
+        path: what `Board.save` wrote: a run file or a page.
+
+    Errors: ValueError where it is none, OSError where it cannot be read.
+    """
     content = Path(path).read_bytes()
     if content.lstrip()[:1] == b"<":
         content = content_of(content)

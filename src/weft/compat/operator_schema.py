@@ -27,8 +27,13 @@ def infer_schema(
 ) -> str:
     """The schema that the type hints of a function say, after `op_name`.
 
-    Args: `mutates_args` names the tensors that the function writes to, or is "unknown", which means all; `tags` is
-    accepted. Errors: ValueError for a parameter without a hint, a type that schemas do not have, and a name that is
+    Args:
+        prototype_function: a function whose parameters and result have type hints.
+        mutates_args: the names of tensors that the function writes to, or "unknown", which means all.
+        op_name: what stands before the parameters; None: nothing.
+        tags: accepted, without effect.
+
+    Errors: ValueError for a parameter without a hint, a type that schemas do not have, and a name that is
     no parameter.
     """
     written = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)

@@ -104,14 +104,26 @@ current_stream, default_stream, get_rng_state, set_rng_state, mem_get_info = map
 
 
 class Stream:
-    """No object is one: there is no device. Errors: RuntimeError when one is made."""
+    """No object is one: there is no device.
+
+    Args:
+        *arguments: not looked at.
+        **options: not looked at.
+
+    Errors: RuntimeError when one is made.
+    """
 
     def __init__(self, *arguments: object, **options: object) -> None:
         raise _missing(type(self).__name__)
 
 
 class Event(Stream):
-    """No object is one."""
+    """No object is one.
+
+    Args:
+        *arguments: not looked at.
+        **options: not looked at.
+    """
 
 
 class CUDAGraph(Stream):

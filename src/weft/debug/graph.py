@@ -24,7 +24,23 @@ DONE = 1
 @dataclass(eq=False)
 class Entry:
     """One record: `kind` is leaf, value, operation or function; operands and gradients are other entries, numbers, or
-    None for an input without a gradient."""
+    None for an input without a gradient.
+
+    Args:
+        record: what was recorded: a node, or an edge to a leaf.
+        kind: leaf, value, operation or function.
+        operation: its name.
+        dtype: the dtype of what it made.
+        shape: the shape of what it made; None: it is not known.
+        gradient: where its cotangent goes, in words.
+        where: the line that recorded it.
+        state: whether it has run.
+        number: its place in the text of the graph, from 0; -1: it has none yet.
+        params: its parameters, as text.
+        value: of a composite, the entry of the value that its record stands behind; None of others.
+        operands: what it read.
+        edges: what its cotangents go to.
+    """
 
     record: Any
     kind: str

@@ -41,6 +41,9 @@ def as_capsule(target: Target) -> Capsule:
 class stepper:  # noqa: N801 - called as a function
     """A cursor over the operations of a graph, at its last one at first.
 
+    Args:
+        target: a tensor that has not run yet, or a capsule.
+
     Example:
         >>> import weft
         >>> at = weft.debug.stepper((weft.tensor([1.0, 4.0]).sqrt() * 3).sum())

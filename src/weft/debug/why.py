@@ -61,6 +61,9 @@ def why(target: Target) -> Why:
     """The shortest explanation of a value: of a tensor, or of the last value of a capsule.
 
     Ask before the value has run, or within `weft.debug.capture`: what has run has let go of what it read.
+
+    Args:
+        target: a tensor, or a capsule.
     """
     if isinstance(target, Tensor) and target.grad_fn is not None and not _is_pending(target):
         found = find_anomaly(target) if _active(value_of(target)) is None else None
@@ -130,7 +133,10 @@ def _largest(array: Array) -> float:
 def why_grad(target: Tensor, loss: Tensor | None = None) -> Why:
     """The reason why a gradient is None, zero, nan, huge or as it is: of a parameter, or of another tensor of a graph.
 
-    Args: `loss` is what `backward()` was called on, or is to be: without it only what the tensor itself says is known.
+    Args:
+        target: a parameter, or another tensor that requires a gradient.
+        loss: what `backward()` was called on, or is to be; None: only what the tensor itself says is known.
+
     The graph must not have been freed; ask before `backward()`, or with retain_graph=True. `.grad` stays as it is.
     """
     for given in (target,) if loss is None else (target, loss):

@@ -85,6 +85,7 @@ def mean_of_blocks(values: Sequence[Tensor], group: Group = None) -> Any:
 
     Args:
         values: of this rank's blocks, in their order.
+        group: the ranks; None: all.
     """
     found, total = resolve(group), PairwiseSum()
     for value in values:
@@ -104,6 +105,7 @@ class BlockSampler(Sampler):
         blocks: blocks of a global batch.
         block_size: examples of a block.
         shuffle: take them in an order that `seed` and the epoch give, else in their own.
+        seed: the seed of the order.
         group: the ranks; by default all.
     """
 

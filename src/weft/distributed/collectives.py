@@ -33,9 +33,7 @@ from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, user_line
 from weft.tensor.reading.values import describe
 
-MOST_BYTES_AT_ONCE = (
-    1 << 19
-)  # of all ranks, up to which each takes them all and combines them itself
+MOST_BYTES_AT_ONCE = 1 << 19  # of all ranks, up to which each takes and combines them all itself
 
 # -- steps: what moves ------------------------------------------------------------------------------
 
@@ -323,7 +321,14 @@ def barrier(
     device_ids: object = None,
     timeout: timedelta | None = None,
 ) -> Work | None:
-    """Wait until all ranks of the group have come here, for at most `timeout` (by default the group's)."""
+    """Wait until all ranks of the group have come here, for at most `timeout` (by default the group's).
+
+    Args:
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+        device_ids: accepted, without effect: there is one device; None: the same.
+        timeout: how long to wait; None: as long as the group waits.
+    """
     if (found := joined(group, "barrier")) is None:
         return None
     call = call_of("barrier", "")
@@ -334,7 +339,13 @@ def barrier(
 def monitored_barrier(
     group: Group = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """Wait until all ranks have come here, for at most `timeout`; an error names those that did not."""
+    """Wait until all ranks have come here, for at most `timeout`; an error names those that did not.
+
+    Args:
+        group: the processes that take part; None: all.
+        timeout: how long to wait; None: as long as the group waits.
+        wait_all_ranks: accepted: the error names all ranks that have not come in any case.
+    """
     if (found := joined(group, "monitored_barrier")) is None:
         return
     call = call_of("monitored_barrier", "")
@@ -344,7 +355,14 @@ def monitored_barrier(
 def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Group = None, async_op: bool = False
 ) -> Work | None:
-    """Replace a tensor by the combination of those of all ranks: the same bits on each."""
+    """Replace a tensor by the combination of those of all ranks: the same bits on each.
+
+    Args:
+        tensor: this rank's operand, of one shape and dtype on all ranks; the result is written to it.
+        op: how elements are combined, a `ReduceOp`.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     need_tensor("all_reduce", tensor)
     if (found := joined(group, "all_reduce")) is None:
         return None
@@ -362,7 +380,15 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Replace the tensor of one rank by the combination of those of all."""
+    """Replace the tensor of one rank by the combination of those of all.
+
+    Args:
+        tensor: this rank's operand, of one shape and dtype on all ranks; the receiver's gets the result.
+        dst, group_dst: the receiver, by its rank in the world or number in the group; None in one: the other says it.
+        op: how elements are combined, a `ReduceOp`.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     need_tensor("reduce", tensor)
     if (found := joined(group, "reduce")) is None:
         return None
@@ -383,7 +409,14 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Replace the tensors of all ranks by that of one."""
+    """Replace the tensors of all ranks by that of one.
+
+    Args:
+        tensor: what is sent, or where it is received: of one shape and dtype on all ranks.
+        src, group_src: the sender, by its rank in the world or number in the group; None in one: the other says it.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     need_tensor("broadcast", tensor)
     if (found := joined(group, "broadcast")) is None:
         return None
@@ -400,7 +433,14 @@ def broadcast(
 def all_gather(
     tensor_list: Sequence[Tensor], tensor: Tensor, group: Group = None, async_op: bool = False
 ) -> Work | None:
-    """Put the tensors of all ranks into a list of tensors, on every rank."""
+    """Put the tensors of all ranks into a list of tensors, on every rank.
+
+    Args:
+        tensor_list: a tensor for each rank, in their order, all like `tensor`; they are overwritten.
+        tensor: what this rank gives.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     need_tensor("all_gather", tensor)
     if (found := joined(group, "all_gather")) is None:
         return None
@@ -420,7 +460,14 @@ def hand_out(received: Received, targets: Sequence[Tensor]) -> list[Tensor]:
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Group = None, async_op: bool = False
 ) -> Work | None:
-    """Put the tensors of all ranks one after the other into a tensor, on every rank."""
+    """Put the tensors of all ranks one after the other into a tensor, on every rank.
+
+    Args:
+        output_tensor: where the tensors of all ranks are written, of world size times the elements.
+        input_tensor: what this rank gives.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     name = "all_gather_into_tensor"
     need_tensor(name, output_tensor, "output_tensor")
     need_tensor(name, input_tensor, "input_tensor")
@@ -444,7 +491,15 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Put the tensors of all ranks into a list of tensors of one rank; the others give no list."""
+    """Put the tensors of all ranks into a list of tensors of one rank; the others give no list.
+
+    Args:
+        tensor: what this rank gives.
+        gather_list: on the receiver a tensor for each rank, which is overwritten; None: elsewhere.
+        dst, group_dst: the receiver, by its rank in the world or its number in the group; None in both: rank 0.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     need_tensor("gather", tensor)
     if (found := joined(group, "gather")) is None:
         return None
@@ -470,7 +525,15 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Replace each rank's tensor by its entry of one rank's list; the others give no list."""
+    """Replace each rank's tensor by its entry of one rank's list; the others give no list.
+
+    Args:
+        tensor: where this rank's part is written.
+        scatter_list: on the sender a tensor for each rank, all like `tensor`; None: elsewhere.
+        src, group_src: the sender, by its rank in the world or its number in the group; None in both: rank 0.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     need_tensor("scatter", tensor)
     if (found := joined(group, "scatter")) is None:
         return None
@@ -492,7 +555,15 @@ def reduce_scatter(
     group: Group = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Combine the lists of all ranks entry by entry, and give each rank its entry."""
+    """Combine the lists of all ranks entry by entry, and give each rank its entry.
+
+    Args:
+        output: where this rank's part of the result is written.
+        input_list: a tensor for each rank, in their order, all like `output`.
+        op: how elements are combined, a `ReduceOp`.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     need_tensor("reduce_scatter", output, "output")
     if (found := joined(group, "reduce_scatter")) is None:
         return None
@@ -508,7 +579,15 @@ def reduce_scatter_tensor(
     group: Group = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Combine the tensors of all ranks, and give each rank its part."""
+    """Combine the tensors of all ranks, and give each rank its part.
+
+    Args:
+        output: where this rank's part of the result is written.
+        input: the parts for all ranks, one after the other: world size times the elements of `output`.
+        op: how elements are combined, a `ReduceOp`.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     name = "reduce_scatter_tensor"
     need_tensor(name, output, "output")
     need_tensor(name, input, "input")
@@ -536,7 +615,14 @@ def all_to_all(
     group: Group = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Send each rank an entry of a list, and put what comes from it into an entry of another."""
+    """Send each rank an entry of a list, and put what comes from it into an entry of another.
+
+    Args:
+        output_tensor_list: for each rank the tensor that what comes from it is written to.
+        input_tensor_list: for each rank the tensor that it is sent.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     if (found := joined(group, "all_to_all")) is None:
         return None
     sent = [need_tensor("all_to_all", t, "input_tensor_list") for t in input_tensor_list]
@@ -572,7 +658,15 @@ def all_to_all_single(
     group: Group = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Send each rank some rows of a tensor, and put the rows that come into another; equally many by default."""
+    """Send each rank some rows of a tensor, and put the rows that come into another; equally many by default.
+
+    Args:
+        output: where the rows that come are written, in the order of ranks.
+        input: the rows that are sent, in the order of ranks.
+        output_split_sizes, input_split_sizes: how many rows come from each rank, and go to it; None: equally many.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     name = "all_to_all_single"
     need_tensor(name, output, "output")
     need_tensor(name, input, "input")
@@ -624,7 +718,14 @@ def all_reduce_coalesced(
     group: Group = None,
     async_op: bool = False,
 ) -> Work | None:
-    """`all_reduce` of several tensors of one type at once."""
+    """`all_reduce` of several tensors of one type at once.
+
+    Args:
+        tensors: this rank's operands, of the same shapes and one dtype on all ranks; results are written to them.
+        op: how elements are combined, a `ReduceOp`.
+        group: the processes that take part; None: all.
+        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+    """
     found_tensors = [need_tensor("all_reduce_coalesced", tensor, "tensors") for tensor in tensors]
     if (found := joined(group, "all_reduce_coalesced")) is None or not found_tensors:
         return None

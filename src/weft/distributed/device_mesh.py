@@ -24,6 +24,7 @@ class DeviceMesh:
         device_type: "cpu".
         mesh: the ranks, a nested list or tensor of integers.
         mesh_dim_names: a name for each dimension.
+        backend_override: accepted, without effect: a group has the backend of the world; None: the same.
     """
 
     def __init__(
@@ -179,6 +180,12 @@ def init_device_mesh(
     backend_override: object = None,
 ) -> DeviceMesh:
     """A mesh of all processes in row-major order; begins the program's groups where nothing has.
+
+    Args:
+        device_type: "cpu".
+        mesh_shape: the number of ranks along each dimension.
+        mesh_dim_names: a name for each dimension; None: they have none.
+        backend_override: accepted, without effect: a group has the backend of the world; None: the same.
 
     Errors: RuntimeError for more processes than there are.
     """

@@ -23,6 +23,14 @@ class ProcessGroup:
     """Some processes of the world, in an order: their ranks, a communicator, and a time that they wait for each other.
 
     Groups are made by `init_process_group` and `new_group`, by all processes alike.
+
+    Args:
+        world: the processes of the program.
+        ranks: the members by their ranks in the world, in order.
+        communicator: what carries their bytes.
+        name: the name by which the world knows the group.
+        timeout: how many seconds members wait for each other.
+        description: a text for people.
     """
 
     def __init__(

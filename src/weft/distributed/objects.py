@@ -64,7 +64,13 @@ def _fill(name: str, places: list[object] | None, received: Sequence[object]) ->
 
 
 def all_gather_object(object_list: list[object], obj: object, group: Group = None) -> None:
-    """Put the objects of all ranks into a list, on every rank."""
+    """Put the objects of all ranks into a list, on every rank.
+
+    Args:
+        object_list: a list with a place for each rank, which is filled.
+        obj: what this rank gives: numbers, text, containers and tensors, as `weft.save` takes them.
+        group: the processes that take part; None: all.
+    """
     if (found := joined(group, "all_gather_object")) is None:
         return
     _fill("all_gather_object", object_list, _gathered(obj, found))
@@ -77,7 +83,14 @@ def gather_object(
     group: Group = None,
     group_dst: int | None = None,
 ) -> None:
-    """Put the objects of all ranks into a list of one rank."""
+    """Put the objects of all ranks into a list of one rank.
+
+    Args:
+        obj: what this rank gives: numbers, text, containers and tensors, as `weft.save` takes them.
+        object_gather_list: on the receiver a list with a place for each rank; None: elsewhere.
+        dst, group_dst: the receiver, by its rank in the world or its number in the group; None in both: rank 0.
+        group: the processes that take part; None: all.
+    """
     if (found := joined(group, "gather_object")) is None:
         return
     root = found.member(0 if dst is None and group_dst is None else dst, group_dst, "dst")
@@ -93,7 +106,14 @@ def broadcast_object_list(
     device: object = None,
     group_src: int | None = None,
 ) -> None:
-    """Replace the objects in the lists of all ranks by those of one."""
+    """Replace the objects in the lists of all ranks by those of one.
+
+    Args:
+        object_list: the objects that are sent, or as many places for them.
+        src, group_src: the sender, by its rank in the world or its number in the group; None in both: rank 0.
+        group: the processes that take part; None: all.
+        device: accepted, without effect: objects travel as bytes; None: the same.
+    """
     if (found := joined(group, "broadcast_object_list")) is None:
         return
     root = found.member(0 if src is None and group_src is None else src, group_src, "src")
@@ -114,7 +134,14 @@ def scatter_object_list(
     group: Group = None,
     group_src: int | None = None,
 ) -> None:
-    """Put each rank's entry of one rank's list into the first place of its own list."""
+    """Put each rank's entry of one rank's list into the first place of its own list.
+
+    Args:
+        scatter_object_output_list: a list whose first place gets this rank's object.
+        scatter_object_input_list: on the sender an object for each rank; None: elsewhere.
+        src, group_src: the sender, by its rank in the world or its number in the group; None in both: rank 0.
+        group: the processes that take part; None: all.
+    """
     if (found := joined(group, "scatter_object_list")) is None:
         return
     root = found.member(0 if src is None and group_src is None else src, group_src, "src")
@@ -143,7 +170,15 @@ def send_object_list(
     group_dst: int | None = None,
     use_batch: bool = False,
 ) -> None:
-    """Send the objects of a list to a rank."""
+    """Send the objects of a list to a rank.
+
+    Args:
+        object_list: the objects: numbers, text, containers and tensors, as `weft.save` takes them.
+        dst, group_dst: the receiver, by its rank in the world or number in the group; None in one: the other says it.
+        group: the processes that take part; None: all.
+        device: accepted, without effect: objects travel as bytes; None: the same.
+        use_batch: accepted, without effect.
+    """
     content = _packed(list(object_list))
     send(weft.tensor([content.numel()]), dst, group, group_dst=group_dst)
     send(content, dst, group, group_dst=group_dst)
@@ -157,7 +192,15 @@ def recv_object_list(
     group_src: int | None = None,
     use_batch: bool = False,
 ) -> int:
-    """Receive objects into a list; the rank that they came from."""
+    """Receive objects into a list; the rank that they came from.
+
+    Args:
+        object_list: a list with as many places as objects come.
+        src, group_src: the sender, by its rank in the world or its number in the group; None in both: anyone.
+        group: the processes that take part; None: all.
+        device: accepted, without effect: objects travel as bytes; None: the same.
+        use_batch: accepted, without effect.
+    """
     length = weft.tensor([0])
     source = recv(length, src, group, group_src=group_src)
     content = weft.zeros(int(length), dtype=weft.uint8)

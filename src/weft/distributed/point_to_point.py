@@ -93,7 +93,14 @@ def isend(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Begin to send a tensor to a rank."""
+    """Begin to send a tensor to a rank.
+
+    Args:
+        tensor: what is sent; it is not to be changed before the message is on its way.
+        dst, group_dst: the receiver, by its rank in the world or number in the group; None in one: the other says it.
+        group: the processes that take part; None: all.
+        tag: a number: messages meet receivers of the same tag only.
+    """
     return _send("isend", tensor, dst, group, tag, group_dst)
 
 
@@ -104,7 +111,14 @@ def send(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
-    """Send a tensor to a rank, and wait until it is on its way."""
+    """Send a tensor to a rank, and wait until it is on its way.
+
+    Args:
+        tensor: what is sent.
+        dst, group_dst: the receiver, by its rank in the world or number in the group; None in one: the other says it.
+        group: the processes that take part; None: all.
+        tag: a number: messages meet receivers of the same tag only.
+    """
     work = _send("send", tensor, dst, group, tag, group_dst)
     if work is not None:
         work.wait()
@@ -130,7 +144,14 @@ def irecv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
-    """Begin to receive a tensor from a rank, or from whichever sends first."""
+    """Begin to receive a tensor from a rank, or from whichever sends first.
+
+    Args:
+        tensor: where what comes is written: of the sender's dtype, and of as many elements.
+        src, group_src: the sender, by its rank in the world or its number in the group; None in both: anyone.
+        group: the processes that take part; None: all.
+        tag: a number: messages meet receivers of the same tag only.
+    """
     return _recv("irecv", tensor, src, group, tag, group_src)
 
 
@@ -141,7 +162,14 @@ def recv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> int:
-    """Receive a tensor from a rank, or from whichever sends first; the rank that it came from, -1 outside the group."""
+    """Receive a tensor from a rank, or from whichever sends first; the rank that it came from, -1 outside the group.
+
+    Args:
+        tensor: where what comes is written: of the sender's dtype, and of as many elements.
+        src, group_src: the sender, by its rank in the world or its number in the group; None in both: anyone.
+        group: the processes that take part; None: all.
+        tag: a number: messages meet receivers of the same tag only.
+    """
     work = _recv("recv", tensor, src, group, tag, group_src)
     return -1 if work is None else work.source_rank()
 
@@ -179,7 +207,16 @@ def _need_other(name: str, group: ProcessGroup, peer: int) -> None:
 
 
 class P2POp:
-    """A message that `batch_isend_irecv` is to begin: `isend` or `irecv`, a tensor, and the other rank."""
+    """A message that `batch_isend_irecv` is to begin: `isend` or `irecv`, a tensor, and the other rank.
+
+    Args:
+        op: `isend` or `irecv`.
+        tensor: what is sent, or where what comes is written.
+        peer: the other rank, in the world; None: `group_peer` says which.
+        group: the processes that take part; None: all.
+        tag: a number: messages meet receivers of the same tag only.
+        group_peer: the other rank by its number in the group; None: `peer` says which.
+    """
 
     def __init__(
         self,
@@ -204,6 +241,10 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Begin several messages, and give their handles."""
+    """Begin several messages, and give their handles.
+
+    Args:
+        p2p_op_list: the messages, which are begun in this order.
+    """
     begun = [op.op(op.tensor, op.peer, op.group, op.tag) for op in p2p_op_list]
     return [work for work in begun if work is not None]

@@ -36,7 +36,11 @@ is_ucc_available = is_xccl_available = is_nccl_available
 
 
 def is_backend_available(backend: str) -> bool:
-    """True for "mpi" where mpi4py is installed, and for "gloo"."""
+    """True for "mpi" where mpi4py is installed, and for "gloo".
+
+    Args:
+        backend: a name, such as "mpi".
+    """
     return {"mpi": is_mpi_available, "gloo": is_gloo_available}.get(backend, is_nccl_available)()
 
 
@@ -46,36 +50,64 @@ def is_torchelastic_launched() -> bool:
 
 
 def get_backend(group: Group = None) -> str:
-    """The name that `init_process_group` was given."""
+    """The name that `init_process_group` was given.
+
+    Args:
+        group: the group; None: all processes.
+    """
     return resolve(group).world.backend
 
 
 def get_backend_config(group: Group = None) -> str:
-    """The backend by device."""
+    """The backend by device.
+
+    Args:
+        group: the group; None: all processes.
+    """
     return f"cpu:{get_backend(group)}"
 
 
 def get_default_backend_for_device(device: object) -> str:
-    """ "gloo", PyTorch's name for what carries CPU tensors."""
+    """ "gloo", PyTorch's name for what carries CPU tensors.
+
+    Args:
+        device: any device.
+    """
     return "gloo"
 
 
 def get_rank(group: Group = None) -> int:
-    """The number of this process in a group, in the world by default; -1 for one outside. Errors: RuntimeError before
-    init_process_group."""
+    """The number of this process in a group, in the world by default; -1 for one outside.
+
+    Args:
+        group: the group; None: all processes.
+
+    Errors: RuntimeError before init_process_group.
+    """
     current_world()
     return -1 if isinstance(group, NonMember) else resolve(group).rank()
 
 
 def get_world_size(group: Group = None) -> int:
-    """The number of processes in a group, in the world by default; -1 outside of it. Errors: RuntimeError before
-    init_process_group."""
+    """The number of processes in a group, in the world by default; -1 outside of it.
+
+    Args:
+        group: the group; None: all processes.
+
+    Errors: RuntimeError before init_process_group.
+    """
     current_world()
     return -1 if isinstance(group, NonMember) else resolve(group).size()
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The number of this process among those of its machine. Errors: RuntimeError where nobody has said."""
+    """The number of this process among those of its machine.
+
+    Args:
+        fallback_rank: the answer where the environment has no LOCAL_RANK; None: that is an error.
+
+    Errors: RuntimeError where nobody has said.
+    """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is not None:
@@ -89,17 +121,35 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_process_group_ranks(group: Group = None) -> list[int]:
-    """The ranks in the world of a group's members."""
+    """The ranks in the world of a group's members.
+
+    Args:
+        group: the group; None: all processes.
+    """
     return list(resolve(group).ranks)
 
 
 def get_group_rank(group: Group, global_rank: int) -> int:
-    """The number in a group of a process of the world. Errors: ValueError for one outside."""
+    """The number in a group of a process of the world.
+
+    Args:
+        group: the group; None: all processes.
+        global_rank: the rank in the world.
+
+    Errors: ValueError for one outside.
+    """
     return resolve(group).group_rank(global_rank)
 
 
 def get_global_rank(group: Group, group_rank: int) -> int:
-    """The rank in the world of a member of a group. Errors: ValueError for a number outside."""
+    """The rank in the world of a member of a group.
+
+    Args:
+        group: the group; None: all processes.
+        group_rank: the number in the group.
+
+    Errors: ValueError for a number outside.
+    """
     return resolve(group).global_rank(group_rank)
 
 
@@ -115,7 +165,15 @@ def new_subgroups_by_enumeration(
     pg_options: object = None,
     group_desc: str | None = None,
 ) -> tuple[ProcessGroup | NonMember, list[ProcessGroup | NonMember]]:
-    """A group for each list of ranks, no rank in two of them; this process's own, and all."""
+    """A group for each list of ranks, no rank in two of them; this process's own, and all.
+
+    Args:
+        ranks_per_subgroup_list: the ranks of each group.
+        timeout: how long members wait for each other; None: as the world's do.
+        backend: accepted: a group has the backend of the world; None: the same.
+        pg_options: accepted, without effect; None: the same.
+        group_desc: a text that describes the group; None: none.
+    """
     flat = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
     if not flat or len(set(flat)) < len(flat):
         raise ArgumentError(
@@ -137,7 +195,16 @@ def new_subgroups(
     pg_options: object = None,
     group_desc: str | None = None,
 ) -> tuple[ProcessGroup | NonMember, list[ProcessGroup | NonMember]]:
-    """Groups of `group_size` consecutive ranks, by default as many as a machine has; this process's own, and all."""
+    """Groups of `group_size` consecutive ranks, by default as many as a machine has; this process's own, and all.
+
+    Args:
+        group_size: how many ranks a group has; None: as many as a machine has.
+        group: the group that is divided; None: all processes.
+        timeout: how long members wait for each other; None: as the world's do.
+        backend: accepted: a group has the backend of the world; None: the same.
+        pg_options: accepted, without effect; None: the same.
+        group_desc: a text that describes the group; None: none.
+    """
     ranks = get_process_group_ranks(group)
     size = int(os.environ.get("LOCAL_WORLD_SIZE", len(ranks))) if group_size is None else group_size
     if size < 1 or len(ranks) % size:

@@ -14,7 +14,13 @@ Deliver = Callable[[Any], Any]  # the result of an operation's steps, given to i
 
 
 class Work:
-    """An operation under way. What it receives stands in its tensors once `wait` or `is_completed` has said so."""
+    """An operation under way. What it receives stands in its tensors once `wait` or `is_completed` has said so.
+
+    Args:
+        progress: what carries on operations that are under way.
+        operation: the operation.
+        deliver: gives its result to tensors; None: there is nothing to give.
+    """
 
     def __init__(
         self,

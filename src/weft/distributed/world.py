@@ -162,11 +162,16 @@ def init_process_group(
 
     Args:
         backend: a name, which `get_backend` gives back; by default what is there.
+        init_method: "ray://" and a name that no other program of the cluster uses; other places to meet are not needed,
+            as the launcher has done that. So for `store`.
         timeout: how long a rank waits for the others in a collective, 30 minutes by default.
         world_size: the number of processes in Ray, else checked against it, as is the variable WORLD_SIZE.
         rank: the number of this process in Ray, else checked against it.
-        init_method: "ray://" and a name that no other program of the cluster uses; other places to meet are not needed,
-            as the launcher has done that. So for `store`.
+        store: accepted: nothing needs a place to meet; None: the same.
+        group_name: accepted, without effect.
+        pg_options: accepted, without effect; None: the same.
+        device_id: accepted, without effect; None: the same.
+        **options: accepted, without effect: further options of PyTorch's.
 
     Errors: RuntimeError where it has begun already, or other processes are asked for than there are.
     """
@@ -232,7 +237,11 @@ def _need_launched(communicator: Communicator, world_size: int, rank: int) -> No
 
 
 def destroy_process_group(group: Group = None) -> None:
-    """End a group; without an argument all of them. The ranks need not come to it at the same time."""
+    """End a group; without an argument all of them. The ranks need not come to it at the same time.
+
+    Args:
+        group: the group; None: all of them.
+    """
     world = current_world()
     run_recorded()
     if group is None or group is world.group:
@@ -256,7 +265,13 @@ def new_group(
     """A group of some ranks, all by default; all processes call it alike, or (`use_local_synchronization`) the members.
 
     Args:
+        ranks: the members by their ranks in the world; None: all.
         timeout: how long its members wait for each other; by default as the world's.
+        backend: accepted: a group has the backend of the world; None: the same.
+        pg_options: accepted, without effect; None: the same.
+        use_local_synchronization: True: only the members call it; False: all processes do.
+        group_desc: a text that describes the group; None: none.
+        device_id: accepted, without effect; None: the same.
         sort_ranks: number the members in the order of ranks, else in the order given.
 
     Errors: ValueError for a rank that is not there, or twice.

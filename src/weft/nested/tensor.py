@@ -53,6 +53,11 @@ class RaggedShape(tuple[Any, ...]):
 class NestedTensor:
     """A ragged tensor. Made by `weft.nested.nested_tensor` and its like, and by operations on others.
 
+    Args:
+        values: the entries of all items, one behind the other.
+        rows: which of them belong to which item, by level.
+        dims: the dimension that each level describes; None: the first ones after the items'.
+
     Shapes: dimension 0 counts the items; `dims[k]` is the dimension that `rows.levels[k]` describes; the other
     dimensions are those of `values` after its first, in order.
     """

@@ -338,6 +338,9 @@ class profile(_KinetoProfile):  # noqa: N801 - PyTorch's name
         experimental_config: accepted.
         execution_trace_observer: must be None: there are no execution traces.
         acc_events: `events` has those of all cycles, not of the last one alone.
+        use_cuda: accepted, without effect: it is the CPU that is watched; None: the same.
+        custom_trace_id_callback: gives the name of each trace; None: a random one.
+        post_processing_timeout_s: accepted, without effect, where it is not negative; None: the same.
 
     Cost: a few per cent of the time of a step; with memory and modules more. Nothing where no profile records.
 
@@ -490,8 +493,14 @@ def tensorboard_trace_handler(
 
 
 class ExecutionTraceObserver:
-    """PyTorch's observer of execution traces. Errors: ArgumentError when one is made: a capsule or a trace of Chrome's
-    form holds what ran."""
+    """PyTorch's observer of execution traces.
+
+    Args:
+        *args: not looked at.
+        **options: not looked at.
+
+    Errors: ArgumentError when one is made: a capsule or a trace of Chrome's form holds what ran.
+    """
 
     def __init__(self, *args: object, **options: object) -> None:
         raise ArgumentError(

@@ -186,3 +186,4 @@ def kaiser(
 
 
 publish(globals())
+del publish

@@ -56,6 +56,9 @@ def bind(above: Above) -> None:
 class SparseTensor(Tensor, asks=False):
     """A sparse tensor. Made by `weft.sparse_coo_tensor`, `Tensor.to_sparse` and operations on others.
 
+    Args:
+        arguments, keywords: those of the functions that make one; programs call these.
+
     Shapes: the first `sparse_dim()` dimensions are indexed, the others are those of the values.
     """
 

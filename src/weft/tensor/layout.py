@@ -25,7 +25,11 @@ shared_memory = later("weft.tensor.memory.shared_memory")
 
 
 class MemoryFormat:
-    """The order in memory that a copy should have."""
+    """The order in memory that a copy should have.
+
+    Args:
+        name: its name, such as "channels_last".
+    """
 
     __slots__ = ("name",)
 

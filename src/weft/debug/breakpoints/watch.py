@@ -77,10 +77,13 @@ def operands_of(node: Node) -> dict[str, object]:
 class watch:  # noqa: N801 - a context, as no_grad is
     """Stop in the debugger when a condition over a value holds.
 
-    Args: `target` is a module (its results), a tensor (its value now, its gradient later) or a pattern of operations'
-    names (`"log*"`; those of `weft.ops.TABLE`); `condition` is called with each value, and stops where it returns
-    something true; with `backward` gradients are asked, too: of results, and of a module's parameters. `on_stop` is
-    called instead of the debugger, with a `Stop` and the frame or None.
+    Args:
+        target: a module (its results), a tensor (its value now, its gradient later), or a pattern of operations' names
+            (`"log*"`; those of `weft.ops.TABLE`).
+        condition: is called with each value, and stops where it returns something true.
+        backward: True: gradients are asked, too: of results, and of a module's parameters.
+        on_stop: called with a `Stop` and the frame or None; by default it opens the debugger.
+
     `pdb` opens in the frame of the line that recorded the operation, or, once its function has returned, in a view of
     that line; where `sys.breakpointhook` or PYTHONBREAKPOINT names another debugger, that one. The value is `watched`
     there. It watches until `remove()`, or to the end of its `with` block.

@@ -276,8 +276,11 @@ def _restored(array: object, record: Record) -> Any:
 def load_capsule(path: File) -> Capsule:
     """The capsule in a file, or in one that is open, every record of which is checked; nothing of it has run.
 
-    Errors: FileNotFoundError; CheckpointError (a RuntimeError) for what is no capsule, is damaged, comes from a version
-    that this one does not know, or asks for what no recorded program does.
+    Args:
+        path: the file, or one that is open for bytes.
+
+    Errors: FileNotFoundError; CheckpointError (a RuntimeError) for what is no capsule, is damaged, comes from a
+    version that this one does not know, or asks for what no recorded program does.
     """
     content = load(path)
     name = str(path) if isinstance(path, str | os.PathLike) else getattr(path, "name", "the file")

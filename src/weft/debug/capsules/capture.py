@@ -224,8 +224,11 @@ def recorded_of(tensor: Tensor) -> Capsule:
 class capture:  # noqa: N801 - a context, as no_grad is
     """Write what runs in a block into a capsule: one file, which `weft replay` runs again without the program.
 
-    Args: `path` is where it goes, the file is replaced as a whole; `names` gives leaves names, for example
-    `dict(model.named_parameters())`.
+    Args:
+        path: where it goes; a file that is there is replaced as a whole.
+        names: leaves by the names that they have in the capsule, for example `dict(model.named_parameters())`; None:
+            they have none.
+
     The file holds the operations with their parameters, shapes, dtypes, gradient edges and the user's lines, the values
     that they read from outside, digests of all results that somebody held when they had been computed, and the state of
     random numbers at the beginning. It holds no code. What the block itself reads or leaves pending runs at its end;

@@ -51,9 +51,18 @@ def primitive(
 ) -> Tensor:
     """The result of one operation of the op table, recorded on tensors and Python numbers without gradients.
 
-    For Python files that are written from capsules: `numbers` is the dtype of numbers (default: that of the first
-    tensor), `terms` those of rows that a batch has gathered. Errors: ValueError where the operation cannot have such
-    operands, parameters or a result of this shape.
+    For Python files that are written from capsules.
+
+    Args:
+        name: the operation's name in the op table.
+        operands: tensors and Python numbers.
+        params: the parameters that the operation has besides its operands; None: none.
+        shape: the shape of the result.
+        dtype: the dtype of the result.
+        numbers: the dtype of numbers; None: that of the first tensor.
+        terms: the terms of rows that a batch has gathered; None: they are no such rows.
+
+    Errors: ValueError where the operation cannot have such operands, parameters or a result of this shape.
     """
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     kind = numbers or (tensors[0].dtype if tensors else dtype)
@@ -75,6 +84,9 @@ def primitive(
 
 def to_python(capsule: Capsule) -> str:
     """The text of a Python file: `program()` returns the held results, `test_same_bits()` compares their digests.
+
+    Args:
+        capsule: what `load_capsule` gave.
 
     Errors: ValueError where the values take more than 16 MiB: reduce the capsule first.
     """

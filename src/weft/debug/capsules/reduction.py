@@ -26,8 +26,12 @@ FAULTS = ("error", "differs", "nan")
 def reduce_capsule(capsule: Capsule, fault: str | None = None) -> Capsule:
     """The smallest capsule found that fails as the given one: in the same result, in the same way.
 
-    `fault` is "error", "differs" or "nan" (a result that is not finite); without it the first of these that there is.
-    Errors: ValueError where it does not fail. Cost: each try runs what is left; the operations are also run one by one.
+    Args:
+        capsule: what `load_capsule` gave.
+        fault: "error", "differs" or "nan" (a result that is not finite); None: the first of these that there is.
+
+    Errors: ValueError where it does not fail. Cost: each try runs what is left; the operations are also run one by
+    one.
     """
     if fault is not None and fault not in FAULTS:
         raise ArgumentError(

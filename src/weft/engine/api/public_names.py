@@ -1,7 +1,8 @@
-"""Public names: the module and the name under which pickles and documentation refer to a public function.
+"""Public names: the modules of the public API, and the name under which pickles and documentation refer to a function.
 
-It takes the public form of a function and returns a module and a qualified name that lead back to it. The modules that
-users import come before those in which functions are written.
+`MODULES` is the list of what users import: the reference has a page for each, and the tests of docstrings go through
+them. `home` takes the public form of a function and returns a module and a qualified name that lead back to it. The
+modules that users import come before those in which functions are written.
 """
 
 from __future__ import annotations
@@ -11,21 +12,42 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-# Of layers first where a function is one of those; else the top first.
+# What each holds. Where several have a name, the first of them is its home, but for functions of layers.
+MODULES = {
+    "weft": "Tensors and functions of them",
+    "weft.linalg": "Linear algebra",
+    "weft.special": "Special functions",
+    "weft.fft": "Fourier transforms",
+    "weft.func": "Function transforms",
+    "weft.autograd": "Differentiation",
+    "weft.sparse": "Sparse tensors",
+    "weft.nested": "Ragged tensors",
+    "weft.masked": "Masked tensors",
+    "weft.signal.windows": "Windows for spectra",
+    "weft.random": "Random numbers",
+    "weft.nn": "Layers and losses",
+    "weft.nn.functional": "Layers as functions",
+    "weft.nn.init": "Initial weights",
+    "weft.nn.utils": "Tools for layers",
+    "weft.nn.utils.rnn": "Sequences of different lengths",
+    "weft.optim": "Optimizers",
+    "weft.optim.lr_scheduler": "Learning rates",
+    "weft.optim.swa_utils": "Averages of weights",
+    "weft.amp": "Mixed precision",
+    "weft.data": "Data, which is weft.utils.data too",
+    "weft.utils.checkpoint": "Values computed again",
+    "weft.distributions": "Distributions",
+    "weft.distributed": "Several processes",
+    "weft.debug": "Looking inside",
+    "weft.profiler": "What ran when",
+    "weft.board": "A program in the browser",
+    "weft.memory": "Memory",
+    "weft.serialization": "Files",
+    "weft.library": "Operations of your own",
+    "weft.overrides": "Types of your own",
+    "weft.errors": "Errors",
+}
 _OF_LAYERS = ("weft.nn.functional", "weft.nn.init")
-_OTHERS = (
-    "weft",
-    "weft.linalg",
-    "weft.special",
-    "weft.fft",
-    "weft.func",
-    "weft.autograd",
-    "weft.sparse",
-    "weft.nested",
-    "weft.amp",
-    "weft.masked",
-    "weft.signal.windows",
-)
 
 
 def home(public: Any) -> tuple[str, str] | None:
@@ -48,7 +70,7 @@ def home(public: Any) -> tuple[str, str] | None:
 def _modules(written: str) -> Iterator[ModuleType]:
     """The modules in which a function of the module `written` may stand, as far as they are imported."""
     of_layers = written.startswith("weft.nn.")
-    places = (*_OF_LAYERS, *_OTHERS) if of_layers else (*_OTHERS, *_OF_LAYERS)
+    places = (*_OF_LAYERS, *MODULES) if of_layers else tuple(MODULES)
     parts = written.split(".")
     packages = [".".join(parts[:end]) for end in range(2, len(parts) + 1)]
     for name in dict.fromkeys((*places, *packages)):

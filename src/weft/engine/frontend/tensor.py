@@ -151,7 +151,12 @@ def _updated(name: str, op: Primitive, tensor: Tensor, other):
 
 @cython.cclass
 class Tensor:
-    """A multi-dimensional array of one element type that remembers how it was computed."""
+    """A multi-dimensional array of one element type that remembers how it was computed.
+
+    Args:
+        *arguments: sizes, `Tensor(2, 3)`, or data, `Tensor([1.0, 2.0])`: `weft.empty` and `weft.tensor` say which.
+        **keywords: `device`, where it lies.
+    """
 
     __array_priority__ = 1000
 

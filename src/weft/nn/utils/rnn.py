@@ -18,6 +18,11 @@ from weft.errors import ArgumentError, KindError, ShapeError
 from weft.ops.primitives import take
 from weft.tensor.arguments import need_tensor
 
+__all__ = [
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
+    "pad_sequence", "unpack_sequence", "unpad_sequence",
+]  # fmt: skip
+
 
 class _Fields(NamedTuple):
     data: Any
