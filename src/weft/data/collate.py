@@ -93,13 +93,7 @@ def _collate_structure(batch: Sequence[Any], first: object, functions: object) -
             got=type(first).__name__,
             fix="pass collate_fn to the loader, or convert the examples",
         )
-    if any(len(example) != len(first) for example in batch):
-        raise ArgumentError(
-            "each element in list of batch should be of equal size",
-            expected=f"{len(first)} parts in each example",
-            got=f"examples of {sorted({len(example) for example in batch})} parts",
-            fix="pad the examples, or pass collate_fn to the loader",
-        )
+    _check_parts(batch, first, "pad the examples, or pass collate_fn to the loader")
     parts = [below(column) for column in zip(*batch, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else parts
 
@@ -131,17 +125,18 @@ def ragged_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, Mapping):
         return {key: ragged_collate([example[key] for example in batch]) for key in first}
     if isinstance(first, list | tuple) and first:
-        _check_parts(batch, first)
+        _check_parts(batch, first, "make the parts of different length tensors")
         parts = [ragged_collate(column) for column in zip(*batch, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else parts
     return default_collate(batch)
 
 
-def _check_parts(batch: Sequence[Any], first: Sequence[object]) -> None:
+def _check_parts(batch: Sequence[Any], first: Sequence[object], fix: str) -> None:
+    """Errors: RuntimeError where examples have other numbers of parts than the first."""
     if any(len(example) != len(first) for example in batch):
         raise ArgumentError(
             "each element in list of batch should be of equal size",
             expected=f"{len(first)} parts in each example",
             got=f"examples of {sorted({len(example) for example in batch})} parts",
-            fix="make the parts of different length tensors",
+            fix=fix,
         )

@@ -86,6 +86,17 @@ def reduce_over(
 # -- sums ----------------------------------------------------------------------------------------------------------
 
 
+@cython.cfunc
+@cython.locals(x=Tensor)
+def _in_result_type(x: Tensor, dtype: DTypeLike | None, out: Tensor | None) -> Tensor:
+    """An operand in the type of its sum or product: `dtype` or that of `out`; int64 for integers and bool without."""
+    if dtype is None and out is not None:
+        dtype = out._dtype
+    if dtype is not None:
+        return cast(x, as_dtype(dtype))
+    return cast(x, dtypes.int64) if x._dtype.category < 2 else x
+
+
 def sum(
     input: TensorArgument,
     dim: Dims = None,
@@ -97,16 +108,10 @@ def sum(
     """The sum over dimensions. Integers and bool sum to int64; a sum of type bool says whether any is true."""
     if not isinstance(input, Tensor):
         need_tensor("sum", input)
-    x: Tensor = input
-    if dtype is None and out is not None:
-        dtype = out._dtype
-    if dtype is not None:
-        x = cast(x, as_dtype(dtype))
-        if x._dtype is dtypes.bool_:
-            found = _logic("any", x, dim, keepdim)
-            return found if out is None else write_out(out, found)
-    elif x._dtype.category < 2:
-        x = cast(x, dtypes.int64)
+    x: Tensor = _in_result_type(input, dtype, out)
+    if x._dtype is dtypes.bool_:
+        found = _logic("any", x, dim, keepdim)
+        return found if out is None else write_out(out, found)
     axes = reduced_axes(dim, len(x._shape))
     op = _SUM if dim is None else _SUM_OVER
     result = reduce_over(op, x, axes, bool(keepdim), x._dtype)
@@ -197,15 +202,10 @@ def prod(
     """The product of all elements or along one dimension. Integers and bool multiply to int64; a product of type bool
     says whether all are true."""
     need_tensor("prod", input)
-    if dtype is None and out is not None:
-        dtype = out._dtype
-    if dtype is not None:
-        input = cast(input, as_dtype(dtype))
-        if input._dtype is dtypes.bool_:
-            found = _logic("all", input, dim, keepdim)
-            return found if out is None else write_out(out, found)
-    elif input._dtype.category < 2:
-        input = cast(input, dtypes.int64)
+    input = _in_result_type(input, dtype, out)
+    if input._dtype is dtypes.bool_:
+        found = _logic("all", input, dim, keepdim)
+        return found if out is None else write_out(out, found)
     axes = _single_axis(dim, len(input._shape))
     result = reduce_over(OPS["prod"], input, axes, bool(keepdim), input._dtype)
     return result if out is None else write_out(out, result)

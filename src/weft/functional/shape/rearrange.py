@@ -14,7 +14,7 @@ from weft.engine.api.call_cache import composed_of_primitives
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.strides import contiguous_strides, elementwise_strides
 from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeError
-from weft.functional.shape.slicing import diagonal
+from weft.functional.shape.slicing import diagonal, diagonal_dims
 from weft.functional.shape.views import permuted, reshape, unsqueeze
 from weft.functional.support.memory_formats import in_order, like_channels
 from weft.ops import OPS
@@ -269,14 +269,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     offset = need_integer("diag_embed", offset, "offset", -(2**30), 2**30)
     size = input._shape[-1] + abs(offset)
     rank = len(input._shape) + 1
-    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
-    if first == second:
-        raise ShapeError(
-            f"diagonal dimensions cannot be identical {dim1}, {dim2}",
-            expected="two dimensions",
-            got=f"{dim1}, {dim2}",
-            fix="name two different dimensions",
-        )
+    first, second = diagonal_dims(dim1, dim2, rank)
     if first > second:
         first, second, offset = second, first, -offset
     shape = list(input._shape[:-1])

@@ -404,6 +404,19 @@ def unfold(
     return record_view(_UNFOLD, input, params, shape, new, offset)
 
 
+def diagonal_dims(dim1: SupportsIndex, dim2: SupportsIndex, rank: int) -> tuple[int, int]:
+    """The two dimensions of a diagonal. Errors: DimensionError; ShapeError where they are one."""
+    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if first == second:
+        raise ShapeError(
+            f"diagonal dimensions cannot be identical {dim1}, {dim2}",
+            expected="two dimensions",
+            got=f"{dim1}, {dim2}",
+            fix="name two different dimensions",
+        )
+    return first, second
+
+
 def diagonal(
     input: TensorArgument,
     offset: SupportsIndex = 0,
@@ -413,14 +426,7 @@ def diagonal(
     """The diagonal of two dimensions, as a new last dimension."""
     need_tensor("diagonal", input)
     rank = len(input._shape)
-    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
-    if first == second:
-        raise ShapeError(
-            f"diagonal dimensions cannot be identical {dim1}, {dim2}",
-            expected="two dimensions",
-            got=f"{dim1}, {dim2}",
-            fix="name two different dimensions",
-        )
+    first, second = diagonal_dims(dim1, dim2, rank)
     params = (operator.index(offset), first, second)
     shape = _DIAGONAL.shape(params, input._shape)
     strides, start = _DIAGONAL.strides(params, input._shape, logical_strides(input), input.offset)

@@ -114,10 +114,7 @@ def _packed(
         both = linear(query, weight, bias)  # (L, N, E) @ (E, 3 E)
         return tuple(slice_axis(both, len(both._shape) - 1, i * size, size) for i in range(3))  # type: ignore[return-value]
     weights = [slice_axis(weight, 0, i * size, size) for i in range(3)]
-    biases = [None] * 3 if bias is None else [slice_axis(bias, 0, i * size, size) for i in range(3)]
-    return tuple(  # type: ignore[return-value]
-        linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)
-    )
+    return _separate(query, key, value, tuple(weights), bias)
 
 
 def _separate(

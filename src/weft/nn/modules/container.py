@@ -38,21 +38,26 @@ class Container(Module):
             self.add_module(name, module)
 
 
+def _position_of(index: int, count: int) -> int:
+    """A position among `count` parts, negative ones counted from the end. Errors: IndexError."""
+    position = operator.index(index)
+    if not -count <= position < count:
+        raise DimensionError(
+            f"index {position} is out of range",
+            expected=f"-{count} <= index < {count}",
+            got=str(position),
+            fix="check the index against len()",
+        )
+    return position % count
+
+
 class _Numbered(Module):
     """Children under the names "0", "1", ...; indexing and slicing by position."""
 
     def _position(self, index: int) -> str:
         """The name of the child at a position, negative ones counted from the end."""
-        place = operator.index(index)
         names = list(self._modules)
-        if not -len(names) <= place < len(names):
-            raise DimensionError(
-                f"index {place} is out of range",
-                expected=f"-{len(names)} <= index < {len(names)}",
-                got=str(place),
-                fix="check the index against len()",
-            )
-        return names[place]
+        return names[_position_of(index, len(names))]
 
     def _replace_all(self, modules: Iterable[Module]) -> None:
         """Make `modules` the children, numbered from zero."""
@@ -448,14 +453,7 @@ class ParameterList(Module):
         setattr(self, self._name(index), _as_parameter(value))
 
     def _name(self, index: int) -> str:
-        if not -len(self) <= index < len(self):
-            raise DimensionError(
-                f"index {index} is out of range",
-                expected=f"-{len(self)} <= index < {len(self)}",
-                got=str(index),
-                fix="check the index against len()",
-            )
-        return str(operator.index(index) % len(self))
+        return str(_position_of(index, len(self)))
 
     def append(self, value: Tensor | int) -> Self:
         """Add a parameter (or another object) at the end."""

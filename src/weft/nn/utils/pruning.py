@@ -21,6 +21,7 @@ from weft.errors import (
     MissingError,
 )
 from weft.nn.module.module import Module
+from weft.nn.utils.weight_hooks import need_module
 
 
 def hooks_of(module: Module) -> list[tuple[int, Any]]:
@@ -33,13 +34,7 @@ def hooks_of(module: Module) -> list[tuple[int, Any]]:
 
 def need_parameter(module: Module, name: str) -> None:
     """Errors: ArgumentTypeError, MissingError."""
-    if not isinstance(module, Module) or not isinstance(name, str):
-        raise ArgumentTypeError(
-            f"expected a module and a name, not {type(module).__name__} and {type(name).__name__}",
-            expected="a weft.nn.Module and the name of a parameter",
-            got=f"{type(module).__name__} and {type(name).__name__}",
-            fix="pass the layer itself",
-        )
+    need_module(module, name)
     if not isinstance(getattr(module, name, None), Tensor):
         raise MissingError(
             f"'{type(module).__name__}' object has no attribute '{name}'",

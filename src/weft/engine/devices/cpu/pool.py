@@ -282,13 +282,22 @@ def _hand_out(
     address: uintptr_t, nbytes: cython.Py_ssize_t, size: cython.Py_ssize_t, size_class: cython.int
 ) -> Buffer:
     """A buffer of nbytes in a block of this size."""
+    if _fill >= 0:
+        memset(cython.cast(cython.p_void, address), _fill, size)
+    return _counted(address, nbytes, size, size_class)
+
+
+@cython.cfunc
+@cython.inline
+def _counted(
+    address: uintptr_t, nbytes: cython.Py_ssize_t, size: cython.Py_ssize_t, size_class: cython.int
+) -> Buffer:
+    """A new buffer, which counts for `size` bytes."""
     global _live, _peak
     _live += size
     _peak = max(_peak, _live)
     if tracing_memory:
         _note(ALLOCATE, address, size)
-    if _fill >= 0:
-        memset(cython.cast(cython.p_void, address), _fill, size)
     buffer: Buffer = Buffer.__new__(Buffer)
     buffer.address = address
     buffer.nbytes = nbytes
@@ -327,21 +336,9 @@ def _guarded_size(nbytes: cython.Py_ssize_t, size_class: cython.int) -> cython.P
 @cython.cfunc
 def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t, size_class: cython.int) -> Buffer:
     """The buffer of guarded memory; None where the system had no room for more mappings."""
-    global _live, _peak
     if address == 0:
         return None
-    size: cython.Py_ssize_t = _guarded_size(nbytes, size_class)
-    _live += size
-    _peak = max(_peak, _live)
-    if tracing_memory:
-        _note(ALLOCATE, address, size)
-    buffer: Buffer = Buffer.__new__(Buffer)
-    buffer.address = address
-    buffer.nbytes = nbytes
-    buffer.size_class = size_class
-    if size > SLAB_BYTES:
-        _list(buffer)
-    return buffer
+    return _counted(address, nbytes, _guarded_size(nbytes, size_class), size_class)
 
 
 @cython.cfunc
