@@ -3,7 +3,9 @@
 The batch is cut into a fixed number of blocks of equally many examples. A rank computes whole blocks, neighbouring
 ones, each as a program of its own, so that a block's result does not depend on who computes it and what else that rank
 does. Blocks are added by pairing neighbours, then neighbouring pairs, and so on: a rank that has a power of two of
-them has a whole subtree, and the ranks' sums are added in the same way (`reduction`).
+them has a whole subtree, and the ranks' sums are added in the same way (`reduction`). Where gradients are shared out,
+no rank may keep whole sums: there neighbouring blocks are on neighbouring ranks (`interleaved_blocks`), which add them
+at once, and each rank adds up its rows of these sums.
 """
 
 from __future__ import annotations
@@ -43,6 +45,22 @@ def _is_power(count: int) -> bool:
     return count & (count - 1) == 0
 
 
+def interleaved_blocks(blocks: int, ranks: int, index: int) -> range:
+    """The numbers of the blocks of the rank `index` where neighbouring blocks are on neighbouring ranks. Errors:
+    ValueError unless there is a power of two of ranks, or a rank for each block."""
+    if blocks % ranks or not (_is_power(ranks) or blocks == ranks):
+        fits = [
+            n for n in range(1, blocks + 1) if blocks % n == 0 and (_is_power(n) or n == blocks)
+        ]
+        raise ArgumentError(
+            f"{blocks} blocks cannot be dealt out to {ranks} ranks in turn",
+            expected=f"a number of ranks out of {fits}",
+            got=f"{ranks} ranks",
+            fix=f"cut the batch into {ranks} blocks, or start a power of two of ranks",
+        )
+    return range(index, blocks, ranks)
+
+
 def dtype_of_sums(dtype: DType) -> DType:
     """The type in which values are added up: float32 for float16 and bfloat16."""
     return weft.float32 if dtype in (weft.float16, weft.bfloat16) else dtype
@@ -62,14 +80,14 @@ class PairwiseSum:
         self.count = 0
         self._waiting: list[Sums] = []
 
-    def add(self, values: Sums) -> None:
-        """Add the next block's, which are computed here."""
+    def add(self, values: Sums) -> list[Tensor]:
+        """Add the next block's; what is to be computed before another block begins."""
         total = [v if v is None else v.to(dtype_of_sums(v.dtype)) for v in values]
         self.count += 1
         for _ in range((self.count & -self.count).bit_length() - 1):  # pairs that it completes
             total = _added(self._waiting.pop(), total)
-        weft.realize(*[value for value in total if value is not None])
         self._waiting.append(total)
+        return [value for value in total if value is not None]
 
     def take(self) -> Sums:
         """The sum of all, and begin anew."""
@@ -80,20 +98,25 @@ class PairwiseSum:
         return total
 
 
-def mean_of_blocks(values: Sequence[Tensor], group: Group = None) -> Any:
+def mean_of_blocks(values: Sequence[Tensor], group: Group = None, interleaved: bool = False) -> Any:
     """The mean of a value over all blocks of the global batch, as of losses: the same bits on any number of ranks.
 
     Args:
         values: of this rank's blocks, in their order.
         group: the ranks; None: all.
+        interleaved: blocks are dealt out in turn, as `BlockSampler` with this argument does.
     """
     found, total = resolve(group), PairwiseSum()
-    for value in values:
-        total.add([value.detach()])
-    (own,) = total.take()
-    assert own is not None
-    mean = record("all_reduce", own, found) / (len(values) * found.size())
-    return mean.to(values[0].dtype)
+    own = [value.detach().to(dtype_of_sums(value.dtype)) for value in values]
+    if interleaved:
+        own = list(record("all_reduce", weft.stack(own), found).unbind(0))
+    for value in own:
+        weft.realize(*total.add([value]))
+    (mean,) = total.take()
+    assert mean is not None
+    if not interleaved:
+        mean = record("all_reduce", mean, found)
+    return (mean / (len(values) * found.size())).to(values[0].dtype)
 
 
 class BlockSampler(Sampler):
@@ -105,8 +128,11 @@ class BlockSampler(Sampler):
         blocks: blocks of a global batch.
         block_size: examples of a block.
         shuffle: take them in an order that `seed` and the epoch give, else in their own.
-        seed: the seed of the order.
+        seed: the number of the order.
         group: the ranks; by default all.
+        interleaved: deal blocks out in turn, as sharded modules need it, and not neighbouring ones to one rank.
+
+    `blocks` are the numbers of this rank's blocks in each global batch.
     """
 
     def __init__(
@@ -117,22 +143,28 @@ class BlockSampler(Sampler):
         shuffle: bool = True,
         seed: int = 0,
         group: Group = None,
+        interleaved: bool = False,
     ) -> None:
         self._count, self._blocks, self._block_size = len(data_source), blocks, block_size
         self._shuffle, self._seed, self.epoch = shuffle, seed, 0
-        self._own = blocks_of_rank(blocks, resolve(group))
+        ranks = resolve(group)
+        self.blocks = (
+            interleaved_blocks(blocks, ranks.size(), ranks.rank())
+            if interleaved
+            else blocks_of_rank(blocks, ranks)
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """Shuffle by another number; call it before each epoch, in all processes alike."""
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return self._count // (self._blocks * self._block_size) * len(self._own)
+        return self._count // (self._blocks * self._block_size) * len(self.blocks)
 
     def __iter__(self) -> Iterator[list[int]]:
         order = order_of_epoch(self._count, self._shuffle, self._seed, self.epoch)
         size = self._block_size
         for batch in range(self._count // (self._blocks * size)):
-            for block in self._own:
+            for block in self.blocks:
                 first = (batch * self._blocks + block) * size
                 yield order[first : first + size]

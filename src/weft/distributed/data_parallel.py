@@ -151,7 +151,7 @@ class DistributedDataParallel(Module, Joinable):
 
     def _end_block(self) -> None:
         """Add the gradients of a block; after this rank's last one, take the mean over the batch."""
-        self._sum.add([parameter.grad for parameter in self._reduced])
+        weft.realize(*self._sum.add([parameter.grad for parameter in self._reduced]))
         for parameter in self._reduced:
             parameter.grad = None
         if self._sum.count == len(self.blocks):

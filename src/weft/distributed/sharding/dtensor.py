@@ -19,7 +19,13 @@ from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.placements import Placement, Replicate, Shard
 from weft.distributed.ranks import get_world_size
 from weft.distributed.reduction import ReduceOp
-from weft.distributed.sharding.layout import Layout, Placements, need_group, need_placements
+from weft.distributed.sharding.layout import (
+    Layout,
+    Placements,
+    first_of,
+    need_group,
+    need_placements,
+)
 from weft.distributed.sharding.propagation import moved, place, place_in, result_layout
 from weft.distributed.sharding.redistribute import linear_map, redistribute
 from weft.distributed.sharding.rules import RULES, tensors_of, whole
@@ -233,6 +239,21 @@ class DTensor(Tensor):
             if placement.is_shard():
                 value = record("all_reduce", value, need_group(self.spread.group(dim)), op)
         return value
+
+    @staticmethod
+    def sums_of_rows(owners: Sequence[DTensor], rows: Sequence[Tensor]) -> list[Any]:
+        """The sum over all rows of each of some tensors that lie alike, of a value for each row of this rank. It is
+        taken in the order of rows: the same bits on any number of ranks."""
+        spread = owners[0].spread
+        padded = weft.cat([one.spread.padded(own) for one, own in zip(owners, rows, strict=True)])
+        if spread.sharded is not None:
+            padded = record("all_gather", padded, need_group(spread.group(spread.sharded)))
+        table, first, found = padded.reshape(spread.size, -1), 0, []
+        for one in owners:
+            own = table[:, first : first + one.spread.most_rows].flatten()
+            found.append(first_of(own, 0, one.shape[0]).sum())
+            first += one.spread.most_rows
+        return found
 
     def register_hook(self, hook: Function) -> Any:  # type: ignore[override]
         """Call a function with the gradient, which lies as the tensor does."""

@@ -16,8 +16,10 @@ from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.group import ProcessGroup
 from weft.distributed.placements import Replicate, Shard
 from weft.distributed.ranks import get_world_size
+from weft.distributed.sharding.block_reduction import BlockReduction
 from weft.distributed.sharding.dtensor import DTensor, local
-from weft.distributed.sharding.gathering import Gathering, GradientReduction, calls
+from weft.distributed.sharding.gathering import Gathering, calls
+from weft.distributed.sharding.gradient_reduction import GradientReduction
 from weft.distributed.sharding.layout import Layout, Placements, need_group
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
@@ -81,12 +83,15 @@ class ShardedParameters:
         places: dict[Parameter, list[tuple[Module, str]]],
         reshards: bool | None,
         policy: MixedPrecisionPolicy,
+        blocks: int = 0,
     ) -> None:
         dim = mesh.ndim - 1
         self.group: ProcessGroup = need_group(mesh.get_group(dim))
         self.copies = mesh.get_group(0) if dim else None
         self.reshards, self.policy = reshards, policy
-        self.reduction = GradientReduction(self)
+        self.reduction: GradientReduction | BlockReduction = GradientReduction(self)
+        if blocks:
+            self.reduction = BlockReduction(self, blocks, mesh.size(), _index(mesh))
         self._places = list(places.values())
         self._held: Gathering | None = None
         placements: Placements = (*[Replicate()] * dim, Shard(0))
@@ -140,6 +145,8 @@ class ShardedParameters:
             return forward(*args, **kwargs)
         args, kwargs = tree_map(self._as_input, (args, kwargs))
         gathers_again = bool(calls.open) if self.reshards is None else self.reshards
+        if isinstance(self.reduction, BlockReduction) and not calls.open:
+            self.reduction.batch.begin()
         self.unshard()
         try:
             with self._gathering().saves(gathers_again and weft.is_grad_enabled()):
@@ -166,6 +173,14 @@ class ShardedParameters:
             self._register(self._held.shards)
             self._held.values = []
             self._held = None
+
+
+def _index(mesh: DeviceMesh) -> int:
+    """The number of this process in a mesh, in row-major order."""
+    number = 0
+    for size, at in zip(mesh.shape, mesh.get_coordinate() or (), strict=False):
+        number = number * size + at
+    return number
 
 
 def _cast(value: object, dtype: DType | None) -> Any:
@@ -214,6 +229,13 @@ class FSDPModule:
     ) -> None:
         """Have gradients combined at the end of a backward, or kept whole on the rank for the next one's."""
         for sharded in self._all(recurse):
+            if isinstance(sharded.reduction, BlockReduction) and not requires_gradient_sync:
+                raise ArgumentError(
+                    "fully_shard: gradients of a block are combined at once",
+                    expected="requires_gradient_sync=True, with deterministic=",
+                    got="False",
+                    fix="compute several blocks: each backward is of one",
+                )
             sharded.reduction.is_on = requires_gradient_sync
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
@@ -301,6 +323,8 @@ def fully_shard(
     offload_policy: OffloadPolicy | None = None,
     ignored_params: set[Parameter] | None = None,
     dp_mesh_dims: None = None,
+    deterministic: bool = False,
+    block_count: int = 8,
 ) -> Any:
     """The module itself, changed: its parameters are this rank's rows, and its forward gathers them.
 
@@ -318,6 +342,10 @@ def fully_shard(
         offload_policy: accepted; parameters are in the memory of the CPU.
         ignored_params: parameters that stay as they are.
         dp_mesh_dims: None.
+        deterministic: train with the same bits on any number of ranks that is a power of two. A global batch is cut
+            into `block_count` blocks; each backward is of one, and gradients are there after this rank's last one
+            (`BlockSampler` with `interleaved=True`). All sharded modules of a model alike.
+        block_count: 8 by default: the same bits on 1, 2, 4 and 8 ranks.
 
     Errors: ValueError for what cannot be sharded: scalars, containers without a forward, a module twice, a parameter
     that a module inside of this one shares with others; RuntimeError before `init_process_group`.
@@ -337,7 +365,9 @@ def fully_shard(
     for one in modules:
         places = _places(one, ignored_params or set())
         _check_parameters(one, places, shard_placement_fn)
-        sharded = ShardedParameters(mesh, places, reshards, mp_policy)
+        blocks = block_count if deterministic else 0
+        _need_same_blocks(one, blocks)
+        sharded = ShardedParameters(mesh, places, reshards, mp_policy, blocks)
         own_values(one)["_sharded"] = sharded
         one.__class__ = _class_of(type(one))
         for owner in dict.fromkeys(owner for owner, _ in sharded.owners()):
@@ -367,6 +397,21 @@ def _check_module(module: Module) -> None:
             got=type(module).__name__,
             fix="shard each of its entries, then the model",
         )
+
+
+def _need_same_blocks(module: Module, blocks: int) -> None:
+    """Errors: ValueError for a module in which others are sharded for another number of blocks."""
+    for inner in module.modules():
+        if isinstance(inner, FSDPModule):
+            reduction = inner._sharded.reduction
+            own = reduction.count if isinstance(reduction, BlockReduction) else 0
+            if own != blocks:
+                raise ArgumentError(
+                    f"fully_shard: a batch of {blocks or 'no'} blocks around a module with one of {own or 'no'}",
+                    expected="deterministic= and block_count= alike in all sharded modules of a model",
+                    got=f"others for {type(inner).__name__}",
+                    fix="pass deterministic=True to each call",
+                )
 
 
 def _places(module: Module, ignored: set[Parameter]) -> dict[Parameter, list[tuple[Module, str]]]:

@@ -19,38 +19,18 @@ import weft
 from weft.autograd import Function
 from weft.autograd.graph import saved_tensors_hooks
 from weft.distributed.carrier import record as record_collective
-from weft.distributed.group import ProcessGroup
-from weft.distributed.reduction import ReduceOp
-from weft.distributed.sharding.dtensor import DTensor, local
-from weft.distributed.sharding.layout import first_of, need_group, with_more
+from weft.distributed.sharding.dtensor import DTensor
+from weft.distributed.sharding.gradient_reduction import Owner
+from weft.distributed.sharding.layout import first_of
 from weft.engine.frontend.recorder import record
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
-from weft.engine.ir.dtype import DType
 from weft.engine.ir.node import Node
 from weft.engine.ir.primitive import ELEMENTWISE, VIEW
 from weft.tensor.modes import no_grad
 
 MOST_STEPS = 4  # of views and casts from a gathered value to what is saved of it
-
-
-class Owner(Protocol):
-    """The parameters that one module shards (`fully_shard.ShardedParameters`); `copies` are the ranks that have the
-    same rows."""
-
-    group: ProcessGroup
-    copies: ProcessGroup | None
-    reduction: GradientReduction
-
-    def shards(self) -> list[DTensor]:
-        """The parameters, each once."""
-
-    def operand(self, shard: DTensor) -> Tensor:
-        """This rank's rows of a parameter as they are sent."""
-
-    def dtype_of_gradients(self, shard: DTensor) -> DType:
-        """The type in which gradients are combined."""
 
 
 def _none() -> None:
@@ -101,6 +81,8 @@ class Gathering:
         self._indices = {value_of(table): index for index, table in enumerate(tables)}
         trained = [index for index, shard in enumerate(self.shards) if shard.requires_grad]
         if trained and weft.is_grad_enabled():
+            outermost = calls.open[0] if calls.open else self
+            owner.reduction.expect(outermost.owner.reduction)
             shards = [self.shards[index] for index in trained]
             for index, value in zip(trained, _Gather.apply(self, trained, *shards), strict=True):
                 self.values[index] = value
@@ -150,74 +132,6 @@ class Gathering:
         self._again, self._operands, self._before = None, [], _none
         shards = [self.shards[index] for index in trained]
         return self.owner.reduction.reduced(shards, cotangents)
-
-
-class GradientReduction:
-    """From gradients of whole parameters to those of rows: the mean over all ranks, or kept for a later backward."""
-
-    def __init__(self, owner: Owner) -> None:
-        self.owner = owner
-        self.is_on = True
-        self.divisor: float | None = None
-        self._kept: dict[int, Tensor] = {}  # by the parameter's identity
-
-    def reduced(self, shards: Sequence[DTensor], cotangents: Sequence[Tensor | None]) -> list[Any]:
-        """The gradients of rows, of cotangents of the whole; None where no rank has one."""
-        totals = [self._total(s, c) for s, c in zip(shards, cotangents, strict=True)]
-        if not self.is_on:
-            for shard, total in zip(shards, totals, strict=True):
-                if total is not None:
-                    self._kept[id(shard)] = total
-            return [None] * len(shards)
-        self._kept = {}
-        parts = [self._scattered(s, t) for s, t in zip(shards, totals, strict=True)]
-        present = self._present(shards, totals)
-        found: list[Any] = [self._of_rows(s, p) for s, p in zip(shards, parts, strict=True)]
-        if all(total is not None for total in totals):
-            return found
-        anywhere = (
-            present.tolist()
-        )  # waits for the ranks: only where this one has not used a parameter
-        return [grad if there else None for grad, there in zip(found, anywhere, strict=True)]
-
-    def _total(self, shard: DTensor, cotangent: Tensor | None) -> Any:
-        """A cotangent with what was kept for it."""
-        kept = self._kept.get(id(shard))
-        if cotangent is None:
-            return kept
-        dense = cotangent.to_dense() if cotangent.is_sparse else cotangent
-        dense = dense.to(self.owner.dtype_of_gradients(shard))
-        return dense if kept is None else kept + dense
-
-    def _scattered(self, shard: DTensor, total: Tensor | None) -> Any:
-        """This rank's rows of the combined gradients of all, with padding."""
-        layout = shard.spread
-        rows = layout.most_rows * layout.size
-        if total is None:
-            dtype = self.owner.dtype_of_gradients(shard)
-            operand = weft.zeros(rows, *layout.shape[1:], dtype=dtype, device=shard.device)
-        else:
-            operand = with_more(total.detach(), 0, rows)
-        return self._combined(operand)
-
-    def _combined(self, operand: Tensor) -> Any:
-        op = ReduceOp.AVG if self.divisor is None else ReduceOp.SUM
-        return record_collective("reduce_scatter", operand, self.owner.group, op)
-
-    def _present(self, shards: Sequence[DTensor], totals: Sequence[Tensor | None]) -> Any:
-        """The number of ranks that have a gradient, or a part of it, for each parameter. It goes with the gradients."""
-        dtype = self.owner.dtype_of_gradients(shards[0])
-        flags = weft.tensor([float(total is not None) for total in totals], dtype=dtype)
-        return self._combined(flags.repeat(self.owner.group.size()))
-
-    def _of_rows(self, shard: DTensor, part: Tensor) -> Any:
-        """The gradient of a rank's rows."""
-        grad = part if self.divisor is None else part / self.divisor
-        copies = self.owner.copies
-        if copies is not None:
-            op = ReduceOp.AVG if self.divisor is None else ReduceOp.SUM
-            grad = record_collective("all_reduce", grad, need_group(copies), op)
-        return first_of(grad, 0, local(shard).shape[0]).to(shard.dtype)
 
 
 class _Context(Protocol):

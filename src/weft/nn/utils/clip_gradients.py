@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 import weft
 from weft import Tensor
@@ -38,21 +37,18 @@ def get_total_norm(
 
 def _total_norm(pairs: list[tuple[Tensor, Tensor]], norm_type: float) -> Tensor:
     """The norm of values, each with the parameter that it belongs to: that may be rows of a tensor of which other
-    processes have the rest (`over_ranks`)."""
+    processes have the rest (`over_ranks`, and `sums_of_rows` for sums that do not depend on who has which)."""
     if not pairs:
         return weft.tensor(0.0)
     order = float(norm_type)
-    lots: dict[object, tuple[Any, list[Tensor]]] = {}
+    lots: dict[object, tuple[list[Tensor], list[Tensor]]] = {}
     for value, owner in pairs:
         over = (id(getattr(owner, "device_mesh", None)), getattr(owner, "placements", None))
-        part = value.to_local() if hasattr(value, "to_local") else value
-        lots.setdefault(over, (owner, []))[1].append(part)
+        owners, parts = lots.setdefault(over, ([], []))
+        owners.append(owner)
+        parts.append(value.to_local() if hasattr(value, "to_local") else value)
     with weft.no_grad():
-        found = []
-        for owner, values in lots.values():
-            part = _powers(values, order)
-            over_ranks = getattr(owner, "over_ranks", None)
-            found.append(part if over_ranks is None else over_ranks(part, math.isinf(order)))
+        found = [_lot_powers(owners, parts, order) for owners, parts in lots.values()]
         total = found[0]
         if len(found) > 1:
             total = weft.stack(found).max() if math.isinf(order) else weft.stack(found).sum()
@@ -61,13 +57,27 @@ def _total_norm(pairs: list[tuple[Tensor, Tensor]], norm_type: float) -> Tensor:
         return total.sqrt() if order == 2.0 else total.pow(1.0 / order)
 
 
+def _lot_powers(owners: list[Tensor], values: list[Tensor], order: float) -> Tensor:
+    """The sum of powers, or the largest one, of values whose owners lie alike over the ranks."""
+    over_ranks = getattr(owners[0], "over_ranks", None)
+    if over_ranks is None:
+        return _powers(values, order)
+    if math.isinf(order) or not owners[0].spread.is_rows:  # type: ignore[attr-defined]
+        return over_ranks(_powers(values, order), math.isinf(order))  # type: ignore[no-any-return]
+    rows = [_power(value, order) for value in values]
+    rows = [row.flatten(1).sum(1) if row.ndim > 1 else row for row in rows]
+    return weft.stack(owners[0].sums_of_rows(owners, rows)).sum()  # type: ignore[attr-defined]
+
+
+def _power(value: Tensor, order: float) -> Tensor:
+    return value * value if order == 2.0 else value.abs().pow(order)
+
+
 def _powers(values: list[Tensor], order: float) -> Tensor:
     """The sum of powers of all elements, or the largest one."""
     if math.isinf(order):
         return weft.stack([v.abs().max() if v.numel() else v.new_zeros(()) for v in values]).max()
-    if order == 2.0:
-        return weft.stack([(value * value).sum() for value in values]).sum()
-    return weft.stack([value.abs().pow(order).sum() for value in values]).sum()
+    return weft.stack([_power(value, order).sum() for value in values]).sum()
 
 
 def _checked(total: Tensor, order: float, error_if_nonfinite: bool) -> Tensor:

@@ -1,0 +1,133 @@
+"""From gradients of whole parameters to those of a rank's rows: `reduce_scatter` of each, recorded as nodes.
+
+What a gathering's backward gives goes to its owner's reduction, which says what becomes the gradient now: the mean over
+all ranks, nothing because it is kept for a later backward, or nothing because it is that of one block of a batch
+(`block_reduction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import weft
+from weft.distributed.carrier import record as record_collective
+from weft.distributed.group import ProcessGroup
+from weft.distributed.reduction import ReduceOp
+from weft.distributed.sharding.dtensor import DTensor, local
+from weft.distributed.sharding.layout import first_of, need_group, with_more
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
+
+Totals = Sequence[Tensor | None]
+
+
+class Reduction(Protocol):
+    """What becomes of the gradients of a module's parameters."""
+
+    def expect(self, outermost: Reduction) -> None:
+        """A forward has gathered the parameters, within one of the module that `outermost` belongs to."""
+
+    def reduced(self, shards: Sequence[DTensor], cotangents: Totals) -> list[Any]:
+        """The gradients of rows, of cotangents of the whole; None for those that are not to be there."""
+
+
+class Owner(Protocol):
+    """The parameters that one module shards (`fully_shard.ShardedParameters`); `copies` are the ranks that have the
+    same rows."""
+
+    group: ProcessGroup
+    copies: ProcessGroup | None
+
+    @property
+    def reduction(self) -> Reduction:
+        """What becomes of their gradients."""
+
+    def shards(self) -> list[DTensor]:
+        """The parameters, each once."""
+
+    def operand(self, shard: DTensor) -> Tensor:
+        """This rank's rows of a parameter as they are sent."""
+
+    def dtype_of_gradients(self, shard: DTensor) -> DType:
+        """The type in which gradients are combined."""
+
+
+def dense(cotangent: Tensor, dtype: DType) -> Any:
+    """A cotangent as it is combined with others."""
+    return (cotangent.to_dense() if cotangent.is_sparse else cotangent).to(dtype)
+
+
+def scattered(
+    owner: Owner, shard: DTensor, total: Tensor | None, dtype: DType, op: ReduceOp
+) -> Any:
+    """This rank's rows of the combined gradients of all, with padding."""
+    layout = shard.spread
+    rows = layout.most_rows * layout.size
+    if total is None:
+        operand = weft.zeros(rows, *layout.shape[1:], dtype=dtype, device=shard.device)
+    else:
+        operand = with_more(total.detach(), 0, rows)
+    return record_collective("reduce_scatter", operand, owner.group, op)
+
+
+def presence(owner: Owner, totals: Totals, dtype: DType, op: ReduceOp) -> Any:
+    """The number, or the share, of ranks that have a gradient for each parameter. It goes with the gradients."""
+    flags = weft.tensor([float(total is not None) for total in totals], dtype=dtype)
+    return record_collective("reduce_scatter", flags.repeat(owner.group.size()), owner.group, op)
+
+
+def over_copies(owner: Owner, part: Tensor, op: ReduceOp) -> Any:
+    """A part combined with those of the ranks that have the same rows."""
+    copies = owner.copies
+    return part if copies is None else record_collective("all_reduce", part, need_group(copies), op)
+
+
+class GradientReduction:
+    """The mean over all ranks at each backward, or kept for a later one."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.is_on = True
+        self.divisor: float | None = None
+        self._kept: dict[int, Tensor] = {}  # by the parameter's identity
+
+    def expect(self, outermost: Reduction) -> None:
+        """Nothing: each backward ends by itself."""
+
+    def reduced(self, shards: Sequence[DTensor], cotangents: Totals) -> list[Any]:
+        """The gradients of rows, of cotangents of the whole; None where no rank has one."""
+        totals = [self._total(s, c) for s, c in zip(shards, cotangents, strict=True)]
+        if not self.is_on:
+            for shard, total in zip(shards, totals, strict=True):
+                if total is not None:
+                    self._kept[id(shard)] = total
+            return [None] * len(shards)
+        self._kept = {}
+        op = ReduceOp.AVG if self.divisor is None else ReduceOp.SUM
+        types = [self.owner.dtype_of_gradients(shard) for shard in shards]
+        parts = [
+            scattered(self.owner, shard, total, dtype, op)
+            for shard, total, dtype in zip(shards, totals, types, strict=True)
+        ]
+        present = presence(self.owner, totals, types[0], op)
+        found: list[Any] = [self._of_rows(s, p, op) for s, p in zip(shards, parts, strict=True)]
+        if all(total is not None for total in totals):
+            return found
+        anywhere = (
+            present.tolist()
+        )  # waits for the ranks: only where this one has not used a parameter
+        return [grad if there else None for grad, there in zip(found, anywhere, strict=True)]
+
+    def _total(self, shard: DTensor, cotangent: Tensor | None) -> Any:
+        """A cotangent with what was kept for it."""
+        kept = self._kept.get(id(shard))
+        if cotangent is None:
+            return kept
+        own = dense(cotangent, self.owner.dtype_of_gradients(shard))
+        return own if kept is None else kept + own
+
+    def _of_rows(self, shard: DTensor, part: Tensor, op: ReduceOp) -> Any:
+        """The gradient of a rank's rows."""
+        grad = over_copies(self.owner, part if self.divisor is None else part / self.divisor, op)
+        return first_of(grad, 0, local(shard).shape[0]).to(shard.dtype)
