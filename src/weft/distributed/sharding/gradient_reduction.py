@@ -23,7 +23,7 @@ Totals = Sequence[Tensor | None]
 
 
 class Reduction(Protocol):
-    """What becomes of the gradients of a module's parameters."""
+    """The reduction of the gradients of a module's parameters."""
 
     def expect(self, outermost: Reduction) -> None:
         """A forward has gathered the parameters, within one of the module that `outermost` belongs to."""
@@ -41,7 +41,7 @@ class Owner(Protocol):
 
     @property
     def reduction(self) -> Reduction:
-        """What becomes of their gradients."""
+        """The reduction of their gradients."""
 
     def shards(self) -> list[DTensor]:
         """The parameters, each once."""
