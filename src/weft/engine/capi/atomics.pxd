@@ -55,6 +55,7 @@ cdef extern from * nogil:
     #define CPU_SET(core, cores)
     #define CPU_CLR(core, cores)
     #define CPU_COUNT(cores) 0
+    #define CPU_EQUAL(a, b) 0
     #define sched_getcpu() (-1)
     #define pthread_getaffinity_np(thread, size, cores) (-1)
     #define pthread_setaffinity_np(thread, size, cores) (-1)
@@ -68,6 +69,7 @@ cdef extern from * nogil:
     void CPU_SET(int core, cpu_set_t* cores)
     void CPU_CLR(int core, cpu_set_t* cores)
     int CPU_COUNT(cpu_set_t* cores)
+    bint CPU_EQUAL(cpu_set_t* a, cpu_set_t* b)
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_t:

@@ -1,5 +1,5 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from weft.engine.capi.atomics cimport pthread_cond_t, pthread_mutex_t, pthread_t
+from weft.engine.capi.atomics cimport cpu_set_t, pthread_cond_t, pthread_mutex_t, pthread_t
 
 ctypedef void (*Kernel)(void** pointers, int64_t* arguments, int64_t begin, int64_t end) noexcept nogil
 
@@ -28,6 +28,7 @@ cdef struct Seat:
     Team* team
     int number
     int avoided  # one more than the core that its thread keeps off; 0: none
+    cpu_set_t cores  # what it was last given; others may have changed them since
     pthread_t thread
     pthread_mutex_t mutex
     pthread_cond_t wake

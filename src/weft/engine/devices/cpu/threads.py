@@ -22,6 +22,7 @@ from cython.cimports.weft.engine.capi.atomics import (
     __ATOMIC_SEQ_CST,
     CPU_CLR,
     CPU_COUNT,
+    CPU_EQUAL,
     CPU_SET,
     FE_DFL_ENV,
     SIG_SETMASK,
@@ -174,20 +175,22 @@ def _work(argument: cython.p_void) -> cython.p_void:
 @cython.exceptval(check=False)
 def _keep_apart(seat: cython.pointer(Seat)) -> cython.void:
     """Let a sleeping worker run on any of its cores but the caller's: some systems wake it there, behind the caller,
-    who does all of the work before it gets its turn. Nothing is done where there is no other core."""
+    who does all of the work before it gets its turn. Nothing is done where there is no other core; cores that others
+    gave it since it was last woken are what it has."""
     cores: cpu_set_t
     core: cython.int = sched_getcpu()
     if core < 0 or core == seat.avoided - 1:
         return
     if pthread_getaffinity_np(seat.thread, cython.sizeof(cpu_set_t), cython.address(cores)) != 0:
         return
-    if seat.avoided > 0:
+    if seat.avoided > 0 and CPU_EQUAL(cython.address(cores), cython.address(seat.cores)):
         CPU_SET(seat.avoided - 1, cython.address(cores))
     CPU_CLR(core, cython.address(cores))
     if CPU_COUNT(cython.address(cores)) == 0:
         return
     if pthread_setaffinity_np(seat.thread, cython.sizeof(cpu_set_t), cython.address(cores)) == 0:
         seat.avoided = core + 1
+        seat.cores = cores
 
 
 @cython.cfunc
