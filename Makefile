@@ -111,7 +111,7 @@ $(VENV)/.demo: pyproject.toml | build
 
 $(VENV)/.dev: pyproject.toml | build
 	@echo "installing what the tests need"
-	@$(PIP) install --quiet --no-build-isolation --editable '.[dev,demo,files,distributed]'
+	@$(PIP) install --quiet --no-build-isolation --editable '.[dev,demo,files,distributed,onnx,tensorboard]'
 	@$(BIN)/python setup.py --quiet build_ext --inplace  # stubs: they need what has been installed
 	@touch $@ $(VENV)/.demo
 

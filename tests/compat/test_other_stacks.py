@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from oracle import both, submodule, torch
-from weft import accelerator, ao, cuda, hub, library, onnx
+from weft import accelerator, ao, cuda, hub, library
 from weft.compat import absent
 from weft.utils import _pytree
 
@@ -38,11 +38,7 @@ def test_numbers_are_numbers() -> None:
             getattr(weft, name)(None)
 
 
-def test_models_are_not_exported() -> None:
-    with pytest.raises(
-        AttributeError, match="has no attribute 'export': models are not exported .* safetensors"
-    ):
-        _ = onnx.export
+def test_what_is_compiled_for_pytorch_is_refused() -> None:
     with pytest.raises(OSError, match="compiled for PyTorch"):
         weft.ops.load_library("libother.so")
 

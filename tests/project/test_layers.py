@@ -102,7 +102,7 @@ special torch_version utils._pytree
 amp as_torch data distributions io jit testing
 cuda serialization
 distributed debug
-board
+board onnx
 compat
 utils
 autograd.grad_mode autograd.profiler autograd.profiler_util demo

@@ -296,7 +296,7 @@ def _write_refusal(new: Any) -> MutationError:
     )
 
 
-def _refusal() -> GradientError:
+def _refusal(node: object) -> GradientError:
     return GradientError(
         "vmap: It looks like you're either (1) calling .item() on a Tensor or (2) attempting to use a Tensor in some "
         "data-dependent control flow",

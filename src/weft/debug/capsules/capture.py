@@ -80,7 +80,7 @@ def owner_beside(node: Node) -> Any:
 # -- from nodes to records -----------------------------------------------------------------------------------------
 
 
-class _Writer:
+class Writer:
     """Turns a recording into a capsule; nodes get numbers in the order of recording."""
 
     def __init__(self, recording: Recording, names: Mapping[Node, str]) -> None:
@@ -93,23 +93,34 @@ class _Writer:
 
     def write(self) -> Capsule:
         failed = [node for node in self.inputs if node.state == FAILED_STATE]
-        needed = self.needed([*self.recording.held, *failed])
-        for node in needed:
-            self.numbers[node] = self.add(node)
+        self.add_all([*self.recording.held, *failed])
         return Capsule(self.records, self.arrays, self.recording.random_state)
+
+    def add_all(self, roots: Iterable[Node]) -> None:
+        """Write the records of some nodes, and of all that they need."""
+        for node in self.needed(roots):
+            self.numbers[node] = self.add(node)
+
+    def resolved(self, node: Node) -> Node:
+        """The node that is written for one."""
+        return actual(node)
 
     def needed(self, roots: Iterable[Node]) -> list[Node]:
         """The nodes that some need, themselves among them, in the order of recording."""
         found: dict[Node, None] = {}
-        waiting = [actual(root) for root in roots]
+        waiting = [self.resolved(root) for root in roots]
         while waiting:
             node = waiting.pop()
             if node in found or node.op is SCALAR_OP:
                 continue
             found[node] = None
             if self.is_operation(node):
-                waiting.extend(actual(source) for source in self.inputs[node])
-        return sorted(found, key=lambda node: int(node.seq))
+                waiting.extend(self.resolved(source) for source in self.inputs[node])
+        return sorted(found, key=self.position)
+
+    def position(self, node: Node) -> int:
+        """When the value of a node was recorded."""
+        return int(node.seq)
 
     def is_operation(self, node: Node) -> bool:
         """True if a node is written as an operation, not as a value."""
@@ -153,7 +164,7 @@ class _Writer:
             terms = [list(part) if part is not None else None for part in node.info]
         return Record(
             node.op.name,
-            tuple(self.operand(actual(source)) for source in self.inputs[node]),
+            tuple(self.operand(self.resolved(source)) for source in self.inputs[node]),
             node.params,
             node.dtype.name,
             node.shape,
@@ -176,7 +187,7 @@ class _Writer:
         if isinstance(edge, AccumulateGrad):
             edge = None if edge.variable is None else value_of(edge.variable)
         while isinstance(edge, Node):
-            node = actual(edge)
+            node = self.resolved(edge)
             if node in self.numbers:
                 return self.numbers[node]
             edge = node.edges[0] if node.edges else None
@@ -213,7 +224,7 @@ def recorded_of(tensor: Tensor) -> Capsule:
         driver.run_observers.pop()
     before, recording.held = recording.held, {node: owner_beside(node)}
     try:
-        return _Writer(recording, {}).write()
+        return Writer(recording, {}).write()
     finally:
         recording.held = {**before, **recording.held}
 
@@ -284,7 +295,7 @@ class capture:  # noqa: N801 - a context, as no_grad is
 
     def write(self, recording: Recording, error: BaseException | None) -> None:
         """Write the file; `error` is what was raised meanwhile."""
-        made = _Writer(recording, self.labels).write()
+        made = Writer(recording, self.labels).write()
         if error is not None:
             made.error = f"{type(error).__name__}: {error}"
         made.save(self.path)

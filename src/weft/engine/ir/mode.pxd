@@ -3,6 +3,7 @@ from weft.engine.capi.call_site cimport CallScope
 # What the contexts around the running code ask for, each where its name says; None where no such context is.
 cdef class Contexts:
     cdef readonly object anomaly
+    cdef readonly object any_size
     cdef readonly object checkpoint_policy
     cdef readonly object hooks_disabled
     cdef readonly object mapping

@@ -23,12 +23,13 @@ class Contexts:
 
     Args:
         anomaly: True in anomaly mode.
+        any_size: True if what is recorded must not depend on sizes, since it is to hold for others too.
         checkpoint_policy: The policy of selective checkpointing; it is asked about each record.
         hooks_disabled: The reason why no hooks on saved tensors may be entered.
         mapping: The `vmap` whose function is being traced.
         randomness: The maps around, outermost first, that are told of random numbers.
         recomputation_group: The group of walks that use one recomputation.
-        refuse_reads: Makes the error of reading a value.
+        refuse_reads: Makes the error of reading a node's value; None where it may be read.
         transform: The name of the function transform that decides what is differentiated.
         transposing: True if the result of a rule is only transposed, into a tangent.
         note_write: Called with a storage and its new value."""
@@ -38,6 +39,7 @@ class Contexts:
         around: Contexts = None,
         *,
         anomaly=None,
+        any_size=None,
         checkpoint_policy=None,
         hooks_disabled=None,
         mapping=None,
@@ -51,6 +53,7 @@ class Contexts:
         if around is not None:
             self._take(around)
         self.anomaly = self.anomaly if anomaly is None else anomaly
+        self.any_size = self.any_size if any_size is None else any_size
         self.checkpoint_policy = (
             self.checkpoint_policy if checkpoint_policy is None else checkpoint_policy
         )
@@ -68,6 +71,7 @@ class Contexts:
     @cython.cfunc
     def _take(self, around: Contexts) -> cython.void:
         self.anomaly, self.checkpoint_policy = around.anomaly, around.checkpoint_policy
+        self.any_size = around.any_size
         self.hooks_disabled, self.mapping = around.hooks_disabled, around.mapping
         self.randomness, self.recomputation_group = around.randomness, around.recomputation_group
         self.refuse_reads, self.transform = around.refuse_reads, around.transform

@@ -310,7 +310,9 @@ def require(node: Node) -> cython.void:
             tape: Tape = cython.cast(Tape, node.tape)
             contexts: Contexts = tape.mode.contexts
             if contexts is not None and contexts.refuse_reads is not None:
-                raise contexts.refuse_reads()
+                refusal = contexts.refuse_reads(node)
+                if refusal is not None:
+                    raise refusal
             if tape is current_tape():
                 others_first(tape)
             if node.state == PENDING_STATE:

@@ -131,7 +131,14 @@ def compute(x: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) 
 def _may_join(x: Tensor) -> bool:
     """True if x is one example, and so small that separate ones may run as one batch
     (`weft.engine.pipeline.batching.scheduler`)."""
-    return bool(x._shape[0] == 1 and math.prod(x._shape) * x._dtype.itemsize <= ROW_BYTES)
+    small = x._shape[0] == 1 and math.prod(x._shape) * x._dtype.itemsize <= ROW_BYTES
+    return bool(small and not is_for_any_size())
+
+
+def is_for_any_size() -> bool:
+    """True if what is recorded is to hold for other sizes too (`weft.onnx.export`)."""
+    contexts = tape().mode.contexts
+    return contexts is not None and bool(contexts.any_size)
 
 
 def _by_outputs(patches: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Any:

@@ -29,6 +29,7 @@ from weft.functional.support import host
 from weft.functional.support.memory_formats import in_order, like_channels
 from weft.functional.support.variants import write_out
 from weft.nn.functional.pooling.windows import Windows, windows_of
+from weft.ops.contractions.convolution import is_for_any_size
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, gather, iota, reduce, reshape, slice_axis, where
 from weft.ops.registry import OPS
@@ -79,7 +80,8 @@ def windowed_max(
     plan = windows_of(name, input, kernel_size, stride, padding, dilation, ceil_mode, spatial)
     need_real(name, input)
     x = batched(input, spatial)
-    alone = not return_indices and not (input.requires_grad and tape().mode.grad)
+    graded = input.requires_grad and tape().mode.grad and not is_for_any_size()
+    alone = not return_indices and not graded
     if plan.tiles:
         if alone:
             tiles = reshape(x, plan.tiled(x._shape))

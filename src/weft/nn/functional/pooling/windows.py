@@ -15,7 +15,7 @@ from weft.nn.functional.pooling.arguments import (
     check_rank,
     numbers,
 )
-from weft.ops.contractions.convolution import windows
+from weft.ops.contractions.convolution import is_for_any_size, windows
 from weft.ops.primitives import pad, slice_axis
 from weft.tensor.arguments import Shape, is_empty, need_tensor
 
@@ -44,8 +44,8 @@ class Windows:
         self.dilation = numbers(name, dilation, self.spatial, "dilation")
         check_padding(name, self.padding, self.kernel, self.dilation)
         self.places = tuple([self._outputs(axis, ceil_mode) for axis in range(self.spatial)])
-        self.edges = [(width, self._after(axis)) for axis, width in enumerate(self.padding)]
-        self.tiles = self._tiles()
+        self._edges = [(width, self._after(axis)) for axis, width in enumerate(self.padding)]
+        self._fit = self._tiles()
 
     def _outputs(self, axis: int, ceil_mode: bool) -> int:
         size, width, step = self.sizes[axis], self.padding[axis], self.stride[axis]
@@ -66,6 +66,13 @@ class Windows:
         )
         return max(need, 0)
 
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        """The padding before and behind; behind no more than windows reach, unless that depends on sizes."""
+        if not is_for_any_size():
+            return self._edges
+        return [(before, max(before, after)) for before, after in self._edges]
+
     def views(self, x: Tensor, fill: float) -> Any:
         """(N, C, *places, *kernel) windows of the padded input."""
         if max(map(max, self.edges)) > 0:
@@ -73,8 +80,12 @@ class Windows:
         found = windows(x, self.kernel, self.stride, self.dilation)
         return _cut(found, self.places)
 
-    def _tiles(self) -> bool:
+    @property
+    def tiles(self) -> bool:
         """True if the windows are disjoint and cover the input exactly."""
+        return self._fit and not is_for_any_size()
+
+    def _tiles(self) -> bool:
         rest = [size % step for size, step in zip(self.sizes, self.kernel, strict=True)]
         return (
             self.stride == self.kernel

@@ -1,0 +1,226 @@
+"""One call as records: the recorded graph of a function's results, its inputs marked, nothing of it run.
+
+The walk is that of capsules (`weft.debug.capsules.capture`); what differs is that an operation with a derivative of its
+own, such as a convolution, stands for the primitives that compute it where the table of operators has it, and that the
+inputs are places instead of values. A read of a value that depends on an input ends the recording: what the program
+does with it, a graph cannot say.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import weft
+from weft.debug.capsules.capture import Recording, Writer, actual, line_of
+from weft.debug.capsules.records import VALUE, Number, Record
+from weft.engine.frontend.resolve import edge_for, value_of
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.mode import Contexts
+from weft.engine.ir.node import PENDING_STATE, Node
+from weft.engine.ir.primitive import COMPOSITE, SCALAR_OP
+from weft.engine.ir.tape import intact, tape
+from weft.engine.pipeline import driver
+from weft.onnx.errors import OnnxExporterError
+from weft.utils._pytree import tree_leaves, tree_map_only
+
+if TYPE_CHECKING:
+    from weft._typing import Array
+
+Taken = Callable[
+    [str, object], bool
+]  # whether an operation of its own derivative is written as one
+
+
+@dataclass
+class Trace:
+    """The records of a call; `inputs` are the numbers of the records that stand for the tensors among its arguments
+    (None: not used), `outputs` those of its results, or a number that is one itself."""
+
+    records: list[Record]
+    arrays: dict[int, Array]
+    inputs: list[int | None]
+    outputs: list[int | Number]
+
+
+def record_call(
+    function: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    names: Mapping[Node, str],
+    taken: Taken,
+) -> Trace:
+    """Record `function(*args, **kwargs)`. `names` are those of values from outside.
+
+    Errors: OnnxExporterError where a value is read that depends on a tensor among the arguments, and for results that
+    are no tensors; what the function raises.
+    """
+    inputs: list[Tensor] = []
+
+    def marked(tensor: Tensor) -> Tensor:
+        """A pending copy, so that every read is a run; derivatives are recorded, so that they stand for the whole."""
+        before = tensor.detach()
+        if before.is_floating_point():
+            before.requires_grad_()
+        inputs.append(before.clone())
+        return inputs[-1]
+
+    with intact(), _lazily(), weft.enable_grad():
+        driver.flush()
+        placed: Any = tree_map_only(Tensor, marked, [list(args), dict(kwargs)])
+        nodes = [value_of(tensor) for tensor in inputs]
+        with _reads_refused(set(nodes)), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Converting a tensor with requires_grad", UserWarning)
+            found = function(*placed[0], **placed[1])
+        results = _tensors(found)
+        return _trace(nodes, results, names, taken)
+
+
+@contextmanager
+def _lazily() -> Iterator[None]:
+    """Record, also in eager mode."""
+    mode = tape().mode
+    eager, mode.eager = mode.eager, False
+    try:
+        yield
+    finally:
+        mode.eager = eager
+
+
+@contextmanager
+def _reads_refused(inputs: set[Node]) -> Iterator[None]:
+    """Refuse reads of what depends on inputs; other values are computed by themselves."""
+
+    def refusal(node: Node) -> OnnxExporterError | None:
+        if _reaches(node, inputs):
+            return OnnxExporterError(
+                "onnx.export: a value that depends on an input was read while the call was recorded",
+                expected="a program whose steps are the same for all values of its inputs",
+                got=f"a read of {node.op.name} {node.dtype.name}{list(node.shape)} of {line_of(node)[0] or '?'}",
+                fix="choose by weft.where(condition, a, b), or pass the value as an argument that is no tensor",
+            )
+        driver.run_tape(tape(), node, "read")
+        return None
+
+    mode = tape().mode
+    around = mode.contexts
+    mode.contexts = Contexts(around, refuse_reads=refusal, any_size=True)
+    try:
+        yield
+    finally:
+        mode.contexts = around
+
+
+def _reaches(node: Node, goals: set[Node]) -> bool:
+    """True if a pending node needs one of some."""
+    waiting, seen = [node], {node}
+    while waiting:
+        one = waiting.pop()
+        if one in goals:
+            return True
+        for source in one.inputs or ():
+            if source not in seen and source.state == PENDING_STATE:
+                seen.add(source)
+                waiting.append(source)
+    return False
+
+
+def _tensors(found: object) -> list[Tensor]:
+    """The tensors of a result, in order. Errors: OnnxExporterError where there is something else, or nothing."""
+    leaves = [leaf for leaf in tree_leaves(found) if leaf is not None]
+    strangers = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]
+    if strangers or not leaves:
+        raise OnnxExporterError(
+            "onnx.export: what the call returned is no tensor",
+            expected="a tensor, or lists, tuples and dicts of tensors",
+            got=", ".join(f"{stranger!r:.40}" for stranger in strangers) or "nothing",
+            fix="export a function that returns the tensors alone",
+        )
+    return leaves
+
+
+def _trace(
+    inputs: list[Node], results: list[Tensor], names: Mapping[Node, str], taken: Taken
+) -> Trace:
+    recording = Recording()
+    nodes = [value_of(result) for result in results]
+    composites = _composites(results, taken)
+    recording.take([*nodes, *inputs, *tape().pending()])
+    writer = _Graph(recording, names, inputs, composites)
+    writer.add_all(nodes)
+    numbers = [writer.number_of(node) for node in nodes]
+    return Trace(
+        writer.records, writer.arrays, [writer.numbers.get(node) for node in inputs], numbers
+    )
+
+
+def _composites(results: Iterable[Tensor], taken: Taken) -> dict[Node, Node]:
+    """The records of derivatives that stand for the whole of an operation, by the node of its value."""
+    waiting: list[Any] = [edge_for(result) for result in results]
+    waiting += [edge for node in tape().pending() for edge in node.edges or ()]
+    found: dict[Node, Node] = {}
+    seen: set[int] = set()
+    while waiting:
+        edge = waiting.pop()
+        if not isinstance(edge, Node) or id(edge) in seen:
+            continue
+        seen.add(id(edge))
+        waiting.extend(edge.edges or ())
+        if edge.op.kind != COMPOSITE or edge.result is None or edge.inputs is None:
+            continue
+        older = all(source is not None and source.seq < edge.result.seq for source in edge.inputs)
+        first = edge.result not in found or edge.seq < found[edge.result].seq
+        if older and first and taken(edge.op.name, edge.params):
+            found[edge.result] = edge
+    return found
+
+
+class _Graph(Writer):
+    """Writes records of a graph whose inputs are places."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        names: Mapping[Node, str],
+        inputs: Sequence[Node],
+        composites: Mapping[Node, Node],
+    ) -> None:
+        super().__init__(recording, names)
+        self.places = set(inputs)
+        self.composites = composites
+        self.standing = set(composites.values())
+        self.inputs = {**self.inputs, **{node: node.inputs for node in self.standing}}
+
+    def resolved(self, node: Node) -> Node:
+        if node in self.standing:
+            return node
+        node = actual(node)
+        return self.composites.get(node, node)
+
+    def position(self, node: Node) -> int:
+        return int(node.result.seq if node in self.standing else node.seq)
+
+    def is_operation(self, node: Node) -> bool:
+        return node not in self.places and super().is_operation(node)
+
+    def add_value(self, node: Node) -> int:
+        if node not in self.places:
+            return super().add_value(node)
+        line, source = "", ""
+        self.records.append(
+            Record(VALUE, (), None, node.dtype.name, node.shape, line, source, name="input")
+        )
+        return len(self.records) - 1
+
+    def operation(self, node: Node) -> Record:
+        return replace(super().operation(node), gradient="", edges=None)
+
+    def number_of(self, node: Node) -> int | Number:
+        """The record of a node, or the number that it is."""
+        resolved = self.resolved(node)
+        if resolved.op is SCALAR_OP:
+            return Number(resolved.params, resolved.dtype.name)
+        return self.numbers[resolved]

@@ -1,0 +1,207 @@
+"""Whole models as ONNX: onnxruntime gives the values of the call, also for sizes that it was not exported with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weft
+from weft import nn
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+
+def _mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(7, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3), nn.Tanh())
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(width, 2 * width, 3, stride, 1, bias=False)
+        self.norm = nn.BatchNorm2d(2 * width)
+        self.second = nn.Conv2d(2 * width, 2 * width, 3, padding=1, groups=2)
+        self.short = nn.Conv2d(width, 2 * width, 1, stride)
+
+    def forward(self, x: Any) -> Any:
+        y = self.second(self.norm(self.first(x)).relu())
+        return (y + self.short(x)).relu()
+
+
+def _resnet() -> nn.Module:
+    stem = [nn.Conv2d(3, 4, 7, 2, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5)]
+    return nn.Sequential(*stem, _Block(4, 1), _Block(8, 2), *head)
+
+
+class _Recurrent(nn.Module):
+    def __init__(self, kind: Callable[..., nn.Module]) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(20, 6)
+        self.cells = kind(6, 5, num_layers=2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(10, 3)
+
+    def forward(self, words: Any) -> Any:
+        states, _ = self.cells(self.embedding(words))
+        return self.head(states[:, -1])
+
+
+class _Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(12, 3, 24, batch_first=True, activation="gelu")
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x: Any) -> Any:
+        return self.layers(x)
+
+
+class _GPT(nn.Module):
+    def __init__(self, causal: bool = True) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(30, 16), nn.Embedding(32, 16)
+        self.norm, self.attend = nn.LayerNorm(16), nn.Linear(16, 48)
+        self.project, self.final = nn.Linear(16, 16), nn.LayerNorm(16)
+        self.mlp = nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 16))
+        self.causal = causal
+
+    def forward(self, tokens: Any) -> Any:
+        batch, length = tokens.shape
+        x = self.words(tokens) + self.places(weft.arange(length))
+        q, k, v = self.attend(self.norm(x)).split(16, 2)
+        q, k, v = (t.view(batch, length, 4, 4).transpose(1, 2) for t in (q, k, v))
+        if self.causal:
+            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:  # written out
+            scores = q @ k.transpose(-2, -1) / 2
+            mask = weft.ones(length, length, dtype=weft.bool).tril()
+            y = scores.masked_fill(~mask, -float("inf")).softmax(-1) @ v
+        x = x + self.project(y.transpose(1, 2).reshape(batch, length, 16))
+        x = x + self.mlp(self.final(x))
+        return x @ self.words.weight.T
+
+
+class _Bag(nn.Module):
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        self.bag, self.head = nn.EmbeddingBag(30, 8, mode=mode), nn.Linear(8, 2)
+
+    def forward(self, words: Any) -> Any:
+        return self.head(self.bag(words))
+
+
+_TOKENS = {0: "batch", 1: "length"}
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], dict[int, str], list[Any]]] = {
+    "mlp": (_mlp, lambda n: weft.randn(n, 7), {0: "batch"}, [1, 9]),
+    "resnet": (
+        _resnet,
+        lambda n, h, w: weft.randn(n, 3, h, w),
+        {0: "batch", 2: "height", 3: "width"},
+        [(1, 32, 32), (3, 41, 28)],
+    ),
+    "lstm": (lambda: _Recurrent(nn.LSTM), lambda n: _words(n, 6), {0: "batch"}, [3, 8]),
+    "gru": (lambda: _Recurrent(nn.GRU), lambda n: _words(n, 6), {0: "batch"}, [3, 8]),
+    "encoder": (_Encoder, lambda n, s: weft.randn(n, s, 12), _TOKENS, [(2, 5), (1, 11)]),
+    "gpt": (_GPT, lambda n, s: _words(n, s), _TOKENS, [(2, 7), (1, 16)]),
+    "gpt written out": (lambda: _GPT(False), lambda n, s: _words(n, s), _TOKENS, [(2, 7), (3, 12)]),
+    "bag sum": (lambda: _Bag("sum"), lambda n: _words(n, 4), {0: "batch"}, [3, 6]),
+    "bag mean": (lambda: _Bag("mean"), lambda n: _words(n, 4), {0: "batch"}, [3, 6]),
+    "bag max": (lambda: _Bag("max"), lambda n: _words(n, 4), {0: "batch"}, [3, 6]),
+}
+
+
+def _words(*shape: int) -> Any:
+    return weft.randint(0, 20, shape)
+
+
+def _made(make: Callable[..., Any], sizes: Any) -> Any:
+    return make(*sizes) if isinstance(sizes, tuple) else make(sizes)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_give_the_same_values(name: str, tmp_path: Path) -> None:
+    """As exported, from the file, and of other sizes."""
+    build, make, axes, sizes = MODELS[name]
+    weft.manual_seed(1)
+    model = build()
+    x, other = (_made(make, size) for size in sizes)
+    fixed = weft.onnx.export(model, (x,), verify=True)
+    assert model.training
+    path = tmp_path / "model.onnx"
+    program = weft.onnx.export(model, (x,), path, input_names=["x"], dynamic_axes={"x": axes})
+    model.eval()
+    with weft.no_grad():
+        weft.testing.assert_close(fixed(x)[0], model(x), rtol=1e-4, atol=1e-5)
+        for given in (x, other):
+            weft.testing.assert_close(program(given)[0], model(given), rtol=1e-4, atol=1e-5)
+    onnx.checker.check_model(str(path), full_check=True)
+    read = onnx.load(path)
+    known = {tensor.name for tensor in read.graph.initializer}
+    assert {n for n, _ in model.named_parameters()} <= known
+    shape = read.graph.input[0].type.tensor_type.shape.dim
+    assert [shape[axis].dim_param for axis in axes] == list(axes.values())
+
+
+def test_one_example_is_a_convolution() -> None:
+    """The graph does not depend on how small the example is: no windows where ONNX has Conv."""
+    program = weft.onnx.export(nn.Conv2d(2, 3, 3), (weft.randn(1, 2, 5, 5),))
+    assert [node.op_type for node in program.model_proto.graph.node] == ["Conv", "Identity"]
+
+
+def test_arguments_in_containers_and_by_name() -> None:
+    def model(pair: Any, *, scale: float, shift: Any = None) -> Any:
+        return {"sum": pair["a"] + pair["b"][0] * scale, "shift": [shift * 2]}
+
+    pair = {"a": weft.ones(3, 2), "b": [weft.full((3, 2), 2.0)]}
+    spec = {"pair": {"a": {0: "n"}, "b": [{0: "n"}]}, "scale": None, "shift": None}
+    program = weft.onnx.export(
+        model,
+        (pair,),
+        kwargs={"scale": 0.5, "shift": weft.ones(2)},
+        dynamic_shapes=spec,
+        output_names=["total"],
+    )
+    assert program.input_names == ["pair_0", "pair_1", "shift"]
+    assert program.output_names == ["total", "output_1"]
+    given = {"a": weft.ones(5, 2), "b": [weft.full((5, 2), 4.0)]}
+    total, shift = program(given, scale=0.5, shift=weft.ones(2))
+    assert total.tolist() == [[3.0, 3.0]] * 5
+    assert shift.tolist() == [2.0, 2.0]
+
+
+def test_weights_in_the_file_and_beside_it(tmp_path: Path) -> None:
+    model = nn.Linear(40, 30)
+    x = weft.randn(2, 40)
+    for external in (True, False):
+        path = tmp_path / f"{external}.onnx"
+        weft.onnx.export(model, (x,), path, external_data=external)
+        assert Path(f"{path}.data").exists() == external
+        assert weft.onnx.ONNXProgram(onnx.load(path))(x)[0].allclose(model(x), atol=1e-5)
+    bare = tmp_path / "bare.onnx"
+    weft.onnx.export(model, (x,), bare, export_params=False)
+    assert {value.name for value in onnx.load(bare).graph.input} == {"input", "weight", "bias"}
+
+
+def test_older_operators_are_asked_of_the_converter() -> None:
+    program = weft.onnx.export(lambda x: x.relu() + 1, (weft.randn(3),), opset_version=17)
+    assert program.model_proto.opset_import[0].version == 17
+    x = weft.randn(3)
+    assert program(x)[0].equal(x.relu() + 1)
+
+
+def test_training_mode_and_state_are_as_before() -> None:
+    """Nothing of the model changes, and nothing that is pending is lost."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout())
+    model[2].eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    pending = weft.ones(3) + 1
+    weft.onnx.export(model, (weft.randn(5, 3),))
+    assert model.training and model[1].training and not model[2].training
+    assert all(value.equal(before[name]) for name, value in model.state_dict().items())
+    assert pending.tolist() == [2.0, 2.0, 2.0]
+    assert not weft.onnx.is_in_onnx_export()
+    assert model[0].weight.grad is None and model[0].weight.requires_grad
