@@ -11,11 +11,46 @@ export interface GraphSummary {
   stacks: number;
 }
 
+export interface TimeSummary {
+  id: number;
+  step: number;
+  title: string;
+  events: number;
+  duration: number;
+}
+
 export interface RunFacts {
   program: string;
   weft: string;
   finished?: boolean;
   graphs: GraphSummary[];
+  times?: TimeSummary[];
+}
+
+/** What ran in a step; times are nanoseconds since its begin. */
+export interface TimeDocument {
+  duration: number;
+  dropped: number;
+  cut: boolean;
+  left_out: number;
+  rows: string[];
+  names: string[];
+  kinds: string[];
+  modules: string[];
+  texts: string[];
+  irs: string[];
+  lines: [number, number, string][];
+  events: Record<"name" | "kind" | "begin" | "end" | "row" | "parent" | "line" | "module" | "kernel" | "text", number[]>;
+  kernels: {
+    name: string;
+    read: number;
+    written: number;
+    ir: number;
+    /** Name, line, shape, share, members, flops. */
+    operations: [number, number, string, number, number, number][];
+    more: number;
+  }[];
+  memory: Record<"bytes" | "begin" | "end" | "name" | "line" | "module", number[]>;
 }
 
 export interface GraphDocument {

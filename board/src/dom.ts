@@ -52,6 +52,13 @@ export function bytes(size: number): string {
   return `${Math.round(size)} B`;
 }
 
+/** Nanoseconds in words. */
+export function duration(ns: number): string {
+  for (const [unit, scale] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]] as const)
+    if (Math.abs(ns) >= scale) return `${Number((ns / scale).toPrecision(3))} ${unit}`;
+  return `${Math.round(ns)} ns`;
+}
+
 const GROUPED = new Intl.NumberFormat("en-US");
 
 /** `1,234`. */
@@ -69,6 +76,11 @@ export function figure(value: Figure): string {
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
   return String(Number(value.toPrecision(4)));
+}
+
+/** Names and what they are, beside each other. */
+export function list(facts: [string, string][]): HTMLElement {
+  return el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
 /** A number of the run: what is not finite comes as its name. */

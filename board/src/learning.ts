@@ -3,7 +3,7 @@ import { curves } from "./chart";
 import type { GraphDocument, Histogram, Histograms, Rows, RunFacts, Source, Sources } from "./data";
 import { choice, el, figure, table, themed, type Figure } from "./dom";
 import { lineOf } from "./graph/compare";
-import { snippet } from "./graph/view";
+import { snippet } from "./source";
 
 const NO_ROWS: Rows = { step: [], columns: {} };
 const MOST_ANCESTORS = 12;

@@ -6,6 +6,7 @@ import { el } from "./dom";
 import { GraphPage } from "./graph/page";
 import { LearningPage } from "./learning";
 import { MemoryPage } from "./memory";
+import { TimePage } from "./time/page";
 
 interface View {
   element: HTMLElement;
@@ -27,6 +28,7 @@ async function main(): Promise<void> {
   const source = new Source(() => void (shown && show(shown)));
   const views: Record<string, View> = {
     graph: new GraphPage(source),
+    time: new TimePage(source),
     learning: new LearningPage(source),
     memory: new MemoryPage(source),
   };

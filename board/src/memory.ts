@@ -2,7 +2,7 @@
 import { curves } from "./chart";
 import type { Memory, Source, Sources } from "./data";
 import { bytes, el, table } from "./dom";
-import { snippet } from "./graph/view";
+import { snippet } from "./source";
 
 const NOTHING: Memory = { step: [], columns: {}, places: {}, leaks: [] };
 

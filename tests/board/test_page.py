@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import faulty_run, recorded, recurrent_run
+from runs import faulty_run, gpt_run, recorded, recurrent_run, tree_run, wide_run
 
 import weft
 from weft import nn
@@ -21,6 +22,13 @@ def open_page(page: Any, board: Any, folder: Path, view: str) -> None:
     page.wait_for_selector(f"body[data-shown={view}]")
     if view == "graph":
         page.wait_for_selector('.status:has-text("shown")')
+
+
+def part(board: Any, name: str) -> Any:
+    """A part of a run; of time the newest."""
+    if name.startswith("time/"):
+        name = f"time/{board.run.times[-1]['id']}"
+    return json.loads(board.run.get(name))
 
 
 def test_the_graph_is_searched_opened_and_explained(page: Any, tmp_path: Path) -> None:
@@ -88,7 +96,7 @@ def test_words_of_the_program_are_never_html(page: Any, tmp_path: Path) -> None:
     open_page(page, board, tmp_path, "graph")
     page.fill("input[type=search]", "img")
     page.click(".found button >> nth=0")
-    for view in ("learning", "memory", "graph"):
+    for view in ("time", "learning", "memory", "graph"):
         page.click(f"#tab-{view}")
         page.wait_for_selector(f"body[data-shown={view}]")
     assert page.locator("img").count() == 0
@@ -123,7 +131,7 @@ def test_a_narrow_window_shows_all(browser: Any, scheme: str, tmp_path: Path) ->
     page = browser.new_page(viewport={"width": 400, "height": 760}, color_scheme=scheme)
     page.set_default_timeout(60_000)
     open_page(page, recurrent_run(steps=1), tmp_path, "graph")
-    for view in ("graph", "learning", "memory"):
+    for view in ("graph", "time", "learning", "memory"):
         page.click(f"#tab-{view}")
         page.wait_for_selector(f"body[data-shown={view}]")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1")
@@ -132,21 +140,65 @@ def test_a_narrow_window_shows_all(browser: Any, scheme: str, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_hundred_thousand_nodes_are_shown(page: Any, tmp_path: Path) -> None:
-    x = weft.ones(2, requires_grad=True)
-    layer = nn.Linear(2, 2)
-
-    def loss_of(step: int) -> weft.Tensor:
-        rows = [((x + n).tanh() * 2).exp().sum() for n in range(20_000)]
-        return weft.stack(rows).sum() + layer(x).sum()
-
-    board = recorded(layer, loss_of, 1)
+    board = wide_run()
     assert board.run.graphs[0]["nodes"] > 100_000
     open_page(page, board, tmp_path, "graph")
     page.select_option("select[aria-label=show]", "records")
     page.locator(".status", has_text=re.compile(r"10\d,\d{3} boxes shown")).wait_for()
     page.mouse.move(500, 400)
+    page.locator(".boxes:visible").wait_for()
     for _ in range(5):
         page.mouse.wheel(0, -400)
+    page.locator(".boxes:visible").wait_for()  # once it stands still
+    page.click("#tab-time")
+    page.wait_for_selector("body[data-shown=time]")
+    assert int(page.get_attribute(".time-view", "data-events")) > 100
+
+
+@pytest.mark.parametrize("run", [tree_run, gpt_run], ids=["tree", "gpt"])
+def test_each_view_of_a_model_is_clicked_through(page: Any, run: Any, tmp_path: Path) -> None:
+    open_page(page, run(), tmp_path, "graph")
+    page.select_option("select[aria-label=show]", "records")
+    page.click("text=open all")
+    page.locator(".status", has_text="shown").wait_for()
+    page.select_option("select[aria-label=colour]", "gradient")
+    page.select_option("select[aria-label=beside]", "0")
+    page.locator(".changes h2").wait_for()
+    page.click("#tab-time")
+    page.wait_for_selector("body[data-shown=time]")
+    assert "kernels" in page.inner_text(".phases")
+    assert page.locator("#by-line .here").count() > 1
+    assert page.locator("#by-module tbody tr").count() > 1
+    for view in ("learning", "memory"):
+        page.click(f"#tab-{view}")
+        page.wait_for_selector(f"body[data-shown={view}]")
+        assert page.locator(".card").count() > 1
+
+
+def test_a_bar_leads_to_its_operations_lines_and_ir(page: Any, tmp_path: Path) -> None:
+    """From the step's flush down to a kernel, by the keys and by links."""
+    model = nn.Linear(4, 4)
+    x = weft.rand(8, 4)
+    board = recorded(model, lambda step: (model(x).sigmoid() * 2).square().sum(), 12)
+    open_page(page, board, tmp_path, "time")
+    panel = page.locator(".time-view .side")
+    page.locator(".timeline").focus()
+    page.keyboard.press("ArrowDown")
+    panel.locator("h2", has_text="Linear").wait_for()
+    assert "module" in panel.inner_text()
+    kernels = [e for e in part(board, "time/11")["kernels"] if "sigmoid" in str(e)]
+    assert kernels
+    page.evaluate("document.querySelector('.time-view').scrollTop = 0")
+    for _ in range(200):  # from bar to bar until one is a kernel's
+        if panel.locator("pre.ir", has_text="sigmoid").count():
+            break
+        page.keyboard.press("]")
+    assert "its operations" in panel.inner_text()
+    assert "store" in panel.locator("pre.ir").inner_text()
+    panel.locator("table button", has_text="runs.py").or_(
+        panel.locator("table button", has_text="test_page.py")
+    ).first.click()
+    assert "sigmoid" in panel.locator("table .here").first.inner_text()
 
 
 def test_a_server_without_a_run_says_so(page: Any) -> None:

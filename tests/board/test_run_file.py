@@ -57,6 +57,12 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "scopes in a circle": lambda d: d["graph/1.json"]["scopes"][0].update(parent=0),
     "a text that is none": lambda d: d["graph/1.json"]["operations"].__setitem__(0, ["<b>"]),
     "rows of other lengths": lambda d: d["steps.json"]["step"].pop(),
+    "no time": lambda d: d.pop("time/0.json"),
+    "an event out of range": lambda d: d["time/0.json"]["events"]["name"].__setitem__(0, 10**6),
+    "an event within a later one": lambda d: d["time/0.json"]["events"]["parent"].__setitem__(0, 3),
+    "a time that is none": lambda d: d["time/0.json"]["events"]["begin"].__setitem__(0, "<b>"),
+    "a kernel without its ir": lambda d: d["time/0.json"]["kernels"][0].update(ir=10**6),
+    "blocks of other lengths": lambda d: d["time/0.json"]["memory"]["end"].append(1),
     "nan": lambda d: d["steps.json"]["columns"]["scalars"]["loss"].__setitem__(0, float("nan")),
     "a list": lambda d: d.update({"memory.json": []}),
 }

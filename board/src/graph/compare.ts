@@ -1,6 +1,7 @@
 // What changed in the graph between two steps: records are matched by module, operation, type and line; of equal ones
 // the first of one with the first of the other.
 import type { GraphDocument, Sources } from "../data";
+import { placeOf } from "../source";
 
 export interface Change {
   words: string;
@@ -71,8 +72,5 @@ function groups(graph: GraphDocument, sources: Sources): Map<string, Group> {
 }
 
 export function lineOf(graph: GraphDocument, node: number, sources: Sources): string {
-  const line = graph.nodes.line[node];
-  if (line < 0) return "";
-  const [file, at, name] = graph.lines[line];
-  return `${sources.files[file]?.name ?? "?"}:${at} in ${name}`;
+  return placeOf(graph.lines, graph.nodes.line[node], sources);
 }

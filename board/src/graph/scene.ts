@@ -1,8 +1,10 @@
 // Draws boxes and arrows with WebGL, and their words on a canvas above. What is drawn lies in chunks of neighbours, so
-// that a frame draws what is in sight; where boxes are smaller than a pixel, a chunk is one box, and of many arrows only
-// a part is drawn.
+// that a frame draws what is in sight, and of very many arrows a part. Where a frame takes WebGL long, as it does software
+// without a GPU, what moves is drawn from pictures (`motion`), and anew when it stands still.
 import * as twgl from "twgl.js";
 import { themed } from "../dom";
+import { ARROW_PIXEL, ARROW_VERTEX, BOX_PIXEL, BOX_VERTEX, Items, runs, type Chunk } from "./items";
+import { Motion, type Camera } from "./motion";
 
 export interface Item {
   x: number;
@@ -28,169 +30,21 @@ export interface Arrow {
   to: number;
 }
 
-const CHUNK = 1024;
 const MOST_ARROWS = 30_000;
 const MOST_WORDS = 700;
+const MOST_WORDS_IN_MOTION = 60;
+const MOST_SEEN = 801; // boxes in sight that are looked for: of more, pictures are shown
 const SEGMENTS = 14;
 const FRAME_MS = 20;
 const STILL_MS = 250;
 const STILL_FRAME_MS = 250;
-const LEAST_DETAIL = 1 / 64;
+const LEAST_DETAIL = 1 / 16;
+const LONGEST_STILL_MS = 20_000;
 const FEW_ITEMS = 4000;
 const MOST_BOXES = 200_000;
 const SMALLEST_WORDS = 7;
 const SMALLEST_CONTAINER = 6;
 const GAP = 64; // boxes out of sight that are drawn with others rather than a draw for each side
-
-// The vertices of an item are counted, not stored: software renderers draw instances one by one, which takes them long.
-const FETCH = `#version 300 es
-precision highp float;
-precision highp usampler2D;
-uniform usampler2D data; uniform vec3 camera; uniform vec2 size; uniform float ratio; uniform int perItem; uniform int stride;
-uvec4 texel(int at) { return texelFetch(data, ivec2(at & 2047, at >> 11), 0); }
-vec4 unpacked(uint c) { return vec4(c & 255u, (c >> 8) & 255u, (c >> 16) & 255u, c >> 24) / 255.0; }
-vec4 onScreen(vec2 pixel) { return vec4(pixel / size * vec2(2.0, -2.0) + vec2(-1.0, 1.0), 0.0, 1.0); }
-const vec2 CORNERS[6] = vec2[6](vec2(0, 0), vec2(1, 0), vec2(0, 1), vec2(0, 1), vec2(1, 0), vec2(1, 1));
-`;
-const BOX_VERTEX = `${FETCH}
-out vec2 place; out vec2 extent; out vec4 inner; out vec4 edge;
-void main() {
-  int item = gl_VertexID / 6 * stride;
-  vec4 rect = uintBitsToFloat(texel(2 * item));
-  vec2 more = rect.zw * (sqrt(float(stride)) - 1.0);
-  rect += vec4(-0.5 * more, more);
-  uvec4 colors = texel(2 * item + 1);
-  extent = max(rect.zw * camera.z, vec2(1.0));
-  place = CORNERS[gl_VertexID % 6] * extent;
-  gl_Position = onScreen((rect.xy - camera.xy) * camera.z + place);
-  inner = unpacked(colors.x); edge = unpacked(colors.y);
-}`;
-const BOX_PIXEL = `#version 300 es
-precision mediump float;
-in vec2 place; in vec2 extent; in vec4 inner; in vec4 edge;
-uniform float ratio;
-out vec4 color;
-void main() {
-  float radius = min(5.0 * ratio, min(extent.x, extent.y) * 0.25);
-  vec2 q = abs(place - extent * 0.5) - extent * 0.5 + radius;
-  float away = length(max(q, 0.0)) + min(max(q.x, q.y), 0.0) - radius;
-  float line = min(1.2 * ratio, min(extent.x, extent.y) * 0.25);
-  vec4 both = mix(edge, inner, smoothstep(0.0, 1.0, -away - line));
-  float cover = extent.x < 4.0 ? 1.0 : clamp(0.5 - away, 0.0, 1.0);
-  color = vec4(both.rgb * both.a, both.a) * cover;
-}`;
-const ARROW_VERTEX = `${FETCH}
-out vec4 tint;
-vec2 at(vec4 ends, float t) {
-  vec2 a = (ends.xy - camera.xy) * camera.z;
-  vec2 b = (ends.zw - camera.xy) * camera.z;
-  float bend = max(abs(b.y - a.y) * 0.5, min(24.0 * camera.z, 24.0));
-  vec2 c = a + vec2(0.0, bend), d = b - vec2(0.0, bend);
-  float s = 1.0 - t;
-  return s * s * s * a + 3.0 * s * s * t * c + 3.0 * s * t * t * d + t * t * t * b;
-}
-void main() {
-  int item = gl_VertexID / perItem * stride, turn = gl_VertexID % perItem;
-  vec4 ends = uintBitsToFloat(texel(2 * item));
-  vec2 corner = CORNERS[turn % 6];
-  float t = (float(turn / 6) + corner.y) / float(perItem / 6);
-  vec2 way = at(ends, min(t + 0.02, 1.0)) - at(ends, max(t - 0.02, 0.0));
-  vec2 across = length(way) > 0.0 ? normalize(vec2(-way.y, way.x)) : vec2(0.0, 1.0);
-  gl_Position = onScreen(at(ends, t) + across * (2.0 * corner.x - 1.0) * ratio * clamp(camera.z * 1.6, 0.5, 0.9));
-  tint = unpacked(texel(2 * item + 1).x);
-}`;
-const ARROW_PIXEL = `#version 300 es
-precision mediump float;
-in vec4 tint;
-out vec4 color;
-void main() { color = vec4(tint.rgb * tint.a, tint.a); }`;
-
-interface Chunk {
-  start: number;
-  count: number;
-  x0: number;
-  y0: number;
-  x1: number;
-  y1: number;
-  color: number;
-}
-
-const TEXTURE_WIDTH = 2048;
-
-/** Items in a texture, two texels each: four floats, two colours. */
-class Items {
-  chunks: Chunk[] = [];
-  texture: WebGLTexture | null = null;
-  count = 0;
-  order: Uint32Array = new Uint32Array();
-
-  constructor(private gl: WebGL2RenderingContext) {}
-
-  fill(
-    count: number,
-    numbers: (i: number) => [number, number, number, number],
-    colors: (i: number) => [number, number],
-    bounds: (i: number) => [number, number, number, number],
-    isOrdered = false,
-  ): void {
-    const order = isOrdered ? Uint32Array.from({ length: count }, (_, i) => i) : inCells(count, bounds);
-    const rows = Math.max(Math.ceil((2 * count) / TEXTURE_WIDTH), 1);
-    const words = new Uint32Array(4 * TEXTURE_WIDTH * rows);
-    const floats = new Float32Array(words.buffer);
-    this.chunks = [];
-    this.count = count;
-    for (let at = 0; at < count; at++) {
-      const i = order[at];
-      floats.set(numbers(i), 8 * at);
-      const [fill, border] = colors(i);
-      words[8 * at + 4] = fill;
-      words[8 * at + 5] = border;
-      const [x0, y0, x1, y1] = bounds(i);
-      if (at % CHUNK === 0) this.chunks.push({ start: at, count: 0, x0, y0, x1, y1, color: fill });
-      const chunk = this.chunks[this.chunks.length - 1];
-      chunk.count++;
-      chunk.x0 = Math.min(chunk.x0, x0);
-      chunk.y0 = Math.min(chunk.y0, y0);
-      chunk.x1 = Math.max(chunk.x1, x1);
-      chunk.y1 = Math.max(chunk.y1, y1);
-    }
-    const { gl } = this;
-    if (this.texture) gl.deleteTexture(this.texture);
-    this.texture = twgl.createTexture(gl, {
-      width: TEXTURE_WIDTH,
-      height: rows,
-      internalFormat: gl.RGBA32UI,
-      src: words,
-      minMag: gl.NEAREST,
-      auto: false,
-    });
-    this.order = order;
-  }
-}
-
-/** Numbers sorted by square cells in serpentine rows, so that neighbours lie together. */
-function inCells(count: number, bounds: (i: number) => [number, number, number, number]): Uint32Array {
-  const order = Uint32Array.from({ length: count }, (_, i) => i);
-  if (count <= CHUNK) return order;
-  let [x0, y0, x1, y1] = [Infinity, Infinity, -Infinity, -Infinity];
-  for (let i = 0; i < count; i++) {
-    const [a, b, c, d] = bounds(i);
-    x0 = Math.min(x0, a);
-    y0 = Math.min(y0, b);
-    x1 = Math.max(x1, c);
-    y1 = Math.max(y1, d);
-  }
-  const across = Math.ceil(Math.sqrt((count / CHUNK) * ((x1 - x0) / Math.max(y1 - y0, 1)))) || 1;
-  const cell = Math.max((x1 - x0) / across, 1);
-  const keys = new Float64Array(count);
-  for (let i = 0; i < count; i++) {
-    const [a, b, c, d] = bounds(i);
-    const row = Math.floor(((b + d) / 2 - y0) / cell);
-    const column = Math.floor(((a + c) / 2 - x0) / cell);
-    keys[i] = row * 65536 + (row % 2 ? 65535 - column : column);
-  }
-  return order.sort((i, j) => keys[i] - keys[j]);
-}
 
 export class Scene {
   x = 0;
@@ -209,8 +63,13 @@ export class Scene {
   private leaves: Items;
   private arrows: Items;
   private marks: Items;
-  private detail = 0.1;
-  private stillDetail = 1;
+  private detail = 1;
+  private isSlow = false;
+  private motion = new Motion();
+  private wide = 1; // of the canvas, when a frame begins: asking for it takes long
+  private high = 1;
+  private chosen: Item | null = null;
+  private widths = new Map<string, number>();
   private pixel = new Uint8Array(4);
   private later = 0;
   private waiting = false;
@@ -222,7 +81,7 @@ export class Scene {
     private canvas: HTMLCanvasElement,
     private above: HTMLCanvasElement,
   ) {
-    const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true });
+    const gl = canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true, preserveDrawingBuffer: true });
     if (!gl) throw new Error("This browser shows no WebGL 2, which the graph is drawn with: allow it, or use another one.");
     this.gl = gl;
     this.words = above.getContext("2d")!;
@@ -260,6 +119,7 @@ export class Scene {
         return [Math.min(x0, x1), Math.min(y0, y1), Math.max(x0, x1), Math.max(y0, y1)];
       },
     );
+    if (this.isLarge()) this.motion.prepare([...this.inOpen, ...this.inLeaf], arrows);
     const root = items[0];
     if (root) this.extent = { x: root.x, y: root.y, width: root.width, height: root.height };
     this.mark(this.selected);
@@ -268,6 +128,7 @@ export class Scene {
   /** Show which box is selected, and its arrows. */
   mark(id: number): void {
     this.selected = id;
+    this.chosen = this.items.find((item) => item.id === id) ?? null;
     const near = id < 0 ? [] : this.arrowList.filter((arrow) => arrow.from === id || arrow.to === id).slice(0, 4000);
     const [into, out] = [packed(themed("into")), packed(themed("out"))];
     this.marks.fill(
@@ -325,7 +186,13 @@ export class Scene {
 
   /** Give the browser's drawing context back: it has few. */
   release(): void {
+    this.motion.close();
+    clearTimeout(this.later);
     this.gl.getExtension("WEBGL_lose_context")?.loseContext();
+  }
+
+  private isLarge(): boolean {
+    return this.leaves.count + this.arrows.count > FEW_ITEMS;
   }
 
   draw(): void {
@@ -334,52 +201,136 @@ export class Scene {
     requestAnimationFrame(() => {
       this.waiting = false;
       clearTimeout(this.later);
-      const isMany = this.leaves.count + this.arrows.count > FEW_ITEMS;
-      this.render(isMany ? this.detail : 1);
-      if (!isMany) return;
-      this.later = window.setTimeout(() => this.render(this.stillDetail, true), STILL_MS);
+      const isMoving = this.isLarge() && this.isSlow;
+      if (isMoving) this.drawInMotion();
+      else this.drawNow();
+      if (isMoving) this.later = window.setTimeout(() => this.drawStill(), STILL_MS);
+      this.frames++;
+      this.drawn();
     });
   }
 
-  /** While something moves, as much is drawn as leaves 30 frames a second; a little later, much more. */
-  private adapt(milliseconds: number, isStill: boolean): void {
-    const factor = Math.min(Math.max(FRAME_MS / Math.max(milliseconds, 0.1), 0.2), 1.25);
-    if (!isStill) this.detail = Math.min(Math.max(this.detail * factor, LEAST_DETAIL), 1);
-    else this.detail = Math.min(this.detail, Math.max(FRAME_MS / milliseconds, LEAST_DETAIL) * this.stillDetail);
-    if (isStill && milliseconds > STILL_FRAME_MS) this.stillDetail = Math.max(this.stillDetail / 2, this.detail);
+  private get camera(): Camera {
+    return { x: this.x, y: this.y, scale: this.scale };
   }
 
-  private render(detail: number, isStill = false): void {
+  /** A frame by WebGL, at once; of a large graph how long it takes is measured. */
+  private drawNow(): void {
     const began = performance.now();
+    if (!this.resize()) return;
+    this.drawItemsInSight(this.detail);
+    this.drawWords(MOST_WORDS);
+    this.canvas.style.visibility = "visible";
+    if (!this.isLarge()) return;
+    this.gl.readPixels(0, 0, 1, 1, this.gl.RGBA, this.gl.UNSIGNED_BYTE, this.pixel); // waits until all is drawn
+    this.adapt(performance.now() - began);
+    if (this.isSlow) this.motion.keep(this.canvas, this.camera);
+  }
+
+  private drawInMotion(): void {
+    const ratio = this.resize();
+    if (!ratio) return;
+    this.canvas.style.visibility = "hidden";
+    this.clearWords(ratio);
+    const boxes = this.boxesInSight();
+    this.motion.draw(this.words, this.camera, ratio, this.containersInSight(), boxes, () => this.arrowsInSight());
+    this.drawWords(MOST_WORDS_IN_MOTION, false);
+  }
+
+  /** The frame by WebGL, once nothing moves: it is shown when it is done, and kept as a picture. */
+  private drawStill(): void {
+    const began = performance.now();
+    const { gl, camera } = this;
+    if (!this.resize()) return;
+    this.drawItemsInSight(this.detail);
+    const done = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+    gl.flush();
+    const look = () => {
+      const milliseconds = performance.now() - began;
+      const isDone = !done || gl.getSyncParameter(done, gl.SYNC_STATUS) === gl.SIGNALED;
+      if (this.waiting || this.x !== camera.x || this.y !== camera.y || this.scale !== camera.scale) return;
+      if (!isDone && milliseconds < LONGEST_STILL_MS) {
+        this.later = window.setTimeout(look, 4);
+        return;
+      }
+      gl.deleteSync(done);
+      this.adapt(milliseconds);
+      this.canvas.style.visibility = "visible";
+      this.drawWords(MOST_WORDS);
+      this.motion.keep(this.canvas, camera);
+    };
+    this.later = window.setTimeout(look, 4);
+  }
+
+  /** Fewer arrows and boxes where a frame takes too long even for one that stands still. */
+  private adapt(milliseconds: number): void {
+    this.isSlow = milliseconds > FRAME_MS;
+    if (milliseconds > STILL_FRAME_MS) this.detail = Math.max(this.detail / 2, LEAST_DETAIL);
+    else if (milliseconds < STILL_FRAME_MS / 4) this.detail = Math.min(2 * this.detail, 1);
+  }
+
+  /** Give the canvases the size of their element; the pixels of the screen for one of the page, 0 where there are none. */
+  private resize(): number {
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
-    const { gl, canvas, above } = this;
-    const [width, height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
-    if (!width || !height) return;
-    for (const one of [canvas, above])
+    const [width, height] = [Math.round(this.canvas.clientWidth * ratio), Math.round(this.canvas.clientHeight * ratio)];
+    if (!width || !height) return 0;
+    [this.wide, this.high] = [this.canvas.clientWidth, this.canvas.clientHeight];
+    for (const one of [this.canvas, this.above])
       if (one.width !== width || one.height !== height) [one.width, one.height] = [width, height];
-    gl.viewport(0, 0, width, height);
+    return ratio;
+  }
+
+  private drawItemsInSight(detail: number): void {
+    const { gl, canvas } = this;
+    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    gl.viewport(0, 0, canvas.width, canvas.height);
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    const camera = [this.x, this.y, this.scale * ratio];
-    const uniforms = { camera, size: [width, height], ratio };
+    const uniforms = { camera: [this.x, this.y, this.scale * ratio], size: [canvas.width, canvas.height], ratio };
     this.drawContainers(uniforms);
     this.drawArrows(this.arrows, uniforms, detail);
     this.drawBoxes(this.leaves, uniforms, detail);
     this.drawArrows(this.marks, uniforms, detail);
-    this.drawWords(ratio);
-    if (this.leaves.count + this.arrows.count > FEW_ITEMS) {
-      gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, this.pixel); // waits until all is drawn
-      this.adapt(performance.now() - began, isStill);
+  }
+
+  /** The boxes in sight; null where they are many. */
+  private boxesInSight(): Item[] | null {
+    const found: Item[] = [];
+    for (const chunk of this.leaves.chunks) {
+      if (!this.inSight(chunk)) continue;
+      for (let at = chunk.start; at < chunk.start + chunk.count; at++) {
+        const item = this.inLeaf[this.leaves.order[at]];
+        if (this.sees(item)) found.push(item);
+      }
+      if (found.length > MOST_SEEN) return null;
     }
-    this.frames++;
-    this.drawn();
+    return found;
+  }
+
+  private containersInSight(): Item[] {
+    return this.inOpen.slice(0, this.openAbove(SMALLEST_CONTAINER)).filter((item) => this.sees(item));
+  }
+
+  private arrowsInSight(): Arrow[] {
+    const right = this.x + this.wide / this.scale;
+    const bottom = this.y + this.high / this.scale;
+    const found: Arrow[] = [];
+    for (const chunk of this.arrows.chunks) {
+      if (!this.inSight(chunk)) continue;
+      for (let at = chunk.start; at < chunk.start + chunk.count; at++) {
+        const arrow = this.arrowList[this.arrows.order[at]];
+        const { x0, y0, x1, y1 } = arrow;
+        if (Math.max(x0, x1) >= this.x && Math.min(x0, x1) <= right && Math.max(y0, y1) >= this.y && Math.min(y0, y1) <= bottom) found.push(arrow);
+      }
+    }
+    return found;
   }
 
   private inSight(chunk: Chunk): boolean {
-    const right = this.x + this.canvas.clientWidth / this.scale;
-    const bottom = this.y + this.canvas.clientHeight / this.scale;
+    const right = this.x + this.wide / this.scale;
+    const bottom = this.y + this.high / this.scale;
     return chunk.x1 >= this.x && chunk.y1 >= this.y && chunk.x0 <= right && chunk.y0 <= bottom;
   }
 
@@ -396,8 +347,8 @@ export class Scene {
   }
 
   private sees(item: Item): boolean {
-    const right = this.x + this.canvas.clientWidth / this.scale;
-    const bottom = this.y + this.canvas.clientHeight / this.scale;
+    const right = this.x + this.wide / this.scale;
+    const bottom = this.y + this.high / this.scale;
     return item.x + item.width >= this.x && item.y + item.height >= this.y && item.x <= right && item.y <= bottom;
   }
 
@@ -446,24 +397,45 @@ export class Scene {
     }
   }
 
-  private drawWords(ratio: number): void {
+  private clearWords(ratio: number): void {
+    this.words.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.words.clearRect(0, 0, this.wide, this.high);
+  }
+
+  private drawWords(most: number, isAlone = true): void {
     const { words, scale } = this;
-    words.setTransform(ratio, 0, 0, ratio, 0, 0);
-    words.clearRect(0, 0, this.above.clientWidth, this.above.clientHeight);
+    if (isAlone) this.clearWords(Math.min(window.devicePixelRatio || 1, 2));
     words.textBaseline = "middle";
     const ink = themed("ink");
-    const faint = themed("faint");
     for (const item of this.inOpen.slice(0, this.openAbove(24))) this.head(item, ink);
-    if (scale * 13 < SMALLEST_WORDS) this.onlySelected();
-    else {
-      let left = MOST_WORDS;
-      for (const chunk of this.leaves.chunks) {
-        if (!this.inSight(chunk)) continue;
-        for (let at = chunk.start; at < chunk.start + chunk.count && left > 0; at++)
-          if (this.wordsOf(this.inLeaf[this.leaves.order[at]], ink, faint)) left--;
+    if (scale * 13 >= SMALLEST_WORDS) this.wordsInBoxes(most, ink, themed("faint"));
+    this.onlySelected();
+  }
+
+  /** First all titles, then all that stands below them: setting a font takes longer than writing a word. */
+  private wordsInBoxes(most: number, ink: string, faint: string): void {
+    const { words, scale } = this;
+    const found: Item[] = [];
+    for (const chunk of this.leaves.chunks) {
+      if (!this.inSight(chunk)) continue;
+      for (let at = chunk.start; at < chunk.start + chunk.count && found.length < most; at++) {
+        const item = this.inLeaf[this.leaves.order[at]];
+        if (this.sees(item)) found.push(item);
       }
-      this.onlySelected();
     }
+    words.textAlign = "center";
+    words.font = `${13 * scale}px system-ui, sans-serif`;
+    words.fillStyle = ink;
+    for (const item of found) this.centred(item.title, item, item.under ? 0.33 : 0.5, 13);
+    words.font = `${11 * scale}px ui-monospace, monospace`;
+    words.fillStyle = faint;
+    for (const item of found) if (item.under) this.centred(item.under, item, 0.7, 11);
+    words.textAlign = "left";
+  }
+
+  private centred(text: string, item: Item, at: number, size: number): void {
+    const [x, y, width, height] = this.rect(item);
+    this.text(text, x + width / 2, y + height * at, width - 8 * this.scale, size * this.scale);
   }
 
   private rect(item: Item): [number, number, number, number] {
@@ -474,61 +446,35 @@ export class Scene {
   private head(item: Item, ink: string): void {
     const [x, y, width, height] = this.rect(item);
     const size = Math.min(13, Math.max(13 * this.scale, Math.min(11, height / 4)));
-    const [wide, high] = [this.above.clientWidth, this.above.clientHeight];
+    const { wide, high } = this;
     if (size < SMALLEST_WORDS || width < 30 || x > wide || x + width < 0 || y > high || y + height < 0) return;
     this.words.font = `600 ${size}px system-ui, sans-serif`;
     this.words.fillStyle = ink;
-    this.text(item.title, x + 8, y + 4 + size * 0.75, width - 16);
+    this.text(item.title, x + 8, y + 4 + size * 0.75, width - 16, size);
   }
 
-  private wordsOf(item: Item, ink: string, faint: string): boolean {
-    const [x, y, width, height] = this.rect(item);
-    if (x > this.above.clientWidth || y > this.above.clientHeight || x + width < 0 || y + height < 0) return false;
-    const { words, scale } = this;
-    const isTwo = item.under !== "";
-    words.font = `${13 * scale}px system-ui, sans-serif`;
-    words.fillStyle = ink;
-    words.textAlign = "center";
-    this.text(item.title, x + width / 2, y + height * (isTwo ? 0.33 : 0.5), width - 8 * scale);
-    if (isTwo) {
-      words.font = `${11 * scale}px ui-monospace, monospace`;
-      words.fillStyle = faint;
-      this.text(item.under, x + width / 2, y + height * 0.7, width - 8 * scale);
-    }
-    words.textAlign = "left";
-    return true;
-  }
-
-  private text(text: string, x: number, y: number, width: number): void {
-    const { words } = this;
+  private text(text: string, x: number, y: number, width: number, size: number): void {
     if (width < 12) return;
-    let shown = text;
-    if (words.measureText(text).width > width) {
-      const letter = words.measureText(text).width / text.length;
-      shown = `${text.slice(0, Math.max(1, Math.floor(width / letter) - 1))}…`;
-    }
-    words.fillText(shown, x, y);
+    const whole = this.widthOf(text, size);
+    const shown = whole > width ? `${text.slice(0, Math.max(1, Math.floor((width * text.length) / whole) - 1))}…` : text;
+    this.words.fillText(shown, x, y);
+  }
+
+  /** The width of a text in the font that is set, measured once. */
+  private widthOf(text: string, size: number): number {
+    const key = `${this.words.font.slice(0, 3) === "600" ? "b" : this.words.font.includes("mono") ? "m" : ""}${text}`;
+    let width = this.widths.get(key);
+    if (width === undefined) this.widths.set(key, (width = this.words.measureText(text).width / size));
+    return width * size;
   }
 
   private onlySelected(): void {
-    const item = this.items.find(({ id }) => id === this.selected);
-    if (!item) return;
-    const [x, y, width, height] = this.rect(item);
+    if (!this.chosen) return;
+    const [x, y, width, height] = this.rect(this.chosen);
     this.words.strokeStyle = themed("accent");
     this.words.lineWidth = 2.5;
     this.words.strokeRect(x - 2, y - 2, Math.max(width, 3) + 4, Math.max(height, 3) + 4);
   }
-}
-
-/** Chunks that follow each other as one. */
-function runs(chunks: Chunk[]): { start: number; count: number }[] {
-  const found: { start: number; count: number }[] = [];
-  for (const { start, count } of chunks) {
-    const last = found[found.length - 1];
-    if (last && last.start + last.count === start) last.count += count;
-    else found.push({ start, count });
-  }
-  return found;
 }
 
 /** `#rrggbb` or `#rrggbbaa` as bytes in memory order. */

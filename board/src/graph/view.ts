@@ -1,10 +1,11 @@
 // The view of one graph: its boxes on a canvas, opened and closed by clicks, and what is known of the chosen one.
-import { bytes, count, el, figure, grouped, themed } from "../dom";
+import { bytes, count, el, figure, grouped, list, themed } from "../dom";
 import type { GraphDocument, Sources } from "../data";
 import { lineOf } from "./compare";
 import { build, opened, type Box, type Hierarchy, type Mode } from "./hierarchy";
 import type { Layout, Problem } from "./layout";
 import LayoutWorker from "./layout.worker?worker&inline";
+import { snippet } from "../source";
 import { packed, Scene, type Arrow, type Item } from "./scene";
 
 export type Shade = "kind" | "value" | "gradient" | "size" | "changes";
@@ -449,23 +450,6 @@ export class GraphView {
     event.preventDefault();
     act();
   }
-}
-
-function list(facts: [string, string][]): HTMLElement {
-  return el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
-}
-
-const BEFORE = 3;
-
-/** The lines around one of a source file. */
-export function snippet(sources: Sources, file: number, at: number): HTMLElement {
-  const text = sources.files[file]?.text;
-  if (!text) return el("p", { class: "faint" }, "the source is not in the run");
-  const lines = text.split("\n");
-  const first = Math.max(1, at - BEFORE);
-  return el("pre", { class: "source" }, ...lines.slice(first - 1, at + BEFORE).map((line, i) =>
-    el("span", { class: first + i === at ? "here" : "" }, `${String(first + i).padStart(4)}  ${line}\n`),
-  ));
 }
 
 const ITEM_BYTES: Record<string, number> = { "64": 8, "32": 4, "16": 2, "8": 1, "128": 16 };

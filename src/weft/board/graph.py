@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weft.board.run import Document, Sources, rounded
+from weft.board.run import Document, Sources, Table, rounded
 from weft.board.scopes import Scopes, names_of
 from weft.board.statistics import COLUMNS, array_of, describe
+from weft.board.timing import TimeLook
 from weft.debug.graph import Entry, collect_graph
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.frontend.tensor import Tensor
@@ -29,26 +30,12 @@ MOST_VALUES, MOST_VALUE_BYTES = 50_000, 256 << 20  # are held until the step is 
 MOST_LETTERS = 200  # of an operation's parameters
 
 
-class Table:
-    """Values by the order in which they first came."""
-
-    def __init__(self) -> None:
-        self.rows: dict[Any, int] = {}
-
-    def number(self, row: object) -> int:
-        """The number of a row."""
-        return self.rows.setdefault(row, len(self.rows))
-
-    def listed(self) -> list[Any]:
-        """The rows by number."""
-        return list(self.rows)
-
-
 class Look:
     """One step that is looked at closely."""
 
     def __init__(self, sources: Sources) -> None:
         self.scopes = Scopes(MOST_CALLS)
+        self.time = TimeLook()
         self.sources = sources
         self.entries: list[Entry] = []
         self.counted: dict[str, Any] | None = None

@@ -21,10 +21,11 @@ from weft.autograd.backward import before_walk
 from weft.board.graph import Look, layer_norms
 from weft.board.learning import Histograms, Rows, Units, layer_numbers, unit_weights_of
 from weft.board.memory import MemoryWatch
-from weft.board.run import Run, rounded
+from weft.board.run import Document, Run, rounded
 from weft.board.run_file import save
 from weft.board.scopes import names_of
 from weft.board.server import Server
+from weft.board.timing import WATCHING, columns_of
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ExecutionError
 from weft.nn import Module
@@ -88,6 +89,7 @@ class Board:
         self._started = self._written = 0.0
         self._row_is_new = False
         self._watching = False
+        self._profiles = 0
 
     # -- from start to stop ------------------------------------------------------------------------
 
@@ -125,6 +127,7 @@ class Board:
         stepping.after_step.remove(self._after_step)
         if self._look is not None:
             self._look.close()
+            self._look.time.discard()
             self._look = None
         self._write(finished=True)
 
@@ -155,6 +158,15 @@ class Board:
         self._write()
         return save(self.run, path)
 
+    def add_profile(self, profile: weft.profiler.profile, title: str = "profile") -> None:
+        """Show a profile of the program's own in the view of time, beside those of the steps that were looked at.
+
+        Args:
+            profile: one that has ended.
+            title: the name under which the page lists it.
+        """
+        self._put_time(profile.data(), title)
+
     def _tell(self) -> None:
         assert self.server is not None
         moved = f" (port {self._port} is in use)" if self.server.moved else ""
@@ -184,7 +196,8 @@ class Board:
         tensors = [output for output in outputs if isinstance(output, Tensor)]
         if self._look is not None and not self._look.taken:
             began = time.perf_counter()
-            self._look.take(tensors, self.models)
+            with weft.profiler.record_function(WATCHING):
+                self._look.take(tensors, self.models)
             self._allowance.charge(began)
         if len(tensors) == 1 and tensors[0].numel() == 1:
             self._loss = tensors[0].detach()
@@ -209,13 +222,17 @@ class Board:
         """A row for the step, its graph if it was looked at, and whether to look at the next."""
         began = time.perf_counter()
         look, self._look = self._look, None
+        time_of_step: Document = {}
         if look is not None:
             look.close()
             self.models = self.models or look.outermost()
+            time_of_step = look.time.close(look.scopes.named(names_of(self.models)[0]))
         if look is not None or (self.step_number % self.every == 0 and self._allowance.is_left()):
             self._read_numbers()
         if look is not None and look.taken:
             self._read_graph(look)
+        if look is not None:
+            self._put_time(time_of_step)
         self._loss = None
         self._row_is_new = True
         self.step_number += 1
@@ -252,6 +269,19 @@ class Board:
         self.run.put_graph(summary, document)
         self._memory.look()
 
+    def _put_time(self, data: Document, title: str = "") -> None:
+        """Add what a profile has recorded to the run."""
+        document = columns_of(data, self.run.sources)
+        summary = {
+            "id": self._profiles,
+            "step": self.step_number,
+            "title": title,
+            "events": len(document["events"]["name"]),
+            "duration": document["duration"],
+        }
+        self._profiles += 1
+        self.run.put_time(summary, document)
+
     def _parameters(self) -> dict[str, Tensor]:
         names = names_of(self.models)[1]
         parameters = (p for model in self.models for p in model.parameters())
@@ -280,7 +310,7 @@ class Board:
         self.run.put("memory", self._memory.document())
         if finished:
             self.run.facts["finished"] = True
-            self.run.put("run", {**self.run.facts, "graphs": self.run.graphs})
+            self.run.put_facts()
 
 
 _watching: Board | None = None

@@ -17,8 +17,8 @@ from typing import Any
 
 Document = dict[str, Any]  # of JSON
 FORMAT, VERSION = "weft.board", 1
-PART_NAME = re.compile(r"(run|steps|histograms|memory|time|sources|graph/[0-9]{1,9})\Z")
-MOST_GRAPHS = 16  # kept in a run: the first and the newest
+PART_NAME = re.compile(r"(run|steps|histograms|memory|sources|graph/[0-9]{1,9}|time/[0-9]{1,9})\Z")
+MOST_GRAPHS, MOST_TIMES = 16, 6  # kept in a run: the first and the newest
 MOST_FILES, MOST_FILE_BYTES = 64, 400_000  # of source text
 
 
@@ -34,6 +34,21 @@ def rounded(value: float | None) -> float | str | None:
     return number(value) if value is None or not math.isfinite(value) else float(f"{value:.6g}")
 
 
+class Table:
+    """Values by the order in which they first came."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, int] = {}
+
+    def number(self, row: object) -> int:
+        """The number of a row."""
+        return self.rows.setdefault(row, len(self.rows))
+
+    def listed(self) -> list[Any]:
+        """The rows by number."""
+        return list(self.rows)
+
+
 class Run:
     """The parts of a run."""
 
@@ -42,9 +57,14 @@ class Run:
         self._parts: dict[str, bytes] = {}
         self._versions: dict[str, int] = {}
         self.facts: Document = {"format": FORMAT, "version": VERSION, **facts}
-        self.graphs: list[dict[str, Any]] = []
+        self.graphs: list[Document] = []
+        self.times: list[Document] = []
         self.sources = Sources()
-        self.put("run", {**self.facts, "graphs": []})
+        self.put_facts()
+
+    def put_facts(self) -> None:
+        """Write the part that lists the others."""
+        self.put("run", {**self.facts, "graphs": self.graphs, "times": self.times})
 
     def put(self, name: str, document: object) -> None:
         """Write a part anew."""
@@ -60,13 +80,22 @@ class Run:
 
     def put_graph(self, summary: Document, document: object) -> None:
         """Add the graph of a step; of many, the second oldest goes."""
-        self.put(f"graph/{summary['id']}", document)
-        self.graphs.append(summary)
-        if len(self.graphs) > MOST_GRAPHS:
-            gone = self.graphs.pop(1)
+        self._put_numbered("graph", self.graphs, MOST_GRAPHS, summary, document)
+
+    def put_time(self, summary: Document, document: object) -> None:
+        """Add what ran in a step; of many, the second oldest goes."""
+        self._put_numbered("time", self.times, MOST_TIMES, summary, document)
+
+    def _put_numbered(
+        self, name: str, listed: list[Document], most: int, summary: Document, document: object
+    ) -> None:
+        self.put(f"{name}/{summary['id']}", document)
+        listed.append(summary)
+        if len(listed) > most:
+            gone = f"{name}/{listed.pop(1)['id']}"
             with self._lock:
-                del self._parts[f"graph/{gone['id']}"], self._versions[f"graph/{gone['id']}"]
-        self.put("run", {**self.facts, "graphs": self.graphs})
+                del self._parts[gone], self._versions[gone]
+        self.put_facts()
         if self.sources.changed:
             self.put("sources", self.sources.document())
 
@@ -95,7 +124,10 @@ class Sources:
 
     def number_of(self, code: CodeType) -> int:
         """The number of a code object's file; -1 where there are too many."""
-        path = code.co_filename
+        return self.number_of_path(code.co_filename)
+
+    def number_of_path(self, path: str) -> int:
+        """The number of a file."""
         found = self._numbers.get(path)
         if found is None:
             if len(self._numbers) == MOST_FILES:

@@ -29,6 +29,20 @@ NODE_COLUMNS = {
     "text": "texts",
 }
 
+TIME_COLUMNS = (
+    ("events", "name", "names"),
+    ("events", "kind", "kinds"),
+    ("events", "row", "rows"),
+    ("events", "line", "lines"),
+    ("events", "module", "modules"),
+    ("events", "kernel", "kernels"),
+    ("events", "text", "texts"),
+    ("memory", "name", "names"),
+    ("memory", "line", "lines"),
+    ("memory", "module", "modules"),
+)
+LONGEST_NS = 1 << 53
+
 
 def packed(run: Run) -> bytes:
     """The run as the bytes of a file."""
@@ -83,8 +97,8 @@ def load(path: str | os.PathLike[str]) -> Run:
 
 
 def _run_of(documents: Document, parts: dict[str, bytes]) -> Run:
-    run = Run(**{k: v for k, v in documents["run"].items() if k != "graphs"})
-    run.graphs = documents["run"]["graphs"]
+    run = Run(**{k: v for k, v in documents["run"].items() if k not in ("graphs", "times")})
+    run.graphs, run.times = documents["run"]["graphs"], documents["run"].get("times", [])
     for name, text in parts.items():
         run.put_text(name, text)
     return run
@@ -120,12 +134,16 @@ def _check(documents: Document) -> None:
     assert isinstance(run, dict)
     _need(run.get("version") == VERSION, f"version {run.get('version')!r}")
     _need(isinstance(run.get("graphs"), list), "no list of graphs")
-    for summary in run["graphs"]:
-        _need(f"graph/{int(summary['id'])}" in documents, "a graph that is not there")
+    _need(isinstance(run.get("times", []), list), "no list of times")
+    for name, listed in (("graph", run["graphs"]), ("time", run.get("times", []))):
+        for summary in listed:
+            _need(f"{name}/{int(summary['id'])}" in documents, f"a {name} that is not there")
     for name, document in documents.items():
         _need(isinstance(document, dict), f"{name} is not an object")
         if name.startswith("graph/"):
             _check_graph(document)
+        elif name.startswith("time/"):
+            _check_time(document)
         elif name in ("steps", "memory"):
             _check_rows(name, document)
     for file in documents.get("sources", {"files": []})["files"]:
@@ -148,9 +166,7 @@ def _check_graph(graph: Document) -> None:
         _need(isinstance(scope["name"], str) and isinstance(scope["class"], str), "a scope's name")
     for table in ("kinds", "operations", "types", "texts"):
         _need(all(isinstance(text, str) for text in graph[table]), f"{table} that are no texts")
-    for line in graph["lines"]:
-        _need(len(line) == 3 and isinstance(line[2], str), "a line that is none")
-        _need_numbers(line[:2], -1, 1 << 31)
+    _check_lines(graph["lines"])
     edges = graph["edges"]
     _need(len(edges["from"]) == len(edges["to"]) == len(edges["gradient"]), "arrows without ends")
     for end in ("from", "to"):
@@ -158,6 +174,41 @@ def _check_graph(graph: Document) -> None:
     values = graph["values"]
     _need_numbers(values.get("node", []), 0, count)
     _need(len({len(column) for column in values.values()}) <= 1, "statistics of other lengths")
+
+
+def _check_time(document: Document) -> None:
+    """Numbers of tables, rows, kernels and events stand within them, columns have one length."""
+    events, memory, kernels = document["events"], document["memory"], document["kernels"]
+    count = len(events["name"])
+    for column, values in events.items():
+        _need(len(values) == count, f"column {column} has {len(values)} of {count} events")
+    for column, values in memory.items():
+        _need(len(values) == len(memory["bytes"]), f"blocks: column {column}")
+    for table in ("names", "kinds", "modules", "texts", "irs", "rows"):
+        _need(all(isinstance(text, str) for text in document[table]), f"{table} that are no texts")
+    for columns, column, table in TIME_COLUMNS:
+        low = -1 if table in ("lines", "kernels") else 0
+        _need_numbers(document[columns][column], low, len(document[table]))
+    for number, parent in enumerate(events["parent"]):
+        _need_numbers([parent], -1, number)
+    for column in ("begin", "end"):
+        _need_numbers(events[column], -LONGEST_NS, LONGEST_NS)
+        _need_numbers(memory[column], -LONGEST_NS, LONGEST_NS)
+    _need_numbers(memory["bytes"], 0, 1 << 53)
+    for kernel in kernels:
+        _need(isinstance(kernel["name"], str), "a kernel without a name")
+        _need_numbers([kernel["ir"]], 0, len(document["irs"]))
+        for name, line, shape, *figures in kernel["operations"]:
+            _need_numbers([name], 0, len(document["names"]))
+            _need_numbers([line], -1, len(document["lines"]))
+            _need(isinstance(shape, str) and len(figures) == 3, "an operation of a kernel")
+    _check_lines(document["lines"])
+
+
+def _check_lines(lines: Iterable[Any]) -> None:
+    for line in lines:
+        _need(len(line) == 3 and isinstance(line[2], str), "a line that is none")
+        _need_numbers(line[:2], -1, 1 << 31)
 
 
 def _check_rows(name: str, table: Document) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from weft.engine.devices import trace
 from weft.engine.ir.tape import last_sequence, tape
 from weft.nn import Module
 from weft.nn.module.global_hooks import (
@@ -22,12 +23,16 @@ from weft.nn.module.global_hooks import (
 
 @dataclass
 class Call:
-    """A call of a module: the records after `first`, up to `last`; `parent` is the number of the call around it."""
+    """A call of a module: the records after `first`, up to `last`, its thread and its time; `parent` is the number of
+    the call around it."""
 
     module: Module
     parent: int
     first: int
+    thread: int
+    begin_ns: int
     last: int = -1
+    end_ns: int = -1
 
 
 class Scopes:
@@ -55,7 +60,8 @@ class Scopes:
         if self._listens():
             if len(self.calls) < self.most:
                 parent = self._open[-1] if self._open else -1
-                self.calls.append(Call(module, parent, last_sequence()))
+                call = Call(module, parent, last_sequence(), self._thread, trace.clock())
+                self.calls.append(call)
                 self._open.append(len(self.calls) - 1)
             else:
                 self._open.append(self._open[-1] if self._open else -1)
@@ -65,11 +71,20 @@ class Scopes:
             number = self._open.pop()
             if number >= 0 and self.calls[number].module is module:
                 self.calls[number].last = last_sequence()
+                self.calls[number].end_ns = trace.clock()
 
     def of(self, sequences: Iterable[int]) -> list[int]:
         """The innermost call of each record, by its sequence number; -1 for none."""
         starts = [call.first for call in self.calls]  # in order of entering
         return [self._innermost(bisect.bisect_left(starts, seq) - 1, seq) for seq in sequences]
+
+    def named(self, names: Mapping[Module, str]) -> list[tuple[Call, str]]:
+        """The calls that have ended, with the names of their modules."""
+        return [
+            (call, names.get(call.module, type(call.module).__name__))
+            for call in self.calls
+            if call.end_ns >= 0
+        ]
 
     def _innermost(self, number: int, sequence: int) -> int:
         while number >= 0 and not self.calls[number].first < sequence <= self.calls[number].last:

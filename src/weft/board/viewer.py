@@ -17,7 +17,7 @@ def view(path: str | os.PathLike[str], port: int | None = None, browser: bool = 
     Errors: ValueError where the file is no run, OSError where it cannot be read."""
     run = load(path)
     run.facts["finished"] = True
-    run.put("run", {**run.facts, "graphs": run.graphs})
+    run.put_facts()
     server = Server(run, port)
     if server.moved:
         print(f"weft board: port {port} is in use", file=sys.stderr)

@@ -16,6 +16,9 @@ from weft.engine.devices.api import default_device
 from weft.engine.devices.trace import Label, Labels
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.primitive import CONTRACT, REDUCE
+from weft.engine.pipeline.launch_ir import KernelSpec
+from weft.engine.pipeline.lowering.kernel_decoder import kernel_text
+from weft.engine.pipeline.lowering.spec_table import key_of
 
 _RENAMED = {
     "linear": "mm", "linear_bias": "addmm", "cast": "_to_copy", "square": "pow", "cube": "pow", "first_power": "pow",
@@ -139,6 +142,12 @@ class LaunchFacts:
     parts: list[Part]
     read_bytes: int
     written_bytes: int
+    spec: KernelSpec
+
+    def ir(self) -> str:
+        """The loop IR of the kernel; empty for one that has none, as products of matrices."""
+        key = key_of(self.spec)
+        return "" if key is None or key[0] == "indexed" else kernel_text(key)
 
 
 def part_of(label: Label, share: float = 1.0, first: bool = True) -> Part:
@@ -172,18 +181,19 @@ def facts_of(labels: Labels) -> list[LaunchFacts]:
         own = by_position.get(position, [])
         first = position not in counted
         counted.add(position)
-        found.append(_facts(spec.name, own, first))
+        found.append(_facts(spec, own, first))
     return found
 
 
-def _facts(kernel: str, own: list[Label], first: bool) -> LaunchFacts:
+def _facts(spec: KernelSpec, own: list[Label], first: bool) -> LaunchFacts:
     costs = [_cost(label) for label in own]
     whole = sum(costs) or 1.0
     parts = [part_of(label, cost / whole, first) for label, cost in zip(own, costs, strict=True)]
     outside = [operand for label in own for operand in label.operands if not operand.inside]
     return LaunchFacts(
-        kernel,
+        spec.name,
         parts,
         sum(_nbytes(operand.shape, operand.dtype) for operand in outside),
         sum(_nbytes(label.shape, label.dtype) for label in own if label.stored),
+        spec,
     )

@@ -234,7 +234,8 @@ def as_data(timeline: Timeline) -> dict[str, Any]:
 
     - `duration_us`; `dropped`, the number of events for which there was no room;
     - `rows`: the threads, `{"thread": identifier, "name": text}`;
-    - `kernels`: what is launched, `{"name", "operations", "read_bytes", "written_bytes"}`, where an operation is
+    - `kernels`: what is launched, `{"name", "operations", "read_bytes", "written_bytes", "ir"}`: `ir` is its loop IR,
+      empty for kernels that are no loops, as products of matrices; an operation is
       `{"name", "op", "line", "shape", "dtype", "share", "members", "flops"}`: `share` of the kernel's time by
       estimated costs, `members` the number of batched operations it is;
     - `events`, in the order of their begin: `{"name", "kind", "begin_us", "end_us", "self_us", "row", "parent",
@@ -306,6 +307,7 @@ def _kernel_data(launch: LaunchFacts) -> dict[str, Any]:
         "name": launch.kernel,
         "read_bytes": launch.read_bytes,
         "written_bytes": launch.written_bytes,
+        "ir": launch.ir(),
         "operations": [
             {
                 "name": part.name,

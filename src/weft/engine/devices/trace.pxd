@@ -73,14 +73,15 @@ cdef class NodeTimes:
 cdef class Chunk:
     cdef Event* events
     cdef Py_ssize_t count, room
+    cdef long long before  # events in the chunks that lead to it
     cdef list payloads
     cdef Labels labels
     cdef Chunk following
 
 cdef class Recording:
-    cdef Chunk chunk
-    cdef Py_ssize_t start
-    cdef long long dropped_before, forks
+    cdef Chunk chunk, last  # that it began in, and ended in
+    cdef Py_ssize_t start, end
+    cdef long long most, dropped_before, forks
     cdef bint memory, operands, closed
     cdef readonly long long dropped
 

@@ -71,6 +71,7 @@ _kept = cython.declare(cython.longlong, 0)  # events that chunks have room for
 _dropped = cython.declare(cython.longlong, 0)
 _forks = cython.declare(cython.longlong, 0)  # that this process has come out of
 _last = cython.declare("Chunk", None)
+_limited = cython.declare(list, [])  # the open recordings that end when they are full
 
 
 class LabelledOperand(NamedTuple):
@@ -278,6 +279,10 @@ def reserve(count: cython.Py_ssize_t) -> cython.pointer(Event):
     if chunk is None or not tracing:
         return cython.NULL
     if chunk.count + count > chunk.room:
+        if _limited:
+            _end_full(chunk.before + chunk.count)
+            if not tracing:
+                return cython.NULL
         room: cython.Py_ssize_t = max(CHUNK_EVENTS, count)
         if _kept + room > _most:
             _dropped += count
@@ -287,6 +292,7 @@ def reserve(count: cython.Py_ssize_t) -> cython.pointer(Event):
         except MemoryError:
             _dropped += count
             return cython.NULL
+        chunk.following.before = chunk.before + chunk.count
         chunk = _last = chunk.following
     chunk.count += count
     return chunk.events + (chunk.count - count)
@@ -411,14 +417,17 @@ def note(kind: str, begin_ns: int, payload: object, second: int = 0) -> int:
 @cython.cclass
 class Recording:
     """The events from its making on; `close` returns them. `memory`: those of memory, too; `operands`: labels of nodes
-    that are interpreted have them."""
+    that are interpreted have them; `most`: about so many events, behind which it ends by itself (0: until `close`)."""
 
-    def __cinit__(self, memory: bool = False, operands: bool = False):
+    def __cinit__(self, memory: bool = False, operands: bool = False, most: cython.longlong = 0):
         global _last, _recordings, _operand_recordings, _memory_recordings
         if _last is None:
             _last = Chunk(CHUNK_EVENTS)
         self.chunk, self.start = _last, _last.count
         self.dropped_before = _dropped
+        if most > 0:
+            self.most = _last.before + _last.count + most
+            _limited.append(self)
         self.memory, self.operands, self.forks = memory, operands, _forks
         _recordings += 1
         _memory_recordings += self.memory
@@ -437,6 +446,7 @@ class Recording:
         self.closed = True
         if self.forks != _forks:
             return
+        self.last, self.end = _last, 0 if _last is None else _last.count
         self.dropped = _dropped - self.dropped_before
         _recordings -= 1
         _memory_recordings -= self.memory
@@ -447,18 +457,36 @@ class Recording:
 
     def close(self) -> list:
         """Record no more; the events, in the order of their ends, as (kind, begin, end, thread, payload, second)."""
-        last: Chunk = _last if self.forks == _forks else None
-        end: cython.Py_ssize_t = 0 if last is None else last.count
         self._end()
+        if self in _limited:
+            _limited.remove(self)
+        last: Chunk = self.last if self.forks == _forks else None
         chunk: Chunk = self.chunk
         found: list = []
         start: cython.Py_ssize_t = self.start
-        self.chunk = None
+        self.chunk = self.last = None
         while chunk is not None and last is not None:
-            _read_events(chunk, start, end if chunk is last else chunk.count, found)
+            _read_events(chunk, start, self.end if chunk is last else chunk.count, found)
             chunk = None if chunk is last else chunk.following
             start = 0
         return found
+
+
+    @property
+    def is_full(self):
+        """True if it has ended by itself."""
+        return self.closed and self.chunk is not None
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _end_full(count: cython.longlong) -> cython.void:
+    """End the recordings that have as many events as they want, where so many have come."""
+    recording: Recording
+    for recording in list(_limited):
+        if count >= recording.most:
+            _limited.remove(recording)
+            recording._end()
 
 
 @cython.cfunc
@@ -516,6 +544,7 @@ def _forget() -> None:
     _forks += 1
     _recordings = _operand_recordings = _memory_recordings = 0
     _last = None
+    _limited.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
