@@ -471,7 +471,6 @@ class Recording:
             start = 0
         return found
 
-
     @property
     def is_full(self):
         """True if it has ended by itself."""
