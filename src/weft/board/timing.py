@@ -1,4 +1,4 @@
-"""What ran in a step and when, as columns for the page: from the plain data of a profile (`weft.profiler`).
+"""The plain data of a profile (`weft.profiler`) as columns for the page: the view of time.
 
 `TimeLook` records the engine's trace in a step that is looked at; `columns_of` makes columns of it, or of a profile of
 the program's own. Of very many events the shortest that have none within them are left out, and counted.
