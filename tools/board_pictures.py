@@ -17,9 +17,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "board"))
 
-import runs  # noqa: E402 - of the tests
-
-from conftest import OPTIONS  # noqa: E402 - of the tests
 
 VIEWS = ("graph", "time", "learning", "memory")
 RUNS = {
@@ -82,8 +79,9 @@ def draw(chromium: Any, folder: Path, every: bool) -> None:
 
 def main() -> None:
     """Draw what was asked for."""
-    from conftest import OPTIONS
     from playwright.sync_api import sync_playwright
+
+    from conftest import OPTIONS
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs" / "pictures")
