@@ -205,7 +205,7 @@ def _check_time(document: Document) -> None:
     _check_lines(document["lines"])
 
 
-def _check_lines(lines: Iterable[Any]) -> None:
+def _check_lines(lines: Iterable[list[object]]) -> None:
     for line in lines:
         _need(len(line) == 3 and isinstance(line[2], str), "a line that is none")
         _need_numbers(line[:2], -1, 1 << 31)
