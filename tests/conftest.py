@@ -36,8 +36,8 @@ for _number, _usual in (
 OF_THE_CHECKOUT = [
     "_build/test_build.py",
     "_build/test_compile_modules.py",
-    "autograd/test_record_names.py",
-    "engine/devices/cpu/codegen/test_elementary.py",
+    "autograd/grad_fn/test_record_names.py",
+    "engine/devices/cpu/elementary/test_elementary.py",
     "engine/runtime/test_random_cases.py",
     "nn/modules/test_module_database.py",
     "optim/test_optimizer_database.py",

@@ -266,6 +266,17 @@ def test_folders_hold_no_more_modules() -> None:
     assert {f: n for f, n in folders.items() if n > LARGER.get(f, MOST_MODULES)} == {}
 
 
+TESTS = Path(__file__).resolve().parents[1]
+OF_NO_FOLDER = {  # of single modules, of whole rooms from outside, of the checkout; `compat/torch` is PyTorch's tree
+    "autograd/derivatives", "autograd/semantics", "compat/fx", "errors", "func/fibers", "project",
+}  # fmt: skip
+
+
+def test_tests_lie_in_the_rooms_of_the_source() -> None:
+    folders = {path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
+    assert {name for name in folders if not (PACKAGE / name).is_dir()} == OF_NO_FOLDER
+
+
 def test_modules_grow_no_longer() -> None:
     lines = {path: path.read_text().count("\n") for path in FILES}
     assert [path for path, count in lines.items() if count > MOST_LINES] == []

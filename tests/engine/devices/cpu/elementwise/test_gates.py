@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_launch import launch
 
+from kernel_launch import launch
 from weft.engine.devices.cpu.codegen.loop_kernel import lower
 from weft.engine.devices.cpu.elementwise import gated
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Store

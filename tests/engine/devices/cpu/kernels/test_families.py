@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+
 from kernel_jit import NUMPY, Function, address
 from kernel_reference import from_bfloat16, to_bfloat16
-
 from weft.engine.devices.cpu.kernels import scan, scatter, segment_gather
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
 

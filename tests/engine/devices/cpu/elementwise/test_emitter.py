@@ -6,10 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+
 from kernel_jit import NUMPY
 from kernel_launch import launch
 from kernel_reference import from_bfloat16, philox, to_bfloat16
-
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, Target, host
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Store
 
@@ -458,7 +458,6 @@ def test_philox_matches_the_published_rounds():
 
 def test_mixed_dtypes_are_refused():
     from kernel_launch import lookup
-
     from weft.engine.devices.cpu.codegen.loop_kernel import lower
 
     with pytest.raises(TypeError, match="cast first"):

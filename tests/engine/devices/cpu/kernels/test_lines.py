@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_jit import Function, address
 
+from kernel_jit import Function, address
 from weft.engine.devices.cpu.kernels.streaming_copy import launch_lines, lower_lines
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host, last_cache
 

@@ -1,6 +1,7 @@
-"""What the gradient records of public functions are called: as in PyTorch, over its op database. The entries whose
-names agree are listed beside this file, and stay so; `PYTHONPATH=tests python tests/autograd/test_record_names.py`
-writes the list and counts."""
+"""What the gradient records of public functions are called: as in PyTorch, over its op database.
+
+The entries whose names agree are listed beside this file, and stay so. The list and counts are written by
+`PYTHONPATH=tests python tests/autograd/grad_fn/test_record_names.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from oracle import conformance
 from weft.engine.api.grad_fn_names import RECORDS
 from weft.engine.ir.node import Node
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LIST = Path(__file__).with_name("record_names.txt")
 SAMPLES = 3
 

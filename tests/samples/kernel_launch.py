@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from kernel_jit import Function, address, element_strides
 
+from kernel_jit import Function, address, element_strides
 from weft.engine.devices.cpu.codegen import loop_kernel, schedule
 from weft.engine.devices.cpu.codegen.schedule import scheduled
 from weft.engine.devices.cpu.llvm.target import Target, host

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pass_check import check_pass, stays
 
+from pass_check import check_pass, stays
 from weft.testing.tuned import tuned
 
 
