@@ -434,6 +434,30 @@ class GradScaler:
                 self._scale, self._growth_tracker = self._scale * self._growth, 0
         self._overflows.clear()
 
+    def get_growth_factor(self) -> float:
+        """What the factor grows by."""
+        return self._growth
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Let the factor grow by another number."""
+        self._growth = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the factor shrinks by after an overflow."""
+        return self._backoff
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Let the factor shrink by another number."""
+        self._backoff = new_factor
+
+    def get_growth_interval(self) -> int:
+        """How many steps without an overflow there are before the factor grows."""
+        return self._interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Let the factor grow after another number of steps."""
+        self._interval = new_interval
+
     def state_dict(self) -> dict[str, Any]:
         """The state for `load_state_dict`; empty if the scaler is off."""
         if not self._enabled:

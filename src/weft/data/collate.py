@@ -19,7 +19,7 @@ nested = later("weft.nested")
 
 def default_convert(data: object) -> Any:
     """NumPy arrays inside any structure become tensors; nothing is stacked."""
-    if isinstance(data, np.ndarray) and data.dtype.kind in "biufc":
+    if isinstance(data, np.ndarray | np.generic) and data.dtype.kind in "biufc":
         return weft.as_tensor(data)
     if isinstance(data, Mapping):
         return {key: default_convert(value) for key, value in data.items()}
@@ -52,16 +52,6 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
     for kind in (type(first), *(kind for kind in functions if isinstance(first, kind))):
         if kind in functions:
             return functions[kind](batch, collate_fn_map=functions)
-    if isinstance(first, Tensor):
-        return collate_tensor_fn(batch)
-    if isinstance(first, np.ndarray | np.generic) and first.dtype.kind in "biufc":
-        return weft.as_tensor(np.stack(batch))
-    if isinstance(first, float):
-        return weft.tensor(batch, dtype=weft.float64)
-    if isinstance(first, int):
-        return weft.tensor(batch)
-    if isinstance(first, str | bytes):
-        return batch
     return _collate_structure(batch, first, functions)
 
 
@@ -71,12 +61,59 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: object = None)
     return stacked
 
 
-# The types that `default_collate` knows in addition; programs add to them.
-default_collate_fn_map: dict[Any, Callable[..., Any]] = {Tensor: collate_tensor_fn}
 np_str_obj_array_pattern = re.compile("[SaUO]")  # codes of arrays that are not collated
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 )
+
+
+def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: object = None) -> Tensor:
+    """Arrays of one size as rows of a tensor. Errors: TypeError for arrays of words and objects."""
+    if np_str_obj_array_pattern.search(batch[0].dtype.str):
+        raise _not_collated(batch[0].dtype)
+    return weft.as_tensor(np.stack(batch))
+
+
+def collate_numpy_scalar_fn(batch: Sequence[object], *, collate_fn_map: object = None) -> Tensor:
+    """NumPy's numbers as elements of a tensor."""
+    return weft.as_tensor(np.stack(batch))  # type: ignore[call-overload,no-any-return]
+
+
+def collate_float_fn(batch: Sequence[float], *, collate_fn_map: object = None) -> Tensor:
+    """Floats as elements of a tensor of float64."""
+    return weft.tensor(batch, dtype=weft.float64)
+
+
+def collate_int_fn(batch: Sequence[int], *, collate_fn_map: object = None) -> Tensor:
+    """Integers, or truth values, as elements of a tensor."""
+    return weft.tensor(batch)
+
+
+def collate_str_fn(batch: Sequence[object], *, collate_fn_map: object = None) -> Sequence[object]:
+    """Words as they are."""
+    return batch
+
+
+# The types that `default_collate` knows; programs add to them.
+default_collate_fn_map: dict[Any, Callable[..., Any]] = {
+    Tensor: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
+
+
+def _not_collated(kind: object) -> ArgumentTypeError:
+    """The error of examples that make no batch."""
+    return ArgumentTypeError(
+        default_collate_err_msg_format.format(kind),
+        expected="tensors, arrays, numbers, strings, dictionaries, lists and tuples",
+        got=getattr(kind, "__name__", str(kind)),
+        fix="convert the examples, or pass collate_fn to the loader",
+    )
 
 
 def _collate_structure(batch: Sequence[Any], first: object, functions: object) -> Any:
@@ -86,13 +123,8 @@ def _collate_structure(batch: Sequence[Any], first: object, functions: object) -
     if isinstance(first, Mapping):
         columns = {key: below([example[key] for example in batch]) for key in first}
         return _of_kind(first, columns)
-    if not isinstance(first, list | tuple):
-        raise ArgumentTypeError(
-            default_collate_err_msg_format.format(type(first)),
-            expected="tensors, arrays, numbers, strings, dictionaries, lists and tuples",
-            got=type(first).__name__,
-            fix="pass collate_fn to the loader, or convert the examples",
-        )
+    if not isinstance(first, Sequence):
+        raise _not_collated(type(first))
     _check_parts(batch, first, "pad the examples, or pass collate_fn to the loader")
     parts = [below(column) for column in zip(*batch, strict=True)]
     return type(first)(*parts) if hasattr(first, "_fields") else parts

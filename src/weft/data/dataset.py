@@ -116,7 +116,12 @@ class ConcatDataset(Dataset):
                     got=type(part).__name__,
                     fix="chain streams in an IterableDataset of your own",
                 )
-        self.cumulative_sizes = list(itertools.accumulate(len(part) for part in self.datasets))
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    @staticmethod
+    def cumsum(sequence: Iterable[Any]) -> list[int]:
+        """How many examples there are up to the end of each data set."""
+        return list(itertools.accumulate(len(part) for part in sequence))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]

@@ -131,7 +131,8 @@ class DataLoader:
             text = (
                 "persistent_workers option needs num_workers > 0"
                 if ahead is None
-                else "prefetch_factor option could only be specified in multiprocessing: it needs num_workers > 0"
+                else "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
+                "multiprocessing, otherwise set prefetch_factor to None."
             )
             raise ArgumentError(
                 text,
@@ -218,11 +219,14 @@ class _BaseDataLoaderIter:
     PyTorch's: packages make passes over loaders of their own."""
 
     def __init__(self, loader: Any) -> None:
-        self._loader, self._batches = loader, self._start(loader, iter(loader._index_sampler))
+        self._loader, sampled = loader, iter(loader._index_sampler)
+        # Drawn with workers or without: the order, which is drawn next, is that of one seed in both.
+        self._base_seed = int(weft.randint(0, 2**31 - 1, (), generator=loader.generator).item())
+        self._batches = self._start(loader, sampled, self._base_seed)
         self._reported, self._taken = loader._IterableDataset_len_called, 0
 
     @staticmethod  # a pass that its own generator held would outlive its last user
-    def _start(loader: DataLoader, sampled: Iterator[object]) -> Generator[Any]:
+    def _start(loader: DataLoader, sampled: Iterator[object], seed: int) -> Generator[Any]:
         raise NotImplementedError
 
     def __iter__(self) -> Self:
@@ -256,7 +260,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """A pass whose batches are made here."""
 
     @staticmethod
-    def _start(loader: DataLoader, sampled: Iterator[object]) -> Generator[Any]:
+    def _start(loader: DataLoader, sampled: Iterator[object], seed: int) -> Generator[Any]:
         fetch = _fetcher_of(loader)()
         for indices in sampled:
             try:
@@ -270,10 +274,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """A pass whose batches workers make."""
 
     @staticmethod
-    def _start(loader: DataLoader, sampled: Iterator[object]) -> Generator[Any]:
+    def _start(loader: DataLoader, sampled: Iterator[object], seed: int) -> Generator[Any]:
         pool = getattr(loader, "_pool", None)
         if pool is None:
-            pool = _new_pool(loader)
+            pool = _new_pool(loader, seed)
             # A sampler may shuffle when it is asked: PyTorch asks again here.
             sampled = iter(loader._index_sampler)
         if loader.persistent_workers:
@@ -297,8 +301,7 @@ def _fetcher_of(loader: DataLoader) -> _Fetcher:
     return _Fetcher(loader.dataset, loader.collate_fn, batched, streams, loader.drop_last)
 
 
-def _new_pool(loader: DataLoader) -> Pool:
-    seed = int(weft.randint(0, 2**31 - 1, (), generator=loader.generator).item())
+def _new_pool(loader: DataLoader, seed: int) -> Pool:
     context = _context(loader.multiprocessing_context)
     fetch, init = _fetcher_of(loader), loader.worker_init_fn
     return Pool(context, fetch, loader.num_workers, seed, init, loader.timeout)

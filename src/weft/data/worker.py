@@ -28,7 +28,7 @@ _END = "end"
 _GLANCE = 0.5  # seconds between checks that the other processes live
 
 
-@dataclass
+@dataclass(frozen=True)
 class WorkerInfo:
     """The worker that this process is: its number, the number of workers, its seed, its data set."""
 

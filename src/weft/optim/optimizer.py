@@ -17,7 +17,7 @@ import weft
 from weft import Tensor
 from weft.engine.capi.interrupts import uninterrupted
 from weft.engine.ir.tape import intact, last_sequence, leave_alone
-from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
+from weft.errors import ArgumentError, ArgumentTypeError, MemberNameError, NotDefinedError
 from weft.nn.module.checks import typename
 from weft.nn.module.hooks import RemovableHandle, add_hook
 from weft.nn.module.to_device import clear_gradient
@@ -118,12 +118,18 @@ class Optimizer:
 
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters with options of their own; may be called in the middle of training."""
-        if not isinstance(param_group, dict) or "params" not in param_group:
-            what = "have 'params'" if isinstance(param_group, dict) else "be a dict"
+        if not isinstance(param_group, dict):
             raise ArgumentTypeError(
-                f"param_group must {what}, but got {type(param_group)}",
+                f"param_group must be a dict, but got {type(param_group)}",
                 expected="a dictionary with 'params' and options",
                 got=repr(param_group),
+                fix="pass {'params': [...], 'lr': ...}",
+            )
+        if "params" not in param_group:
+            raise MemberNameError(
+                "params",
+                expected="a dictionary with 'params' and options",
+                got=f"one with {sorted(param_group)}",
                 fix="pass {'params': [...], 'lr': ...}",
             )
         group = {**param_group, **_named_parameters(param_group["params"])}
@@ -323,13 +329,17 @@ class Optimizer:
         for key, value in state_dict["state"].items():
             parameter = by_number.get(key)
             state[key if parameter is None else parameter] = self._fitted(value, parameter)
-        self.state = state
         for own, new in pairs:
             names = {"param_names": own["param_names"]} if "param_names" in own else {}
             options = {key: deepcopy(value) for key, value in new.items() if key != "params"}
             own.update({**options, **names})
+        self.__setstate__({"state": state, "param_groups": self.param_groups})
         for hook in list(self._state_hooks["after load"].values()):
             hook(self)
+
+    def __setstate__(self, state: Group) -> None:
+        """Take over attributes, from a copy, a file or a `state_dict`; subclasses add options that older ones lack."""
+        self.__dict__.update(state)
 
     def _fitted(self, value: object, parameter: Tensor | None) -> Any:
         """Loaded state as this parameter needs it: copied, floating-point tensors in its dtype, counts as numbers."""

@@ -57,6 +57,7 @@ def with_hooks(step):
     def hooked(self, *args, **kwargs):
         if self._before is not None or "_step_pre_hooks" not in self.__dict__:
             return step(self, *args, **kwargs)
+        args = (self, *args)  # as hooks see and change them
         for hook in (*_before_every_step.values(), *self._step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
@@ -64,7 +65,7 @@ def with_hooks(step):
         began: int64_t = now() if tracing else 0
         self._before = Before(self)
         try:
-            result = step(self, *args, **kwargs)
+            result = step(*args, **kwargs)
             for hook in (*self._step_post_hooks.values(), *_after_every_step.values()):
                 hook(self, args, kwargs)
             self._steps_taken += 1

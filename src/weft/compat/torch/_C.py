@@ -142,7 +142,9 @@ class _nn:  # noqa: N801 - PyTorch's name
     def _parse_to(*args: object, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
         """The device, type, `non_blocking` and memory format that the arguments of `to` name."""
         given, kind, memory_format = _parse_to(*args, **kwargs)
-        return None if given is None else device(given), kind, False, memory_format
+        flags = [flag for flag in args if isinstance(flag, bool)]
+        waits = bool(kwargs.get("non_blocking", flags[0] if flags else False))
+        return None if given is None else device(given), kind, waits, memory_format
 
 
 _DisableFuncTorch = nullcontext[None]  # no transform is under way around one example

@@ -67,7 +67,7 @@ def register_module_backward_hook(hook: Callable[..., object]) -> RemovableHandl
     """`hook(module, grad_input, grad_output)` on the record of the (first) output of any module.
 
     Errors: RuntimeError if all modules have full backward hooks."""
-    require_one_kind(COMMON.backward, "global Module hook")
+    require_one_kind(COMMON.backward, "as a global Module hook")
     return _on_calls(COMMON.on_record, Hook(hook))
 
 
@@ -75,7 +75,7 @@ def register_module_full_backward_hook(hook: Callable[..., object]) -> Removable
     """`hook(module, grad_input, grad_output)` after the backward of any module; may replace grad_input.
 
     Errors: RuntimeError if there are hooks of `register_module_backward_hook`."""
-    require_one_kind(COMMON.on_record, "global Module hook")
+    require_one_kind(COMMON.on_record, "as a global Module hook")
     return _on_calls(COMMON.backward, Hook(hook))
 
 

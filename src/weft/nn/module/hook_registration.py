@@ -153,7 +153,7 @@ class HookMethods(Holder):
         """`hook(module, grad_input, grad_output)` on the record of the module's (first) output: grad_input is of its
         last operation. Errors: RuntimeError if the module has full backward hooks."""
         hooks = self._own_hooks()
-        require_one_kind(hooks.backward, "Module")
+        require_one_kind(hooks.backward, "on a single Module")
         return add_hook(hooks.on_record, Hook(hook))
 
     def register_full_backward_hook(
@@ -162,7 +162,7 @@ class HookMethods(Holder):
         """`hook(module, grad_input, grad_output)` after the module's backward; may replace grad_input. Errors:
         RuntimeError if there are hooks of `register_backward_hook`."""
         hooks = self._own_hooks()
-        require_one_kind(hooks.on_record, "Module")
+        require_one_kind(hooks.on_record, "on a single Module")
         return add_hook(hooks.backward, Hook(hook), prepend)
 
     @property

@@ -75,12 +75,11 @@ def add_hook(
     return handle
 
 
-def require_one_kind(others: HookTable, what: str) -> None:
+def require_one_kind(others: HookTable, where: str) -> None:
     """Errors: RuntimeError where there are backward hooks of the other kind."""
     if others:
         raise ArgumentError(
-            "Cannot use both regular backward hooks and full backward hooks on a single "
-            f"{what}. Please use only one of them.",
+            f"Cannot use both regular backward hooks and full backward hooks {where}. Please use only one of them.",
             expected="hooks of register_backward_hook, or of register_full_backward_hook",
             got="both",
             fix="register all of them with register_full_backward_hook",

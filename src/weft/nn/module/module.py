@@ -52,6 +52,7 @@ class Module(HookMethods, states.ExtraState):
     """
 
     _version = 1
+    dump_patches = False  # as PyTorch's, which files with sources looked at
     _kinds: dict[str, str]
     training: bool
 
@@ -90,12 +91,16 @@ class Module(HookMethods, states.ExtraState):
             else call_with_hooks(self, hooks, args, kwargs)
         )
 
+    def _slow_forward(self, *args: Any, **kwargs: object) -> Any:
+        """`forward` without hooks, under PyTorch's name."""
+        return self.forward(*args, **kwargs)
+
     if TYPE_CHECKING:
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     else:
-        __call__ = Call(_call_hooked)
+        __call__ = _call_impl = _wrapped_call_impl = Call(_call_hooked)
         __dict__ = property(Attributes, take_attributes)
 
     # -- attributes -----------------------------------------------------------------------------
@@ -186,7 +191,8 @@ class Module(HookMethods, states.ExtraState):
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
-        return sorted(key for key in object.__dir__(self) if not key[0].isdigit())
+        keys = {*object.__dir__(self), *own_values(self).get("_kinds", ())}
+        return sorted(key for key in keys if not key[0].isdigit())
 
     # -- registration ---------------------------------------------------------------------------
 
@@ -411,6 +417,9 @@ class Module(HookMethods, states.ExtraState):
         """Move without the values: every parameter and buffer is new memory, which holds anything."""
         return self._apply(lambda tensor: weft.empty_like(tensor, device=device), recurse)
 
+    def compile(self, *args: object, **options: object) -> None:
+        """Nothing is left to do: every graph is compiled anyway, so arguments are accepted without effect."""
+
     def share_memory(self) -> Self:
         """Move parameters, gradients and buffers to memory that processes share: see `Tensor.share_memory_`."""
         for tensor in (*self.parameters(), *self.buffers()):
@@ -460,11 +469,19 @@ class Module(HookMethods, states.ExtraState):
         states.load_own(self, state_dict, prefix, local_metadata, strict, *lists)
 
     def state_dict(
-        self, *, destination: StateDict | None = None, prefix: str = "", keep_vars: bool = False
+        self,
+        *args: Any,
+        destination: StateDict | None = None,
+        prefix: str = "",
+        keep_vars: bool = False,
     ) -> Any:
         """All parameters and persistent buffers by path, detached but sharing memory with the
         module.
         """
+        if args:
+            destination, prefix, keep_vars = states.by_position(
+                args, (destination, prefix, keep_vars)
+            )
         return states.collect(self, destination, prefix, keep_vars)
 
     def load_state_dict(

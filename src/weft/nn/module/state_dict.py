@@ -115,6 +115,21 @@ def collect(module: Module, destination: StateDict | None, prefix: str, keep_var
     return destination
 
 
+def by_position(
+    given: tuple[Any, ...], named: tuple[StateDict | None, str, bool]
+) -> tuple[StateDict | None, str, bool]:
+    """The destination, prefix and keep_vars of `state_dict`, of which the first ones are given by position."""
+    warnings.warn(
+        "Positional args are being deprecated, use kwargs instead. Refer to "
+        "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict "
+        "for details.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    destination, prefix, keep_vars = (*given, *named[len(given) :])[:3]
+    return destination, prefix, keep_vars
+
+
 def save_own(module: Module, destination: StateDict, prefix: str, keep_vars: bool) -> None:
     """Add the state of a module without its children."""
     for name, tensor in persistent_members(module):

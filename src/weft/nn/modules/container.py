@@ -18,6 +18,7 @@ from weft.errors import (
     AssertedKindError,
     DimensionError,
     MemberNameError,
+    NotDefinedError,
 )
 from weft.nn.module.members import own_values
 from weft.nn.module.module import Module
@@ -431,6 +432,14 @@ def _as_name(key: int | str) -> str:
 
 class ParameterList(Module):
     """A list of parameters; tensors become parameters on the way in, other objects stay what they are."""
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        raise NotDefinedError(
+            "ParameterList should not be called.",
+            expected="use of its entries",
+            got="a call of the list",
+            fix="index it, or go through it",
+        )
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()

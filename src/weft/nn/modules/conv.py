@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import weft
 from weft import Tensor
-from weft._typing import DeviceLike, Shape
+from weft._typing import DeviceLike
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.nn import functional as F
@@ -164,15 +164,15 @@ class _Conv(_Weighted):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, in, *) -> (N, out, *)."""
-        if self.padding_mode == "zeros":
-            return self._convolve(input, self.padding)
-        padded = F.pad(input, self._border(), mode=PADDING_MODES[self.padding_mode])
-        return self._convolve(padded, 0)
+        return self._conv_forward(input, self.weight, self.bias)
 
-    def _convolve(self, input: Tensor, padding: Shape | str | int) -> Tensor:
-        return type(self).function(
-            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The convolution with another weight and bias; subclasses of packages replace it."""
+        function, options = type(self).function, (self.dilation, self.groups)
+        if self.padding_mode == "zeros":
+            return function(input, weight, bias, self.stride, self.padding, *options)
+        padded = F.pad(input, self._border(), mode=PADDING_MODES[self.padding_mode])
+        return function(padded, weight, bias, self.stride, 0, *options)
 
 
 class _ConvTranspose(_Weighted):

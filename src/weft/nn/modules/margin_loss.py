@@ -12,6 +12,7 @@ from weft._typing import DeviceLike
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ShapeError
 from weft.nn import functional as F
+from weft.nn.modules.distance import PairwiseDistance
 from weft.nn.modules.linear import Linear
 from weft.nn.modules.loss import _Loss, _WeightedLoss
 
@@ -179,7 +180,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         super().__init__(reduction=reduction)
         _check_margin(margin)
         self.distance_function = (
-            F.pairwise_distance if distance_function is None else distance_function
+            PairwiseDistance() if distance_function is None else distance_function
         )
         self.margin, self.swap = margin, swap
 

@@ -214,7 +214,7 @@ class _Tracking(Module):
             state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest, **named)
 
-    def _check_rank(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in self.ranks:
             expected = " or ".join(f"{rank}D" for rank in self.ranks)
             raise ArgumentError(
@@ -231,7 +231,7 @@ class _BatchNorm(_Tracking):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *) -> the same."""
-        self._check_rank(input)
+        self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
             self.num_batches_tracked.add_(1)
@@ -290,7 +290,7 @@ class _InstanceNorm(_Tracking):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *) or (C, *) -> the same."""
-        self._check_rank(input)
+        self._check_input_dim(input)
         alone = input.dim() == min(self.ranks)
         axis = 0 if alone else 1
         if input.shape[axis] != self.num_features:
@@ -383,7 +383,7 @@ class SyncBatchNorm(_BatchNorm):
         )
         self.process_group = process_group
 
-    def _check_rank(self, input: Tensor) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ArgumentError(
                 f"expected at least 2D input (got {input.dim()}D input)",

@@ -74,9 +74,10 @@ class LRScheduler:
         """Advance the time by one, or to `epoch`, and set the rates."""
         if self._step_count == 1 and getattr(self.optimizer, "_steps_taken", 1) == 0:
             warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should call "
-                "them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. See "
-                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you "
+                "should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to "
+                "do this will result in PyTorch skipping the first value of the learning rate schedule. See more "
+                "details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
                 UserWarning,
                 stacklevel=2,
             )
@@ -92,7 +93,11 @@ class LRScheduler:
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         closed = None if epoch is None else getattr(self, "_get_closed_form_lr", None)
-        self._set(self.get_lr() if closed is None else closed())
+        self._get_lr_called_within_step = True  # classes of packages warn where it is not
+        try:
+            self._set(self.get_lr() if closed is None else closed())
+        finally:
+            self._get_lr_called_within_step = False
 
     def _rates(self) -> list[float]:
         return [copied(group["lr"]) for group in self.optimizer.param_groups]
