@@ -67,16 +67,18 @@ default_collate_err_msg_format = (
 )
 
 
-def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: object = None) -> Tensor:
+def collate_numpy_array_fn(batch: Sequence[np.ndarray], *, collate_fn_map: object = None) -> Tensor:
     """Arrays of one size as rows of a tensor. Errors: TypeError for arrays of words and objects."""
     if np_str_obj_array_pattern.search(batch[0].dtype.str):
         raise _not_collated(batch[0].dtype)
     return weft.as_tensor(np.stack(batch))
 
 
-def collate_numpy_scalar_fn(batch: Sequence[object], *, collate_fn_map: object = None) -> Tensor:
+def collate_numpy_scalar_fn(
+    batch: Sequence[np.generic], *, collate_fn_map: object = None
+) -> Tensor:
     """NumPy's numbers as elements of a tensor."""
-    return weft.as_tensor(np.stack(batch))  # type: ignore[call-overload,no-any-return]
+    return weft.as_tensor(np.stack(batch))
 
 
 def collate_float_fn(batch: Sequence[float], *, collate_fn_map: object = None) -> Tensor:
