@@ -435,7 +435,7 @@ class GradScaler:
         self._overflows.clear()
 
     def get_growth_factor(self) -> float:
-        """What the factor grows by."""
+        """The number that the factor grows by."""
         return self._growth
 
     def set_growth_factor(self, new_factor: float) -> None:
@@ -443,7 +443,7 @@ class GradScaler:
         self._growth = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the factor shrinks by after an overflow."""
+        """The number that the factor shrinks by after an overflow."""
         return self._backoff
 
     def set_backoff_factor(self, new_factor: float) -> None:
@@ -451,7 +451,7 @@ class GradScaler:
         self._backoff = new_factor
 
     def get_growth_interval(self) -> int:
-        """How many steps without an overflow there are before the factor grows."""
+        """The number of steps without an overflow before the factor grows."""
         return self._interval
 
     def set_growth_interval(self, new_interval: int) -> None:

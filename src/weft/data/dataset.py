@@ -6,7 +6,7 @@ import bisect
 import itertools
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 import weft
@@ -119,8 +119,8 @@ class ConcatDataset(Dataset):
         self.cumulative_sizes = self.cumsum(self.datasets)
 
     @staticmethod
-    def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """How many examples there are up to the end of each data set."""
+    def cumsum(sequence: Iterable[Sized]) -> list[int]:
+        """The number of examples up to the end of each data set."""
         return list(itertools.accumulate(len(part) for part in sequence))
 
     def __len__(self) -> int:

@@ -91,7 +91,7 @@ class Module(HookMethods, states.ExtraState):
             else call_with_hooks(self, hooks, args, kwargs)
         )
 
-    def _slow_forward(self, *args: Any, **kwargs: object) -> Any:
+    def _slow_forward(self, *args: object, **kwargs: object) -> Any:
         """`forward` without hooks, under PyTorch's name."""
         return self.forward(*args, **kwargs)
 
@@ -470,7 +470,7 @@ class Module(HookMethods, states.ExtraState):
 
     def state_dict(
         self,
-        *args: Any,
+        *args: object,
         destination: StateDict | None = None,
         prefix: str = "",
         keep_vars: bool = False,

@@ -115,9 +115,7 @@ def collect(module: Module, destination: StateDict | None, prefix: str, keep_var
     return destination
 
 
-def by_position(
-    given: tuple[Any, ...], named: tuple[StateDict | None, str, bool]
-) -> tuple[StateDict | None, str, bool]:
+def by_position(given: tuple[object, ...], named: tuple[StateDict | None, str, bool]) -> Any:
     """The destination, prefix and keep_vars of `state_dict`, of which the first ones are given by position."""
     warnings.warn(
         "Positional args are being deprecated, use kwargs instead. Refer to "
@@ -126,8 +124,7 @@ def by_position(
         FutureWarning,
         stacklevel=3,
     )
-    destination, prefix, keep_vars = (*given, *named[len(given) :])[:3]
-    return destination, prefix, keep_vars
+    return (*given, *named[len(given) :])[:3]
 
 
 def save_own(module: Module, destination: StateDict, prefix: str, keep_vars: bool) -> None:
