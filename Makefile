@@ -76,9 +76,10 @@ fuzz: $(VENV)/.dev build
 random: $(VENV)/.bench build
 	$(BIN)/python tools/random_programs.py $(ARGS)
 
-# Into build/docs; a warning is an error.
+# Into build/docs; a warning is an error, and so is a link that leads nowhere or a name that is not there.
 docs: $(VENV)/.docs build
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	$(BIN)/python tools/check_site.py build/docs
 	@echo "open build/docs/index.html"
 
 wheels: $(VENV)/.wheels

@@ -5,6 +5,7 @@ Pages are Markdown (MyST); the reference is made of the docstrings by `tools/ref
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
@@ -15,6 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "docs")]
 
 import reference_pages  # noqa: E402
+from docutils import nodes  # noqa: E402
+from sphinx.addnodes import pending_xref  # noqa: E402
+from sphinx.util import logging  # noqa: E402
 
 import weft  # noqa: E402
 
@@ -55,12 +59,15 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "min_reported_time": 10_000,
     "show_memory": False,
+    "capture_repr": (),  # what is printed is shown, and not what an expression happens to give
     "download_all_examples": False,
 }
 
 html_theme = "furo"
 html_title = f"Weft {version}"
 html_static_path: list[str] = []
+html_favicon = "pictures/icon.svg"
+html_search_scorer = str(ROOT / "docs" / "search_scorer.js")
 html_theme_options = {"navigation_with_keys": True}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -77,6 +84,9 @@ INCLUDED = {
 }
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)(#[^)]*)?\)")
 CODE = re.compile(r"(``.*?``|`.*?`)")
+NAME = re.compile(r"(weft(?:\.\w+)+)(?:\(.*\))?", re.DOTALL)
+PAST = ("changelog", "results", "names")
+MADE_UP = ("weft.sech_",)  # which CONTRIBUTING adds
 SPECIAL = re.compile(r"[*|]|(?<=\w)_(?!\w)")
 
 
@@ -86,7 +96,7 @@ def arguments_of_examples(settings: object, variables: object) -> list[str]:
     return [steps] if steps else []
 
 
-def link_pages(app: object, name: str, source: list[str]) -> None:
+def link_pages(app: Any, name: str, source: list[str]) -> None:
     """Let links to files of the repository lead to pages that are made of them; to others, only their name stays."""
     included = next((file for file, page in INCLUDED.items() if page == f"{name}.md"), None)
     folder = (ROOT / included).parent if included else (ROOT / "docs" / name).parent
@@ -103,10 +113,51 @@ def link_pages(app: object, name: str, source: list[str]) -> None:
             return f"[{text}](/{file.relative_to(ROOT / 'docs')}{anchor})"
         return text
 
-    text = (ROOT / included).read_text() if included and name != "index" else source[0]
+    text = source[0]
+    if included and name != "index":
+        text = (ROOT / included).read_text()
+        app.env.note_dependency(str(ROOT / included))
     source[0] = LINK.sub(target, text)
     if name == "decisions":
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\ndecisions/0*\n```\n"
+
+
+def link_names(app: Any, page: nodes.document) -> None:
+    """Let names of the API in the text of a page lead to their entries; one that is not there is an error.
+
+    Records of the past (the changelog, decisions, measurements) may name what has gone since.
+    """
+    name = app.env.docname
+    for literal in list(page.findall(nodes.literal)):
+        found = NAME.fullmatch(literal.astext())
+        if found is None or isinstance(literal.parent, (nodes.reference, pending_xref)):
+            continue
+        if not (
+            name in PAST
+            or name.startswith("decisions/")
+            or found[1] in MADE_UP
+            or is_there(found[1])
+        ):
+            said = f"{found[1]} is not there, and this page names it"
+            logging.getLogger(__name__).warning(said, location=literal)
+        link = pending_xref("", refdomain="py", reftype="obj", reftarget=found[1], refexplicit=True)
+        literal.replace_self(link)
+        link += literal
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name leads to something; what needs a package that is not installed here counts as there."""
+    item: object = weft
+    path = "weft"
+    for part in name.split(".")[1:]:
+        path = f"{path}.{part}"
+        try:
+            item = getattr(item, part) if hasattr(item, part) else importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            return error.name != path
+        except ImportError:
+            return True
+    return True
 
 
 def escape_docstring(
@@ -127,4 +178,5 @@ def setup(app: Any) -> None:
     """Write the pages of the reference before Sphinx reads them, and prepare texts."""
     reference_pages.write(Path(__file__).parent / "reference")
     app.connect("source-read", link_pages)
+    app.connect("doctree-read", link_names)
     app.connect("autodoc-process-docstring", escape_docstring, priority=100)

@@ -2,28 +2,36 @@
 
 Which names belong together follows from the modules that define them. The text of an entry is the name's docstring,
 which Sphinx reads when it builds the page. Names that exist only because other packages look for them
-(`weft.compat`) are left out: `docs/names.md` counts them.
+(`ABSENT`) are left out: `docs/names.md` counts them.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import inspect
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 from weft.engine.api.public_names import MODULES
 
+ABSENT = ("weft.compat", "weft.distributed.absent")
+
 
 def write(folder: Path) -> None:
-    """Write all pages into a folder; those of an earlier run are overwritten, and left alone where they are equal."""
+    """Write all pages into a folder, where those of an earlier run are left alone if they are equal, else replaced."""
     folder.mkdir(exist_ok=True)
     shown: set[object] = set()
     pages = {module: page(module, title, shown) for module, title in MODULES.items()}
     pages["weft.Tensor"] = tensor_page()
+    pages["commands"] = commands_page()
     names = "\n   ".join(pages)
     pages["index"] = f"{heading('Reference', '=')}\n.. toctree::\n   :maxdepth: 1\n\n   {names}\n"
+    for old in folder.glob("*.rst"):
+        if old.stem not in pages:
+            old.unlink()
     for name, text in pages.items():
         path = folder / f"{name}.rst"
         if not path.exists() or path.read_text() != text:
@@ -59,6 +67,21 @@ def tensor_page() -> str:
     return "\n".join(lines)
 
 
+def commands_page() -> str:
+    """The page of the command `weft`: the help of each of its commands."""
+    from weft.demo.cli import parser
+
+    top = parser()
+    helps = {"weft": top.format_help()}
+    for action in top._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps |= {f"weft {name}": each.format_help() for name, each in action.choices.items()}
+    lines = [heading("The command weft", "=")]
+    for name, text in helps.items():
+        lines += [heading(name, "-"), ".. code-block:: text\n", textwrap.indent(text, "   ")]
+    return "\n".join(lines)
+
+
 def vars_of(owner: type) -> dict[str, object]:
     """The public members of a class."""
     return {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
@@ -72,7 +95,7 @@ def public(module: ModuleType) -> Iterator[tuple[str, object]]:
         if name.startswith("_") or inspect.ismodule(item) or not callable(item):
             continue
         home = home_of(item)
-        if home.startswith("weft") and not home.startswith("weft.compat"):
+        if home.startswith("weft") and not home.startswith(ABSENT):
             yield name, item
 
 
@@ -86,7 +109,7 @@ def room_of(item: object, module: str) -> str:
     home = home_of(item)
     last = home.removeprefix(module).strip(".").rpartition(".")[2]
     name = str(getattr(item, "__name__", ""))
-    return name if name.lower() == last else last.replace("_", " ").capitalize() or "More"
+    return name if name.lower() == last else last.replace("_", " ").strip().capitalize() or "More"
 
 
 def entry(module: str, name: str, item: object) -> str:

@@ -1,6 +1,6 @@
 """The command `weft`: `weft demo` trains on the standard library and shows what the framework did; `weft run train.py`
 runs a program that imports `torch` on Weft; `weft replay bug.weft` runs a capsule again, `weft board run.weft` shows a
-saved run in the browser.
+saved run in the browser, `weft completion bash` makes the shell complete all that. `manual` has the words of the help.
 
 The demo prints the course of the training, the recorded graph of one small tree as text and as a drawing, and the
 loaded model's opinion of a function, and saves the model.
@@ -17,11 +17,13 @@ from typing import Any
 
 import weft
 from weft.debug.capsules import command as replay
+from weft.demo import completion, manual
 from weft.demo.model import TreeLSTM
 from weft.demo.syntax_trees import Dataset, Function, Tree, find_function, load_functions
 from weft.demo.train import Settings, Trainer
 
 MODEL_FILE, DRAWING_FILE = "tree_lstm.safetensors", "tree_lstm.svg"
+AS_WRITTEN = argparse.RawDescriptionHelpFormatter
 SMALL_TREE = 12
 SHORT_EPOCHS, SHORT_LIMIT = 3, 800
 
@@ -38,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return replay.run(options)
     if options.command == "board":
         return show_run(options)
+    if options.command == "completion":
+        return completion.run(options, parser())
     try:
         demo(options)
     except (OSError, ValueError, RuntimeError) as error:
@@ -52,29 +56,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     summary = (weft.__doc__ or "").partition("\n")[0]  # none under -OO
-    top = argparse.ArgumentParser(prog="weft", description=summary)
+    page = manual.ALL._replace(line=summary.rstrip("."))
+    top = argparse.ArgumentParser(
+        prog="weft", description=page.beginning(), epilog=page.end(), formatter_class=AS_WRITTEN
+    )
     top.add_argument("--version", action="version", version=f"weft {weft.__version__}")
-    commands = top.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser("demo", help="train a Tree-LSTM on Python's standard library")
-    defaults = Settings()
-    demo.add_argument("--epochs", type=positive, help=f"default {defaults.epochs}")
-    demo.add_argument("--width", type=positive, default=defaults.width, help="of the hidden state")
-    demo.add_argument("--seed", type=int, default=defaults.seed)
-    demo.add_argument("--short", action="store_true", help="few functions and epochs: a quick look")
-    demo.add_argument("--file", metavar="FILE.py:NAME", help="a function to classify at the end")
-    demo.add_argument("--model", metavar="FILE", help="load this saved model instead of training")
-    demo.add_argument("--out", type=Path, default=Path("demo-out"), help="folder for the results")
-    replay.add_arguments(commands)
-    commands.add_parser("doctor", help="what Weft runs on, and what makes it slow here")
-    program = commands.add_parser("run", help="run a program that imports torch on Weft")
+    commands = top.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", title="commands"
+    )
+    add_demo(add_command(commands, "demo", manual.DEMO))
+    program = add_command(commands, "run", manual.RUN)
     program.add_argument("-m", action="store_true", dest="module", help="it is a module's name")
     program.add_argument("program", help="a file, or with -m a module")
     program.add_argument("arguments", nargs=argparse.REMAINDER, help="what it is called with")
-    board = commands.add_parser("board", help="show a saved run in the browser")
-    board.add_argument("file", help="what board.save wrote: a run file or a page")
+    add_command(commands, "doctor", manual.DOCTOR)
+    board = add_command(commands, "board", manual.BOARD)
+    board.add_argument("file", type=Path, help="what board.save wrote: a run file or a page")
     board.add_argument("--port", type=int, help="default 8265, or the next one that is free")
     board.add_argument("--no-browser", action="store_true", help="only print the address")
+    replay.add_arguments(add_command(commands, "replay", manual.REPLAY))
+    completion.add_arguments(add_command(commands, "completion", manual.COMPLETION))
     return top
+
+
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, page: manual.Manual
+) -> argparse.ArgumentParser:
+    """A command with its manual, and no arguments yet."""
+    return commands.add_parser(
+        name,
+        help=page.line,
+        description=page.beginning(),
+        epilog=page.end(),
+        formatter_class=AS_WRITTEN,
+    )
+
+
+def add_demo(demo: argparse.ArgumentParser) -> None:
+    """The arguments of the demo."""
+    defaults = Settings()
+    demo.add_argument(
+        "--epochs", type=positive, help=f"passes over the data; default {defaults.epochs}"
+    )
+    width = f"of the hidden state; default {defaults.width}"
+    demo.add_argument("--width", type=positive, default=defaults.width, help=width)
+    seed = f"of random numbers; default {defaults.seed}"
+    demo.add_argument("--seed", type=int, default=defaults.seed, help=seed)
+    demo.add_argument("--short", action="store_true", help="few functions and epochs: a quick look")
+    demo.add_argument("--file", metavar="FILE.py:NAME", help="a function to classify at the end")
+    demo.add_argument(
+        "--model", metavar="FILE", type=Path, help="load this saved model instead of training"
+    )
+    out = "folder for the results; default demo-out"
+    demo.add_argument("--out", type=Path, default=Path("demo-out"), help=out)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,9 +12,8 @@ from weft.debug.capsules.reduction import reduce_capsule
 from weft.errors import WeftError
 
 
-def add_arguments(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command and its arguments to those of `weft`."""
-    replay = commands.add_parser("replay", help="run a capsule of weft.debug.capture again")
+def add_arguments(replay: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     replay.add_argument("capsule", type=Path, help="the file")
     replay.add_argument("--text", action="store_true", help="print every record")
     smaller = "write the smallest graph that still fails: raises, differs, or is not finite"

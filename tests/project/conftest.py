@@ -1,0 +1,5 @@
+"""The site is tested in a browser."""
+
+from browsers import browser, page
+
+__all__ = ["browser", "page"]
