@@ -58,6 +58,25 @@ def test_types_of_programs_among_those_known(lib: Any) -> None:
         place.collate([np.array(["a"])] * 2, collate_fn_map=known)
 
 
+@BOTH
+def test_memory_of_batches(lib: Any) -> None:
+    """Objects that are no tensors are asked by their method, inside any structure."""
+
+    class Batch:
+        asked = False
+
+        def pin_memory(self) -> Batch:
+            self.asked = True
+            return self
+
+    from importlib import import_module
+
+    place = import_module(f"{lib.__name__}.utils.data._utils.pin_memory")
+    given = {"a": [Batch(), 3], "b": "word"}
+    found = place.pin_memory(given)
+    assert found["a"][0].asked and found["a"][1] == 3 and found["b"] == "word"
+
+
 class Told:
     """A data set that says whether the record of its worker can be changed."""
 

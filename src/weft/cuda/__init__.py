@@ -24,7 +24,8 @@ __all__ = [
     "is_available", "is_bf16_supported", "is_current_stream_capturing", "is_initialized", "manual_seed",
     "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated",
     "memory_reserved", "memory_stats", "OutOfMemoryError", "reset_peak_memory_stats", "seed_all", "set_device",
-    "set_rng_state", "set_rng_state_all", "stream", "Stream", "StreamContext", "synchronize",
+    "set_per_process_memory_fraction", "set_rng_state", "set_rng_state_all", "stream", "Stream", "StreamContext",
+    "synchronize",
 ]  # fmt: skip
 
 
@@ -214,6 +215,10 @@ def reset_peak_memory_stats(device: DeviceLike | None = None) -> None:
     """Nothing: nothing is counted."""
 
 
+def set_per_process_memory_fraction(fraction: float, device: DeviceLike | None = None) -> None:
+    """Nothing: there is no device memory to share out."""
+
+
 def memory_allocated(device: DeviceLike | None = None) -> int:
     """Bytes in use on a device: none."""
     return 0
@@ -272,7 +277,7 @@ _gather(
         "graphs": {"cuda": "CUDAGraph graph"},
         "memory": {
             "cuda": "empty_cache max_memory_allocated max_memory_reserved mem_get_info memory_allocated "
-            "memory_reserved memory_stats reset_peak_memory_stats"
+            "memory_reserved memory_stats reset_peak_memory_stats set_per_process_memory_fraction"
         },
     },
 )

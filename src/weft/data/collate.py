@@ -47,11 +47,12 @@ def default_collate(batch: Sequence[object]) -> Any:
 
 def collate(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
     """`default_collate` in which `collate_fn_map` says what is made of examples of a type: type -> a function of the
-    batch and of `collate_fn_map`. Types come first, then their bases."""
+    batch and of `collate_fn_map`. Types come first, then their bases; `default_collate_fn_map` has the others."""
     first, functions = batch[0], collate_fn_map or {}
-    for kind in (type(first), *(kind for kind in functions if isinstance(first, kind))):
-        if kind in functions:
-            return functions[kind](batch, collate_fn_map=functions)
+    for known in (functions, default_collate_fn_map):
+        for kind in (type(first), *(kind for kind in known if isinstance(first, kind))):
+            if kind in known:
+                return known[kind](batch, collate_fn_map=functions)
     return _collate_structure(batch, first, functions)
 
 
@@ -143,6 +144,21 @@ def _of_kind(first: Mapping[object, object], columns: dict[object, object]) -> M
         return kept
     except TypeError:
         return columns
+
+
+def pin_memory(data: object, device: object = None) -> Any:
+    """A batch whose tensors lie where a device reads them: on the CPU they do; other objects are asked by their method
+    `pin_memory`."""
+    method = getattr(data, "pin_memory", None)
+    if method is not None:
+        return method()
+    if isinstance(data, Mapping):
+        return _of_kind(data, {key: pin_memory(value) for key, value in data.items()})
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(pin_memory(value) for value in data))
+    if isinstance(data, list | tuple):
+        return type(data)(pin_memory(value) for value in data)
+    return data
 
 
 def ragged_collate(batch: Sequence[Any]) -> Any:

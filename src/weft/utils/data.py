@@ -36,6 +36,7 @@ _gather(
         "_utils.fetch": {
             "data.loader": "_IterableDatasetFetcher=_Fetcher _MapDatasetFetcher=_Fetcher"
         },
+        "_utils.pin_memory": {"data.collate": "pin_memory"},
         "backward_compatibility": {"data.worker": "worker_init_fn"},
         "datapipes": {"data.pipes": _PIPES},
         "datapipes.datapipe": {"data.pipes": _PIPES},
@@ -44,3 +45,4 @@ _gather(
         "datapipes._decorator": {"data.pipes": "functional_datapipe"},
     },
 )
+vars(dataloader)["_utils"] = globals()["_utils"]  # PyTorch's module has it as a name of its own

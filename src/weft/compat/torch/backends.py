@@ -48,6 +48,7 @@ def sdp_kernel(*switches: bool, **named: bool) -> Iterator[None]:
 cudnn = _Switches("cudnn", enabled=False, benchmark=False, deterministic=True, allow_tf32=False)
 mps = _Switches("mps")
 mkldnn = _Switches("mkldnn", enabled=False)
+vars(mps)["is_macos_or_newer"] = lambda major, minor: False
 cuda = _Switches("cuda")
 cuda.matmul = _Switches("cuda.matmul", allow_tf32=False)  # type: ignore[attr-defined]
 cuda.sdp_kernel = sdp_kernel  # type: ignore[attr-defined]
@@ -85,6 +86,10 @@ vars(python_native).update(all_dsls=[], available_dsls=[])
 vars(globals()["quantized"]).update(supported_engines=[], engine="none")
 vars(globals()["opt_einsum"]).update(strategy="auto")  # einsum chooses the order by itself
 vars(globals()["mha"]).update(get_fastpath_enabled=cuda.is_available, set_fastpath_enabled=_nothing)
+
+
+for _question in ("can_use_flash_attention", "can_use_efficient_attention"):
+    vars(cuda)[_question] = lambda params, debug=False: False
 
 
 @contextmanager

@@ -16,8 +16,10 @@ from weft.cuda import (
     get_device_name,
     get_device_properties,
     get_rng_state,
+    get_rng_state_all,
     is_available,
     is_bf16_supported,
+    is_current_stream_capturing,
     is_initialized,
     manual_seed,
     manual_seed_all,
@@ -30,6 +32,7 @@ from weft.cuda import (
     reset_peak_memory_stats,
     set_device,
     set_rng_state,
+    set_rng_state_all,
     stream,
     synchronize,
 )
@@ -37,10 +40,12 @@ from weft.cuda import device as device
 
 __all__ = [
     "Event", "Stream", "current_device", "current_stream", "device", "device_count", "empty_cache",
-    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "is_available",
-    "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all",
+    "is_available",
+    "is_bf16_supported", "is_current_stream_capturing", "is_initialized", "manual_seed", "manual_seed_all",
+    "max_memory_allocated",
     "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats",
-    "reset_peak_memory_stats", "set_device", "set_rng_state", "stream", "synchronize",
+    "reset_peak_memory_stats", "set_device", "set_rng_state", "set_rng_state_all", "stream", "synchronize",
 ]  # fmt: skip
 _gather(
     sys.modules[__name__],

@@ -456,6 +456,10 @@ class Module(HookMethods, states.ExtraState):
         """Move to a GPU."""
         return self.to("cuda" if device is None else f"cuda:{device}")
 
+    def xpu(self, device: int | None = None) -> Self:
+        """Move to a GPU of Intel's."""
+        return self.to("xpu" if device is None else f"xpu:{device}")
+
     # -- state ----------------------------------------------------------------------------------
 
     def _save_to_state_dict(self, destination: StateDict, prefix: str, keep_vars: bool) -> None:

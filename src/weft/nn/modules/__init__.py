@@ -13,7 +13,7 @@ from typing import Any
 
 from weft._build.lazy import join as _join
 from weft.engine.api.api_function import defined_in
-from weft.nn.module import state_dict
+from weft.nn.module import hooks, state_dict
 from weft.nn.module.module import Module
 from weft.nn.modules import conv, dropout, margin_loss, normalization, padding, pooling, transformer
 
@@ -39,6 +39,9 @@ _BASES: dict[str, dict[str, Any]] = {
     "module": {
         "_IncompatibleKeys": state_dict.IncompatibleKeys,
         "_EXTRA_STATE_KEY_SUFFIX": state_dict.EXTRA_STATE,
+        "_global_parameter_registration_hooks": hooks.ON_PARAMETER,
+        "_global_buffer_registration_hooks": hooks.ON_BUFFER,
+        "_global_module_registration_hooks": hooks.ON_MODULE,
     },
     "batchnorm": {"_NormBase": normalization._Tracking},
     "conv": {"_ConvNd": conv._Weighted, "_ConvTransposeNd": conv._ConvTranspose},
