@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.config import bytes_of
-from weft.engine.devices.cpu import pool, spill
+from weft.engine.devices.cpu import live_buffers, pool, spill
 from weft.engine.pipeline.budget import accounts
 from weft.errors import OutOfMemoryError
 
@@ -54,7 +54,7 @@ def set_memory_budget(
         raise OutOfMemoryError(
             "the memory budget is smaller than what is in use",
             expected=f"at least {live:,} bytes",
-            got=f"{nbytes:,} bytes; the largest live tensors: {pool.largest_lines()}",
+            got=f"{nbytes:,} bytes; the largest live tensors: {live_buffers.largest_lines()}",
             fix="give a larger budget, or free tensors first",
         )
     _spill.set_folder(None if spill is None else os.fsdecode(spill))
@@ -186,9 +186,9 @@ def memory_report(*, reset: bool = False) -> MemoryReport:
 def live_by_line() -> dict[str, int]:
     """Bytes of the live buffers above 32 KB by the line that made their values."""
     found: dict[str, int] = {}
-    for buffer in pool.listed_buffers():
+    for buffer in live_buffers.listed_buffers():
         if buffer.code is not None:
-            line = pool.line_of(buffer)
+            line = live_buffers.line_of(buffer)
             found[line] = found.get(line, 0) + buffer.capacity
     return found
 

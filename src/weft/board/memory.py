@@ -17,7 +17,7 @@ from typing import Any
 import weft
 from weft.board.learning import Rows
 from weft.board.run import Sources
-from weft.engine.devices.cpu import pool
+from weft.engine.devices.cpu import live_buffers, pool
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
@@ -43,9 +43,9 @@ class MemoryWatch:
         """A row for what is alive after a step."""
         stats = pool.stats()
         by_line: Counter[str] = Counter()
-        for buffer in pool.listed_buffers():
+        for buffer in live_buffers.listed_buffers():
             if buffer.code is not None:
-                name = pool.line_of(buffer)
+                name = live_buffers.line_of(buffer)
                 by_line[name] += buffer.capacity
                 if name not in self.places and not isinstance(buffer.code, str):
                     line = line_number(buffer.code, buffer.offset_in_code)

@@ -40,6 +40,7 @@ from cython.cimports.weft.engine.devices.cpu.guard import (
     map_guarded,
     unmap_guarded,
 )
+from cython.cimports.weft.engine.devices.cpu.live_buffers import enlist, unlist
 from cython.cimports.weft.engine.devices.cpu.pool import CELL_BYTES
 from cython.cimports.weft.engine.devices.trace import ALLOCATE, FREE, put, tracing_memory
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
@@ -47,7 +48,8 @@ from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from weft._build.compiled import require
 from weft.config import config
 from weft.engine.devices.cpu.hardware import UNLIMITED, memory_limit, physical_memory
-from weft.errors import ArgumentError, OutOfMemoryError, describe_position
+from weft.engine.devices.cpu.live_buffers import largest_lines
+from weft.errors import ArgumentError, OutOfMemoryError
 
 require(__name__, cython.compiled)
 
@@ -68,7 +70,6 @@ _limit = cython.declare(cython.Py_ssize_t, 0)  # 0: not yet asked
 _keep = cython.declare(cython.Py_ssize_t, 0)
 _idle_after = cython.declare(int64_t, 10 * 1_000_000_000)  # ns a free block is kept
 _budget = config.memory_budget or 0
-_first_listed = cython.declare(cython.p_void, cython.NULL)
 _fill = cython.declare(cython.int, -1)
 # By id, so that buffers stay as large as what they derive from, whose free list has them: how many views there are by
 # the buffer protocol, and the id of the buffer whose views look at memory that this one has taken over (`take_over`).
@@ -120,7 +121,7 @@ class Buffer(OwnedMemory):
 
     def __dealloc__(self):
         if self.listed:
-            _unlist(self)
+            unlist(self)
         if self.address == 0 or self.foreign:
             return
         if tracing_memory:
@@ -303,7 +304,7 @@ def _counted(
     buffer.nbytes = nbytes
     buffer.size_class = size_class
     if size > SLAB_BYTES:
-        _list(buffer)
+        enlist(buffer)
     return buffer
 
 
@@ -399,8 +400,8 @@ def take_over(buffer: Buffer) -> Buffer:
         if id(buffer) not in _views:
             _end_lending(buffer)
     if taken.listed:  # the memory that is counted has changed hands
-        _unlist(taken)
-        _list(buffer)
+        unlist(taken)
+        enlist(buffer)
     return taken
 
 
@@ -426,47 +427,7 @@ def is_lent(buffer: Buffer) -> bool:
     return id(buffer) in _lenders
 
 
-# -- what is live --------------------------------------------------------------------------------------------------
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _list(buffer: Buffer) -> cython.void:
-    """Put a buffer in front of the list of those that are live."""
-    global _first_listed
-    if buffer.listed:
-        return
-    buffer.previous = cython.NULL
-    buffer.following = _first_listed
-    if _first_listed != cython.NULL:
-        cython.cast(Buffer, _first_listed).previous = cython.cast(cython.p_void, buffer)
-    _first_listed = cython.cast(cython.p_void, buffer)
-    buffer.listed = True
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _unlist(buffer: Buffer) -> cython.void:
-    """Take a buffer off that list."""
-    global _first_listed
-    if buffer.previous == cython.NULL:
-        _first_listed = buffer.following
-    else:
-        cython.cast(Buffer, buffer.previous).following = buffer.following
-    if buffer.following != cython.NULL:
-        cython.cast(Buffer, buffer.following).previous = buffer.previous
-    buffer.listed = False
-
-
-def listed_buffers() -> list:
-    """The live buffers above 32 KB, the newest first."""
-    found: list = []
-    place: cython.p_void = _first_listed
-    while place != cython.NULL:
-        buffer: Buffer = cython.cast(Buffer, place)
-        found.append(buffer)
-        place = buffer.following
-    return found
+# -- bounds ---------------------------------------------------------------------------------------------------------
 
 
 @cython.ccall
@@ -521,25 +482,6 @@ def _too_much(nbytes, bound):
         got=f"{nbytes:,} bytes",
         fix=fix,
     )
-
-
-def line_of(buffer: Buffer) -> str:
-    """The user's line that made the value in a buffer."""
-    if isinstance(buffer.code, str):
-        return buffer.code
-    return describe_position(buffer.code, buffer.offset_in_code)
-
-
-def largest_lines(most: int = 5) -> str:
-    """The largest live values, with the lines that made them, as words for an error."""
-    buffers = sorted(listed_buffers(), key=lambda buffer: -buffer.nbytes)[:most]
-    words: list = []
-    for buffer in buffers:
-        what = f"{buffer.nbytes:,} bytes"
-        if buffer.code is not None:
-            what = f"{buffer.dtype.name}{list(buffer.shape)} of {line_of(buffer)} ({what})"
-        words.append(what)
-    return "; ".join(words) or "none above 32 KB"
 
 
 @cython.cfunc

@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.pipeline.launch_ir import Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
 
 from weft._build.compiled import require
-from weft.engine.devices.cpu import pool
+from weft.engine.devices.cpu import live_buffers, pool
 from weft.engine.pipeline.budget import spill_file
 from weft.engine.pipeline.budget.accounts import account_of, line_of
 from weft.engine.pipeline.budget.checkpoints import checkpoint_count, shortage_count
@@ -209,7 +209,7 @@ def _too_little(lowering: Lowering, graph, kept):
         "the memory budget is too small for what is to be computed",
         expected=f"at most {pool.budget():,} bytes, of which {live:,} are in use",
         got=f"at least {least:,} bytes; needed at once: {_largest_of(lowering, graph)}; "
-        f"in use: {pool.largest_lines()}",
+        f"in use: {live_buffers.largest_lines()}",
         fix=fix,
     )
 
