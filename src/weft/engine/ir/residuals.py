@@ -43,6 +43,14 @@ def retain_residuals(node: Node, edges: tuple) -> cython.void:
     for index in range(len(edges)):
         if edges[index] is not None:
             mask |= op.masks[index if index < last else last]
+    retain_masked(node, mask)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def retain_masked(node: Node, mask: cython.longlong) -> cython.void:
+    """Retain the residuals that a mask names."""
+    index: cython.Py_ssize_t
     node.residual_mask = mask
     node.has_residuals = True
     if mask == 0:
@@ -50,7 +58,7 @@ def retain_residuals(node: Node, edges: tuple) -> cython.void:
     for index in range(len(node.inputs)):
         if is_saved(mask, index):
             save(node.inputs[index])
-    if mask >> RESULT_SHIFT & 1 and op.kind != COMPOSITE:
+    if mask >> RESULT_SHIFT & 1 and node.op.kind != COMPOSITE:
         save(node)
 
 

@@ -2,6 +2,7 @@ from weft.engine.ir.node cimport Node
 from weft.engine.replay.fingerprint cimport Fingerprint
 
 cdef enum:
+    GROUPING = -1  # the variant of a search for batches: with all that the search looks at
     NUMBER_SLOTS = 1024  # slots of the hash table for numbers from outside; half of them are used
     SINGLE_NODE = 2  # the variants of fingerprints of single nodes: with what their memory plan says they may overwrite
 
@@ -19,6 +20,9 @@ cdef class FlushFingerprint:
     cdef readonly bint complete
     cdef readonly bint tracked
     cdef readonly int variant
+    cdef Py_ssize_t given  # how many nodes there were, before members of batches were appended
+    cdef dict places  # of a search: edge target, or buffer, by its address -> number (and base offset of a buffer)
+    cdef dict rows  # of a search: params of views that are rows of values -> number; their memory -> the first
 
 cpdef FlushFingerprint fingerprint_of(list nodes, int variant=*)
 

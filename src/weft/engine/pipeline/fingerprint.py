@@ -12,9 +12,14 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import bounded, device_at
 from cython.cimports.weft.engine.ir.deferral import DEFERRED, shortage
-from cython.cimports.weft.engine.ir.node import PENDING, Node, is_live
-from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.pipeline.fingerprint import NUMBER_SLOTS, Number, next_stamp
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live
+from cython.cimports.weft.engine.ir.primitive import SELECT, STRIDED, Primitive
+from cython.cimports.weft.engine.pipeline.fingerprint import (
+    GROUPING,
+    NUMBER_SLOTS,
+    Number,
+    next_stamp,
+)
 from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex
 from cython.cimports.weft.engine.replay.fingerprint import (
     Fingerprint,
@@ -26,7 +31,7 @@ from cython.cimports.weft.engine.replay.fingerprint import (
 )
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import ROWS, SCALAR_OP
+from weft.engine.ir.primitive import ROWS, SCALAR_OP, VIEW
 
 require(__name__, cython.compiled)
 
@@ -36,6 +41,7 @@ _others: dict = {}
 _OUTSIDE = cython.declare(cython.longlong, 1 << 31)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 _ROWS = cython.declare(cython.int, ROWS)
+_VIEW = cython.declare(cython.int, VIEW)
 _scalar_op = cython.declare(Primitive, SCALAR_OP)
 
 
@@ -52,6 +58,7 @@ class FlushFingerprint:
         self.nodes = nodes
         self.external = []
         self.complete = True
+        self.given = len(nodes)
         self.key = Fingerprint.__new__(Fingerprint)
         reserve(self.key, 16 + 12 * len(nodes))
 
@@ -69,21 +76,29 @@ def _put_numbers(key: Fingerprint, numbers: tuple) -> cython.int:
 @cython.ccall
 def fingerprint_of(nodes: list, variant: cython.int = 1) -> FlushFingerprint:
     """The key of pending nodes (oldest first); `variant` is how they are to run: with batches formed of them (1),
-    as they are (0), or as one of those ways to run a node alone (`interpreter`). Members of batches that they read, and
-    that are not on the tape, are appended to the list."""
+    as they are (0), or as one of those ways to run a node alone (`interpreter`); or `GROUPING`, where batches are to be
+    formed of them. Members of batches that they read, and that are not on the tape, are appended to the list."""
     result: FlushFingerprint = FlushFingerprint(nodes)
     result.variant = variant
     position: cython.longlong = 0
     node: Node
     budget: cython.Py_ssize_t = 0
+    if variant == GROUPING and nodes:
+        node = nodes[0]
+        result.places, result.rows = {}, {}
+        put_object(result.key, device_at(node.device).tuning.batching)
     next_stamp()
     for node in nodes:
         node.index = _stamp << 32 | position
         position += 1
     for node in nodes:
         _describe(result, node)
+        if variant == GROUPING:
+            _describe_search(result, node)
     for node in result.external:
         _describe_outside(result.key, node)
+        if variant == GROUPING:
+            _describe_place(result, node)
     put(result.key, variant)
     if bounded and nodes:
         node = nodes[0]
@@ -128,7 +143,7 @@ def _describe(result: FlushFingerprint, node: Node) -> cython.int:
         for source in node.inputs:
             put(key, _link(result, source))
     _put_numbers(key, node.shape)
-    if node.params is not None:
+    if node.params is not None and not (result.variant == GROUPING and _describe_row(result, node)):
         put_part(key, node.params)
     if node.op.kind == _ROWS:
         put(key, cython.cast(SegmentIndex, node.info).numbers.count)
@@ -150,6 +165,151 @@ def _describe_outside(key: Fingerprint, node: Node) -> cython.int:
     _put_numbers(key, node.shape)
     if node.strides is not None:
         _put_numbers(key, node.strides)
+    return 0
+
+
+# -- what a search for batches looks at ----------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _describe_search(result: FlushFingerprint, node: Node) -> cython.int:
+    """Append what a search for batches sees of a node beside what runs: whether it is held and observed, where its
+    gradients go, and the call that recorded it."""
+    key: Fingerprint = result.key
+    index: cython.Py_ssize_t
+    seen: cython.bint = node.batch_seen and node.op.kind != _VIEW
+    edges: tuple = None if seen else node.edges
+    count: cython.Py_ssize_t = -1 if edges is None else len(edges)
+    reserve(key, 4 + max(0, count))
+    put(
+        key,
+        cython.cast(cython.longlong, node.external_refs > 0)
+        | cython.cast(cython.longlong, node.observers is not None) << 1
+        | cython.cast(cython.longlong, node.residual_mask != 0) << 2
+        | cython.cast(cython.longlong, node.edges is not None) << 3
+        | cython.cast(cython.longlong, count + 1) << 4,
+    )
+    if not node.batch_seen:
+        put(key, cython.cast(cython.longlong, cython.cast(cython.p_void, node.code)))
+        put(
+            key,
+            cython.cast(cython.longlong, node.offset_in_code)
+            | cython.cast(cython.longlong, node.library_site) << 32,
+        )
+    for index in range(count):
+        link: cython.longlong = _edge_link(result, edges[index])
+        reserve(key, 1 + count - index)
+        put(key, link)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _edge_link(result: FlushFingerprint, edge) -> cython.longlong:
+    """The number that stands for the target of a gradient edge: 0 for none, a pending node's position, or less than -1
+    for others, by first use."""
+    if edge is None:
+        return 0
+    if isinstance(edge, Node):
+        below: Node = cython.cast(Node, edge)
+        if below.index >> 32 == _stamp and below.index & _LOW < result.given:
+            return 1 + (below.index & _LOW)
+    address: cython.longlong = cython.cast(cython.longlong, cython.cast(cython.p_void, edge))
+    known = result.places.get(address)
+    if known is None:
+        known = result.places[address] = -2 - len(result.places)
+        _describe_target(result, edge)
+    return known
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _describe_target(result: FlushFingerprint, edge) -> cython.int:
+    """Append the views that a target of edges is reached through: equal ones of one record are one target."""
+    key: Fingerprint = result.key
+    reserve(key, 3)
+    if isinstance(edge, Node):
+        node: Node = cython.cast(Node, edge)
+        if node.op.kind == _VIEW and node.edges is not None and node.observers is None:
+            put(key, node.op.code)
+            put_part(key, node.params)
+            link: cython.longlong = _edge_link(result, node.edges[0])
+            reserve(key, 1)
+            put(key, link)
+            return 0
+    put(key, -1)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _describe_row(result: FlushFingerprint, node: Node) -> cython.bint:
+    """Append where a row of a value that is there lies, in place of its number, if a node is one; whether it is. So the
+    next row at each step is the same structure, as it is for the program (`operand_packing.settle_view`)."""
+    base: Node = node
+    elements: cython.longlong = 0
+    while base.op.form == SELECT and base.state == PENDING and base.quotient is None:
+        if base.params[0] != 0:
+            return False
+        elements += cython.cast(cython.longlong, base.params[1]) * base.numel
+        base = base.inputs[0]
+    if base.op.form == STRIDED and base.state == PENDING and base.quotient is None:
+        elements += cython.cast(cython.longlong, base.params[0])
+        put_part(result.key, base.params[1])
+        base = base.inputs[0]
+    if (
+        base.state != DONE
+        or base.buffer is None
+        or base.strides is not None
+        or len(base.shape) <= len(node.shape)
+    ):
+        return False
+    offset: cython.longlong = elements * base.dtype.itemsize
+    number: cython.longlong = result.rows.setdefault(node.params, len(result.rows))
+    address: cython.longlong = _address_of(base)
+    first: cython.longlong = base.offset + offset
+    known: tuple = result.rows.get(address)
+    if known is None or known[1] is not base:
+        first = first if known is None else known[0]
+        result.rows[address] = (first, base if known is None else None)
+    else:
+        first = known[0]
+    reserve(result.key, 3)
+    put(result.key, -2)
+    put(result.key, number)
+    put(result.key, base.offset + offset - first)
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _address_of(node: Node) -> cython.longlong:
+    """A number for the memory that a value lies in."""
+    return cython.cast(cython.longlong, cython.cast(cython.p_void, node.buffer))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _describe_place(result: FlushFingerprint, node: Node) -> cython.int:
+    """Append where a value from outside lies: in which memory, and how far from the first one there, and from the rows
+    there; but not how far from its own rows, which nothing puts beside it."""
+    key: Fingerprint = result.key
+    reserve(key, 4)
+    put(key, node.state)
+    if node.buffer is None or node.state != DONE:
+        put(key, -1)
+        return 0
+    address: cython.longlong = _address_of(node)
+    known: tuple = result.places.get(address)
+    if known is None:
+        known = result.places[address] = (len(result.places), node.offset)
+    put(key, known[0])
+    put(key, node.offset - cython.cast(cython.longlong, known[1]))
+    rows: tuple = result.rows.get(address)
+    if rows is not None and rows[1] is not node:
+        put(key, cython.cast(cython.longlong, rows[0]) - node.offset)
     return 0
 
 

@@ -2,5 +2,5 @@
 
 It takes the pending nodes of a tape and adds quotient nodes with a leading dimension. `scheduler` chooses the groups
 in an order without cycles (`topology`), by the `batch_key` of each node; `batch` forms them; `operand_packing` packs
-their operands. Start with `batch`.
+their operands; `known_groups` forms again what has been searched before. Start with `batch`.
 """

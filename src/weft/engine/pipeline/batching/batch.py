@@ -26,6 +26,7 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     operand_role,
     tuning_of,
 )
+from cython.cimports.weft.engine.pipeline.batching.known_groups import Grouping, recall
 from cython.cimports.weft.engine.pipeline.batching.membership import (
     adopt,
     height_in,
@@ -53,6 +54,7 @@ from cython.cimports.weft.engine.pipeline.batching.ragged import (
     of_one_height,
     ragged_operands,
 )
+from cython.cimports.weft.engine.replay.conditions import verifying
 
 from weft._build.compiled import require
 from weft.config import config
@@ -85,10 +87,23 @@ def group(nodes: list):
         return False
     began: int64_t = now() if tracing else 0
     try:
-        return _group(nodes)
+        return _group_again(nodes)
     finally:
         if tracing:
             put_payload(STAGE, began, now(), "batch", 0)
+
+
+@cython.cfunc
+def _group_again(nodes: list):
+    """Search, or form the batches that are known of such nodes."""
+    search: Grouping = None if _watcher is not None else recall(nodes)
+    if search is None:
+        return _group(nodes)
+    if search.known is not None and not verifying:
+        return search.replay()
+    found = _group(nodes)
+    search.learn(found)
+    return found
 
 
 @cython.cfunc

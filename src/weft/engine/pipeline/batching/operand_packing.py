@@ -269,14 +269,14 @@ def _follow_view(node: Node, stacks: dict) -> HoistedView:
     """Make a view of a member a member of the same view of the batch; one of a value that is there has it at once."""
     below: Node = node.inputs[0]
     if below.state == DONE:
-        _settle_view(node, below)
+        settle_view(node, below)
         return None
     if below.state != PENDING or not node.op.batchable:
         return None
     if below.quotient is None and below.op.kind == _VIEW:
         _follow_view(below, stacks)
         if below.state == DONE:
-            _settle_view(node, below)
+            settle_view(node, below)
             return None
     if below.quotient is None or in_ragged(below):
         return None
@@ -288,7 +288,7 @@ def _follow_view(node: Node, stacks: dict) -> HoistedView:
 
 
 @cython.cfunc
-def _settle_view(node: Node, below: Node) -> cython.void:
+def settle_view(node: Node, below: Node) -> cython.void:
     """Give a view of a value its place in that value's memory. Programs then read a value from outside, and one that
     reads the next row at each step is the same program."""
     if below.buffer is None or node.dtype is not below.dtype:

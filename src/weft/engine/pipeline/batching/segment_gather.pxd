@@ -14,4 +14,5 @@ cdef class Sources:
     cdef void add_row(self, Node root, long long row)
     cdef Node gather(self, Integers offsets, tuple shape, DType dtype)
 
+cdef void bound_indices(Node node) noexcept
 cdef Node gather(tuple sources, SegmentIndex terms, tuple shape, DType dtype)

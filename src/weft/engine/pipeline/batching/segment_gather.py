@@ -78,22 +78,24 @@ def gather(sources: tuple, terms: SegmentIndex, shape: tuple, dtype: DType) -> N
     node: Node = new_node(_gather_op, sources, None, shape, count_elements(shape), dtype, None)
     node.info = terms
     node.batch_seen = True
-    if dtype.category == 1 and terms.offsets is None:
-        node.max_index = _bound_of(sources)
+    bound_indices(node)
     return node
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _bound_of(sources: tuple) -> cython.longlong:
-    """The bound of the elements of all sources as indices (`Node.max_index`); 0 where none is known of one."""
+def bound_indices(node: Node) -> cython.void:
+    """Note of a gather of whole numbers the bound of all that it reads as indices (`Node.max_index`), if that is
+    known."""
     most: cython.longlong = 0
     source: Node
-    for source in sources:
+    if node.dtype.category != 1 or cython.cast(SegmentIndex, node.info).offsets is not None:
+        return
+    for source in node.inputs:
         if source.max_index <= 0:
-            return 0
+            return
         most = max(most, source.max_index)
-    return most
+    node.max_index = most
 
 
 @cython.cfunc
