@@ -63,7 +63,7 @@ SUITE: dict[str, Callable[[Context], None]] = {
     "function": derivatives.function,
     "samples": derivatives.samples,
     "anomaly": watching.anomaly,
-    "watching": watching.profiler,
+    "watching": watching.watching,
     "leaks": watching.leaks,
     "loading": loading.loading,
     "first": processes.first_step,

@@ -1,4 +1,4 @@
-"""What it costs to be watched: anomaly mode, the profiler, and memory over many small iterations.
+"""What it costs to be watched: anomaly mode, the profiler, capture, watches, the board; memory over many iterations.
 
 The two modes of one library take turns, so that the ratio stands also on a busy machine.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -56,6 +57,12 @@ def _inside_mode(lib: Any, run: Callable[[], Any]) -> Callable[[], Any]:
     return inside
 
 
+def watching(context: Context) -> None:
+    """Steps under the profiler, and under all else that watches."""
+    profiler(context)
+    watchers(context)
+
+
 def profiler(context: Context) -> None:
     """Steps while a profile records, beside steps while none does; also of graphs that never come again, which share a
     job: what one has learned serves the other."""
@@ -98,6 +105,61 @@ def _thread_seconds(job: Job, runs: int) -> float:
     for _ in range(runs):
         job.run()
     return (time.thread_time() - start) / runs
+
+
+WATCHERS: dict[str, Callable[[str], Any]] = {  # contexts, by the path of a file
+    "capture's ring": lambda path: weft.debug.capture.on_error(path),
+    "a watch of another operation": lambda path: weft.debug.watch("erfinv", lambda out: True),
+    "a board": lambda path: weft.board.Board(serve=False),
+}
+
+
+def watchers(context: Context) -> None:
+    """Steps under the ring of `capture.on_error`, under a watch, and under a board, beside steps under none."""
+    from weft.demo.syntax_trees import load_functions
+
+    size, width = gpt_size(context), context.pick(128, 32)
+    data = load_functions(limit=context.pick(None, 320))
+    jobs: dict[str, Callable[[Any], Job]] = {
+        "MLP step": mlp_step,
+        "GPT step": lambda lib: gpt_step(lib, size),
+        f"Tree-LSTM step d {width}": lambda lib: tree_step(lib, data, width),
+        "random graph of 200 operations on 16, per op": lambda lib: random_graphs(lib, 200, 16),
+    }
+    for title, make in jobs.items():
+        under_watchers(context, title, make(weft))
+
+
+def under_watchers(context: Context, title: str, job: Job) -> None:
+    """The processor time of a step under each of `WATCHERS`, and its ratio to one under none. They take turns, of a
+    second each, so that a board pays for its looks as it does in a long run; it is told of each step."""
+    runs = max(int(context.pick(1.0, 0.05) / settle(job)), 1)
+    times: dict[str, list[float]] = {name: [] for name in ("", *WATCHERS)}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(context.pick(7, 1)):
+            for name in times:
+                time.sleep(PAUSE)
+                watcher = WATCHERS[name](f"{folder}/step.weft") if name else nullcontext()
+                with watcher as board:
+                    times[name].append(_thread_seconds(_told(job, board), runs))
+    off = statistics.median(times.pop(""))
+    for name, seconds in times.items():
+        median = statistics.median(seconds)
+        note = f"{median / off:.3f}x of off"
+        context.report(Line(f"{title}, under {name}", {"weft": median / job.per}, "s", note))
+
+
+def _told(job: Job, board: object) -> Job:
+    """The job with its steps ended for a board."""
+    if not isinstance(board, weft.board.Board):
+        return job
+
+    def run() -> Any:
+        found = job.run()
+        board.step()
+        return found
+
+    return Job(run, job.result)
 
 
 def leaks(context: Context) -> None:

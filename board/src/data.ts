@@ -43,6 +43,8 @@ export interface TimeDocument {
   events: Record<"name" | "kind" | "begin" | "end" | "row" | "parent" | "line" | "module" | "kernel" | "text", number[]>;
   kernels: {
     name: string;
+    /** An earlier launch has computed it. */
+    again: number;
     read: number;
     written: number;
     ir: number;
@@ -50,7 +52,8 @@ export interface TimeDocument {
     operations: [number, number, string, number, number, number][];
     more: number;
   }[];
-  memory: Record<"bytes" | "begin" | "end" | "name" | "line" | "module", number[]>;
+  /** Blocks, and values within those of programs, which have a slot (-1: a block). */
+  memory: Record<"bytes" | "begin" | "end" | "name" | "line" | "module" | "slot", number[]>;
 }
 
 export interface GraphDocument {

@@ -2,25 +2,29 @@
 import { curves } from "./chart";
 import type { Memory, Source, Sources } from "./data";
 import { bytes, el, table } from "./dom";
+import { PeakCard } from "./peak";
 import { snippet } from "./source";
 
 const NOTHING: Memory = { step: [], columns: {}, places: {}, leaks: [] };
 
 export class MemoryPage {
   readonly element = el("section", { class: "view" });
-  private known = -1;
+  private known = "";
+  private peak: PeakCard;
 
-  constructor(private source: Source) {}
+  constructor(private source: Source) {
+    this.peak = new PeakCard(source, () => this.repaint());
+  }
 
   repaint(): void {
-    this.known = -1;
+    this.known = "";
     if (this.element.isConnected) void this.refresh();
   }
 
   async refresh(): Promise<void> {
-    const version = this.source.version("memory");
-    if (version === this.known) return;
-    this.known = version;
+    const known = `${this.source.version("memory")} ${this.source.version("run")}`;
+    if (known === this.known) return;
+    this.known = known;
     const memory = await this.source.part("memory", NOTHING);
     const sources = await this.source.part<Sources>("sources", { files: [] });
     const { step, columns } = memory;
@@ -30,6 +34,7 @@ export class MemoryPage {
     }
     const cards = el("div", { class: "charts" });
     if (memory.leaks.length) cards.append(this.leaks(memory, sources));
+    cards.append(...(await this.peak.cards(sources)));
     cards.append(curves(step, columns.line ?? {}, { title: "alive after each step, by line", isBytes: true, isStacked: true, most: 12 }));
     const { live = [], peak = [], records = [] } = columns.total ?? {};
     cards.append(curves(step, { live, peak }, { title: "live bytes, and the peak so far", isBytes: true }));

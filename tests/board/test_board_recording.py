@@ -155,3 +155,81 @@ def test_wrong_arguments_are_refused() -> None:
             weft.board.start(serve=False)
         board.step(loss=1)
     assert part(board, "steps")["columns"]["scalars"]["loss"][-1] == 1.0
+
+
+def test_ten_gigabytes_are_not_copied_to_be_looked_at() -> None:
+    """An expanded tensor of 10 GB has statistics of a sample."""
+    import resource
+
+    from weft.board import statistics
+
+    huge = weft.rand(50_000, 1).expand(50_000, 50_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = statistics.array_of(huge)
+    assert 1000 < found.size <= statistics.MOST_ELEMENTS
+    assert 0 <= found.min() < 0.01 and 0.99 < found.max() < 1
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20
+    )  # kB: a tenth of it
+    x = weft.rand(8, requires_grad=True)
+    board = weft.board.start(serve=False, share=1)
+    (x.sum() * huge[:1, :1].sum()).backward()
+    board.step()
+    board.close()
+    assert part(board, "run")["graphs"]
+
+
+@pytest.mark.slow
+def test_a_graph_of_very_many_records_is_counted_where_it_is_read() -> None:
+    x = weft.rand(2, requires_grad=True)
+    with weft.board(serve=False, share=1) as board:
+        y = x
+        for _ in range(300_000):
+            y = y * 1.0
+        y.sum().backward()
+        board.step(loss=0.0)
+    graph = part(board, "graph/0")
+    assert graph["counted"] and graph["records"] > 300_000 and len(graph["nodes"]["op"]) < 10
+
+
+def test_a_step_is_timed_by_thread_kernel_and_line() -> None:
+    board = recurrent_run(steps=3)
+    times = part(board, "run")["times"]
+    assert [entry["step"] for entry in times] == [0, 1, 2]
+    document = part(board, f"time/{times[-1]['id']}")
+    events = document["events"]
+    kinds = [document["kinds"][kind] for kind in events["kind"]]
+    assert {"module", "flush", "walk", "operation"} <= set(kinds)
+    names = [document["names"][name] for name in events["name"]]
+    lines = {events["line"][number] for number, name in enumerate(names) if name == "aten::tanh"}
+    places = {
+        (part(board, "sources")["files"][file]["name"].rpartition("/")[2], function)
+        for file, _, function in (document["lines"][line] for line in lines)
+    }
+    assert ("runs.py", "Cell.forward") in places
+    assert "nn.Module: cell.new" in names
+    for number, parent in enumerate(events["parent"]):
+        if parent >= 0:
+            assert events["begin"][parent] <= events["begin"][number]
+            assert events["end"][number] <= events["end"][parent]
+
+
+def test_of_too_many_events_the_shortest_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.board import timing
+
+    monkeypatch.setattr(timing, "MOST_EVENTS", 40)
+    board = recurrent_run(steps=1)
+    document = part(board, "time/0")
+    count = len(document["events"]["name"])
+    assert document["left_out"] > 0 and count >= 40
+    assert all(-1 <= parent < number for number, parent in enumerate(document["events"]["parent"]))
+
+
+def test_a_profile_of_the_programs_own_is_shown() -> None:
+    board = recurrent_run(steps=1)
+    with weft.profiler.profile() as watched:
+        weft.rand(3).exp().sum().item()
+    board.add_profile(watched, "mine")
+    entry = part(board, "run")["times"][-1]
+    assert entry["title"] == "mine"
+    assert "aten::exp" in part(board, f"time/{entry['id']}")["names"]

@@ -6,10 +6,14 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import weft
 from weft.board.run import Run
+from weft.board.run_file import load, save
 from weft.board.server import Server
 
 
@@ -88,3 +92,32 @@ def test_a_browser_that_goes_away_harms_nobody(server: Server) -> None:
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
             connection.sendall(words)
     assert ask(server, f"/{server.token}/versions")[0] == 200
+
+
+def test_without_a_browser_the_address_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`weft board run.weft` where no browser is found: a word, and the address."""
+    from weft.board import viewer
+
+    class Interrupted:
+        def wait(self) -> None:
+            raise KeyboardInterrupt
+
+    asked: list[str] = []
+    monkeypatch.setattr(viewer.webbrowser, "open", lambda address: bool(asked.append(address)))
+    monkeypatch.setattr(viewer, "threading", SimpleNamespace(Event=Interrupted))
+    path = tmp_path / "run.weft"
+    save(Run(program="train.py"), path)
+    assert viewer.view(path, 0) == 0
+    told = capsys.readouterr()
+    assert asked[0] in told.out and "no browser was found" in told.err
+
+
+def test_a_capsule_is_no_run(tmp_path: Path) -> None:
+    """A capsule of `weft.debug.capture` has the same ending, and is refused with a word."""
+    path = tmp_path / "bug.weft"
+    with weft.debug.capture(path):
+        weft.ones(2).exp().sum().item()
+    with pytest.raises(ValueError, match="is no run that can be shown"):
+        load(path)

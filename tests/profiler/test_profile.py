@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -414,3 +415,71 @@ def test_activities_are_asked_for_once() -> None:
         profile(activities=[cpu, {cpu: ["CPU_OP"]}])
     with pytest.raises(ValueError, match="must be non-negative"):
         profile(post_processing_timeout_s=-1.0)
+
+
+def test_values_within_programs_have_names_and_lines() -> None:
+    """What lies in a program's own memory is said by value, with its slot, its line and how long it is there."""
+    x = weft.rand(64, 64)
+
+    def step() -> None:
+        ((x @ x).tanh() @ x).exp().sum().item()
+
+    for _ in range(4):
+        step()
+    with weft.profiler.profile(profile_memory=True) as watched:
+        step()
+    data = watched.data()
+    values = data["memory"]["values"]
+    assert {"aten::mm", "aten::tanh"} <= {value["name"] for value in values}
+    for value in values:
+        assert value["bytes"] > 0 and value["begin_us"] <= value["end_us"]
+        assert value["line"]["file"] == __file__ and value["line"]["function"].endswith("step")
+    assert any(kernel["ir"].startswith("kernel ") for kernel in data["kernels"])
+    assert not any(kernel["again"] for kernel in data["kernels"])
+
+
+def test_a_recording_ends_by_itself_where_it_is_full() -> None:
+    """One that is to have few events stops, and leaves another one that is open as it is."""
+    from weft.engine.devices import trace
+
+    begun = trace.clock()
+    whole, small = trace.Recording(), trace.Recording(False, False, 100)
+    for _ in range(20_000):
+        trace.note("range", begun, ("x", None))
+    assert small.is_full and not whole.is_full and trace.is_on()
+    assert 100 <= len(small.close()) < 20_000
+    assert len(whole.close()) == 20_000
+    assert not trace.is_on()
+
+
+def test_what_a_budget_computes_again_and_spills_is_told(tmp_path: Path) -> None:
+    """Under a budget some launches compute again, under a smaller one some move values to the disk and back."""
+    x = weft.rand(256, 256)
+    weights = [weft.rand(256, 256, requires_grad=True) for _ in range(12)]
+    size = 256 * 256 * 4
+
+    def step() -> None:
+        hidden = x
+        for weight in weights:
+            hidden = (hidden @ weight * 0.01).tanh()
+        hidden.sum().backward()
+        weft.realize(*[weight.grad for weight in weights])
+        for weight in weights:
+            weight.grad = None
+
+    def launched(budget: int) -> list[dict[str, object]]:
+        with weft.memory_budget(budget, spill=tmp_path), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for _ in range(3):
+                step()
+            with profile(profile_memory=True) as watched:
+                step()
+        data = watched.data()
+        return [data["kernels"][e["kernel"]] for e in data["events"] if e["kind"] == "launch"]
+
+    weft.realize(x, *weights)
+    again = launched(30 * size + size // 4)  # all of it are 25, and some to work in
+    assert any(kernel["again"] for kernel in again)
+    spilled = launched(29 * size + size // 3)
+    assert any(kernel["name"] == "spill_file" for kernel in spilled)
+    assert not any(kernel["operations"] for kernel in spilled if kernel["name"] == "spill_file")

@@ -57,6 +57,7 @@ class Look:
         self.models = models or self.outermost()
         if count_live_nodes() > MOST_RECORDS:
             self.counted = count_records(tape().pending(), self.sources)
+            self.counted["records"] = max(self.counted["records"], count_live_nodes())
             return
         found: dict[int, Entry] = {}
         for tensor in tensors:

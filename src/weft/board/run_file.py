@@ -195,6 +195,7 @@ def _check_time(document: Document) -> None:
         _need_numbers(events[column], -LONGEST_NS, LONGEST_NS)
         _need_numbers(memory[column], -LONGEST_NS, LONGEST_NS)
     _need_numbers(memory["bytes"], 0, 1 << 53)
+    _need_numbers(memory["slot"], -1, 1 << 31)
     for kernel in kernels:
         _need(isinstance(kernel["name"], str), "a kernel without a name")
         _need_numbers([kernel["ir"]], 0, len(document["irs"]))

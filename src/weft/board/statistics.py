@@ -5,6 +5,7 @@ Of a large array a sample is looked at, equally spaced; the figures say of how m
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,27 @@ COLUMNS = ("low", "high", "mean", "norm", "zeros", "bad")
 
 def array_of(tensor: Tensor) -> np.ndarray:
     """A tensor's elements, flat, as floats or integers; a sample of a large one. Computes what is pending."""
-    plain = tensor.detach()
-    if plain.numel() > MOST_ELEMENTS:
-        plain = plain.reshape(-1)[:: -(-plain.numel() // MOST_ELEMENTS)]
+    plain = _sample(tensor.detach())
     if plain.dtype.is_complex:
         plain = plain.abs()
     numpy_has_it = plain._dtype.numpy is not None
     array: np.ndarray = (plain if numpy_has_it else plain.float()).numpy()
     return array.reshape(-1)
+
+
+def _sample(plain: Tensor) -> Tensor:
+    """A view of few enough elements: of each axis every so-manyth, so that nothing large is copied, also where the
+    tensor is expanded."""
+    if plain.numel() <= MOST_ELEMENTS:
+        return plain
+    if plain.is_contiguous():
+        return plain.reshape(-1)[:: -(-plain.numel() // MOST_ELEMENTS)]
+    sizes = list(plain.shape)
+    while math.prod(sizes) > MOST_ELEMENTS:
+        axis = sizes.index(max(sizes))
+        sizes[axis] = -(-sizes[axis] // 2)
+    steps = [-(-whole // size) for whole, size in zip(plain.shape, sizes, strict=True)]
+    return plain[tuple(slice(None, None, step) for step in steps)]
 
 
 def describe(array: np.ndarray) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from weft.profiler.timeline import Timeline, as_data
 WATCHING = "weft.board"  # the range of what the board itself does in a step
 MOST_RECORDED = 400_000  # events of a step, behind which its recording ends
 MOST_EVENTS = 150_000  # on the page
+MOST_BLOCKS = 50_000  # of memory, and values within them
 MOST_OPERATIONS = 200  # of a kernel
 
 
@@ -117,6 +118,7 @@ def _kernel(kernel: Document, tables: Tables) -> Document:
     operations = kernel["operations"]
     return {
         "name": kernel["name"],
+        "again": int(kernel["again"]),
         "read": kernel["read_bytes"],
         "written": kernel["written_bytes"],
         "ir": tables.irs.number(kernel["ir"]),
@@ -136,12 +138,16 @@ def _kernel(kernel: Document, tables: Tables) -> Document:
 
 
 def _memory(memory: Document, tables: Tables) -> Document:
-    blocks = memory["blocks"]
+    """Blocks of memory, and the values within those of programs, which have a slot."""
+    rows = [*memory["blocks"], *memory["values"]]
+    if len(rows) > MOST_BLOCKS:
+        rows = sorted(rows, key=lambda row: -row["bytes"])[:MOST_BLOCKS]
     return {
-        "bytes": [block["bytes"] for block in blocks],
-        "begin": [_ns(block["begin_us"]) for block in blocks],
-        "end": [_ns(block["end_us"]) for block in blocks],
-        "name": [tables.names.number(block["name"]) for block in blocks],
-        "line": [tables.line(block["line"]) for block in blocks],
-        "module": [tables.modules.number(block["module"]) for block in blocks],
+        "bytes": [row["bytes"] for row in rows],
+        "begin": [_ns(row["begin_us"]) for row in rows],
+        "end": [_ns(row["end_us"]) for row in rows],
+        "name": [tables.names.number(row["name"]) for row in rows],
+        "line": [tables.line(row["line"]) for row in rows],
+        "module": [tables.modules.number(row["module"]) for row in rows],
+        "slot": [row.get("slot", -1) for row in rows],
     }

@@ -16,6 +16,7 @@ from weft.engine.devices.api import default_device
 from weft.engine.devices.trace import Label, Labels
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.primitive import CONTRACT, REDUCE
+from weft.engine.pipeline.budget.spill_file import TRANSFER
 from weft.engine.pipeline.launch_ir import KernelSpec
 from weft.engine.pipeline.lowering.kernel_decoder import kernel_text
 from weft.engine.pipeline.lowering.spec_table import key_of
@@ -106,7 +107,8 @@ def _depth(label: Label) -> int:
     return int(shapes[0][-1]) if shapes[0] else 1
 
 
-def _nbytes(shape: tuple[int, ...], dtype: DType) -> int:
+def nbytes_of(shape: tuple[int, ...], dtype: DType) -> int:
+    """The bytes of a value without gaps."""
     return math.prod(shape) * int(dtype.itemsize)
 
 
@@ -136,13 +138,16 @@ class Part:
 
 @dataclass(slots=True)
 class LaunchFacts:
-    """A launch of a program: its kernel, its operations, the bytes that it reads and writes by their shapes."""
+    """A launch of a program: its kernel, its operations, the bytes that it reads and writes by their shapes; its
+    position among the program's kernels. `again`: an earlier launch has computed it, and its value was given up."""
 
     kernel: str
     parts: list[Part]
     read_bytes: int
     written_bytes: int
     spec: KernelSpec
+    position: int
+    again: bool = False
 
     def ir(self) -> str:
         """The loop IR of the kernel; empty for one that has none, as products of matrices."""
@@ -159,7 +164,7 @@ def part_of(label: Label, share: float = 1.0, first: bool = True) -> Part:
         share,
         label.members if first else 0,
         flops_of(label) if first else 0,
-        _nbytes(label.shape, label.dtype) if first and label.stored else 0,
+        nbytes_of(label.shape, label.dtype) if first and label.stored else 0,
     )
 
 
@@ -177,15 +182,20 @@ def facts_of(labels: Labels) -> list[LaunchFacts]:
         by_position.setdefault(label.position, []).append(label)
     found: list[LaunchFacts] = []
     counted: set[int] = set()
-    for (position, _), spec in zip(labels.launch_positions(), labels.specs, strict=True):
-        own = by_position.get(position, [])
+    positions = labels.launch_positions()
+    for index, ((position, _), spec) in enumerate(zip(positions, labels.specs, strict=True)):
+        if spec is TRANSFER:
+            found.append(LaunchFacts(spec.name, [], 0, 0, spec, position))
+            continue
         first = position not in counted
         counted.add(position)
-        found.append(_facts(spec, own, first))
+        facts = _facts(spec, by_position.get(position, []), first, position)
+        facts.again = index in (labels.again or ())
+        found.append(facts)
     return found
 
 
-def _facts(spec: KernelSpec, own: list[Label], first: bool) -> LaunchFacts:
+def _facts(spec: KernelSpec, own: list[Label], first: bool, position: int) -> LaunchFacts:
     costs = [_cost(label) for label in own]
     whole = sum(costs) or 1.0
     parts = [part_of(label, cost / whole, first) for label, cost in zip(own, costs, strict=True)]
@@ -193,7 +203,8 @@ def _facts(spec: KernelSpec, own: list[Label], first: bool) -> LaunchFacts:
     return LaunchFacts(
         spec.name,
         parts,
-        sum(_nbytes(operand.shape, operand.dtype) for operand in outside),
-        sum(_nbytes(label.shape, label.dtype) for label in own if label.stored),
+        sum(nbytes_of(operand.shape, operand.dtype) for operand in outside),
+        sum(nbytes_of(label.shape, label.dtype) for label in own if label.stored),
         spec,
+        position,
     )

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from weft.engine.devices.trace import Labels
-from weft.profiler.operations import LaunchFacts, Line, Part, facts_of, part_of, parts_of_nodes
+from weft.profiler.operations import (
+    LaunchFacts,
+    Line,
+    Part,
+    facts_of,
+    nbytes_of,
+    part_of,
+    parts_of_nodes,
+)
 
 Raw = tuple[str, int, int, int, Any, int]
 
@@ -56,6 +64,19 @@ class Block:
     end_ns: int | None
     part: Part | None = None
     module: str = ""
+
+
+@dataclass(slots=True)
+class Value:
+    """A value that lies in a program's memory, which others share, from the launch that computes it to the last one
+    that reads it."""
+
+    slot: int
+    nbytes: int
+    begin_ns: int
+    end_ns: int
+    part: Part
+    module: str
 
 
 class Change(NamedTuple):
@@ -102,6 +123,7 @@ class Timeline:
         self.begin_ns, self.end_ns, self.dropped = begin_ns, end_ns, dropped
         self.scopes = Scopes(raw)
         self._facts: dict[int, list[LaunchFacts]] = {}
+        self.values: list[Value] = []
         self.spans = sorted(self._spans(raw), key=lambda span: (span.begin_ns, -span.end_ns))
         self.blocks, self.memory = self._read_memory(raw)
         self._nest()
@@ -141,11 +163,26 @@ class Timeline:
         if facts is None:
             facts = self._facts[id(labels)] = facts_of(labels)
         shift = first - labels.first
+        self._note_values(facts, launches, shift)
         for _, begin, end, thread, index, _ in launches:
             launch = facts[index]
             line = launch.parts[0].line if launch.parts else None
             yield Span(launch.kernel, "launch", begin, end, thread, line, launch=launch)
             yield from self._behind_each_other(launch.parts, shift, begin, end, thread)
+
+    def _note_values(self, facts: list[LaunchFacts], launches: list[Raw], shift: int) -> None:
+        """The values that lie in the program's own memory while it runs; those that somebody gets are blocks."""
+        ends: dict[int, int] = {}
+        for _, _, end, _, index, _ in launches:
+            ends[facts[index].position] = end
+        for _, begin, end, _, index, _ in launches:
+            for part in facts[index].parts:
+                label = part.label
+                if label.slot >= 0 and label.last_use >= 0:
+                    until = max(ends.get(label.last_use, end), end)
+                    module = self.scopes.name_at(label.seq + shift)
+                    nbytes = nbytes_of(label.shape, label.dtype)
+                    self.values.append(Value(label.slot, nbytes, begin, until, part, module))
 
     def _behind_each_other(
         self, parts: list[Part], shift: int, begin: int, end: int, thread: int
@@ -234,8 +271,9 @@ def as_data(timeline: Timeline) -> dict[str, Any]:
 
     - `duration_us`; `dropped`, the number of events for which there was no room;
     - `rows`: the threads, `{"thread": identifier, "name": text}`;
-    - `kernels`: what is launched, `{"name", "operations", "read_bytes", "written_bytes", "ir"}`: `ir` is its loop IR,
-      empty for kernels that are no loops, as products of matrices; an operation is
+    - `kernels`: what is launched, `{"name", "operations", "read_bytes", "written_bytes", "again", "ir"}`: `again`, an
+      earlier launch has computed it already; `ir` is its loop IR, empty for kernels that are no loops, as products of
+      matrices, and `spill_file`, which writes values to disk and reads them back; an operation is
       `{"name", "op", "line", "shape", "dtype", "share", "members", "flops"}`: `share` of the kernel's time by
       estimated costs, `members` the number of batched operations it is;
     - `events`, in the order of their begin: `{"name", "kind", "begin_us", "end_us", "self_us", "row", "parent",
@@ -245,6 +283,8 @@ def as_data(timeline: Timeline) -> dict[str, Any]:
       known: who asked for a flush, the arguments of a range;
     - `memory`, with `profile_memory`: `{"time_us": [], "bytes": []}`, the bytes since the begin, and `blocks`, each
       `{"address", "bytes", "begin_us", "end_us", "name", "line", "module"}`; `end_us` None is a block that is alive.
+      Also, always, `values`: what lies within programs' blocks, `{"slot", "bytes", "begin_us", "end_us", "name",
+      "line", "module"}`; those of one slot share its memory.
     """
 
     def us(ns: int) -> float:
@@ -298,6 +338,18 @@ def as_data(timeline: Timeline) -> dict[str, Any]:
                 }
                 for block in timeline.blocks
             ],
+            "values": [
+                {
+                    "slot": value.slot,
+                    "bytes": value.nbytes,
+                    "begin_us": us(value.begin_ns),
+                    "end_us": us(value.end_ns),
+                    "name": value.part.name,
+                    "line": _line_data(value.part.line),
+                    "module": value.module,
+                }
+                for value in timeline.values
+            ],
         },
     }
 
@@ -307,6 +359,7 @@ def _kernel_data(launch: LaunchFacts) -> dict[str, Any]:
         "name": launch.kernel,
         "read_bytes": launch.read_bytes,
         "written_bytes": launch.written_bytes,
+        "again": launch.again,
         "ir": launch.ir(),
         "operations": [
             {

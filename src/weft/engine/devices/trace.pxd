@@ -44,6 +44,8 @@ cdef struct LabelWords:
     int position
     int operands
     int stored
+    int slot
+    int last_use
     long long members
     long long seq
 
@@ -54,9 +56,11 @@ cdef class Labels:
     cdef Array launches  # of a program: twice the position of each, and 1 for a second function
     cdef public long long first  # the number of the first node of the flush that they were taken of
     cdef public list specs  # and the kernels that they run
+    cdef public set again  # the launches that compute what an earlier one has computed; None: there are none
     cdef readonly object rows_read  # what `rows` has made
 
     cdef int add(self, Node node, tuple inputs, int position, bint stored) except -1
+    cdef void note_slot(self, int slot, int last_use) noexcept
     cdef int add_operand(self, object shape, object dtype, bint inside) except -1
     cdef list _read(self)
 

@@ -84,7 +84,8 @@ class LabelledOperand(NamedTuple):
 
 class Label(NamedTuple):
     """A node that has run, as far as it is kept. `position` is that of its kernel in its program, `members` how many
-    nodes it stands for as a batch, `stored` whether its value leaves its kernel."""
+    nodes it stands for as a batch, `stored` whether its value leaves its kernel: it lies in `slot`, shared with others,
+    until the kernel at `last_use` has read it (-1: it is kept)."""
 
     op: Primitive
     code: object
@@ -96,6 +97,8 @@ class Label(NamedTuple):
     stored: bool
     seq: int
     operands: tuple
+    slot: int
+    last_use: int
 
 
 @cython.final
@@ -149,6 +152,7 @@ class Labels:
         label.position = position
         label.operands = 0
         label.stored = stored
+        label.slot = label.last_use = -1
         label.members = 1
         if isinstance(node.info, Batch):
             label.members = cython.cast(Batch, node.info).count
@@ -158,6 +162,13 @@ class Labels:
         for source in inputs:
             self.add_operand(source.shape, source.dtype, False)
         return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def note_slot(self, slot: cython.int, last_use: cython.int) -> cython.void:
+        """Say where the value of the last label lies, and how long."""
+        self.labels[self.count - 1].slot = slot
+        self.labels[self.count - 1].last_use = last_use
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -210,6 +221,8 @@ class Labels:
                     label.stored != 0,
                     label.seq,
                     tuple(operands),
+                    label.slot,
+                    label.last_use,
                 )
             )
         return found

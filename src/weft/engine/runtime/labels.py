@@ -14,6 +14,7 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
     Kernel,
     MemRef,
     Program,
+    ProgramValue,
     has_memref,
     maker,
     memref_of,
@@ -35,6 +36,8 @@ def labels_of(program: Program, lowering: Lowering) -> Labels:
         for node in kernel.nodes:
             _add(labels, program, kernel, node)
     labels.specs = []
+    if lowering.layout is not None:
+        labels.again = lowering.layout.again
     for launch in lowering.launches:
         labels.specs.append(launch.spec)
         put(cython.address(labels.launches), 2 * launch.kernel + launch.final)
@@ -47,8 +50,10 @@ def _add(labels: Labels, program: Program, kernel: Kernel, node: Node) -> cython
     """Append the label of a node, and of its operands, as they lie before views of them are taken."""
     source: Node
     memref: MemRef
-    stored: cython.bint = has_memref(program, node) and memref_of(program, node).value.stored
-    labels.add(node, (), kernel.position, stored)
+    value: ProgramValue = memref_of(program, node).value if has_memref(program, node) else None
+    labels.add(node, (), kernel.position, value is not None and value.stored)
+    if value is not None and value.stored:
+        labels.note_slot(value.slot, -1 if value.kept else value.last_use)
     for source in node.inputs or ():
         inside: cython.bint = False
         if has_memref(program, source):

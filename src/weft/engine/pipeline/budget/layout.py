@@ -37,6 +37,7 @@ class Layout:
         self.saved: set = set()
         self.sizes = list(graph.sizes)
         self.launches: list = []
+        self.again: set = set()  # the indices of those that compute what has been computed
         self.slots: list = []  # of the schedule's instances
         self.spilled = 0
         self._ran: set = set()
@@ -96,6 +97,8 @@ class Layout:
             copy: Launch = copy_launch(launch, slots) if slots or again else launch
             if copy.table is not None and slots:
                 copy.table = copy.table.on_slots(slots)
+            if again:
+                self.again.add(len(self.launches))
             self.launches.append(copy)
 
     def _transfer(self, action, kind, slot, own):
