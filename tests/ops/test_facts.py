@@ -181,4 +181,6 @@ def test_bounds_hold_of_what_is_computed() -> None:
     assert found["reduced"] == ["argmax", "argmin"] and found["count"] == ["iota"]
     assert found["choice"] == ["where"]
     views = [op.name for op in OPS.values() if op.kind == primitives.VIEW]
-    assert set(found["operand"]) == {"cast", *views}
+    assert set(found["operand"]) == {"cast", "clone", "gather", "take", *views}
+    assert found["along"] == ["order", "running_place"]
+    assert set(found["joined"]) == {"cat", "put", "stack"}

@@ -65,22 +65,32 @@ def in_place(tensor: Tensor, new):
 def memory_behind(tensor: Tensor, new: Tensor):
     """A handle of the storage of a view, where to write an element of `new` there is all that writing it to the view
     is: no gradient, mode or lens follows it. Else None."""
+    if tensor.base is None or not is_plain_write(tensor, (new,)):
+        return None
+    return None if tensor._storage.foreign is not None else _views.handle_of_storage(tensor)
+
+
+def is_plain_write(tensor: Tensor, operands: tuple) -> bool:
+    """True if to write elements of a tensor's storage is all that an operation in place of it and these operands does:
+    no gradient, mode or lens follows it, and no element is there twice."""
     mode: Mode = current_tape().mode
     storage: Storage = tensor._storage
     base: Tensor = tensor.base
-    if storage is None or base is None or tensor.view_transform != 0 or base.view_transform != 0:
-        return None
+    if storage is None or tensor.view_transform != 0 or (base is not None and base.view_transform):
+        return False
     if not mode.is_untransformed() or mode.fiber is not None:
-        return None
+        return False
     if mode.inference or tensor.inference or tensor.counter is not None:
-        return None
-    if mode.grad and (needs_grad(tensor) or needs_grad(base) or needs_grad(new)):
-        return None
-    if storage.foreign is not None or storage.node.dtype is not tensor._dtype:
-        return None
-    if overlaps(tensor._shape, logical_strides(tensor)):
-        return None
-    return _views.handle_of_storage(tensor)
+        return False
+    if mode.grad:
+        if needs_grad(tensor) or (base is not None and needs_grad(base)):
+            return False
+        for operand in operands:
+            if isinstance(operand, Tensor) and needs_grad(cython.cast(Tensor, operand)):
+                return False
+    if storage.node.dtype is not tensor._dtype:
+        return False
+    return not overlaps(tensor._shape, logical_strides(tensor))
 
 
 @cython.ccall
@@ -106,10 +116,11 @@ def mutate(tensor: Tensor, new: Tensor):
     edge = base.edge
     if mode.contexts is not None or mode.fiber is not None:
         _tell_of_write(mode, tensor, new)
-    if storage.foreign is not None:
-        core_hooks.write_through(tensor, new)
-    elif not _is_region_of(new, tensor):
-        _write(tensor, storage, value(new))
+    if not _is_region_of(new, tensor):
+        if storage.foreign is not None:
+            core_hooks.write_through(tensor, new)
+        else:
+            _write(tensor, storage, value(new))
     _count_write(tensor, storage)
     if storage.undo is not None or storage.node.may_fail:
         log_write(storage, old, base if grad else None, edge)

@@ -39,7 +39,7 @@ from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
 from weft._build.compiled import require
 from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.ir import dtype as dtypes
-from weft.engine.ir.primitive import COLLECTIVE, INDEX
+from weft.engine.ir.primitive import COLLECTIVE, CONTRACT, INDEX, REDUCE
 from weft.engine.ir.strides import broadcast_shapes, elementwise_strides
 from weft.errors import UnsupportedDTypeError
 
@@ -56,8 +56,12 @@ _budget_bytes = FIRST_BUDGET
 _bool = dtypes.bool_
 _inference_used = False
 _collective = cython.declare(cython.int, COLLECTIVE)
+_contract = cython.declare(cython.int, CONTRACT)
 _index = cython.declare(cython.int, INDEX)
-LEAST_LOOKED_UP_BYTES = 1 << 15  # where others can write: below, a copy costs less than a run
+_reduce = cython.declare(cython.int, REDUCE)
+# Where others can write: below, a copy costs less than a run, and than what is run with it too soon.
+LEAST_LOOKED_UP_BYTES = 1 << 15
+LEAST_SUMMED_BYTES = 1 << 20
 
 
 @cython.cfunc
@@ -494,10 +498,17 @@ def record(op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
     tape: Tape = current_tape()
     if tensors:
         need_type(op, cython.cast(Tensor, tensors[0])._dtype)
-        if op.kind == _index and _is_looked_up_in_place(tape, tensors[0]):
-            found: Tensor = _looked_up(op, tensors, params, shape, dtype)
-            if found is not None:
-                return found
+        if op.kind == _index:
+            if _is_read_where_it_lies(tape, tensors[0], LEAST_LOOKED_UP_BYTES):
+                found: Tensor = _looked_up(op, tensors, params, shape, dtype, tensors[:1])
+                if found is not None:
+                    return found
+        elif op.kind == _reduce or op.kind == _contract:
+            shared: tuple = _summed_where_they_lie(tape, tensors)
+            if shared is not None:
+                found = _looked_up(op, tensors, params, shape, dtype, shared)
+                if found is not None:
+                    return found
     nodes: tuple = _values(tensors)
     grad: cython.bint = False
     if tape.mode.grad and op.differentiable and dtype.category >= 2:
@@ -520,13 +531,13 @@ def record(op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _is_looked_up_in_place(tape: Tape, x: Tensor) -> cython.bint:
-    """True if elements of memory that others can write are looked up where they lie: to copy all of it at the call, as
-    for other operations, would take longer than running this one."""
+def _is_read_where_it_lies(tape: Tape, x: Tensor, least_bytes: cython.Py_ssize_t) -> cython.bint:
+    """True if memory that others can write is read where it lies: to copy all of it at the call, as for other
+    operations, would take longer than running this one."""
     storage: Storage = x._storage
     if storage is None or storage.foreign is None or x.view_transform != 0:
         return False
-    if count_elements(x._shape) * x._dtype.itemsize < LEAST_LOOKED_UP_BYTES or needs_grad(x):
+    if count_elements(x._shape) * x._dtype.itemsize < least_bytes or needs_grad(x):
         return False
     mode: Mode = tape.mode
     if tape.running is not None or mode.intact > 0 or mode.fiber is not None:
@@ -540,17 +551,42 @@ def _is_looked_up_in_place(tape: Tape, x: Tensor) -> cython.bint:
 
 
 @cython.cfunc
-def _looked_up(op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType) -> Tensor:
-    """The result of `record`, run at the call on the memory of the first tensor's storage; None where it could not
-    run."""
-    storage: Storage = cython.cast(Tensor, tensors[0])._storage
-    foreign = storage.foreign
-    storage.foreign = None
+def _summed_where_they_lie(tape: Tape, tensors: tuple) -> tuple:
+    """The operands of a sum or a product whose memory others can write, and which are read where they lie; None without
+    one, and where a gradient follows, which keeps what it reads."""
+    item: Tensor
+    one_is: cython.bint = False
+    for item in tensors:
+        if needs_grad(item) and tape.mode.grad:
+            return None
+        if item._storage is not None and item._storage.foreign is not None:
+            one_is = True
+    if not one_is:
+        return None
+    return tuple(
+        [item for item in tensors if _is_read_where_it_lies(tape, item, LEAST_SUMMED_BYTES)]
+    )
+
+
+@cython.cfunc
+def _looked_up(
+    op: Primitive, tensors: tuple, params, shape: tuple, dtype: DType, shared: tuple
+) -> Tensor:
+    """The result of `record`, run at the call on the memory of these tensors' storages; None where there is none, and
+    where it could not run."""
+    storage: Storage
+    if not shared:
+        return None
+    storages: list = [cython.cast(Tensor, item)._storage for item in shared]
+    kept: list = [storage.foreign for storage in storages]
+    for storage in storages:
+        storage.foreign = None
     try:
         found: Tensor = record(op, tensors, params, shape, dtype)
         core_hooks.flush()
     finally:
-        storage.foreign = foreign
+        for storage, foreign in zip(storages, kept, strict=True):
+            storage.foreign = foreign
     return None if found.node.state == PENDING else found
 
 

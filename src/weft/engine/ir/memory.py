@@ -12,6 +12,9 @@ from weft._build.compiled import require
 
 require(__name__, cython.compiled)
 
+# The size class of foreign memory that results may be written over: those who hold it are to see them.
+GRANTED = -4
+
 
 @cython.no_gc
 @cython.freelist(8192)

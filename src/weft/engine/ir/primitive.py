@@ -96,12 +96,18 @@ SUMS = {
     "elements": OF_ELEMENTS,
     "into_base": INTO_BASE,
 }
+# `along`: places along the dimension that the first of the params names; `joined`: elements of all operands; the others
+# are interval arithmetic of the operands' bounds.
+_COMPUTED_BOUNDS = (
+    "along", "joined", "sum", "difference", "product", "quotient", "remainder", "smaller", "larger",
+)  # fmt: skip
 INDEX_BOUNDS = {
     "": NO_BOUND,
     "reduced": BY_REDUCED,
     "count": BY_COUNT,
     "choice": BY_CHOICE,
     "operand": BY_OPERAND,
+    **{word: BY_OPERAND + 1 + place for place, word in enumerate(_COMPUTED_BOUNDS)},
 }
 
 

@@ -29,10 +29,13 @@ from cython.cimports.weft.engine.pipeline.program_ir import (
 
 from weft._build.compiled import require
 from weft.config import config
+from weft.engine.ir.memory import GRANTED
 from weft.engine.ir.primitive import ELEMENTWISE, INDEX, REGION, SCATTER
 from weft.errors import VerificationError
 
 require(__name__, cython.compiled)
+
+_granted = cython.declare(cython.int, GRANTED)
 
 
 @cython.final
@@ -365,7 +368,7 @@ def is_private(root: Node, views: cython.Py_ssize_t = 0):
     if root.external_refs > 0 or root.buffer is None or root.strides is not None:
         return False
     buffer: OwnedMemory = root.buffer
-    return buffer.owners <= 1 + views and not buffer.foreign
+    return buffer.owners <= 1 + views and (not buffer.foreign or buffer.size_class == _granted)
 
 
 def verify(program: Program, result: Plan):

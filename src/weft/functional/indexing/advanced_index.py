@@ -30,6 +30,7 @@ from weft.ops import OPS
 from weft.ops.primitives import expand, full, iota, permute, reshape, take_add, take_put, where
 from weft.ops.registry import named
 from weft.tensor.arguments import Shape, describe
+from weft.tensor.memory.host_memory import write_where_it_lies
 
 if TYPE_CHECKING:
     from weft._typing import Array, TensorLike
@@ -242,6 +243,17 @@ class Gather:
                 fix="reshape the value",
             )
         source = expand(reshape(source, shape), self.result)
+        if x._storage is not None and x._storage.foreign is not None:
+
+            def update(region: Tensor) -> None:
+                self._assign(region, source, accumulate)
+
+            if write_where_it_lies(x, (source, self.index), update):
+                return
+        self._assign(x, source, accumulate)
+
+    def _assign(self, x: Tensor, source: Tensor, accumulate: bool) -> None:
+        """x with source stored (or added) at the index, in place."""
         if not self._put_in_memory(x, source, accumulate):
             mutate(x, self._put(x, source, accumulate))
 

@@ -13,6 +13,7 @@ from weft.errors import ArgumentTypeError, DTypeError, MutationError
 from weft.functional.support.return_types import type_with_out
 from weft.tensor.arguments import C_NAMES
 from weft.tensor.leaves import give_out
+from weft.tensor.memory.host_memory import write_where_it_lies
 
 Function = Callable[..., Any]
 
@@ -224,6 +225,13 @@ def make_in_place(function: Function, name: str = "") -> Function:
         for argument in arguments:
             if isinstance(argument, Tensor) and argument._storage is not None:
                 check_overlap(self, argument)
+        if self._storage is not None and self._storage.foreign is not None:
+
+            def update(region: Tensor) -> None:
+                in_place(region, function(region, *arguments, **keywords))
+
+            if write_where_it_lies(self, (*arguments, *keywords.values()), update):
+                return self
         return in_place(self, function(self, *arguments, **keywords))
 
     made = named(method, f"{name}_", f"`{name}`, in place. Errors: {_REFUSED}")

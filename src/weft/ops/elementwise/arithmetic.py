@@ -125,6 +125,7 @@ _row(
     lower=lambda e, d, a, b: e.logical_or(a, b) if d == "bool" else e.add(a, b),
     sums="operands",
     is_identity_of_one=True,
+    index_bound="sum",
 )
 _row(
     "sub",
@@ -134,6 +135,7 @@ _row(
     {"self": lambda g: g, "other": lambda g: -g},
     dtype=_subtracted,
     dtypes="integer float complex",
+    index_bound="difference",
 )
 _row(
     "mul",
@@ -142,6 +144,7 @@ _row(
     "real real",
     {"self": lambda g, other: g * conj(other), "other": lambda g, self: g * conj(self)},
     lower=lambda e, d, a, b: e.logical_and(a, b) if d == "bool" else e.mul(a, b),
+    index_bound="product",
 )
 _row(
     "div",
@@ -163,6 +166,7 @@ _row(
     lower="floordiv",
     dtype=ordered("floor_divide", divides=True),
     dtypes="integer float",
+    index_bound="quotient",
 )
 _row(
     "trunc_divide",
@@ -174,6 +178,7 @@ _row(
         e.trunc(e.div(a, b)) if "float" in d else e.div(e.sub(a, e.fmod(a, b)), b)
     ),
     dtypes="integer float",
+    index_bound="quotient",
 )
 _row(
     "remainder",
@@ -183,6 +188,7 @@ _row(
     {"self": lambda g: g, "other": lambda g, self, other: -g * call("floor_divide", self, other)},
     dtype=ordered("remainder", divides=True),
     dtypes="integer float",
+    index_bound="remainder",
 )
 _row(
     "fmod",
@@ -280,6 +286,7 @@ _row(
     },
     dtype=ordered("maximum"),
     dtypes=REAL_TYPES,
+    index_bound="larger",
 )
 _row(
     "minimum",
@@ -292,6 +299,7 @@ _row(
     },
     dtype=ordered("minimum"),
     dtypes=REAL_TYPES,
+    index_bound="smaller",
 )
 _row(
     "clamp_min",
@@ -306,6 +314,7 @@ _row(
     grad_name="ClampMinBackward0",
     dtype=ordered("clamp"),
     dtypes=REAL_TYPES,
+    index_bound="larger",
 )
 _row(
     "clamp_max",
@@ -320,6 +329,7 @@ _row(
     grad_name="ClampMaxBackward0",
     dtype=ordered("clamp"),
     dtypes=REAL_TYPES,
+    index_bound="smaller",
 )
 _row(
     "atan2",

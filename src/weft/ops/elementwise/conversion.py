@@ -34,7 +34,15 @@ _row(
     index_bound="operand",
     is_cast=True,
 )
-_row("clone", "self", np.copy, "real", {"self": lambda g: g}, lower=lambda e, d, x: x)
+_row(
+    "clone",
+    "self",
+    np.copy,
+    "real",
+    {"self": lambda g: g},
+    lower=lambda e, d, x: x,
+    index_bound="operand",
+)
 _row("conj", "self", np.conjugate, "real", {"self": lambda g: conj(g)})
 _row(
     "real",

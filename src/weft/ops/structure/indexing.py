@@ -184,6 +184,7 @@ define(
     jvp_kind="linear",
     vjp={"self": _vjp_gather},
     form="elements",
+    index_bound="operand",
 )
 define(
     "scatter_add",
@@ -317,6 +318,7 @@ define(
         )
     },
     form="slices",
+    index_bound="operand",
 )
 define(
     "take_add",

@@ -303,6 +303,7 @@ define(
     jvp_kind="linear",
     grad_name="torch::autograd::CopySlices",
     form="update",
+    index_bound="joined",
 )
 define(
     "cat",
@@ -315,6 +316,7 @@ define(
     vjp={"tensors": lambda g, at: _vjp_cat(g, at)},
     jvp_kind="linear",
     form="concat",
+    index_bound="joined",
     is_identity_of_one=True,
     is_variadic=True,
 )
@@ -342,6 +344,7 @@ define(
     form="stack",
     is_identity_of_one=True,
     is_variadic=True,
+    index_bound="joined",
 )
 
 

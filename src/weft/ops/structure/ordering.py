@@ -59,6 +59,7 @@ define(
     batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
     is_row_independent=lambda p, shapes, axis: p[0] > axis,
     form="order",
+    index_bound="along",
 )
 define(
     "running_place",
@@ -73,4 +74,5 @@ define(
     batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
     is_row_independent=lambda p, shapes, axis: p[0] > axis,
     form="running",
+    index_bound="along",
 )

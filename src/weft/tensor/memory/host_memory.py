@@ -40,11 +40,13 @@ from cython.cimports.weft.engine.frontend.views import alias_of, logical_strides
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.ir.tape import ambient
+from cython.cimports.weft.engine.ir.tape import ambient, current_tape
 
 from weft._build.compiled import require
 from weft._build.lazy import later
+from weft.engine.frontend.inplace import is_plain_write, mutate
 from weft.engine.frontend.node_factory import MOST_ELEMENTS, make_value
+from weft.engine.frontend.recorder import LEAST_LOOKED_UP_BYTES
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import replace_node
 from weft.engine.frontend.tensor_lifecycle import wrap_node
@@ -488,6 +490,62 @@ def write_through(tensor: Tensor, new: Tensor) -> None:
         wrap_node(storage.node), new.detach(), tensor.offset, logical_strides(tensor)
     )
     replace_node(storage, value_of(whole))
+
+
+def write_where_it_lies(
+    tensor: Tensor, operands: tuple[object, ...], update: Callable[[Tensor], object]
+) -> bool:
+    """Let `update`, an operation in place of a tensor and these operands, change memory that others can write without
+    copying all of it. It gets a tensor of the same bytes whose value nobody else seems to have, so that the program
+    writes what changes over it, and runs at once. False where the operation has to go the usual way: where it is
+    followed by more than the write, and where a copy costs less than a run."""
+    storage: Storage = tensor._storage
+    if storage is None or storage.foreign is None:
+        return False
+    if not is_plain_write(tensor, operands) or storage.node.nbytes < LEAST_LOOKED_UP_BYTES:
+        return False
+    foreign: Foreign = storage.foreign
+    if foreign.is_left() or head(foreign.memory).flags & WRITEABLE == 0 or current_tape().running:
+        return False
+    for operand in operands:
+        _read_index(operand)
+    _update(storage, foreign.memory, tensor, update)
+    mutate(tensor, alias_of(tensor))
+    return True
+
+
+@cython.cfunc
+def _update(
+    storage: Storage, memory: np.ndarray, tensor: Tensor, update: Callable[[Tensor], object]
+) -> cython.void:
+    granted: Buffer = pool.grant(storage.node.buffer)
+    whole: Tensor = wrap(
+        new_value(storage.node.dtype, storage.node.shape, granted, storage.node.offset), None
+    )
+    share(whole)
+    part: Tensor = whole
+    if tensor.offset or tensor.strides is not None or tensor._shape != whole._shape:
+        strides = logical_strides(tensor)
+        part = view(
+            OPS["strided"], whole, (tensor.offset, strides), tensor._shape, strides, tensor.offset
+        )
+    update(part)
+    written: Storage = whole._storage
+    pipeline.require(written.node)
+    if written.node.buffer is not granted:
+        _window(memory, tensor)[...] = raw_array(part)
+
+
+@cython.cfunc
+def _read_index(operand: object) -> cython.void:
+    """Compute a pending operand that says where to write, so that the write cannot fail."""
+    if isinstance(operand, Tensor) and cython.cast(Tensor, operand)._dtype.category < 2:
+        found: Tensor = operand
+        node: Node = (
+            found.node if found._storage is None else cython.cast(Storage, found._storage).node
+        )
+        if node.state != DONE:
+            pipeline.require(node)
 
 
 def handle_of(storage: Storage) -> Tensor:
