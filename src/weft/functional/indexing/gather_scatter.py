@@ -18,6 +18,7 @@ import numpy as np
 from weft._build.lazy import later
 from weft._typing import Scalar, TensorLike
 from weft.engine.frontend.recorder import cast, record
+from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
@@ -49,9 +50,11 @@ from weft.ops.primitives import scatter as scatter_value
 from weft.ops.primitives import scatter_add as scatter_sum
 from weft.ops.registry import named
 from weft.tensor.arguments import TYPE_NAMES, describe, need_integer, need_tensor, wrap_dim
+from weft.tensor.memory.host_memory import region
 
 # One row under the names of several functions, for gradient records and messages.
 _TAKE = named(OPS["take"], "TakeBackward0")
+_GATHERED = named(OPS["take"], "GatherBackward0")
 _MASKED = named(OPS["take"], "MaskedScatterBackward0")
 
 folding = later("weft.functional.indexing.scatter_reduce")
@@ -102,6 +105,10 @@ def gather(
     if 0 in index._shape:  # of any rank
         return reshape(reshape(input, (math.prod(input._shape),))[:0], index._shape)
     _check_rank("gather", input, axis, index)
+    line = _line_of(index, axis, input._shape)
+    if line is not None:
+        places = _within("gather", line, input, axis)
+        return record(_GATHERED, (input, places), (axis,), index._shape, input._dtype)
     index = _within("gather", index, input, axis)
     if not input._shape:
         return reshape(gather_value(reshape(input, (1,)), 0, vector(index)), index._shape)
@@ -183,8 +190,32 @@ def _scatter(
     base = vector(input)
     _check_rank(name, base, axis, index)
     source = _source(name, input, axis, index, src)
-    result = write(base, axis, _within(name, index, input, axis), source)
+    line = _line_of(index, axis, base._shape) if write in _OF_SLICES else None
+    if line is not None:
+        places = _within(name, line, input, axis)
+        operands = (base, places, source)
+        result = record(_OF_SLICES[write], operands, (axis,), base._shape, base._dtype)
+    else:
+        result = write(base, axis, _within(name, index, input, axis), source)
     return result if input._shape else reshape(result, ())
+
+
+_OF_SLICES = {
+    scatter_sum: named(OPS["take_add"], "ScatterAddBackward0"),
+    scatter_value: named(OPS["take_put"], "ScatterBackward0"),
+}
+
+
+def _line_of(index: Tensor, axis: int, shape: tuple[int, ...]) -> Any:
+    """The positions that an index has along a dimension, if they are the same at all other places, and these are all
+    that there are (`rows[:, None].expand(-1, columns)`): whole slices are written then. Else None."""
+    strides = index.strides
+    if strides is None or len(shape) < 2:
+        return None
+    for place, (size, step) in enumerate(zip(index._shape, strides, strict=True)):
+        if place != axis and (size != shape[place] or (step and size > 1) or not size):
+            return None
+    return region(index, index._shape[axis : axis + 1], strides[axis : axis + 1], index.offset)
 
 
 def scatter(
@@ -226,7 +257,8 @@ def scatter(
             got=repr(reduce),
             fix="use scatter_reduce",
         )
-    return _scatter("scatter", scatter_value, input, dim, index, src)
+    made = _scatter("scatter", scatter_value, input, dim, index, src)
+    return made if isinstance(src, Tensor) else rename_record(made, "ScatterBackward1")
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
