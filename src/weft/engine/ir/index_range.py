@@ -10,6 +10,7 @@ import cython
 from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_Release
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.weft.engine.ir.elements import dense_elements
+from cython.cimports.weft.engine.ir.index_range import Bounds
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import (
     BY_CHOICE,
@@ -33,8 +34,6 @@ _STEPS = cython.declare(
 )  # views and conversions that it follows; half of it beyond other operations
 _UNKNOWN = cython.declare(cython.longlong, 1 << 62)
 _MOST = cython.declare(cython.longlong, 1 << 30)
-
-Bounds = cython.struct(low=cython.longlong, high=cython.longlong)
 
 _along = cython.declare(cython.int, INDEX_BOUNDS["along"])
 _sum = cython.declare(cython.int, INDEX_BOUNDS["sum"])

@@ -124,31 +124,37 @@ class _Scan:
             distance *= 2
         return v
 
-    def _partial(self, index: Value, step: Value) -> tuple[Value, Value]:
-        """The number of elements left for this block of sixteen, and a mask that is true if it is whole and
+    def _partial(self, index: Value, step: Value) -> tuple[Value, Value, Value]:
+        """The number of elements left for this block of sixteen, whether it is whole and contiguous, and whether it is
         contiguous."""
         b = self.builder
         rest = b.sub(self.length, index)
         whole = b.icmp_signed(">=", rest, integer(LANES))
         unit = b.icmp_signed("==", step, integer(1))
-        return minimum(b, rest, integer(LANES)), b.and_(whole, unit)
+        return minimum(b, rest, integer(LANES)), b.and_(whole, unit), unit
 
     def _read(self, source: Value, index: Value) -> SimdValue:
         family, memory = self.family, self.family.memory
-        count, whole = self._partial(index, self.source_step)
+        count, whole, unit = self._partial(index, self.source_step)
         pointer = family.at(source, (index, self.source_step))
 
         def strided() -> list[Value]:
             stride = self.builder.mul(self.source_step, integer(family.size))
             return [memory.collect(pointer, stride, count, family.dtype)]
 
-        raw = choose(self.builder, whole, lambda: [memory.load(pointer, family.dtype)], strided)
+        def contiguous() -> list[Value]:
+            return [memory.load_partial(pointer, family.dtype, None, count)]
+
+        def partial() -> list[Value]:
+            return choose(self.builder, unit, contiguous, strided)
+
+        raw = choose(self.builder, whole, lambda: [memory.load(pointer, family.dtype)], partial)
         return self.e.cast(decode(self.e, raw[0], family.dtype), self.dtype)
 
     def _write(self, v: SimdValue, out: Value, index: Value) -> None:
         family, memory = self.family, self.family.memory
         raw = encode(self.e, self.e.cast(v, family.dtype))
-        count, whole = self._partial(index, self.out_step)
+        count, whole, unit = self._partial(index, self.out_step)
         pointer = family.at(out, (index, self.out_step))
 
         def full() -> list[Value]:
@@ -160,4 +166,11 @@ class _Scan:
             memory.scatter(raw, pointer, stride, None, count, family.dtype)
             return []
 
-        choose(self.builder, whole, full, strided)
+        def contiguous() -> list[Value]:
+            memory.store_partial(raw, pointer, None, count, family.dtype)
+            return []
+
+        def partial() -> list[Value]:
+            return choose(self.builder, unit, contiguous, strided)
+
+        choose(self.builder, whole, full, partial)
