@@ -52,7 +52,7 @@ from weft.engine.frontend.tensor import replace_node
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.frontend.views import storage_of, store_in_order
 from weft.engine.ir import dtype as dtypes
-from weft.engine.ir.memory import describe
+from weft.engine.ir.memory import GRANTED, describe
 from weft.engine.ir.strides import contiguous_strides, dense_order
 from weft.engine.runtime.numpy_views import window_over
 from weft.errors import OutOfMemoryError, user_line
@@ -518,7 +518,7 @@ def write_where_it_lies(
 def _update(
     storage: Storage, memory: np.ndarray, tensor: Tensor, update: Callable[[Tensor], object]
 ) -> cython.void:
-    granted: Buffer = pool.grant(storage.node.buffer)
+    granted: Buffer = _granted(storage.node.buffer)
     whole: Tensor = wrap(
         new_value(storage.node.dtype, storage.node.shape, granted, storage.node.offset), None
     )
@@ -534,6 +534,15 @@ def _update(
     pipeline.require(written.node)
     if written.node.buffer is not granted:
         _window(memory, tensor)[...] = raw_array(part)
+
+
+@cython.cfunc
+def _granted(memory: OwnedMemory) -> Buffer:
+    """The same span as a foreign buffer that results may be written over: what is computed of it is to be seen by those
+    who hold the memory."""
+    buffer: Buffer = pool_wrap(memory.address, memory.nbytes, memory)
+    buffer.size_class = GRANTED
+    return buffer
 
 
 @cython.cfunc
