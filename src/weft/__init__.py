@@ -216,6 +216,11 @@ def _array_namespace(self: object, /, *, api_version: str | None = None) -> Any:
     return _find("array_api")
 
 
+def _repr_html_(self: object) -> Any:
+    """The tensor as HTML, for notebooks: computes its value, as `repr` does."""
+    return _load("weft.debug.notebook").tensor_html(self)
+
+
 def _join() -> None:
     """Bind the table, install the methods, export the functions."""
     hooks = {**_functional.HOOKS, **_handle.HOOKS, **_GRADIENT_HOOKS}
@@ -229,6 +234,7 @@ def _join() -> None:
     _install_records()
     methods = {**_functional.METHODS, **random.METHODS, **_handle.METHODS, **_GRADIENT_METHODS}
     methods["__array_namespace__"] = _array_namespace
+    methods["_repr_html_"] = _repr_html_
     _install_methods(_all_public(methods))
     functions = {**_functional.FUNCTIONS, **random.FUNCTIONS, **_handle.FUNCTIONS}
     plain = ("Tensor", "compile", "pi", "e", "inf", "nan", "newaxis")

@@ -45,20 +45,28 @@ STYLE = """text { font-family: ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono'
 .gradient { fill: none; stroke: #b5547a; stroke-width: 1.1; stroke-dasharray: 5 4 }"""
 
 
+class Drawing(str):
+    """The text of an SVG drawing, which a notebook shows as a picture."""
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
 def draw(
     tensor: Tensor,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     names: Mapping[str, Tensor] | None = None,
     limit: int = LIMIT,
 ) -> str:
-    """Draw the graph of a tensor into an SVG file and return the path. `names` gives leaves names.
+    """Draw the graph of a tensor into an SVG file and return the path; without a path, return the drawing itself, which
+    a notebook shows. Nothing is computed. `names` gives leaves names.
 
     Of a graph with more than `limit` records the newest are drawn, and the drawing says so. Errors: ValueError on a
     limit below 1.
 
     Args:
         tensor: the tensor.
-        path: where the SVG file is written.
+        path: where the SVG file is written; None: nowhere.
         names: leaves by name, for example `dict(model.named_parameters())`; None: leaves have no names.
         limit: the largest number of records that are drawn.
     """
@@ -67,6 +75,8 @@ def draw(
     entries = collect_graph(tensor, names)
     shown = entries if len(entries) <= limit else _newest(entries, limit)
     text = svg_text(shown, len(entries))
+    if path is None:
+        return Drawing(text)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return os.fspath(path)

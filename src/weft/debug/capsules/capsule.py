@@ -90,6 +90,11 @@ class Capsule:
         """A line for each record."""
         return "\n".join(record.text(number) for number, record in enumerate(self.records))
 
+    def _repr_html_(self) -> str:
+        from weft.debug.notebook import capsule_html
+
+        return capsule_html(self)
+
     def __repr__(self) -> str:
         operations = sum(record.op != VALUE for record in self.records)
         nbytes = sum(array.nbytes for array in self.arrays.values())

@@ -16,12 +16,13 @@ import numpy as np
 
 import weft
 from weft.debug.capsules.capsule import Capsule, operation
+from weft.debug.capsules.capture import recorded_of
 from weft.debug.capsules.records import VALUE, Number, Record
 from weft.engine.frontend.node_factory import make_scalar
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, ArgumentTypeError, class_name
 
 if TYPE_CHECKING:
     from weft._typing import Array
@@ -82,14 +83,35 @@ def primitive(
         ) from None
 
 
-def to_python(capsule: Capsule) -> str:
-    """The text of a Python file: `program()` returns the held results, `test_same_bits()` compares their digests.
+def to_python(capsule: Capsule | Tensor) -> str:
+    """The text of a Python file of Weft calls: `program()` returns the held results, `test_same_bits()` compares their
+    digests. Of a tensor, the file has all that it was recorded from, as far as that is pending; it is computed.
 
     Args:
-        capsule: what `load_capsule` gave.
+        capsule: what `load_capsule` gave, or a tensor.
 
-    Errors: ValueError where the values take more than 16 MiB: reduce the capsule first.
+    Returns: the text. It needs Weft and NumPy, and nothing of the program.
+
+    Raises: ValueError where the values take more than 16 MiB: reduce the capsule first; TypeError for anything else.
+
+    Example:
+        >>> import weft
+        >>> x = weft.tensor([1.0, 2.0])
+        >>> text = weft.debug.to_python((x * 2).relu())
+        >>> namespace = {}
+        >>> exec(text, namespace)
+        >>> list(namespace["program"]().values())
+        [tensor([2., 4.])]
     """
+    if isinstance(capsule, Tensor):
+        capsule = recorded_of(capsule)
+    if not isinstance(capsule, Capsule):
+        raise ArgumentTypeError(
+            f"to_python: expected a capsule or a tensor, got {class_name(capsule)}",
+            expected="a capsule of weft.debug.load_capsule, or a tensor",
+            got=f"{capsule!r:.60}",
+            fix='weft.debug.to_python(weft.debug.load_capsule("bug.weft"))',
+        )
     nbytes = sum(array.nbytes for array in capsule.arrays.values())
     if nbytes > MOST_BYTES:
         raise ArgumentError(

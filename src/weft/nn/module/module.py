@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import weft
 from weft import Tensor
+from weft._build.lazy import later
 from weft._typing import DeviceLike
 from weft.engine.capi.type_slots import add_to_type
 from weft.engine.ir.dtype import DType
@@ -39,6 +40,8 @@ from weft.nn.module.members import (
     take_attributes,
 )
 from weft.nn.parameter import Buffer, Parameter
+
+_notebook = later("weft.debug.notebook")
 
 if TYPE_CHECKING:
     from weft.nn.module.state_dict import StateDict
@@ -506,6 +509,11 @@ class Module(HookMethods, states.ExtraState):
     def extra_repr(self) -> str:
         """The text in the parentheses of a layer's printed form."""
         return ""
+
+    def _repr_html_(self) -> str:
+        """The module as a tree, for notebooks."""
+        html: str = _notebook.module_html(self)
+        return html
 
     def __repr__(self) -> str:
         extra = self.extra_repr()
