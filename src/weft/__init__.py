@@ -218,7 +218,7 @@ def _array_namespace(self: object, /, *, api_version: str | None = None) -> Any:
 
 def _repr_html_(self: object) -> Any:
     """The tensor as HTML, for notebooks: computes its value, as `repr` does."""
-    return _load("weft.debug.notebook").tensor_html(self)
+    return _load("weft.tensor.reading.html").tensor_html(self)
 
 
 def _join() -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import weft
 from weft._build.lazy import Importable
 from weft.distributed.launch import name_ranks
+from weft.engine.capi.type_slots import show_under
 from weft.errors import ArgumentError, name_package
 from weft.torch_version import __version__ as VERSION
 
@@ -171,6 +172,7 @@ def install() -> None:
             fix="call weft.as_torch.install() first, or run the program with `weft run`",
         )
     name_package("torch")
+    show_under(weft.Tensor, b"torch.Tensor")  # packages know tensors by the name of their class
     name_ranks()  # programs read them before they begin a group
     sys.meta_path.insert(0, _Finder())
     importlib.import_module("torch")

@@ -10,6 +10,7 @@ WEFT_NUM_THREADS  threads of the executor
 WEFT_CHECK_BUILD  1: refuse a build that is older than its sources
 WEFT_MEMORY_BUDGET  how much memory values may take, as "2 GB"
 WEFT_SPILL_DIR  directory for values that do not fit into the budget and cannot be computed again
+WEFT_PROGRESS   1: bars of progress on terminals, by tqdm, for long reads, compiles and maps; always: elsewhere too
 WEFT_GUARD      1: put the end of every buffer against memory that cannot be touched; begin: its begin
 """
 
@@ -54,6 +55,26 @@ def _explained_by_environment() -> frozenset[str]:
             stacklevel=2,
         )
         return frozenset(names & set(PARTS))
+
+
+def _checked_progress(value: object) -> bool | str:
+    """False: no bars; True: on terminals; "always". Errors: ValueError for anything else."""
+    if value is True or value is False:
+        return value
+    if value == "always":
+        return "always"
+    raise ArgumentError(
+        "config.progress: there is no such choice",
+        expected='False, True (on terminals) or "always"',
+        got=f"{value!r:.40}",
+        fix="config.progress = True",
+    )
+
+
+def _progress_of_environment() -> bool | str:
+    """WEFT_PROGRESS: "1" or "always"."""
+    given = os.environ.get("WEFT_PROGRESS", "")
+    return given == "1" or (given == "always" and given)
 
 
 def _guarded_side() -> str:
@@ -107,6 +128,9 @@ def _budget_of_environment() -> int | None:
         return None
 
 
+_CHECKED = {"explain": explained_parts, "progress": _checked_progress}
+
+
 class Config:
     """The settings in force; change attributes directly or for a block with `explaining`."""
 
@@ -122,10 +146,12 @@ class Config:
         self.replay = os.environ.get("WEFT_REPLAY", "")  # read once, as replaying is first needed
         self.memory_budget = _budget_of_environment()  # read once, when the pool is made
         self.spill_dir = os.environ.get("WEFT_SPILL_DIR", "")  # read once, as something is spilled
+        self.progress = _progress_of_environment()
         self.guard = _guarded_side()  # read once, when the pool is made
 
     def __setattr__(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, explained_parts(value) if name == "explain" else value)
+        checked = _CHECKED.get(name)
+        object.__setattr__(self, name, value if checked is None else checked(value))
 
 
 config = Config()

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import weft
-from weft.debug import notebook
 from weft.engine.pipeline.driver import counters
 from weft.nn import Linear, Module, ReLU, Sequential
+from weft.nn.module.html import MOST_CHILDREN
+from weft.tensor.reading.html import MOST_ELEMENTS, looked_at, png
 
 EVIL = '<script>alert("x")</script>&'
 
@@ -85,8 +86,8 @@ def test_every_kind_of_tensor_has_a_page(value: Any) -> None:
 
 def test_large_tensors_are_sampled() -> None:
     large = weft.ones(3_000_000).expand(4, 3_000_000)
-    array, is_sample = notebook.looked_at(large)
-    assert is_sample and array.size <= notebook.MOST_ELEMENTS
+    array, is_sample = looked_at(large)
+    assert is_sample and array.size <= MOST_ELEMENTS
     page = large._repr_html_()
     assert f"of a sample of {array.size} of 12000000 elements" in page
     assert len(page) < 100_000
@@ -107,7 +108,7 @@ def test_no_more_is_computed_than_repr_computes() -> None:
 
 def test_a_picture_is_a_png_of_the_values() -> None:
     pixels = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
-    data = notebook.png(pixels)
+    data = png(pixels)
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", data[16:24])
     assert (height, width) == (2, 4)
@@ -134,7 +135,7 @@ def test_a_module_is_a_tree() -> None:
         deep = Sequential(deep)
     assert _Page(deep._repr_html_()).tags.count("details") == 201
     wide = _Page(Sequential(*[ReLU() for _ in range(250)])._repr_html_())
-    assert wide.text.count("ReLU") == notebook.MOST_CHILDREN and "and 50 more modules" in wide.text
+    assert wide.text.count("ReLU") == MOST_CHILDREN and "and 50 more modules" in wide.text
 
 
 def test_text_of_the_program_is_escaped(tmp_path: Path) -> None:

@@ -146,6 +146,21 @@ def test_models_give_the_same_values(name: str, tmp_path: Path) -> None:
     assert [shape[axis].dim_param for axis in axes] == list(axes.values())
 
 
+def test_dimensions_by_dim() -> None:
+    """Bounds keep the sizes that are tried small; hints name dimensions by themselves."""
+    places = weft.randn(12, 4)
+    length, batch = weft.export.Dim("length", min=2, max=12), weft.export.Dim.DYNAMIC
+    program = weft.onnx.export(
+        lambda x: x + places[: x.shape[1]],
+        (weft.randn(2, 3, 4),),
+        dynamic_shapes=({0: batch, 1: length},),
+    )
+    x = weft.randn(5, 12, 4)
+    assert program(x)[0].equal(x + places)
+    shape = program.model_proto.graph.output[0].type.tensor_type.shape.dim
+    assert [size.dim_param or size.dim_value for size in shape] == ["dim_0_0", "length", 4]
+
+
 def test_one_example_is_a_convolution() -> None:
     """The graph does not depend on how small the example is: no windows where ONNX has Conv."""
     program = weft.onnx.export(nn.Conv2d(2, 3, 3), (weft.randn(1, 2, 5, 5),))

@@ -22,7 +22,9 @@ PYTORCHS = (
 # with.
 LAYERS = """
 errors
-_build _typing config io.files compat.einops_backend distributed.launch
+_build _typing config compat.einops_backend distributed.launch
+_progress
+io.files
 engine.capi
 engine.ir
 compat.absent

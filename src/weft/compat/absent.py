@@ -23,7 +23,6 @@ _INSTEAD = {
     "quantize_per_tensor": _QUANTIZED,
     "quantize_per_channel": _QUANTIZED,
     "quantization": _QUANTIZED,
-    "export": "weft.onnx.export records a call and writes it as ONNX; weft.save writes weights as safetensors",
 }
 
 

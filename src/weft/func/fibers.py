@@ -14,7 +14,7 @@ Compiled, so that a signal is handled in the user's code or in a flush, never be
 from _thread import _local as thread_local
 from collections.abc import Mapping
 from contextvars import copy_context
-from operator import index
+from operator import index, length_hint
 from types import ModuleType
 
 import cython
@@ -25,6 +25,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from weft._build.compiled import require
 from weft._build.worker import serve
+from weft._progress import shown
 from weft.config import config
 from weft.engine.ir.tape import last_sequence
 from weft.engine.pipeline.driver import run_tape
@@ -402,7 +403,9 @@ def map(function, examples, *, at_most=MOST_AT_ONCE, return_exceptions=False) ->
             got=f"{type(examples).__name__}",
             fix="put a single example into a list",
         ) from None
-    return Hub(function, iterator, _bound(at_most), bool(return_exceptions)).run()
+    bound: int = _bound(at_most)
+    taken = iter(shown(iterator, "weft.map", length_hint(iterator) or None, "example"))
+    return Hub(function, taken, bound, bool(return_exceptions)).run()
 
 
 def map_rest(function, examples, called: str) -> list:

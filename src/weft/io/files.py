@@ -10,15 +10,30 @@ import os
 import tempfile
 from pathlib import Path
 
+from weft._progress import bar, is_wanted
 from weft.errors import AccessError, DirectoryError, MissingFileError, PathError, WeftError
+
+PIECE_BYTES = 16 << 20
 
 
 def read_file(path: Path) -> bytes:
     """The content of a file. Errors: MissingFileError, DirectoryError, AccessError, PathError."""
     try:
-        return path.read_bytes()
+        return _in_pieces(path) if is_wanted() else path.read_bytes()
     except (OSError, ValueError) as error:
         raise not_read("load", path, error) from None
+
+
+def _in_pieces(path: Path) -> bytes:
+    """The content of a file, with a bar of how much is read."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        content = bytearray()
+        with bar(f"reading {path.name}", size, "B") as moving:
+            while piece := file.read(PIECE_BYTES):
+                content += piece
+                moving.update(len(piece))
+    return bytes(content)
 
 
 def not_read(what: str, path: Path, error: OSError | ValueError) -> WeftError:

@@ -124,7 +124,7 @@ def load(
     map_location: object = None,
     pickle_module: object = None,
     *,
-    weights_only: bool | None = True,
+    weights_only: bool | None = None,
     mmap: bool | None = None,
     **pickle_load_args: object,
 ) -> Any:
@@ -133,14 +133,16 @@ def load(
 
     Files of PyTorch (`.pt`, `.pth`) are read too, weights and plain values. A safetensors file of another program
     comes as a flat dictionary of its tensors. Nothing in a file is run, but what `weft.serialization.add_safe_globals`
-    allows; `weights_only=False` runs pickles, which can do anything: only for files that you trust. Errors:
+    allows; `weights_only=False` runs pickles, which can do anything: only for files that you trust. So does a
+    `pickle_module` where `weights_only` is left out, as with PyTorch. Errors:
     FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles)."""
     _need_binary("load", f, "rb")
     place = map_location.get("cpu") if isinstance(map_location, Mapping) else map_location
     absent = isinstance(place, str | weft.device) and on_meta(place, "load")
     name = str(f) if isinstance(f, str | os.PathLike) else getattr(f, "name", "the given file")
     content = read_file(Path(f)) if isinstance(f, str | os.PathLike) else f.read()
-    found = _loaded(content, name, weights_only is False)
+    trusted = pickle_module is not None if weights_only is None else not weights_only
+    found = _loaded(content, name, trusted)
     from weft.utils._pytree import tree_map_only
 
     return tree_map_only(Tensor, lambda tensor: tensor.to("meta"), found) if absent else found

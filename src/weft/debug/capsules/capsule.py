@@ -91,9 +91,9 @@ class Capsule:
         return "\n".join(record.text(number) for number, record in enumerate(self.records))
 
     def _repr_html_(self) -> str:
-        from weft.debug.notebook import capsule_html
+        from weft.debug.capsules.html import table
 
-        return capsule_html(self)
+        return table(repr(self), self.records)
 
     def __repr__(self) -> str:
         operations = sum(record.op != VALUE for record in self.records)

@@ -41,7 +41,7 @@ from weft.nn.module.members import (
 )
 from weft.nn.parameter import Buffer, Parameter
 
-_notebook = later("weft.debug.notebook")
+_html = later("weft.nn.module.html")
 
 if TYPE_CHECKING:
     from weft.nn.module.state_dict import StateDict
@@ -512,7 +512,7 @@ class Module(HookMethods, states.ExtraState):
 
     def _repr_html_(self) -> str:
         """The module as a tree, for notebooks."""
-        html: str = _notebook.module_html(self)
+        html: str = _html.module_html(self)
         return html
 
     def __repr__(self) -> str:

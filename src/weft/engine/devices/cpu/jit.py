@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from weft._progress import shown
 from weft.engine.capi.lru_table import LruTable
 from weft.engine.devices import trace
 from weft.engine.devices.cpu import linking
@@ -185,7 +186,8 @@ class Compiler:
 
     def _load(self, requests: list[Request]) -> dict[str, Library]:
         """Object code for each request, linked together and remembered."""
-        codes = [self._finished(request) or self._object_code(request) for request in requests]
+        kernels = shown(requests, "compiling", len(requests), "kernel")
+        codes = [self._finished(request) or self._object_code(request) for request in kernels]
         names = [name for request in requests for name in request.symbols]
         start = time.perf_counter()
         tracker = self._link(codes, names)

@@ -1,8 +1,7 @@
-"""Pages of notebooks: a tensor with its picture and statistics, a module as a tree, a capsule as a table, as HTML.
+"""Tensors in notebooks: a picture, statistics, places that are not finite, as HTML.
 
-A notebook asks an object for `_repr_html_`. Nothing is computed but what `repr` computes too: the value of a tensor that
-is shown; of a module only shapes are read. Of a large tensor a sample is looked at, and the page says so. Text that
-comes from the user's program is escaped.
+A notebook asks an object for `_repr_html_`. Nothing is computed but what `repr` computes too. Of a large tensor a
+sample is looked at, and the page says so. Text is escaped.
 """
 
 from __future__ import annotations
@@ -10,30 +9,19 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from weft.engine.frontend.tensor import Tensor
 
-if TYPE_CHECKING:
-    from weft.debug.capsules.capsule import Capsule
-    from weft.nn.module.module import Module
-
 MOST_ELEMENTS = 1 << 20  # that are looked at
 MOST_CELLS = 96  # of a picture, along each side
 MOST_PLACES = 5  # of elements that are not finite, by name
-MOST_CHILDREN = 200  # of a module
-MOST_RECORDS = 1000  # of a capsule
 PIXELS = 240  # the longer side of a picture
 LOW, MIDDLE, HIGH = (42, 95, 165), (247, 247, 247), (178, 44, 52)
 NOT_A_NUMBER, INFINITE = (236, 0, 236), (255, 170, 0)
-_FONT = "font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 12px"
-
-
-# -- tensors -------------------------------------------------------------------------------------------------------
+STYLE = "font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 12px"
 
 
 def tensor_html(tensor: Tensor) -> str:
@@ -47,7 +35,7 @@ def tensor_html(tensor: Tensor) -> str:
         head += ", requires grad" if tensor.is_leaf else f", {type(tensor.grad_fn).__name__}"
     picture = _picture(array) if array.size > 1 else ""
     return (
-        f'<div style="{_FONT}"><b>{escape(head)}</b><br>{escape(_numbers(array, is_sample, tensor.numel()))}'
+        f'<div style="{STYLE}"><b>{escape(head)}</b><br>{escape(_numbers(array, is_sample, tensor.numel()))}'
         f"{_places(array, is_sample)}<br>{picture}<details><summary>values</summary>{text}</details></div>"
     )
 
@@ -162,76 +150,3 @@ def png(pixels: np.ndarray) -> bytes:
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     parts = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + parts
-
-
-# -- modules -------------------------------------------------------------------------------------------------------
-
-
-def module_html(module: Module) -> str:
-    """A module as a tree that opens: classes, settings, parameters with shape and size."""
-    return f'<div style="{_FONT}">{"".join(_tree(module))}</div>'
-
-
-def _tree(root: Module) -> Iterator[str]:
-    """Opening and closing tags, depth first; a module that is within itself is named once more, not opened."""
-    waiting: list[tuple[str, Module] | str] = [("", root)]
-    around: list[int] = []
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            around.pop()
-            yield item
-            continue
-        name, module = item
-        head = _module_head(name, module)
-        children = [(key, child) for key, child in module._modules.items() if child is not None]
-        own = [(key, p) for key, p in module._parameters.items() if p is not None]
-        own += [(key, b) for key, b in module._buffers.items() if b is not None]
-        if id(module) in around or not (children or own):
-            yield f"<div>{head}</div>"
-            continue
-        is_open = " open" if not around else ""
-        yield f'<details{is_open} style="margin-left: {0 if not around else 16}px"><summary>{head}</summary>'
-        around.append(id(module))
-        yield "".join(_member(key, tensor) for key, tensor in own)
-        rest = len(children) - MOST_CHILDREN
-        waiting.append((f"<div>and {rest} more modules</div>" if rest > 0 else "") + "</details>")
-        waiting.extend(reversed(children[:MOST_CHILDREN]))
-
-
-def _module_head(name: str, module: Module) -> str:
-    settings = module.extra_repr().replace("\n", ", ")
-    count = sum(parameter.numel() for parameter in module.parameters())
-    label = f"{name}: " if name else ""
-    return (
-        f"{escape(label)}<b>{escape(type(module).__name__)}</b>({escape(settings)}) "
-        f'<span style="color: #777">{count:,} parameters</span>'
-    )
-
-
-def _member(name: str, tensor: Tensor) -> str:
-    shape = f"{tensor.dtype.name}{list(tensor.shape)}"
-    frozen = "" if tensor.requires_grad else ", no gradient"
-    return f'<div style="margin-left: 16px; color: #555">{escape(name)} {escape(shape + frozen)}</div>'
-
-
-# -- graphs --------------------------------------------------------------------------------------------------------
-
-
-def capsule_html(capsule: Capsule) -> str:
-    """A capsule as a table: number, operation, type and the user's line of each record."""
-    rows = [
-        f"<tr><td>%{number}</td><td>{escape(_call(record.text(number)))}</td><td>{escape(record.type)}</td>"
-        f"<td>{escape(record.line)}</td><td>{escape(record.source)}</td></tr>"
-        for number, record in enumerate(capsule.records[:MOST_RECORDS])
-    ]
-    rest = len(capsule.records) - MOST_RECORDS
-    more = f"<div>and {rest} more records</div>" if rest > 0 else ""
-    return (
-        f'<div style="{_FONT}"><b>{escape(repr(capsule))}</b><table><tr><th></th><th>operation</th><th>type</th>'
-        f"<th>line</th><th>source</th></tr>{''.join(rows)}</table>{more}</div>"
-    )
-
-
-def _call(text: str) -> str:
-    return text.partition(" = ")[2].partition(" : ")[0]
