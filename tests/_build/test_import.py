@@ -130,7 +130,6 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     [
         ("sparse_csc_tensor", "sparse_csr_tensor"),
         ("quantize_per_tensor", "float16"),
-        ("export", "save"),
     ],
 )
 def test_a_name_of_pytorch_that_is_not_here_says_what_is(name: str, instead: str) -> None:
