@@ -134,7 +134,8 @@ def load(
     Files of PyTorch (`.pt`, `.pth`) are read too, weights and plain values. A safetensors file of another program
     comes as a flat dictionary of its tensors. Nothing in a file is run, but what `weft.serialization.add_safe_globals`
     allows; `weights_only=False` runs pickles, which can do anything: only for files that you trust. So does a
-    `pickle_module` where `weights_only` is None, as with PyTorch. Errors: FileNotFoundError; CheckpointError for a damaged file or one of another kind (UnpicklingError for pickles)."""
+    `pickle_module` where `weights_only` is None, as with PyTorch. Errors: FileNotFoundError; CheckpointError for a
+    damaged file or one of another kind (UnpicklingError for pickles)."""
     _need_binary("load", f, "rb")
     place = map_location.get("cpu") if isinstance(map_location, Mapping) else map_location
     absent = isinstance(place, str | weft.device) and on_meta(place, "load")
