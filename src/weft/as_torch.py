@@ -32,6 +32,14 @@ _HARNESS = (
 # Modules of other packages that load what is compiled against PyTorch: Weft's in their place.
 _STAND_INS = {"torchaudio._extension": "weft.compat.torchaudio_extension"}
 
+# Parts of Python that PyTorch imports for itself, and packages use without importing them.
+_BROUGHT = (
+    "multiprocessing.connection",
+    "multiprocessing.reduction",
+    "concurrent.futures",
+    "urllib.request",
+)
+
 
 class _Torch(Importable):
     """The module `torch`: what `weft` has, found when it is first asked for."""
@@ -176,6 +184,8 @@ def install() -> None:
     name_ranks()  # programs read them before they begin a group
     sys.meta_path.insert(0, _Finder())
     importlib.import_module("torch")
+    for name in _BROUGHT:
+        importlib.import_module(name)
 
 
 def run(program: str, arguments: Sequence[str], as_module: bool = False) -> None:

@@ -107,6 +107,17 @@ def test_what_importing_finds(tmp_path: Path) -> None:
     assert done.stdout.strip() == "fine", done.stderr
 
 
+def test_parts_of_python_that_pytorch_brings(tmp_path: Path) -> None:
+    """Packages use `multiprocessing.connection` and its like without importing them."""
+    program = tmp_path / "asks.py"
+    program.write_text(
+        "import torch, multiprocessing, urllib, concurrent\n"
+        "print(multiprocessing.connection.wait([], 0), urllib.request.Request, concurrent.futures.Future)\n"
+    )
+    done = run("-m", "weft", "run", str(program), folder=tmp_path)
+    assert done.stdout.startswith("[]"), done.stderr
+
+
 def test_texts_name_the_package_as_the_program_does(tmp_path: Path) -> None:
     done = run("-c", NAMED, folder=tmp_path)
     assert done.stdout.strip() == "fine", done.stderr
