@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -177,10 +178,85 @@ def tree_steps(lib: Any, quick: bool) -> dict[str, float]:
     return found
 
 
+def blocks(lib: Any, count: int, width: int) -> Any:
+    """A chain of layers as in a transformer's feed-forward part."""
+    nn = lib.nn
+
+    class Block(nn.Module):  # type: ignore[misc,name-defined]
+        """What is added to its input."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.act = nn.LayerNorm(width), nn.GELU()
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x: Any) -> Any:
+            return x + self.down(self.act(self.up(self.norm(x))))
+
+    return fill(lib, nn.Sequential(*[Block() for _ in range(count)]))
+
+
+def _sizes(quick: bool) -> tuple[int, int, int, float]:
+    """Blocks, width, rows, and seconds to measure."""
+    return (2, 64, 16, 1.0) if quick else (6, 512, 128, 6.0)
+
+
+def tensor_parallel_steps(lib: Any, quick: bool) -> dict[str, float]:
+    """One model whose layers are shared out: columns of the first, rows of the second."""
+    count, width, rows, budget = _sizes(quick)
+    style = import_module(f"{lib.__name__}.distributed.tensor.parallel")
+    meshes = import_module(f"{lib.__name__}.distributed.device_mesh")
+    mesh = meshes.init_device_mesh("cpu", (RANKS,))
+    model = blocks(lib, count, width)
+    for block in model:
+        plan = {"up": style.ColwiseParallel(), "down": style.RowwiseParallel()}
+        style.parallelize_module(block, mesh, plan)
+    optimizer = lib.optim.AdamW(model.parameters())
+    x = normal(lib, rows, width)
+
+    def step() -> None:
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()
+
+    name = f"tensor parallel, {count} blocks of {width}, {rows} rows, AdamW step"
+    return {name: timed(lib, step, budget)}
+
+
+def pipeline_steps(lib: Any, quick: bool) -> dict[str, float]:
+    """One model of which each process has half of the layers."""
+    count, width, rows, budget = _sizes(quick)
+    pipelining = import_module(f"{lib.__name__}.distributed.pipelining")
+    rank, microbatches = lib.distributed.get_rank(), 4
+    model = blocks(lib, count // 2, width)
+    stage = pipelining.PipelineStage(model, rank, RANKS, lib.device("cpu"))
+    cost = lib.nn.functional.mse_loss
+    schedule = pipelining.Schedule1F1B(stage, n_microbatches=microbatches, loss_fn=cost)
+    optimizer = lib.optim.AdamW(model.parameters())
+    x, y = normal(lib, rows, width), normal(lib, rows, width)
+
+    def step() -> None:
+        losses: list[Any] = []
+        given = {"target": y, "losses": losses}
+        schedule.step(*[x] if rank == 0 else [], **given if rank == RANKS - 1 else {})
+        optimizer.step()
+        optimizer.zero_grad()
+        realize(lib, *model.parameters())
+        for loss in losses:
+            loss.item()
+
+    name = f"pipeline, {count} blocks of {width}, {rows} rows in {microbatches}, AdamW step"
+    return {name: timed(lib, step, budget)}
+
+
 TASKS: dict[str, Callable[[Any, bool], dict[str, float]]] = {
     "reductions": reductions,
     "gpt": gpt_steps,
     "trees": tree_steps,
+    "tensor parallel": tensor_parallel_steps,
+    "pipeline": pipeline_steps,
 }
 
 

@@ -50,6 +50,23 @@ def test_one_process_reads_it_and_a_file_becomes_a_checkpoint(folder: Path, tmp_
         assert (state["model"]["0.weight"] == whole["model"]["0.weight"]).all()
 
 
+def test_files_that_a_load_does_not_need_are_not_read(tmp_path: Path) -> None:
+    state = {"small": weft.arange(3), "half": weft.rand(4).bfloat16(), "none": weft.zeros(0, 2)}
+    checkpoint.save(state, checkpoint_id=tmp_path)
+    found = {name: weft.zeros_like(value) for name, value in state.items()}
+    checkpoint.load(found, checkpoint_id=tmp_path)
+    assert all((found[name] == value).all() for name, value in state.items())
+    (data,) = tmp_path.glob("*-0.safetensors")
+    content = data.read_bytes()
+    data.write_bytes(content[:-3])
+    with pytest.raises(weft.errors.CheckpointError, match="fetch the file again"):
+        checkpoint.load({"small": weft.zeros(3)}, checkpoint_id=tmp_path)
+    data.unlink()
+    with pytest.raises(FileNotFoundError):
+        checkpoint.load({"small": weft.zeros(3)}, checkpoint_id=tmp_path)
+    checkpoint.load({}, checkpoint_id=tmp_path)
+
+
 @needs_mpi
 @pytest.mark.parametrize(
     ("how", "reason"),

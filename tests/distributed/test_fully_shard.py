@@ -75,6 +75,7 @@ def said(printed: str) -> set[str]:
 def test_another_number_of_ranks_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
     ends = said(run(2, FILES, "save", tmp_path / "two"))
     assert len(ends) == 1
+    assert said(run(2, FILES, "load own", tmp_path / "two")) == ends
     assert said(run(1, FILES, "load", tmp_path / "two")) == ends
     assert said(run(4, FILES, "load", tmp_path / "two")) == ends
     whole = {"model": {"0.weight": weft.zeros(7, 5)}, "step": 0}

@@ -12,7 +12,9 @@ from weft.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 import weft
 from ranks import needs_mpi
 from weft import nn
+from weft.distributed.carrier import record
 from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
+from weft.distributed.sharding import layout
 
 PROGRAM = "tensor_parallel.py"
 PARTS = [
@@ -76,6 +78,23 @@ def test_a_tensor_says_what_is_true_of_the_whole(mesh: DeviceMesh) -> None:
     assert (x.sum().item(), x.tolist()) == (15.0, [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
     assert (x @ x.mT).placements[0].is_partial()
     assert isinstance(nn.Parameter(x), nn.Parameter) and type(nn.Parameter(x)) is DTensor
+
+
+def test_shards_move_to_another_dimension_without_the_whole(
+    mesh: DeviceMesh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = []
+
+    def note(name: str, *args: Any, **options: Any) -> Any:
+        recorded.append(name)
+        return record(name, *args, **options)
+
+    monkeypatch.setattr(layout, "record", note)
+    x = distribute_tensor(weft.arange(6.0).reshape(2, 3), mesh, [Shard(0)]).requires_grad_()
+    moved = x.redistribute(placements=[Shard(1)])
+    moved.to_local().square().sum().backward()
+    assert recorded == ["all_to_all"] * 2
+    assert x.grad.tolist() == (2 * x).tolist() and x.grad.placements == (Shard(0),)
 
 
 def test_second_derivatives(mesh: DeviceMesh) -> None:

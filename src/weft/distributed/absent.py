@@ -56,9 +56,8 @@ MODULES = {
         "fsdp.api": _SHARDED,
         "fsdp.fully_sharded_data_parallel": _SHARDED,
         "fsdp.sharded_grad_scaler": "ShardedGradScaler",
-        "algorithms.ddp_comm_hooks": "DDPCommHookType register_ddp_comm_hook",
-        "algorithms.ddp_comm_hooks.default_hooks": "allreduce_hook bf16_compress_hook bf16_compress_wrapper "
-        "fp16_compress_hook fp16_compress_wrapper",
+        "algorithms.ddp_comm_hooks": "",
+        "algorithms.ddp_comm_hooks.default_hooks": "",
         "algorithms.ddp_comm_hooks.post_localSGD_hook": "PostLocalSGDState post_localSGD_hook",
         "algorithms.ddp_comm_hooks.powerSGD_hook": "PowerSGDState batched_powerSGD_hook powerSGD_hook",
         "algorithms.model_averaging": "",
@@ -90,7 +89,13 @@ MODULES = {
 }
 for _name in ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_types"):
     MODULES[_name]["distributed.placements"] = "Partial Placement Replicate Shard _StridedShard"
-SENT = "FileStore HashStore PrefixStore ProcessGroupGloo Store TCPStore"
+MODULES["algorithms.ddp_comm_hooks"]["distributed.comm_hooks"] = (
+    "DDPCommHookType register_ddp_comm_hook"
+)
+MODULES["algorithms.ddp_comm_hooks.default_hooks"]["distributed.comm_hooks"] = (
+    "allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook fp16_compress_wrapper"
+)
+SENT = "ProcessGroupGloo"
 _DISTRIBUTED_TENSORS = (
     "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
 )

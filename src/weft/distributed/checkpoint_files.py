@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +30,10 @@ from weft.distributed.world import is_initialized, resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, CheckpointError
 from weft.io.files import read_file, write_file
+from weft.io.partial_files import PartialFile
 from weft.io.saving import load as load_file
 from weft.io.saving import save as save_file
+from weft.optim.optimizer import Optimizer
 
 MANIFEST, FORMAT = "manifest.json", "weft-distributed-1"
 SPLIT_ABOVE_BYTES = 1 << 20  # of a tensor whose rows all ranks share out
@@ -330,8 +333,55 @@ def async_save(
 # -- loading ---------------------------------------------------------------------------------------------------------
 
 
+class _Stored:
+    """A tensor of a checkpoint that is on disk: its shape, and the files that have rows of it, each from one on."""
+
+    def __init__(
+        self,
+        open_file: Callable[[str], PartialFile],
+        name: str,
+        shape: Sequence[int],
+        parts: Sequence[tuple[str, int]],
+    ) -> None:
+        self._open, self._name, self.shape = open_file, name, tuple(shape)
+        self._parts = sorted(parts, key=lambda part: part[1])
+
+    def whole(self) -> Any:
+        """All of it."""
+        if not self.shape:
+            return self._open(self._parts[0][0]).read(self._name).reshape(())
+        return self.rows(0, self.shape[0])
+
+    def rows(self, first: int, count: int) -> Any:
+        """Some rows, read from the files that have them."""
+        starts = [max(start, 0) for _, start in self._parts]
+        found: list[Any] = []
+        for (file, _), start, end in zip(
+            self._parts, starts, [*starts[1:], self.shape[0]], strict=True
+        ):
+            begin, stop = max(first, start), min(first + count, end)
+            if begin < stop or end == self.shape[0] and not found:
+                rows = max(stop - begin, 0)
+                found.append(self._open(file).read(self._name, max(begin - start, 0), rows))
+        return found[0] if len(found) == 1 else weft.cat(found)
+
+    def like(self, target: object) -> Any:
+        """The tensor, laid out as another one of its shape: of that only this rank's part is read."""
+        if not isinstance(target, DTensor) or target.spread.shape != self.shape or not self.shape:
+            return self.whole()
+        spread = target.spread
+        if any(placement.is_partial() for placement in spread.placements):
+            return self.whole()
+        bounds = spread.bounds()
+        part = self.rows(*bounds[0])
+        for dim, (first, count) in enumerate(bounds[1:], 1):
+            part = part.narrow(dim, first, count)
+        return DTensor(part, spread)
+
+
 def _read(place: Path) -> Tree:
-    """The tree of a checkpoint, or of a file of `weft.save`. Errors: FileNotFoundError, CheckpointError."""
+    """The tree of a checkpoint, with tensors that are on disk yet, or of a file of `weft.save`. Errors:
+    FileNotFoundError, CheckpointError."""
     if not place.is_dir():
         return dict(load_file(place))
     manifest = json.loads(read_file(place / MANIFEST))
@@ -345,16 +395,39 @@ def _read(place: Path) -> Tree:
     tree: Tree = {}
     for path, value in load_file(place / f"{manifest['token']}-values.safetensors"):
         _put(tree, path, value)
-    files: dict[str, Any] = {}
+    open_file = cache(lambda name: PartialFile(place / name))
     for number, (path, shape, _, parts) in enumerate(manifest["tensors"]):
-        found = []
-        for name, _ in parts:
-            if name not in files:
-                files[name] = load_file(place / name)
-            found.append(files[name][str(number)])
-        whole = found[0] if len(found) == 1 else weft.cat(found)
-        _put(tree, path, whole.reshape(shape))
+        _put(tree, path, _Stored(open_file, str(number), shape, parts))
     return tree
+
+
+def _in_memory(found: object, like: object = None) -> Any:
+    """A tree of a checkpoint with its tensors in memory, laid out as those of another tree where it has them."""
+    if isinstance(found, _Stored):
+        return found.like(like)
+    if not isinstance(found, dict):
+        return found
+    others = like if isinstance(like, Mapping) else {}
+    return {key: _in_memory(value, others.get(key)) for key, value in found.items()}
+
+
+def _layout_of(owner: Any) -> State:
+    """A tree like the state of a module or an optimizer; the state of a parameter lies as the parameter does."""
+    if not isinstance(owner, Optimizer):
+        return owner.state_dict()  # type: ignore[no-any-return]
+    parameters = [p for group in owner.param_groups for p in group["params"]]
+    return {"state": {number: _Always(p) for number, p in enumerate(parameters)}}
+
+
+class _Always(dict[Any, Any]):
+    """A dictionary with one value under all keys."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def get(self, key: object, default: object = None) -> Any:
+        """The value."""
+        return self._value
 
 
 def _fill(target: Tree, found: State, path: str) -> None:
@@ -369,14 +442,14 @@ def _fill(target: Tree, found: State, path: str) -> None:
             )
         new = found[key]
         if hasattr(value, "load_state_dict"):
-            value.load_state_dict(new)
+            value.load_state_dict(_in_memory(new, _layout_of(value)))
         elif isinstance(value, Tensor):
             with weft.no_grad():
-                value.copy_(new)
+                value.copy_(_in_memory(new, value))
         elif isinstance(value, dict) and value:
             _fill(value, new, f"{path}{key}.")
         else:
-            target[key] = new
+            target[key] = _in_memory(new)
 
 
 def load(
@@ -398,7 +471,7 @@ def load(
 
 def dcp_to_torch_save(dcp_checkpoint_dir: Location, torch_save_path: Location) -> None:
     """Write a checkpoint as one file, which `weft.load` reads."""
-    save_file(_read(Path(dcp_checkpoint_dir)), torch_save_path)
+    save_file(_in_memory(_read(Path(dcp_checkpoint_dir))), torch_save_path)
 
 
 def torch_save_to_dcp(torch_save_path: Location, dcp_checkpoint_dir: Location) -> None:

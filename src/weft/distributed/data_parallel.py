@@ -6,14 +6,16 @@ average is taken over all parameters in their order, once a backward has gone th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import weft
 from weft.autograd.variable import Variable
 from weft.distributed.blocks import PairwiseSum, blocks_of_rank
 from weft.distributed.collectives import all_reduce
+from weft.distributed.comm_hooks import BUCKET_BYTES, GradBucket, Hook, reduce_by_hook
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
 from weft.distributed.join import Join, Joinable, JoinHook
@@ -21,7 +23,7 @@ from weft.distributed.reduction import ReduceOp
 from weft.distributed.together import average_gradients, broadcast_together, mean_of_sums
 from weft.distributed.world import resolve
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentError
+from weft.errors import ArgumentError, ArgumentTypeError, GradientError
 from weft.nn.module.module import Module
 from weft.utils._pytree import tree_leaves
 
@@ -42,8 +44,10 @@ class DistributedDataParallel(Module, Joinable):
             of which each rank has a power of two, those numbered `blocks` (`BlockSampler`). Each backward is of one
             block; when this rank's are done, its gradients are the mean over the batch.
         block_count: 8 by default: the same bits on 1, 2, 4 and 8 ranks.
-        device_ids, output_device, dim, bucket_cap_mb, find_unused_parameters, static_graph, gradient_as_bucket_view:
-            accepted; there is nothing to choose.
+        bucket_cap_mb: the most MiB of gradients that a communication hook gets at once, 25 by default; without a hook
+            there are no buckets.
+        device_ids, output_device, dim, find_unused_parameters, static_graph, gradient_as_bucket_view: accepted; there
+            is nothing to choose.
 
     Errors: RuntimeError before `init_process_group`, for a module without parameters that require a gradient, and on
     all ranks for modules that differ.
@@ -83,6 +87,8 @@ class DistributedDataParallel(Module, Joinable):
         if deterministic:
             self.blocks = blocks_of_rank(block_count, self.process_group)
         self._sum = PairwiseSum()
+        self._hook: Callable[[GradBucket], Any] | None = None
+        self._bucket_bytes = BUCKET_BYTES if bucket_cap_mb is None else int(bucket_cap_mb * 2**20)
         if not self._reduced:
             raise ArgumentError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
@@ -136,7 +142,45 @@ class DistributedDataParallel(Module, Joinable):
         if self._block_count:
             self._end_block()
         else:
-            average_gradients(self.process_group, self._reduced, self._scale())
+            self._combine()
+
+    def _combine(self, absent: bool = False) -> None:
+        """Replace gradients by their mean, or by what the hook makes of them; with `absent` have this rank count as one
+        without."""
+        if self._hook is None:
+            scale = 1.0 if absent else self._scale()
+            average_gradients(self.process_group, self._reduced, scale, absent)
+        else:
+            some = (self.process_group, self._reduced, self._hook)
+            reduce_by_hook(*some, self._bucket_bytes, absent)
+
+    def register_comm_hook(self, state: object, hook: Hook) -> None:
+        """Have a function average gradients: `hook(state, bucket)`, of some of this rank's as a vector, gives a future
+        of the vector that they become (`distributed.algorithms.ddp_comm_hooks` has some).
+
+        Args:
+            state: what the hook is given, as a group.
+            hook: called for each bucket of a backward, on all ranks in the same order.
+
+        Errors: TypeError for what cannot be called; RuntimeError for a second hook, and with `deterministic`.
+        """
+        if not callable(hook):
+            raise ArgumentTypeError(
+                "Communication hook must be callable.",
+                expected="a function of a state and a bucket",
+                got=type(hook).__name__,
+                fix="pass allreduce_hook, say",
+            )
+        if self._hook is not None or self._block_count:
+            raise GradientError(
+                "register_comm_hook can only be called once"
+                if self._hook is not None
+                else "register_comm_hook: deterministic=True says how gradients are added",
+                expected="one hook, on a model without deterministic=True",
+                got="another one",
+                fix="make another DistributedDataParallel",
+            )
+        self._hook = partial(hook, state)
 
     def _begin_block(self) -> None:
         """Leave nothing pending that could run with a block. Errors: ValueError where gradients are left."""
@@ -218,7 +262,7 @@ class DistributedDataParallel(Module, Joinable):
         root = self._agree_on_step(False, has_inputs=False)
         if root >= 0:
             self._broadcast_buffers(root)
-            average_gradients(self.process_group, self._reduced, absent=True)
+            self._combine(absent=True)
 
     def _finish(self, is_last: bool) -> None:
         """After the loops: all ranks get the state of the last one that had inputs."""

@@ -83,6 +83,14 @@ def mean_of_sums(
             parameter.grad = (record("all_reduce", total, group) / count).to(parameter.dtype)
 
 
+def gradients_anywhere(
+    group: ProcessGroup, parameters: Sequence[Tensor], absent: bool = False
+) -> list[int]:
+    """The parameters that have a gradient on any rank; with `absent` this one counts as one that has none."""
+    own = [None if absent else parameter.grad for parameter in parameters]
+    return _present_anywhere(group, parameters, own)
+
+
 def _present_anywhere(
     group: ProcessGroup, parameters: Sequence[Tensor], own: Sequence[Tensor | None]
 ) -> list[int]:

@@ -156,14 +156,14 @@ def _loaded(content: bytes, name: str, trusted: bool) -> Any:
     arrays, metadata = _read(content, name)
     try:
         tensors = {key: weft.tensor(array) for key, array in arrays.items()}
-        for dtype, (_, restored) in _REPLACED.items():
+        for dtype, (_, restored) in REPLACED.items():
             for key in json.loads(metadata.get(dtype, "[]")):
                 tensors[key] = restored(tensors[key])
         if metadata.get("format") != FORMAT:
             return tensors
         return _rebuild(json.loads(metadata["structure"]), tensors)
     except Exception as error:  # invalid JSON, or other than what was written
-        raise _damaged(name, f"a header that does not fit the tensors ({error!r})"[:300]) from error
+        raise damaged(name, f"a header that does not fit the tensors ({error!r})"[:300]) from error
 
 
 def _unpickled(content: bytes, name: str, trusted: bool) -> Any:
@@ -184,11 +184,11 @@ def _unpickled(content: bytes, name: str, trusted: bool) -> Any:
             )
         return pickle.loads(content)
     except safe_unpickler.Damaged as error:
-        raise _damaged(name, str(error)) from None
+        raise damaged(name, str(error)) from None
     except CheckpointError:
         raise
     except Exception as error:  # whatever the object's own methods raise
-        raise _damaged(name, f"a pickle that cannot be read: {error}") from error
+        raise damaged(name, f"a pickle that cannot be read: {error}") from error
 
 
 def _library() -> Any:
@@ -202,7 +202,8 @@ def _library() -> Any:
     return safetensors.numpy
 
 
-def _damaged(name: str, got: str) -> CheckpointError:
+def damaged(name: str, got: str) -> CheckpointError:
+    """The error to raise for a file that cannot be read."""
     return CheckpointError(
         f"load {name}",
         expected="a complete file of weft.save, safetensors or torch.save",
@@ -228,7 +229,7 @@ def _tensors_in(obj: object) -> Iterator[Tensor]:
 
 
 # Types that a file, or NumPy, does not have: into one that holds them exactly, and back.
-_REPLACED: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any]]] = {
+REPLACED: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any]]] = {
     "bfloat16": (lambda value: value.to(weft.float32), lambda value: value.to(weft.bfloat16)),
     "complex128": (
         lambda value: weft.view_as_real(value.resolve_conj()),
@@ -337,9 +338,9 @@ class _Writer:
             return self._names[id(key)]
         name = self._name(path)
         value = tensor.detach().cpu().contiguous()
-        if value.dtype.name in _REPLACED:
+        if value.dtype.name in REPLACED:
             self.replaced.setdefault(value.dtype.name, []).append(name)
-            value = _REPLACED[value.dtype.name][0](value)
+            value = REPLACED[value.dtype.name][0](value)
         self.arrays[name] = np.array(value.numpy(force=True))
         self._names[id(key)] = name
         return name
@@ -498,5 +499,5 @@ def _read(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
         length = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + length])
     except Exception as error:  # the library raises types of its own
-        raise _damaged(name, f"{len(content)} bytes: {error}") from error
+        raise damaged(name, f"{len(content)} bytes: {error}") from error
     return arrays, header.get("__metadata__") or {}

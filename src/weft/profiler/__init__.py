@@ -14,6 +14,7 @@ from weft.profiler.actions import (
     schedule,
     supported_activities,
 )
+from weft.profiler.exports import merge_chrome_traces
 from weft.profiler.profiler import (
     ExecutionTraceObserver,
     profile,
@@ -29,6 +30,7 @@ __all__ = [
     "ProfilerActivity",
     "itt",
     "kineto_available",
+    "merge_chrome_traces",
     "profile",
     "profiler",
     "record_function",

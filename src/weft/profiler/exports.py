@@ -43,7 +43,12 @@ def write_chrome_trace(
         "displayTimeUnit": "ms",
         "baseTimeNanoseconds": 0,
         **facts,
-        "traceEvents": [*_metadata(timeline), *_slices(timeline), *_memory(timeline)],
+        "traceEvents": [
+            *_metadata(timeline),
+            *_slices(timeline),
+            *_passages(timeline),
+            *_memory(timeline),
+        ],
         "traceName": str(path),
     }
     write_json(path, content)
@@ -57,7 +62,11 @@ def _metadata(timeline: Timeline) -> Iterator[dict[str, Any]]:
     def fact(name: str, thread: int, args: dict[str, object]) -> dict[str, Any]:
         return {"ph": "M", "name": name, "pid": process, "tid": thread, "ts": at, "args": args}
 
-    yield fact("process_name", 0, {"name": Path(sys.argv[0] or "python").name or "python"})
+    rank = os.environ.get("RANK")
+    program = Path(sys.argv[0] or "python").name or "python"
+    yield fact("process_name", 0, {"name": program if rank is None else f"rank {rank}: {program}"})
+    if rank is not None:
+        yield fact("process_sort_index", 0, {"sort_index": int(rank)})
     yield fact("process_labels", 0, {"labels": "CPU"})
     for thread in dict.fromkeys(span.thread for span in timeline.spans):
         yield fact("thread_name", thread, {"name": names.get(thread, f"thread {thread}")})
@@ -76,6 +85,29 @@ def _slices(timeline: Timeline) -> Iterator[dict[str, Any]]:
             "dur": (span.end_ns - span.begin_ns) / 1000,
             "args": {"Ev Idx": number, **_args(span)},
         }
+
+
+def _passages(timeline: Timeline) -> Iterator[dict[str, Any]]:
+    """Collectives from their begin until somebody has their result, on a track of their own: what runs meanwhile stands
+    above and below them."""
+    process, begun = os.getpid(), {}
+    for span in timeline.spans:
+        moment, _, which = (span.args or "").partition(" ")
+        if span.kind == "collective" and moment == "begin":
+            begun[which] = span
+        elif span.kind == "collective" and which in begun:
+            name, _, number = which.partition(" ")
+            shared = {"cat": "under way", "name": name, "id": int(number), "pid": process}
+            waited = (span.end_ns - span.begin_ns) / 1000
+            first = begun.pop(which)
+            yield {"ph": "b", "tid": first.thread, "ts": first.begin_ns / 1000, **shared}
+            yield {
+                "ph": "e",
+                "tid": span.thread,
+                "ts": span.end_ns / 1000,
+                **shared,
+                "args": {"Waited, us": waited},
+            }
 
 
 def _args(span: Span) -> dict[str, Any]:
@@ -121,6 +153,35 @@ def _memory(timeline: Timeline) -> Iterator[dict[str, Any]]:
             **at,
         }
         yield {"ph": "C", "name": "allocated bytes", "args": {"bytes": change.total}, **at}
+
+
+def merge_chrome_traces(
+    paths: Iterable[str | os.PathLike[str]], path: str | os.PathLike[str]
+) -> None:
+    """Write the traces of several processes as one, with a process for each: what the ranks of a step did at the same
+    time. They have one clock if they ran on one machine.
+
+    Args:
+        paths: files of `export_chrome_trace`, in the order of ranks.
+        path: the file to write.
+
+    Errors: FileNotFoundError; ValueError for a file that is no trace.
+    """
+    merged: list[Any] = []
+    facts: dict[str, object] = {}
+    for rank, one in enumerate(paths):
+        data = Path(one).read_bytes()
+        content = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        if not isinstance(content, dict) or "traceEvents" not in content:
+            raise ArgumentError(
+                f"merge_chrome_traces: {one} is no trace",
+                expected="a file of export_chrome_trace",
+                got=type(content).__name__,
+                fix="call export_chrome_trace on each rank first",
+            )
+        merged += [event | {"pid": rank} for event in content.pop("traceEvents")]
+        facts = content | facts
+    write_json(path, facts | {"traceEvents": merged, "traceName": str(path)})
 
 
 # -- stacks ----------------------------------------------------------------------------------------------------------

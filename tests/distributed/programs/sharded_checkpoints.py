@@ -13,6 +13,7 @@ import weft
 import weft.distributed as dist
 from weft import nn
 from weft.distributed import checkpoint
+from weft.io.partial_files import PartialFile
 
 WHAT, FOLDER = sys.argv[1], Path(sys.argv[2])
 STEPS, WIDTH = 6, 256
@@ -53,6 +54,28 @@ def load() -> str:
     checkpoint.load(state, checkpoint_id=FOLDER)
     rows = state["optimizer"].state_dict()["state"][0]["exp_avg"]
     assert rows.full_tensor().shape == (7, 5)
+    return train(state, STEPS)
+
+
+def load_own() -> str:
+    """Go on from the checkpoint, of which no more is read than this rank keeps."""
+    read = PartialFile.read
+    counts = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        found = read(*args, **options)
+        counts.append(found.numel())
+        return found
+
+    PartialFile.read = counted  # type: ignore[method-assign]
+    state = made(1, True)
+    checkpoint.load(state, checkpoint_id=FOLDER)
+    parameters = list(state["model"].parameters())
+    kept = sum(parameter.to_local().numel() for parameter in parameters)
+    assert sum(counts) == 3 * kept + len(parameters), (
+        counts,
+        kept,
+    )  # with both averages and a step
     return train(state, STEPS)
 
 
@@ -97,7 +120,7 @@ def budget() -> str:
 
 def main() -> None:
     dist.init_process_group(timeout=timedelta(seconds=20))
-    said = {"save": save, "load": load, "budget": budget}[WHAT]()
+    said = {"save": save, "load": load, "load own": load_own, "budget": budget}[WHAT]()
     print(f"rank {dist.get_rank()}: {said}", flush=True)
     dist.destroy_process_group()
 

@@ -7,6 +7,7 @@ earlier one left.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -157,6 +158,25 @@ def summed_part(whole: Tensor, dim: int, group: ProcessGroup) -> Any:
     rows = with_more(whole, dim, most * ranks).movedim(dim, 0)
     own = share(count, ranks, group.rank())[1]
     return first_of(record("reduce_scatter", rows, group), 0, own).movedim(0, dim)
+
+
+def swapped(
+    part: Tensor, old: int, new: int, group: ProcessGroup, old_count: int, new_count: int
+) -> Any:
+    """This rank's part along the dimension `new` of what the ranks share out along `old`; the counts are those of the
+    whole. Each rank gets what it needs from each other, and no more."""
+    ranks, own = range(group.size()), group.rank()
+    pieces = [part.narrow(new, *share(new_count, len(ranks), rank)) for rank in ranks]
+    kept = share(new_count, len(ranks), own)[1]
+    shapes = []
+    for rank in ranks:
+        shape = list(part.shape)
+        shape[old], shape[new] = share(old_count, len(ranks), rank)[1], kept
+        shapes.append(shape)
+    sent, received = [piece.numel() for piece in pieces], [math.prod(shape) for shape in shapes]
+    flat = weft.cat([piece.reshape(-1) for piece in pieces])
+    found = record("all_to_all", flat, group, sent=sent, received=received).split(received)
+    return weft.cat([one.view(shape) for one, shape in zip(found, shapes, strict=True)], old)
 
 
 def need_placements(

@@ -25,6 +25,7 @@ from weft.distributed.sharding.layout import (
     need_group,
     share,
     summed_part,
+    swapped,
 )
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import NotDefinedError
@@ -92,6 +93,21 @@ def _to_whole(x: Tensor, placement: Placement, group: ProcessGroup, count: int) 
     return linear_map(x, lambda v: record("all_reduce", v, group, op), back)
 
 
+def _exchanged(x: Tensor, there: Shard, back: Shard, group: ProcessGroup, count: int) -> Any:
+    """This rank's part along another dimension, of which the ranks have `count` elements of the old one: each sends to
+    each other the part of its part that falls there."""
+    sizes = count, x.shape[there.dim]
+
+    def swap(old: int, new: int, old_count: int, new_count: int) -> Map:
+        return lambda v: swapped(v, old, new, group, old_count, new_count)
+
+    return linear_map(
+        x,
+        swap(back.dim, there.dim, *sizes),
+        swap(there.dim, back.dim, *reversed(sizes)),
+    )
+
+
 def _no_derivative(name: str) -> Map:
     def refuse(g: Tensor) -> NoReturn:
         raise NotDefinedError(
@@ -134,6 +150,13 @@ def _dirty(now: Placements, then: Placements) -> list[bool]:
     return dirty
 
 
+def _is_shared_out(layout: Layout, now: Sequence[Placement], then: Placements, dim: int) -> bool:
+    """True if another dimension of the mesh shares out, before or afterwards, what this one did or is to."""
+    touched = {p.dim for p in (now[dim], then[dim]) if isinstance(p, Shard)}
+    others = [p for k in range(len(now)) if k != dim for p in (now[k], then[k])]
+    return any(isinstance(p, Shard) and p.dim in touched for p in others)
+
+
 def redistribute(local: Tensor, layout: Layout, placements: Sequence[Placement]) -> Any:
     """This rank's part under other placements."""
     then = tuple(placements)
@@ -151,6 +174,10 @@ def redistribute(local: Tensor, layout: Layout, placements: Sequence[Placement])
         count = 0
         if isinstance(placement, Shard):
             count = layout._replace(placements=tuple(now)).before(dim).local_shape[placement.dim]
+            if isinstance(target, Shard) and not _is_shared_out(layout, now, then, dim):
+                some = (target, placement, need_group(group), count)
+                local, now[dim] = _exchanged(local, *some), target
+                continue
         local, now[dim] = _to_whole(local, placement, need_group(group), count), Replicate()
     for dim, target in enumerate(then):
         if now[dim] != target:

@@ -67,7 +67,7 @@ def begin(nodes: list) -> None:
     if tracing:
         at: int64_t = now()
         for node in away:
-            put_payload(COLLECTIVE, at, at, ("begin", node.op.name, node.seq), node.nbytes)
+            put_payload(COLLECTIVE, at, at, ("begin", node.params.name, node.seq), node.nbytes)
     if away:
         if _notes:
             passage = Passage(away)
@@ -83,7 +83,7 @@ def take(node: Node):
         try:
             return _taken(node)
         finally:
-            put_payload(COLLECTIVE, began, now(), ("wait", node.op.name, node.seq), node.nbytes)
+            put_payload(COLLECTIVE, began, now(), ("wait", node.params.name, node.seq), node.nbytes)
     return _taken(node)
 
 
