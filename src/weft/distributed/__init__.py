@@ -19,7 +19,7 @@ _HELD = {
     "collectives": "all_gather all_gather_into_tensor all_gather_single all_reduce all_reduce_coalesced all_to_all "
     "all_to_all_single barrier broadcast gather monitored_barrier reduce reduce_scatter reduce_scatter_single "
     "reduce_scatter_tensor scatter",
-    "comm_hooks": "GradBucket",
+    "nn.comm_hooks": "GradBucket",
     "device_mesh": "DeviceMesh init_device_mesh",
     "errors": "DistBackendError DistError DistNetworkError DistStoreError",
     "group": "ProcessGroup",
@@ -31,7 +31,7 @@ _HELD = {
     "is_available is_backend_available is_gloo_available is_mpi_available is_nccl_available "
     "is_torchelastic_launched is_ucc_available is_xccl_available new_subgroups new_subgroups_by_enumeration",
     "reduction": "ReduceOp",
-    "stores": "FileStore HashStore PrefixStore Store TCPStore",
+    "backends.stores": "FileStore HashStore PrefixStore Store TCPStore",
     "work": "Work",
     "world": "default_pg_timeout destroy_process_group init_process_group is_initialized new_group",
 }

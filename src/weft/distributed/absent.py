@@ -89,10 +89,10 @@ MODULES = {
 }
 for _name in ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_types"):
     MODULES[_name]["distributed.placements"] = "Partial Placement Replicate Shard _StridedShard"
-MODULES["algorithms.ddp_comm_hooks"]["distributed.comm_hooks"] = (
+MODULES["algorithms.ddp_comm_hooks"]["distributed.nn.comm_hooks"] = (
     "DDPCommHookType register_ddp_comm_hook"
 )
-MODULES["algorithms.ddp_comm_hooks.default_hooks"]["distributed.comm_hooks"] = (
+MODULES["algorithms.ddp_comm_hooks.default_hooks"]["distributed.nn.comm_hooks"] = (
     "allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook fp16_compress_wrapper"
 )
 SENT = "ProcessGroupGloo"

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import weft
 from weft.distributed.errors import DistBackendError
@@ -411,10 +411,17 @@ def _in_memory(found: object, like: object = None) -> Any:
     return {key: _in_memory(value, others.get(key)) for key, value in found.items()}
 
 
-def _layout_of(owner: Any) -> State:
+class _Stateful(Protocol):
+    """A module, an optimizer, or what else has a state."""
+
+    def state_dict(self) -> State:
+        """The state."""
+
+
+def _layout_of(owner: _Stateful | Optimizer) -> State:
     """A tree like the state of a module or an optimizer; the state of a parameter lies as the parameter does."""
     if not isinstance(owner, Optimizer):
-        return owner.state_dict()  # type: ignore[no-any-return]
+        return owner.state_dict()
     parameters = [p for group in owner.param_groups for p in group["params"]]
     return {"state": {number: _Always(p) for number, p in enumerate(parameters)}}
 

@@ -15,10 +15,10 @@ import weft
 from weft.autograd.variable import Variable
 from weft.distributed.blocks import PairwiseSum, blocks_of_rank
 from weft.distributed.collectives import all_reduce
-from weft.distributed.comm_hooks import BUCKET_BYTES, GradBucket, Hook, reduce_by_hook
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
 from weft.distributed.join import Join, Joinable, JoinHook
+from weft.distributed.nn.comm_hooks import BUCKET_BYTES, GradBucket, Hook, reduce_by_hook
 from weft.distributed.reduction import ReduceOp
 from weft.distributed.together import average_gradients, broadcast_together, mean_of_sums
 from weft.distributed.world import resolve
@@ -37,7 +37,8 @@ class DistributedDataParallel(Module, Joinable):
     Args:
         module: the same on all ranks.
         process_group: the ranks that train together; by default all.
-        broadcast_buffers: begin each forward with the buffers of the first rank.
+        broadcast_buffers: begin a forward with the buffers of the first rank, if the one before was to synchronize
+            gradients: so evaluation begins with them too.
         init_sync: begin with the parameters of the first rank.
         device_mesh: a mesh of one dimension, instead of a group.
         deterministic: train with the same bits on any number of ranks. A global batch is cut into `block_count` blocks,
@@ -81,6 +82,7 @@ class DistributedDataParallel(Module, Joinable):
         self.require_backward_grad_sync = True
         self._reduced = [p for p in module.parameters() if p.requires_grad]
         self._is_queued = False
+        self._was_synchronized = True  # the forward before: then ranks have buffers of their own
         self._active = 0  # ranks that have inputs, inside of `join`
         self._block_count = block_count if deterministic else 0
         self.blocks = range(0)
@@ -112,12 +114,13 @@ class DistributedDataParallel(Module, Joinable):
         synchronizes = weft.is_grad_enabled() and self.require_backward_grad_sync
         if synchronizes and self._block_count:
             self._begin_block()
-        root = 0
+        root, broadcasts, self._was_synchronized = 0, self._was_synchronized, synchronizes
         if self._join_config.enable:
+            broadcasts = synchronizes
             active = Join.notify_join_context(self)
             self._active = self.process_group.size() if active is None else int(active)
             root = self._agree_on_step(synchronizes)
-        if synchronizes:
+        if broadcasts:
             self._broadcast_buffers(root)
         outputs = self.module(*inputs, **kwargs)
         if synchronizes:

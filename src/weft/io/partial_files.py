@@ -37,9 +37,9 @@ class PartialFile:
         """A tensor, or `count` of its rows from one on."""
         try:
             rows = self._file.get_slice(name)
-            last = None if count is None else first + count
             is_whole = count is None or rows.get_shape()[0] == count
-            array = self._file.get_tensor(name) if is_whole else rows[first:last]
+            begin = first if count else 0  # the library refuses to begin behind the last row
+            array = self._file.get_tensor(name) if is_whole else rows[begin : begin + (count or 0)]
         except Exception as error:  # the library raises types of its own
             raise damaged(str(self._path), str(error)) from error
         tensor = weft.tensor(np.ascontiguousarray(array) if np.ndim(array) else array)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import weft
 from weft.distributed.carrier import record
@@ -22,15 +22,19 @@ from weft.errors import ArgumentError
 from weft.futures import Future
 from weft.tensor.modes import no_grad
 
-if TYPE_CHECKING:
-    from weft.distributed.data_parallel import DistributedDataParallel
-
 Hook = Callable[[Any, "GradBucket"], Any]
 BUCKET_BYTES = 25 << 20
 
 
 class GradBucket:
-    """The gradients of some parameters of one dtype, one behind the other."""
+    """The gradients of some parameters of one dtype, one behind the other.
+
+    Args:
+        number: its place among the buckets of a backward.
+        is_last: True for the last one.
+        parameters: those that the gradients are of.
+        grads: a gradient for each.
+    """
 
     def __init__(
         self, number: int, is_last: bool, parameters: list[Tensor], grads: list[Tensor]
@@ -124,7 +128,7 @@ def _own(parameter: Tensor, absent: bool) -> Tensor:
 
 
 def _value(future: object) -> Tensor:
-    """What a hook has given a future of. Errors: ValueError for anything else."""
+    """The tensor that a hook has given a future of. Errors: ValueError for anything else."""
     found = future.wait() if isinstance(future, Future) else None
     if isinstance(found, list | tuple) and len(found) == 1:
         found = found[0]
@@ -172,7 +176,7 @@ def bf16_compress_hook(process_group: Group, bucket: GradBucket) -> Future[Tenso
 
 
 def _wrapped(dtype: DType, hook: Hook) -> Hook:
-    def compressed(state: Any, bucket: GradBucket) -> Future[Tensor]:
+    def compressed(state: object, bucket: GradBucket) -> Future[Tensor]:
         before = bucket.buffer().dtype
         bucket.set_buffer(bucket.buffer().to(dtype))
         return _given(_value(hook(state, bucket)).to(before))
@@ -188,6 +192,13 @@ def fp16_compress_wrapper(hook: Hook) -> Hook:
 def bf16_compress_wrapper(hook: Hook) -> Hook:
     """A hook that does what another one does on gradients as bfloat16."""
     return _wrapped(weft.bfloat16, hook)
+
+
+class Hooked(Protocol):
+    """A `DistributedDataParallel`."""
+
+    def register_comm_hook(self, state: object, hook: Hook) -> None:
+        """Have a function average gradients."""
 
 
 class DDPCommHookType(Enum):
@@ -206,7 +217,7 @@ _HOOKS: dict[DDPCommHookType, Hook] = {
 
 
 def register_ddp_comm_hook(
-    comm_hook_type: DDPCommHookType, model: DistributedDataParallel, state: Group = None
+    comm_hook_type: DDPCommHookType, model: Hooked, state: Group = None
 ) -> None:
     """Have a model's gradients averaged by the hook of a name; `state` is a group, by default all ranks."""
     model.register_comm_hook(state, _HOOKS[comm_hook_type])

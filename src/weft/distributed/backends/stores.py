@@ -164,7 +164,7 @@ class Store:
 
     @property
     def timeout(self) -> timedelta:
-        """How long get and wait wait."""
+        """The time that get and wait wait."""
         return self._timeout
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -435,7 +435,7 @@ class TCPStore(Store):
             time.sleep(ASK_EVERY_S)
 
     def _ask(self, *fields: bytes | None) -> list[bytes | None]:
-        """What the serving process answers. Errors: DistNetworkError where it is gone."""
+        """The answer of the serving process. Errors: DistNetworkError where it is gone."""
         try:
             with self._lock:
                 _send(self._connection, fields)
