@@ -23,6 +23,7 @@ from weft.futures import Future
 from weft.tensor.modes import no_grad
 
 Hook = Callable[[Any, "GradBucket"], Any]
+BucketHook = Callable[["GradBucket"], Any]  # one that has its state
 BUCKET_BYTES = 25 << 20
 
 
@@ -99,7 +100,7 @@ def _lots(parameters: Sequence[Tensor], most_bytes: int) -> Iterator[list[Tensor
 def reduce_by_hook(
     group: ProcessGroup,
     parameters: Sequence[Tensor],
-    hook: Callable[[GradBucket], Any],
+    hook: BucketHook,
     most_bytes: int = BUCKET_BYTES,
     absent: bool = False,
 ) -> None:
