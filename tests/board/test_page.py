@@ -173,6 +173,10 @@ def test_each_view_of_a_model_is_clicked_through(page: Any, run: Any, tmp_path: 
         page.click(f"#tab-{view}")
         page.wait_for_selector(f"body[data-shown={view}]")
         assert page.locator(".card").count() > 1
+    peak = page.locator("#peak")
+    assert "spilled: nothing" in peak.inner_text() and "reused:" in peak.inner_text()
+    peak.locator("td button").first.click()
+    assert peak.locator(".source .here").count() == 1
 
 
 def test_a_bar_leads_to_its_operations_lines_and_ir(page: Any, tmp_path: Path) -> None:
