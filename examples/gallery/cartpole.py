@@ -2,18 +2,18 @@
 Balancing a pole
 ================
 
-A cart on a track is pushed left or right so that the pole on it stays up (Barto, Sutton and Anderson, 1983). A policy
-learns it from nothing but how long it has balanced (REINFORCE: Williams, 1992). Each episode draws its actions from
-the policy, reads them, and ends when the pole falls: 16 episodes of 16 lengths go through ``weft.map``, and at each
-time those that still balance ask the policy in one batch.
+A cart on a track is pushed left or right so that the pole on it stays up (Barto, Sutton and Anderson, 1983); gymnasium
+moves it. A policy learns it from nothing but how long it has balanced (REINFORCE: Williams, 1992). Each episode draws
+its actions from the policy, reads them, and ends when the pole falls: 16 episodes of 16 lengths go through
+``weft.map``, and at each time those that still balance ask the policy in one batch.
 
 Run: ``python examples/gallery/cartpole.py [steps]``
 """
 
-import math
 import random
 import sys
 
+import gymnasium
 import matplotlib.pyplot as plt
 
 import weft
@@ -25,49 +25,26 @@ random.seed(0)
 weft.manual_seed(0)
 
 # %%
-# The cart and the pole
-# ---------------------
-# A cart of 1 kg, a pole of 0.1 kg and half a metre to its centre, a push of 10 N, 50 steps a second.
-
-
-class Cart:
-    """Position, speed, angle, angular speed."""
-
-    def __init__(self) -> None:
-        self.state = [random.uniform(-0.05, 0.05) for _ in range(4)]
-
-    def push(self, right: bool) -> bool:
-        """One step; whether the pole is still up."""
-        place, speed, angle, turn = self.state
-        sine, cosine = math.sin(angle), math.cos(angle)
-        inner = ((10.0 if right else -10.0) + 0.05 * turn**2 * sine) / 1.1
-        turning = (9.8 * sine - cosine * inner) / (0.5 * (4 / 3 - 0.1 * cosine**2 / 1.1))
-        pushing = inner - 0.05 * turning * cosine / 1.1
-        self.state = [
-            place + 0.02 * speed,
-            speed + 0.02 * pushing,
-            angle + 0.02 * turn,
-            turn + 0.02 * turning,
-        ]
-        return abs(self.state[0]) < 2.4 and abs(self.state[2]) < 0.21
-
-
-# %%
 # An episode is a loop that reads what it does next
 # --------------------------------------------------
 
+CARTS = [gymnasium.make("CartPole-v1") for _ in range(16)]
 policy = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2))
 
 
-def episode(most: int) -> tuple[weft.Tensor, list[list[float]]]:
-    """The log-probabilities of what was done, and the states on the way."""
-    cart, chosen, states = Cart(), [], []
+def episode(cart: gymnasium.Env, most: int = 200) -> tuple[weft.Tensor, list[list[float]]]:
+    """The log-probabilities of what was done, and the states on the way: place, speed, angle, angular speed."""
+    chosen, states = [], []
+    state, _ = cart.reset(seed=random.randrange(1 << 30))
     for _ in range(most):
-        states.append(cart.state)
-        choices = Categorical(logits=policy(weft.tensor(cart.state)))
+        states.append(state.tolist())
+        choices = Categorical(logits=policy(weft.tensor(states[-1])))
         action = choices.sample()
         chosen.append(choices.log_prob(action))
-        if not cart.push(action.item() == 1):  # this episode waits here; the others go on
+        state, _, has_fallen, _, _ = cart.step(
+            action.item()
+        )  # this episode waits here; the others go on
+        if has_fallen:
             break
     return weft.stack(chosen), states
 
@@ -81,7 +58,7 @@ def returns(length: int, discount: float = 0.98) -> weft.Tensor:
 optimizer = weft.optim.Adam(policy.parameters(), lr=0.01)
 lengths = []
 for _step in range(STEPS):
-    runs = weft.map(lambda _: episode(200), range(16))
+    runs = weft.map(episode, CARTS)
     rewards = [returns(len(chosen)) for chosen, _ in runs]
     mean = weft.cat(rewards).mean()
     spread = weft.cat(rewards).std() + 1e-6
@@ -99,7 +76,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained
 left.plot(lengths)
 left.set(xlabel="step of training", ylabel="steps in balance", title="16 episodes a step")
 with weft.no_grad():
-    for _ in range(5):
-        right.plot([state[2] for state in episode(200)[1]], linewidth=0.8)
+    for cart in CARTS[:5]:
+        right.plot([state[2] for state in episode(cart)[1]], linewidth=0.8)
 right.set(xlabel="time", ylabel="angle", title="five episodes with what it has learned")
 plt.show()

@@ -67,6 +67,17 @@ def test_the_first_program_prints_what_the_readme_says() -> None:
     assert sum(1 for line in program.splitlines() if line.strip()) <= 24
 
 
+def test_reasons_for_missing_batches_are_quoted_as_explain_prints_them() -> None:
+    """From the table of the performance guide, and the list in that on batching."""
+    printed = read("src/weft/debug/explanation.py")
+    table = read("docs/guide/performance.md").split("| what it says |")[1].split("\n\n")[0]
+    listed = read("docs/guide/batching.md").split("prints what did not join and why:")[1]
+    quoted = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
+    quoted += re.findall(r"`([^`]+)`", listed.split("\n\n")[0])
+    assert len(quoted) > 5
+    assert [words for words in quoted if words not in printed] == []
+
+
 def test_what_the_readme_misses_is_missing() -> None:
     section = (
         read("README.md").split("## What is not there yet")[1].split("\nA name that is missing")[0]
