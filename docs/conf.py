@@ -84,6 +84,8 @@ INCLUDED = {
 }
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)(#[^)]*)?\)")
 CODE = re.compile(r"(``.*?``|`.*?`)")
+RESULTS = ROOT / "benchmarks" / "RESULTS.md"
+TIMED = "\n## 2026-11-27: the gallery\n"  # the heading of its measurements
 NAME = re.compile(r"(weft(?:\.\w+)+)(?:\(.*\))?", re.DOTALL)
 PAST = ("changelog", "results", "names")
 MADE_UP = ("weft.sech_",)  # which CONTRIBUTING adds
@@ -114,12 +116,28 @@ def link_pages(app: Any, name: str, source: list[str]) -> None:
         return text
 
     text = source[0]
+    if name == "gallery/index":
+        app.env.note_dependency(str(RESULTS))
+        source[0] += times_of_gallery()
+        return
     if included and name != "index":
         text = (ROOT / included).read_text()
         app.env.note_dependency(str(ROOT / included))
     source[0] = LINK.sub(target, text)
     if name == "decisions":
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\ndecisions/0*\n```\n"
+
+
+def times_of_gallery() -> str:
+    """The table of the gallery in the measurements, with what stands before it, as reStructuredText."""
+    text = RESULTS.read_text().partition(TIMED)[2].partition("\n## ")[0].strip()
+    words, _, table = text.partition("\n\n| ")
+    rows = [line.strip("| ").split(" | ") for line in f"| {table}".splitlines()]
+    lines = ["", "How fast", "--------", "", words.replace("`", "``"), "", ".. list-table::"]
+    lines += ["   :header-rows: 1", "   :widths: 40 20 20 20", ""]
+    for row in [rows[0], *rows[2:]]:
+        lines += [f"   {'  -' if place else '* -'} {cell}" for place, cell in enumerate(row)]
+    return "\n".join([*lines, ""])
 
 
 def link_names(app: Any, page: nodes.document) -> None:

@@ -48,9 +48,7 @@ def test_types_of_programs_among_those_known(lib: Any) -> None:
     class Point:
         pass
 
-    from importlib import import_module
-
-    place = import_module(f"{lib.__name__}.utils.data._utils.collate")
+    place = lib.utils.data._utils.collate
     known = {**place.default_collate_fn_map, Point: lambda batch, **_: len(batch)}
     assert {float, int, str, bytes, np.ndarray} <= set(known)
     assert place.collate([{"p": Point(), "n": 1}] * 3, collate_fn_map=known)["p"] == 3
@@ -69,9 +67,7 @@ def test_memory_of_batches(lib: Any) -> None:
             self.asked = True
             return self
 
-    from importlib import import_module
-
-    place = import_module(f"{lib.__name__}.utils.data._utils.pin_memory")
+    place = lib.utils.data._utils.pin_memory
     given = {"a": [Batch(), 3], "b": "word"}
     found = place.pin_memory(given)
     assert found["a"][0].asked and found["a"][1] == 3 and found["b"] == "word"

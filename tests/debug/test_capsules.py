@@ -24,6 +24,7 @@ from weft.debug.capsules import reduction
 from weft.debug.capsules.capsule import VERSION
 from weft.debug.capsules.records import VALUE
 from weft.demo import cli
+from weft.engine.frontend.recorder import TO_FLOAT
 from weft.engine.ir.primitive import KIND_NAMES
 from weft.errors import CheckpointError, WeftError
 from weft.ops import OPS
@@ -330,6 +331,17 @@ def test_classes_out_of_range_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="classes out of range"):
         weft.debug.load_capsule(path).replay()
     del loss
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64"])
+@pytest.mark.parametrize(
+    "op", [op for op in OPS.values() if op.rule == TO_FLOAT and len(op.operands) == 1], ids=str
+)
+def test_operands_that_a_recorder_would_have_converted_are_refused(op: Any, dtype: str) -> None:
+    """There is no kernel for them."""
+    kind = getattr(weft, dtype)
+    with pytest.raises(ValueError, match="operands that are no floats|dtypes"):
+        weft.debug.primitive(op.name, [weft.ones(4, dtype=kind)], shape=(4,), dtype=kind)
 
 
 def test_fields_that_are_missing_and_other_entries(tmp_path: Path) -> None:

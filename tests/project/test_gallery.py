@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,11 @@ def test_a_program_is_short_and_says_how_it_is_run(path: Path) -> None:
 
 def test_there_are_programs() -> None:
     assert len(PROGRAMS) > 10
+
+
+def test_each_program_has_been_measured_beside_pytorch() -> None:
+    """The site shows the table; `python -m benchmarks.gallery` prints it."""
+    results = GALLERY.parents[1] / "benchmarks" / "RESULTS.md"
+    table = results.read_text().partition("\n## 2026-11-27: the gallery\n")[2].partition("\n## ")[0]
+    titles = {path.read_text().splitlines()[1] for path in PROGRAMS}
+    assert set(re.findall(r"^\| ([^|]+?) \| [\d.]+ \|", table, re.MULTILINE)) == titles

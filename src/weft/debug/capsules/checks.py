@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.debug.capsules.records import Record
-from weft.engine.frontend.recorder import COMPARE, LOGICAL, SELECT
+from weft.engine.frontend.recorder import COMPARE, LOGICAL, SELECT, TO_FLOAT
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir import primitive as kinds
 from weft.engine.ir.primitive import KIND_NAMES, Primitive
@@ -89,6 +89,9 @@ def _check_elementwise(op: Primitive, record: Record, given: list[str]) -> None:
         need(given[0] == "bool", "condition")
         given = given[1:]
     need(len(set(given)) == 1, "dtypes that differ")
+    need(
+        op.rule != TO_FLOAT or dtypes.by_name(given[0]).category >= 2, "operands that are no floats"
+    )
     if op.is_cast:
         return
     expected = given[0] if op.dtype is None else op.dtype(None, dtypes.by_name(given[0])).name
