@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,8 @@ def run(path: Path, library: str, steps: int) -> None:
     lib: Any = __import__("torch" if library == "pytorch" else "weft")
     lib.set_num_threads(1)
     if library == "pytorch":
-        import torch.distributions
-
-        stand_in(torch)
+        import_module("torch.distributions")
+        stand_in(lib)
     times: list[float] = []
     watch(lib, times)
     sys.argv = [str(path), str(steps)]

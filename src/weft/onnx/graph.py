@@ -78,7 +78,8 @@ class Graph:
         from onnx import helper
 
         results = [self.fresh(kind.lower()) for _ in range(count)]
-        node = helper.make_node(kind, list(operands), results, name=results[0], **attributes)
+        node = helper.make_node(kind, list(operands), results, name=results[0])
+        node.attribute.extend(helper.make_attribute(k, v) for k, v in attributes.items())
         node.doc_string = self.label
         self.nodes.append(node)
         return results

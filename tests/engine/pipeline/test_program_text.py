@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pass_check import run_pass, summary
 
 import random_programs as programs
 import weft
+from pass_check import run_pass, summary
 from properties import QUICK
 from weft.engine.ir.tape import tape
 from weft.engine.pipeline import driver

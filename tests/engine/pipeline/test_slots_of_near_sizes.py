@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pass_check import rounded
-
 import weft
+from pass_check import rounded
 from weft.engine.devices.cpu import pool
 
 WIDTHS = range(320, 240, -10)

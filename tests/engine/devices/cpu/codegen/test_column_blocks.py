@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernel_jit import NUMPY
-from kernel_launch import launch
-from kernel_reference import reduce_last
 from test_reductions import each_target, moments, numbers, reduction, same
 
 import weft
+from kernel_jit import NUMPY
+from kernel_launch import launch
+from kernel_reference import reduce_last
 from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, Scheduled, scheduled
 from weft.engine.ir.tape import tape
 from weft.engine.kernels.loop_ir import KernelError

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernel_launch import lookup
 from llvmlite import binding
 
+from kernel_launch import lookup
 from weft.engine.devices.cpu.codegen import schedule
 from weft.engine.devices.cpu.codegen.loop_kernel import lower
 from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, arguments, pointers, scheduled

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from kernel_jit import classes
 from kernel_launch import launch
 from kernel_reference import reduce_last
-
 from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, scheduled
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store

@@ -7,10 +7,10 @@ import re
 
 import numpy as np
 import pytest
+
 from kernel_jit import NUMPY, classes
 from kernel_launch import launch, lookup
 from kernel_reference import philox
-
 from weft.engine.devices.cpu.codegen.loop_kernel import launch_shape, lower
 from weft.engine.devices.cpu.codegen.schedule import scheduled
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from kernel_jit import NUMPY, classes
 from kernel_launch import launch
 from kernel_reference import from_bfloat16, reduce_last, to_bfloat16
-
 from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, Scheduled
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
 from weft.engine.kernels.loop_ir import Instr, LoopKernel, Operand, Reduce, Store

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from kernel_jit import Function, address, element_strides
 from kernel_launch import lookup
 from kernel_reference import reduce_last
-
 from weft.engine.devices.cpu.codegen import row_kernel
 from weft.engine.devices.cpu.llvm.target import AVX2, AVX512, NEON, host
 from weft.engine.kernels import row_ir
