@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import weft
+from live_nodes import settled_count
 from oracle import torch
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.ir.tape import tape
@@ -153,8 +154,7 @@ def test_an_error_that_was_caught_holds_nothing() -> None:
 
     for _ in range(4):
         fail()  # until what runs has been stored, with the numbers in it
-    gc.collect()
-    before = count_live_nodes()
+    before = settled_count()
     fail()
     gc.collect()
     assert count_live_nodes() == before and not tape().pending()

@@ -5,6 +5,7 @@ import gc
 import pytest
 
 import weft
+from live_nodes import settled_count
 from weft.config import config
 from weft.engine.frontend.node_factory import count_live_nodes
 
@@ -124,7 +125,7 @@ def test_walks_still_batch_and_nothing_stays():
     try:
         for _ in range(20):  # until caches have let go of what other tests left
             step()
-        before = count_live_nodes()
+        before = settled_count()
         for _ in range(20):
             step()
         assert count_live_nodes() == before

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import weft
+from live_nodes import settled_count
 from weft.config import config
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.frontend.resolve import value_of
@@ -210,8 +211,7 @@ def test_nothing_is_left_behind() -> None:
         weft.realize()
 
     fail()
-    gc.collect()
-    before = count_live_nodes()
+    before = settled_count()
     fail()
     gc.collect()
     assert count_live_nodes() == before and not tape().written and not tape().held
