@@ -9,7 +9,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Not those that are compiled, whose examples tests/project/test_docstrings.py runs.
 DOCTESTED := $(shell grep -rl --include='*.py' '>>>' src | xargs grep -L '^# cython: language_level')
 
-CODEGEN := tests/engine/devices/cpu/codegen
+CPU := tests/engine/devices/cpu
+CODEGEN := $(CPU)/codegen
 GUARDED := tests/engine/runtime/test_interpreter.py tests/engine/runtime/test_random_index_programs.py \
 	tests/engine/runtime/test_random_cases.py \
 	tests/tensor/memory/test_values_with_less_memory.py tests/tensor/test_empty_values.py tests/ops/test_misfits.py \
@@ -67,7 +68,7 @@ sanitize: $(VENV)/.dev build
 	$(BIN)/python tools/sanitize.py $(ARGS)
 
 guard: $(VENV)/.bench build
-	WEFT_GUARD=1 $(BIN)/python -m pytest -q $(GUARDED) $(CODEGEN)/test_families.py $(CODEGEN)/test_gemm.py $(ARGS)
+	WEFT_GUARD=1 $(BIN)/python -m pytest -q $(GUARDED) $(CPU)/kernels/test_families.py $(CPU)/gemm/test_gemm.py $(ARGS)
 	WEFT_GUARD=begin $(BIN)/python -m pytest -q $(GUARDED) $(ARGS)
 
 fuzz: $(VENV)/.dev build

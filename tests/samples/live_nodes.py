@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import gc
 
+import weft
 from weft.engine.frontend.node_factory import count_live_nodes
 
 
 def settled_count() -> int:
-    """The number of nodes once collections free no more. Each may free only one layer of what tests before left: the
-    collector does not see what nodes hold."""
-    before = -1
-    while before != count_live_nodes():
+    """The number of nodes once neither collections nor runs free more. Each may free only one layer of what other
+    tests left: the collector does not see what nodes hold."""
+    while True:
         before = count_live_nodes()
         gc.collect()
-    return before
+        last = -1
+        while last != count_live_nodes():
+            last = count_live_nodes()
+            weft.realize()
+        if last == before:
+            return before

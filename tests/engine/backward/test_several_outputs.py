@@ -120,12 +120,12 @@ def test_walks_still_batch_and_nothing_stays():
         config.batch = True
     for ours, expected in zip(step(), alone, strict=True):
         assert ours == pytest.approx(expected)
-    gc.collect()
+    settled_count()
     gc.disable()
     try:
-        for _ in range(20):  # until caches have let go of what other tests left
+        for _ in range(20):
             step()
-        before = settled_count()
+        before = count_live_nodes()
         for _ in range(20):
             step()
         assert count_live_nodes() == before
