@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 import weft
+from live_nodes import settled_count
 from weft import nn
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.utils.checkpoint import checkpoint
@@ -192,6 +193,7 @@ def test_nodes_are_flat(program):
         weft.realize()
         return count_live_nodes()
 
+    settled_count()
     before = nodes_after(STEPS)
     assert nodes_after(STEPS) == before
 

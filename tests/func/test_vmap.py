@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import weft
+from live_nodes import settled_count
 from oracle import both
 from weft.autograd import forward_ad
 from weft.engine.frontend.node_factory import count_live_nodes
@@ -453,6 +454,9 @@ def test_maps_leave_nothing_behind() -> None:
         vmap(lambda row: row if row.sum() > 0 else -row)(x).tolist()
         weight.grad = None
 
+    for _ in range(3):
+        step()
+    settled_count()
     for _ in range(3):
         step()
     gc.collect()

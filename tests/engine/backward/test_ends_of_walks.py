@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import weft
+from live_nodes import settled_count
+
+
+@pytest.fixture(autouse=True)
+def no_nested_walks() -> Iterator[None]:
+    """Walks inside walks let their graphs go one a run: none is left to the tests after these."""
+    yield
+    settled_count()
 
 
 @pytest.fixture(params=["weft", "torch"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import weft
+from live_nodes import settled_count
 from weft.engine.devices.cpu import pool
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.frontend.recorder import set_budget
@@ -21,8 +22,7 @@ from weft.engine.pipeline import driver
 @pytest.fixture(autouse=True)
 def no_collector() -> Iterator[None]:
     """What these tests see freed is freed without the cyclic collector."""
-    weft.realize()
-    gc.collect()
+    settled_count()
     gc.disable()
     yield
     gc.enable()

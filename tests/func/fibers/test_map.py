@@ -13,6 +13,7 @@ import pytest
 from counting_flushes import collatz, flushes_of
 
 import weft
+from live_nodes import settled_count
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.ir.tape import tape
 from weft.engine.pipeline import driver
@@ -198,6 +199,7 @@ def test_nothing_is_left_for_the_collector() -> None:
         with contextlib.suppress(ZeroDivisionError):
             weft.map(function, range(count))
 
+    settled_count()
     for _ in range(2):
         step(3), step(8)
     gc.collect()
