@@ -11,15 +11,9 @@ import pytest
 
 import weft
 from weft.engine.frontend.resolve import value_of
-from weft.engine.runtime import executable_cache
 from weft.engine.runtime.blocks import Rows
 
 ROWS, WIDTH = 16, 4
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    executable_cache.clear()
 
 
 def searches(function: Callable[[], object]) -> int:

@@ -27,9 +27,8 @@ from weft.engine.runtime.commit import counters
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    """No flush has come before."""
-    executable_cache.clear()
+def as_it_begins() -> Iterator[None]:
+    """The interpreter as it is set by default after each test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what programs warn about is no matter here
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,10 +16,8 @@ from weft.engine.runtime import executable_cache
 
 
 @pytest.fixture(autouse=True)
-def _nothing_known() -> Iterator[None]:
+def _nothing_known() -> None:
     weft.realize()
-    executable_cache.clear()
-    yield
     executable_cache.clear()
 
 

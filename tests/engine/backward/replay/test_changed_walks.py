@@ -36,12 +36,10 @@ QUICK = settings(
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    known_walks.clear()
+def no_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-    known_walks.clear()
 
 
 class Program(programs.Machine):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,6 @@ import weft
 from weft.engine.backward.replay import known_walks
 
 nn = weft.nn
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    known_walks.clear()
-    yield
-    known_walks.clear()
 
 
 def repeated(job: Callable[[], Any]) -> int:

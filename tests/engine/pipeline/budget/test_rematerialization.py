@@ -23,10 +23,9 @@ ROWS, WIDTH = 96, 128
 
 @pytest.fixture(autouse=True)
 def from_the_first_byte() -> Iterator[None]:
-    """Programs of any size recompute what is as large as an activation here; known ones are forgotten."""
+    """Programs of any size recompute what is as large as an activation here."""
     with tuned("rematerialization", peak_bytes=1, freed_bytes=4 * ROWS * WIDTH):
         yield
-    executable_cache.clear()
 
 
 def keeping(run: Callable[[], Any]) -> Any:

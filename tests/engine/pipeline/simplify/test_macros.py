@@ -43,7 +43,6 @@ def test_a_macro_is_one_node(name: str) -> None:
 @every_macro
 @pytest.mark.parametrize("way", [{}, {"batched": False}, {"threads": 2}], ids=str)
 def test_values_are_those_of_the_primitives(name: str, way: Any) -> None:
-    executable_cache.clear()
     examples = [operands(name, seed=n) for n in range(5)]
     want = [primitives(name, *given).tolist() for given in examples]
     with running(**way):
@@ -53,7 +52,6 @@ def test_values_are_those_of_the_primitives(name: str, way: Any) -> None:
 
 @every_macro
 def test_a_known_program_has_the_constants_of_its_macros(name: str) -> None:
-    executable_cache.clear()
     given = operands(name, rows=2, dtype=weft.float64)
     for factor in (1.0, 2.0, 3.0, 4.0):
         before = executable_cache.counters["hits"]
