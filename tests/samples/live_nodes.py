@@ -9,14 +9,11 @@ from weft.engine.frontend.node_factory import count_live_nodes
 
 
 def settled_count() -> int:
-    """The number of nodes once neither collections nor runs free more. Each may free only one layer of what other
-    tests left: the collector does not see what nodes hold."""
-    while True:
+    """The number of nodes once neither collections nor runs free more. A collection may free only one layer of what
+    other tests left: the collector does not see what nodes hold."""
+    before = -1
+    while before != count_live_nodes():
         before = count_live_nodes()
         gc.collect()
-        last = -1
-        while last != count_live_nodes():
-            last = count_live_nodes()
-            weft.realize()
-        if last == before:
-            return before
+        weft.realize()
+    return before

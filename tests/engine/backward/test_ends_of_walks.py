@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import weft
 from live_nodes import settled_count
-
-
-@pytest.fixture(autouse=True)
-def no_nested_walks() -> Iterator[None]:
-    """Walks inside walks let their graphs go one a run: none is left to the tests after these."""
-    yield
-    settled_count()
+from weft.engine.frontend.node_factory import count_live_nodes
 
 
 @pytest.fixture(params=["weft", "torch"])
@@ -104,6 +97,18 @@ def test_walks_inside_walks_have_no_depth(lib: Any) -> None:
     x = lib.tensor(700.0, requires_grad=True)
     deeper(lib).apply(x).sum().backward()
     assert x.grad.item() == 1
+
+
+def test_walks_inside_walks_let_go_at_once() -> None:
+    """Each walk's record holds the graph of the one inside it, which dies when the one around it has: all in one run."""
+    Function = deeper(weft)
+    before = settled_count()
+    x = weft.tensor(150.0, requires_grad=True)
+    Function.apply(x).sum().backward()
+    assert count_live_nodes() - before > 300
+    del x
+    weft.realize()
+    assert count_live_nodes() == before
 
 
 def test_an_error_comes_up_from_any_depth(lib: Any) -> None:

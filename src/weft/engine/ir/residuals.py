@@ -21,7 +21,7 @@ from cython.cimports.weft.engine.ir.tape import Tape
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import COMPOSITE
-from weft.engine.ir.tape import tapes
+from weft.engine.ir.tape import last_sequence, tapes
 
 require(__name__, cython.compiled)
 
@@ -137,22 +137,36 @@ def mark_dead_candidate(node: Node) -> cython.void:
 
 
 def free_dead_candidates():
-    """Give up the values that nobody holds any more and nothing pending reads; called when a tape's work is done."""
+    """Give up the values that nobody holds any more and nothing pending reads; called when a tape's work is done. What
+    held the last reference to other such values makes them candidates in turn, layer by layer: as many rounds as there
+    are layers, none inside another."""
     global _dead_candidates
-    if not _dead_candidates:
-        return
+    seen: cython.longlong = -1
     read: set = set()
     waiting: list = []
     node: Node
-    source: Node
+    while _dead_candidates:
+        if seen != last_sequence():  # what dies may call a user's function, which records
+            seen, read = last_sequence(), _read_by_pending()
+        candidates: list = _dead_candidates
+        _dead_candidates = []
+        for node in candidates:
+            if node.external_refs == 0:
+                if id(node) in read:
+                    waiting.append(node)
+                else:
+                    set_buffer(node, None)
+        node = candidates = None  # the last references, to what is a candidate in the next round
+    _dead_candidates = waiting
+
+
+@cython.cfunc
+def _read_by_pending() -> set:
+    """The ids of all nodes that pending work reads."""
+    read: set = set()
+    node: Node
     for tape in (*tapes, *repeatable_tapes):
         for node in cython.cast(Tape, tape).pending():
             for source in node.inputs or ():
                 read.add(id(source))
-    for node in _dead_candidates:
-        if node.external_refs == 0:
-            if id(node) in read:
-                waiting.append(node)
-            else:
-                set_buffer(node, None)
-    _dead_candidates = waiting
+    return read
