@@ -100,7 +100,7 @@ def test_walks_inside_walks_have_no_depth(lib: Any) -> None:
 
 
 def test_walks_inside_walks_let_go_at_once() -> None:
-    """Each walk's record holds the graph of the one inside it, which dies when the one around it has: all in one run."""
+    """Each walk's record holds the graph of the one inside it, which dies when the one around it has: in one run."""
     Function = deeper(weft)
     before = settled_count()
     x = weft.tensor(150.0, requires_grad=True)
