@@ -66,9 +66,11 @@ NO_KERNELS = (
     "  fix       install numpy, scipy, llvmlite and greenlet where weft is built, or build it isolated"
 )
 NEEDED_TO_RUN = ("numpy", "scipy", "llvmlite", "greenlet")
-NO_STUBS = "weft: built without stubs for type checkers (decision 128); programs need none.\n  fix       {fix}"
+NO_STUBS = (
+    "weft: built without stubs for type checkers (decision 128), which programs do not need; {then}"
+)
 INSTALL = (
-    "build again where numpy, scipy, llvmlite and greenlet are installed, as the next `make` does"
+    "a build where numpy, scipy, llvmlite and greenlet are installed makes them, as the next `make`"
 )
 MEND = "mend the error above, which came where the package was imported, and build again"
 MOST_SECONDS_FOR_STUBS = 5 * 60  # two are usual
@@ -255,7 +257,7 @@ def write_stubs(folder: Path) -> None:
     command = [sys.executable, str(tool), "--package", str(folder)]
     runs = all(importlib.util.find_spec(name) for name in NEEDED_TO_RUN)
     if not runs or not succeeds(command, MOST_SECONDS_FOR_STUBS):
-        print(NO_STUBS.format(fix=MEND if runs else INSTALL), file=sys.stderr)
+        print(NO_STUBS.format(then=MEND if runs else INSTALL), file=sys.stderr)
 
 
 def object_path(folder: Path, name: str) -> Path:

@@ -81,6 +81,7 @@ INCLUDED = {
     "benchmarks/RESULTS.md": "results.md",
     "README.md": "index.md",
     "docs/decisions/README.md": "decisions.md",
+    "examples/gallery/README.rst": "gallery/index.rst",
 }
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)(#[^)]*)?\)")
 CODE = re.compile(r"(``.*?``|`.*?`)")

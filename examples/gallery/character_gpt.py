@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import weft
 from weft import nn
 
-STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 600
+STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
 weft.manual_seed(0)
 
 # %%
@@ -89,7 +89,7 @@ for step in range(STEPS):
     loss.backward()
     optimizer.step()
     losses.append(loss.detach())
-    if step % 25 == 24 or step == STEPS - 1:
+    if step % 50 == 49 or step == STEPS - 1:
         with weft.no_grad():
             tests.append((step, loss_of(held_out, 64).item()))
 

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 import weft
 from weft import nn
 
-STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
+STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
 weft.manual_seed(0)
 
 # %%
@@ -91,10 +91,10 @@ with weft.no_grad():
         if n % 15 == 0:
             shown.append(x)
 
-figure, axes = plt.subplots(len(shown), 1, figsize=(8, 5), layout="constrained")
-for axis, row in zip(axes, shown, strict=True):
-    strip = row[:20].reshape(20, 8, 8).permute(1, 0, 2).reshape(8, 160)
-    axis.imshow(strip.clamp(-1, 1).numpy(), cmap="gray_r")
-    axis.axis("off")
-figure.suptitle("from noise (top) to digits (bottom)")
+strips = weft.stack(shown)[:, :20].clamp(-1, 1).reshape(-1, 20, 8, 8)
+strips = nn.functional.pad(strips, (1, 1, 1, 1), value=-1)  # a margin around each image
+figure, axes = plt.subplots(figsize=(9, 2.8), layout="constrained")
+axes.imshow(strips.permute(0, 2, 1, 3).reshape(-1, 200).numpy(), cmap="gray_r")
+axes.set_title("from noise (top) to digits (bottom)")
+axes.axis("off")
 plt.show()

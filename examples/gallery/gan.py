@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import weft
 from weft import nn
 
-STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 800
+STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 3000
 BATCH = 128
 weft.manual_seed(0)
 
@@ -29,7 +29,7 @@ def true_points(count: int) -> weft.Tensor:
     return 2 * centres + 0.1 * weft.randn(count, 2)
 
 
-def perceptron(inputs: int, outputs: int, width: int = 64) -> nn.Module:
+def perceptron(inputs: int, outputs: int, width: int = 128) -> nn.Module:
     """Three layers."""
     return nn.Sequential(
         nn.Linear(inputs, width),
@@ -55,30 +55,30 @@ def penalty(critic: nn.Module, true: weft.Tensor, made: weft.Tensor) -> weft.Ten
     return (slope.norm(dim=1) - 1).square().mean()
 
 
-generator, critic = perceptron(8, 2), perceptron(2, 1)
+generator, critic = perceptron(2, 2), perceptron(2, 1)
 for_generator = weft.optim.Adam(generator.parameters(), lr=1e-3, betas=(0.5, 0.9))
 for_critic = weft.optim.Adam(critic.parameters(), lr=1e-3, betas=(0.5, 0.9))
 distances, snapshots = [], []
 for step in range(STEPS):
     for _ in range(3):
-        true, made = true_points(BATCH), generator(weft.randn(BATCH, 8)).detach()
+        true, made = true_points(BATCH), generator(weft.randn(BATCH, 2)).detach()
         distance = critic(true).mean() - critic(made).mean()
         for_critic.zero_grad()
-        (10 * penalty(critic, true, made) - distance).backward()
+        (0.1 * penalty(critic, true, made) - distance).backward()
         for_critic.step()
     for_generator.zero_grad()
-    (-critic(generator(weft.randn(BATCH, 8))).mean()).backward()
+    (-critic(generator(weft.randn(BATCH, 2))).mean()).backward()
     for_generator.step()
     distances.append(distance.detach())
-    if step in (0, STEPS // 4, STEPS - 1):
+    if step in (0, STEPS // 10, STEPS - 1):
         with weft.no_grad():
-            snapshots.append((step + 1, generator(weft.randn(500, 8)).numpy()))
+            snapshots.append((step + 1, generator(weft.randn(500, 2)).numpy()))
 print(f"distance by the critic: {weft.stack(distances)[-20:].mean().item():.2f} at the end")
 
 # %%
 figure, axes = plt.subplots(1, 4, figsize=(11, 2.9), layout="constrained")
 axes[0].plot(weft.stack(distances).numpy(), linewidth=0.8)
-axes[0].set(title="distance by the critic", xlabel="step")
+axes[0].set(title="distance by the critic", xlabel="step", ylim=(0, 4))
 grey = true_points(500).numpy()
 for axis, (step, points) in zip(axes[1:], snapshots, strict=True):
     axis.scatter(*grey.T, s=4, color="lightgrey")

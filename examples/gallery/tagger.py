@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import weft
 from weft import nn
 
-STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 150
+STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 600
 random.seed(0)
 weft.manual_seed(0)
 

@@ -205,3 +205,72 @@ def test_help_names_parameters(name: str) -> None:
         member = getattr(member, part)
     wanted = parameters(getattr(member, "__wrapped__", member))
     assert named_in(member.__doc__) == set(wanted)
+
+
+def public_methods() -> Iterator[tuple[str, Any]]:
+    """The methods of public classes other than Tensor that have completed docstrings, by their qualified names."""
+    seen: set[int] = set()
+    for _, _, member in MEMBERS:
+        for owner in getattr(member, "__mro__", ()):
+            for name, method in vars(owner).items():
+                is_method = hasattr(method, "function") and not name.startswith("_")
+                if is_method and owner is not weft.Tensor and id(method) not in seen:
+                    seen.add(id(method))
+                    yield f"{owner.__name__}.{name}", method
+
+
+METHODS = dict(public_methods())
+ROOMS_OF_METHODS = ("weft.nn.", "weft.optim.", "weft.data", "weft.amp")
+
+
+def test_methods_name_their_parameters() -> None:
+    """Of modules, containers, optimizers, schedules and loaders."""
+    lacking = []
+    for name, method in METHODS.items():
+        if method.__doc__ and method.function.__module__.startswith(ROOMS_OF_METHODS):
+            named = named_in(method.__doc__)
+            if missing := [each for each in parameters(method) if each not in named]:
+                lacking.append(f"{name}: {', '.join(missing)}")
+    assert len(METHODS) > 100
+    assert lacking == []
+
+
+def test_words_for_functions_do_not_describe_methods_of_other_classes() -> None:
+    """`prepend` of `diff` is a tensor; that of a hook is a flag."""
+    from weft.engine.api.vocabulary import meaning
+
+    assert "before the hooks" in (
+        meaning("prepend", "optim.Optimizer.register_step_pre_hook") or ""
+    )
+    assert meaning("strict", "nn.Module.no_method") != meaning("strict", "func.vmap")
+    assert meaning("prepend", "nn.Module.no_method") is None
+
+
+NO_SHAPE = re.compile(
+    r"(Parameter|Module|Uninitialized|Buffer|Container|.*Options|RNN(Cell)?Base|assert_)"
+)
+
+
+def test_layers_and_functions_say_shapes() -> None:
+    """Of nn, functional, linalg, fft and special: what comes in, and what goes out."""
+    rooms = ("weft.nn", "weft.nn.functional", "weft.linalg", "weft.fft", "weft.special")
+    assert [
+        f"{path}.{name}"
+        for path, name, member in MEMBERS
+        if path in rooms and not NO_SHAPE.match(name)
+        if not re.search(r"^(Shape|Returns):$", member.__doc__, re.MULTILINE)
+    ] == []
+
+
+def test_what_keeps_its_shape_does() -> None:
+    """Functions of one tensor whose docstring says "any -> the same"; some take integers alone."""
+    checked = []
+    for path, name, member in MEMBERS:
+        given = parameters(getattr(member, "__wrapped__", member))
+        needed = [each.name for each in given.values() if each.default is each.empty]
+        said = "Shape:\n    any -> the same." in (member.__doc__ or "")
+        if said and needed == ["input"] and path != "weft.Tensor":
+            x = weft.ones(2, 3, dtype=weft.int64 if name == "bitwise_not" else weft.float32)
+            assert member(x * 0.5 if x.is_floating_point() else x).shape == (2, 3), name
+            checked.append(name)
+    assert len(checked) > 40

@@ -25,6 +25,7 @@ from weft.demo.train import Settings, Trainer
 MODEL_FILE, DRAWING_FILE = "tree_lstm.safetensors", "tree_lstm.svg"
 AS_WRITTEN = argparse.RawDescriptionHelpFormatter
 SMALL_TREE = 12
+SHOWN_LINES = 20  # of the printed graph, before the last one
 SHORT_EPOCHS, SHORT_LIMIT = 3, 800
 
 
@@ -192,7 +193,9 @@ def show_graph(model: TreeLSTM, tree: Tree, path: Path) -> None:
     model.eval()
     scores = model(tree)
     print(f"\nThe graph recorded for a tree of {tree.size()} nodes, before it runs:")
-    print(debug.graph_text(scores))
+    lines = debug.graph_text(scores).splitlines()
+    head, tail = lines[:SHOWN_LINES], lines[SHOWN_LINES:]
+    print("\n".join([*head, *([f"... {len(tail) - 1} more"] if len(tail) > 1 else []), *tail[-1:]]))
     debug.draw(scores, path)
     print(f"drawn   {path}")
 

@@ -3,7 +3,8 @@
 A docstring in the source says what is its own. `completed` gives it the field's form: one sentence; Args, Shape,
 Returns, Raises, Example, Source, Cost. Parameters that it does not name are named in the words of `vocabulary.txt`,
 with what their defaults mean; sentences that begin "Shapes:", "Errors:", "Returns", "Cost:" become sections; where it
-has no example, that in `examples.txt` follows. A stand-in is described by the parameters of what it calls.
+has no example, that in `examples.txt` follows. Where it says nothing of shapes, the vocabulary does, or the op table,
+or the parameters of a reduction. A stand-in is described by the parameters of what it calls.
 
 Nothing here is imported before somebody asks for a docstring.
 """
@@ -20,6 +21,8 @@ from pathlib import Path
 
 from weft._build.lazy import load
 from weft.engine.api.vocabulary import meaning
+from weft.engine.ir.primitive import ELEMENTWISE
+from weft.ops.registry import OPS
 
 WIDTH = 88
 SECTIONS = ("Args", "Shape", "Returns", "Yields", "Raises", "Example", "Source", "Cost")
@@ -34,6 +37,14 @@ _PROSE = {  # what a sentence begins with -> the section that it becomes
 _SENTENCE = re.compile(
     rf"(?:(?<=[.)`] )|(?<=\A))({'|'.join(_PROSE)})(.+?[.)])(?= [A-Z`(]|\Z)", re.DOTALL
 )
+RESHAPING = (
+    *("as_strided_", "resize_", "resize_as_", "set_", "squeeze_"),
+    *("swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"),
+)
+IN_PLACE = "the tensor keeps its shape; other operands are broadcast to it."
+SAME = "any -> the same."
+BROADCAST = "shapes that broadcast to each other -> the broadcast shape."
+REDUCED = "any -> the same without the reduced dimensions, or with size 1 there with `keepdim`."
 _STARS = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
 _NAMED = re.compile(r"\A((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*)(?: \([^)]*\))?: ")
 
@@ -44,6 +55,8 @@ def completed(source: Callable[..., object], doc: str | None, name: str) -> str 
         return doc
     prose, sections = _parsed(inspect.cleandoc(doc))
     sections["Args"] = _args(source, sections.get("Args", ""), name)
+    if not {"Shape", "Returns", "Yields"} & set(sections):
+        sections["Shape"] = _shape(source, name)
     if "Example" not in sections:
         plain = name.removeprefix("Tensor.").removeprefix("nn.functional.")
         sections["Example"] = _example(name) or _example(plain)
@@ -66,6 +79,22 @@ def parameters(source: Callable[..., object]) -> dict[str, Parameter]:
     if getattr(source, "__name__", "").endswith("_"):
         found.pop("out", None)  # in place, which nobody can ask to be written elsewhere
     return found
+
+
+def _shape(source: Callable[..., object], name: str) -> str:
+    """The Shape section of a function or class in the vocabulary's words, or by its row in the op table, or no text."""
+    plain = name.rpartition(".")[2]
+    if plain.endswith("_") and plain not in RESHAPING:
+        return _filled(IN_PLACE)
+    if words := meaning("Shape", name):
+        return _filled(words)
+    op = OPS.get(plain)
+    if op is not None and op.kind == ELEMENTWISE:
+        alone = len(op.operands) == 1
+        return _filled(SAME if alone else BROADCAST)
+    if {"dim", "keepdim"} <= set(parameters(source)):
+        return _filled(REDUCED)
+    return ""
 
 
 def _example(name: str) -> str:

@@ -7,15 +7,31 @@ import re
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+_METHOD = re.compile(r"(?:^|\.)_?[A-Z]\w*\.\w+$")
+OF_FUNCTIONS = (
+    "prepend",
+    "destination",
+    "strict",
+    "name",
+    "module",
+    "fn",
+    "tensor",
+    "requires_grad",
+    "value",
+    "values",
+)
+
 
 def meaning(parameter: str, name: str) -> str | None:
     """The words for a parameter of the function or class with this public name (without "weft."), if there are some."""
     if parameter == "input" and name.endswith("_") and not name.startswith("nn.init"):
         return "the tensor that is written to and returned"
+    is_of_class = _METHOD.search(name) is not None and not name.startswith("Tensor.")
     matching = [
         ("*" not in pattern, len(pattern), words)
         for pattern, words in _sections().get(parameter, [])
         if any(fnmatchcase(each, pattern) for each in _names(name))
+        if not (is_of_class and pattern == "*" and parameter in OF_FUNCTIONS)
     ]
     return max(matching, key=lambda found: found[:2])[2] if matching else None
 

@@ -1,0 +1,74 @@
+"""Figures of pages are those of benchmarks/RESULTS.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tool_modules import tool
+
+ROOT = Path(__file__).resolve().parents[2]
+
+FIGURES = tool("figures")
+
+MEASURED = """# Results
+
+## 2026-01-01
+
+Old (avx2), 2 cores, 1 threads, Linux
+
+| workload | PyTorch | Weft | ratio | note |
+|---|---:|---:|---:|---|
+| a step | 9.00 ms | 1.00 ms | 9.00x | |
+
+## 2026-01-02
+
+Old (avx2), 2 cores, 1 threads, Linux
+
+| workload | PyTorch | Weft | ratio | note |
+|---|---:|---:|---:|---|
+| a step | 3.00 ms | 1.00 ms | 3.00x | |
+
+## 2026-01-03
+
+New (avx512f), 2 cores, 1 threads, Linux
+
+| workload | PyTorch | Weft | ratio | note |
+|---|---:|---:|---:|---|
+| a step | 1.00 ms | 2.00 ms | 0.50x | |
+
+New (avx512f), 2 cores, 2 threads, Linux
+"""
+
+
+def test_pages_have_the_figures_that_were_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    assert FIGURES.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_the_newest_row_of_each_processor_counts() -> None:
+    assert [row.ratio for row in FIGURES.newest(MEASURED, "a step")] == [3.0, 0.5]
+    with pytest.raises(SystemExit, match="no table of RESULTS.md has a row another step"):
+        FIGURES.newest(MEASURED, "another step")
+
+
+def test_a_span_has_both_ends_where_they_differ() -> None:
+    assert FIGURES.span([3.04, 0.5]) == "0.50 to 3.0"
+    assert FIGURES.span([3.01, 3.04]) == "3.0"
+
+
+def test_only_what_stands_between_the_marks_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FIGURES, "BLOCKS", {"some": lambda results: f"of {results}\n"})
+    page = "before\n<!-- figures: some -->\nstale\n<!-- end of figures -->\nafter\n"
+    fresh = "before\n<!-- figures: some -->\nof tables\n<!-- end of figures -->\nafter\n"
+    assert FIGURES.written(page, "tables") == fresh
+
+
+def test_every_page_with_a_mark_is_written() -> None:
+    """A block on a page that the tool does not know would never be renewed."""
+    marked = {
+        str(path.relative_to(ROOT))
+        for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+        if "<!-- figures: " in path.read_text()
+    }
+    assert marked == set(FIGURES.PAGES)
