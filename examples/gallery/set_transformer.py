@@ -3,8 +3,8 @@ Attention over sets of any size
 ===============================
 
 A set has no order and no fixed size. A small Set Transformer (Lee et al., 2019) learns how wide a set is: the distance
-between the two points that lie farthest apart. It is written for one set; 32 sets of 2 to 20 points run together without
-padding or masks.
+between the two points that lie farthest apart. It is written for one set; 32 sets of 2 to 20 points run together
+without padding or masks.
 
 Run: ``python examples/gallery/set_transformer.py [steps]``
 """

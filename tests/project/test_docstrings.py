@@ -262,6 +262,7 @@ def test_layers_and_functions_say_shapes() -> None:
     ] == []
 
 
+@pytest.mark.filterwarnings("ignore:dropout")  # of whole channels, which a matrix has none of
 def test_what_keeps_its_shape_does() -> None:
     """Functions of one tensor whose docstring says "any -> the same"; some take integers alone."""
     checked = []
