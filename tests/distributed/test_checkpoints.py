@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,17 @@ def said(printed: str) -> dict[int, str]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that two ranks wrote."""
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that two ranks wrote, which no test changes."""
     place = tmp_path_factory.mktemp("checkpoints") / "last"
     assert said(run(2, PROGRAM, "save", place)) == {0: "2 True", 1: "2 True"}
     return place
+
+
+@pytest.fixture
+def folder(written: Path, tmp_path: Path) -> Path:
+    """A copy of it for one test."""
+    return Path(shutil.copytree(written, tmp_path / "copy"))
 
 
 @needs_mpi

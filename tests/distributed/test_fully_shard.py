@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from weft.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from weft.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from weft.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 import weft
 from ranks import needs_mpi, run
@@ -63,6 +64,38 @@ def test_losses_and_weights_have_the_bits_of_data_parallel(results: Results, siz
     assert all(rank["as data parallel"] for rank in results("as_torch", PROGRAM, size))
 
 
+# -- modules that are shared out as well ------------------------------------------------------------------------------
+
+BOTH = "two_dimensional.py"
+
+
+@needs_mpi
+@pytest.mark.parametrize("part", ["two dimensions", "kept", "sequence", "copies"])
+def test_parts_that_are_sharded_train_as_in_pytorch_and_alone(results: Results, part: str) -> None:
+    for rank in results("as_torch", BOTH, 4):
+        assert rank[part] == {name: near(value) for name, value in rank["alone"].items()}
+    pytest.importorskip("torch")
+    ours, theirs = (results(lib, BOTH, 4) for lib in ("as_torch", "torch"))
+    for own, other in zip(ours, theirs, strict=True):
+        assert own[part] == {name: near(value) for name, value in other[part].items()}
+
+
+@needs_mpi
+def test_the_norm_of_parts_that_are_sharded_is_that_of_the_whole(results: Results) -> None:
+    for rank in results("as_torch", BOTH, 4):
+        assert rank["clipped"] == {n: near(value) for n, value in rank["clipped alone"].items()}
+
+
+@needs_mpi
+def test_parts_that_are_sharded_lie_as_in_pytorch(results: Results) -> None:
+    pytest.importorskip("torch")
+    ours, theirs = (results(lib, BOTH, 4) for lib in ("as_torch", "torch"))
+    assert [rank["layouts"] for rank in ours] == [rank["layouts"] for rank in theirs]
+    for own, other in zip(ours, theirs, strict=True):
+        for name in ("losses", "norms"):
+            assert own["mixed"][name] == pytest.approx(other["mixed"][name], rel=2**-7)
+
+
 # -- files and memory ------------------------------------------------------------------------------------------------
 
 
@@ -83,6 +116,23 @@ def test_another_number_of_ranks_goes_on_from_a_checkpoint(tmp_path: Path) -> No
     assert whole["step"] == 3 and (whole["model"]["0.weight"] != 0).all()
     checkpoint.format_utils.dcp_to_torch_save(tmp_path / "two", tmp_path / "one.safetensors")
     assert said(run(2, FILES, "load", tmp_path / "one.safetensors")) == ends
+
+
+@needs_mpi
+def test_parts_of_parts_go_on_in_one_process_and_lie_otherwise(tmp_path: Path) -> None:
+    ends = said(run(4, FILES, "save", tmp_path / "four", 2))
+    assert len(ends) == 1
+    assert said(run(1, FILES, "load", tmp_path / "four")) == ends
+    assert said(run(2, FILES, "load own", tmp_path / "four")) == ends
+    assert said(run(4, FILES, "load own", tmp_path / "four", 2)) == ends
+    assert said(run(2, FILES, "load", tmp_path / "four", 1)) == ends
+    whole = {"model": {"0.weight": weft.zeros(7, 5), "2.weight": weft.zeros(3, 7)}}
+    checkpoint.load(whole, checkpoint_id=tmp_path / "four")
+    assert all((values != 0).all() for values in whole["model"].values())
+    files = list((tmp_path / "four").glob("*-?.safetensors"))
+    assert len(files) == 4 and all(weft.load(path) for path in files)  # each rank its own parts
+    checkpoint.format_utils.dcp_to_torch_save(tmp_path / "four", tmp_path / "one.safetensors")
+    assert said(run(4, FILES, "load", tmp_path / "one.safetensors", 2)) == ends
 
 
 @needs_mpi
@@ -119,6 +169,15 @@ def test_a_sharded_module_is_still_of_its_class() -> None:
         assert isinstance(rows, DTensor) and rows.placements == (Shard(0),)
         assert rows.grad.tolist() == whole.grad.tolist()
     assert "FSDPLinear(in_features=3" in repr(sharded)
+
+
+@pytest.mark.usefixtures("group")
+def test_words_for_parts_over_another_mesh() -> None:
+    one, other = (init_device_mesh("cpu", (1,), mesh_dim_names=(n,)) for n in ("dp", "tp"))
+    layer = parallelize_module(nn.Linear(2, 2), other, ColwiseParallel())
+    with pytest.raises(ValueError, match="not different dimensions of one mesh"):
+        fully_shard(layer, mesh=one)
+    assert layer.weight.placements == (Shard(0),)
 
 
 @pytest.mark.usefixtures("group")

@@ -1,10 +1,10 @@
 """Distributed checkpoints: a folder that all ranks write to together, complete or not at all.
 
-Each rank writes the tensors, or the rows of large ones, that fall to it to a safetensors file; the first rank writes
-what is no tensor. When all files are there, the manifest, which names them, is renamed over the one before: until then
-the folder is the checkpoint that it was. Which rank wrote what does not matter to who reads: any number of ranks, or a
-program of one process. What ranks have to agree on they do when a save begins; later they see each other's files, so
-that a save may go on in the background.
+Each rank writes the tensors, or the parts of shared and large ones, that fall to it to a safetensors file; the first
+rank writes what is no tensor. When all files are there, the manifest, which names them, is renamed over the one before:
+until then the folder is the checkpoint that it was. Which rank wrote what does not matter to who reads: any number of
+ranks, or a program of one process. What ranks have to agree on they do when a save begins; later they see each other's
+files, so that a save may go on in the background.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import cache
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -28,6 +29,7 @@ from weft.distributed.objects import all_gather_object, broadcast_object_list
 from weft.distributed.sharding.dtensor import DTensor, local
 from weft.distributed.world import is_initialized, resolve
 from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, CheckpointError
 from weft.io.files import read_file, write_file
 from weft.io.partial_files import PartialFile
@@ -35,12 +37,13 @@ from weft.io.saving import load as load_file
 from weft.io.saving import save as save_file
 from weft.optim.optimizer import Optimizer
 
-MANIFEST, FORMAT = "manifest.json", "weft-distributed-1"
+MANIFEST, FORMAT = "manifest.json", "weft-distributed-2"
 SPLIT_ABOVE_BYTES = 1 << 20  # of a tensor whose rows all ranks share out
 LOOK_EVERY_S = 0.01
 Tree = dict[Any, Any]
 State = Mapping[Any, Any]
 Keys = Sequence[Any]
+Box = Sequence[tuple[int, int]]  # for each dimension of a tensor, the first index and the count
 Location = str | os.PathLike[str]
 _under_way: list[Future[None]] = []  # the last save of this process
 
@@ -91,11 +94,10 @@ def _put(tree: Tree, path: Keys, value: object) -> None:
 
 
 class _Part(NamedTuple):
-    """The rows of a tensor that a rank writes; `first` -1: all of it."""
+    """What a rank writes of a tensor."""
 
     number: int
-    first: int
-    rows: int
+    box: Box
 
 
 class _Save:
@@ -107,12 +109,12 @@ class _Save:
         leaves = list(_leaves(tree))
         self._values = [[path, value] for path, value in leaves if not isinstance(value, Tensor)]
         self._tensors = [
-            (path, _as_rows(value)) for path, value in leaves if isinstance(value, Tensor)
+            (path, _to_write(value)) for path, value in leaves if isinstance(value, Tensor)
         ]
         self._token = self._agree()
         self._parts = [self._shares(number) for number in range(len(self._tensors))]
         own = (part for parts in self._parts for rank, part in parts if rank == self._rank)
-        self._content = {str(part.number): self._rows(part) for part in own}
+        self._content = {str(part.number): self._values_of(part) for part in own}
         weft.realize(*self._content.values())
 
     def _agree(self) -> str:
@@ -135,8 +137,8 @@ class _Save:
         return [[path, list(_shape(value)), value.dtype.name] for path, value in self._tensors]
 
     def _shares(self, number: int) -> list[tuple[int, _Part]]:
-        """The ranks that write a tensor, and which rows: small ones in turn, the rows of a large one by all, those of a
-        sharded one by who has them."""
+        """The ranks that write a tensor, and which part: small ones in turn, the rows of a large one by all, the parts
+        of one that lies over ranks by who has them."""
         tensor = self._tensors[number][1]
         if self._group is not None and isinstance(tensor, DTensor):
             return _shards(number, tensor, self._group)
@@ -144,19 +146,18 @@ class _Save:
             tensor.numel() * tensor.element_size() < SPLIT_ABOVE_BYTES
             or tensor.shape[0] < self._size
         ):
-            return [(number % self._size, _Part(number, -1, 0))]
+            return [(number % self._size, _Part(number, _all_of(tensor)))]
         bounds = [tensor.shape[0] * rank // self._size for rank in range(self._size + 1)]
-        return [
-            (rank, _Part(number, bounds[rank], bounds[rank + 1] - bounds[rank]))
-            for rank in range(self._size)
-        ]
+        rows = [(first, end - first) for first, end in pairwise(bounds)]
+        rest = _all_of(tensor)[1:]
+        return [(rank, _Part(number, [own, *rest])) for rank, own in enumerate(rows)]
 
-    def _rows(self, part: _Part) -> Any:
+    def _values_of(self, part: _Part) -> Any:
         """A copy of what this rank writes of a tensor: the program may go on and change it."""
         tensor = self._tensors[part.number][1]
-        if part.first < 0 or isinstance(tensor, DTensor):
-            return local(tensor).clone()
-        return tensor.narrow(0, part.first, part.rows).clone()
+        if not isinstance(tensor, DTensor) and part.box:
+            tensor = tensor.narrow(0, *part.box[0])
+        return local(tensor).clone()
 
     def run(self) -> None:
         """Write, and wait until the checkpoint is complete. Errors: those of writing, on all ranks."""
@@ -203,7 +204,7 @@ class _Save:
     def _commit(self) -> None:
         """Rename the manifest over the old one, and remove what it does not name."""
         tensors = [
-            [*described, [[self._file(rank), part.first] for rank, part in parts]]
+            [*described, [[self._file(rank), part.box] for rank, part in parts]]
             for described, parts in zip(self._described(), self._parts, strict=True)
         ]
         manifest = {"format": FORMAT, "token": self._token, "tensors": tensors}
@@ -222,22 +223,27 @@ def _shape(tensor: Tensor) -> tuple[int, ...]:
     return tuple(tensor.shape)
 
 
-def _as_rows(tensor: Tensor) -> Tensor:
-    """A tensor without history; one that lies over ranks in other parts than rows is whole."""
-    if isinstance(tensor, DTensor) and not (tensor.spread.is_rows and tensor.ndim):
+def _all_of(tensor: Tensor) -> Box:
+    return [(0, size) for size in _shape(tensor)]
+
+
+def _to_write(tensor: Tensor) -> Tensor:
+    """A tensor without history; a sum that is still to be taken is taken."""
+    if isinstance(tensor, DTensor) and any(p.is_partial() for p in tensor.placements):
         with weft.no_grad():
             return tensor.full_tensor()
     return tensor.detach()
 
 
 def _shards(number: int, tensor: DTensor, group: ProcessGroup) -> list[tuple[int, _Part]]:
-    """The ranks that write a sharded tensor, and their rows."""
-    rows = [tensor.spread.rows(index) for index in range(tensor.spread.size)]
-    return [
-        (group.group_rank(owner), _Part(number, *some))
-        for owner, some in zip(tensor.spread.owners(), rows, strict=True)
-        if some[1]
-    ]
+    """The ranks that write a tensor which lies over ranks, and their parts; of ranks with one part, the first."""
+    owners: dict[tuple[tuple[int, int], ...], int] = {}
+    spread = tensor.spread
+    for coordinate in product(*map(range, spread.mesh.shape)):
+        box = tuple(spread.bounds(coordinate))
+        if all(count for _, count in box):
+            owners.setdefault(box, int(spread.mesh.mesh[coordinate]))
+    return [(group.group_rank(rank), _Part(number, box)) for box, rank in owners.items()]
 
 
 def _sync(folder: Path) -> None:
@@ -334,36 +340,41 @@ def async_save(
 
 
 class _Stored:
-    """A tensor of a checkpoint that is on disk: its shape, and the files that have rows of it, each from one on."""
+    """A tensor of a checkpoint that is on disk: its shape, and the files that have parts of it."""
 
     def __init__(
         self,
         open_file: Callable[[str], PartialFile],
         name: str,
         shape: Sequence[int],
-        parts: Sequence[tuple[str, int]],
+        parts: Sequence[tuple[str, Box]],
+        dtype: str,
     ) -> None:
-        self._open, self._name, self.shape = open_file, name, tuple(shape)
-        self._parts = sorted(parts, key=lambda part: part[1])
+        self._open, self._name, self.shape, self._parts = open_file, name, tuple(shape), parts
+        self._dtype: DType = getattr(weft, dtype)
 
     def whole(self) -> Any:
         """All of it."""
         if not self.shape:
             return self._open(self._parts[0][0]).read(self._name).reshape(())
-        return self.rows(0, self.shape[0])
+        return self.part([(0, size) for size in self.shape])
 
-    def rows(self, first: int, count: int) -> Any:
-        """Some rows, read from the files that have them."""
-        starts = [max(start, 0) for _, start in self._parts]
-        found: list[Any] = []
-        for (file, _), start, end in zip(
-            self._parts, starts, [*starts[1:], self.shape[0]], strict=True
-        ):
-            begin, stop = max(first, start), min(first + count, end)
-            if begin < stop or end == self.shape[0] and not found:
-                rows = max(stop - begin, 0)
-                found.append(self._open(file).read(self._name, max(begin - start, 0), rows))
-        return found[0] if len(found) == 1 else weft.cat(found)
+    def part(self, box: Box) -> Any:
+        """A part, read from the files that have something of it."""
+        found = weft.empty([count for _, count in box], dtype=self._dtype)
+        for file, stored in self._parts:
+            shared = [_overlap(wanted, there) for wanted, there in zip(box, stored, strict=True)]
+            if not all(count for _, count in shared):
+                continue
+            within = [(f - there[0], n) for (f, n), there in zip(shared, stored, strict=True)]
+            values = self._open(file).read(self._name, within)
+            if values.shape == found.shape:
+                return values
+            target = found
+            for dim, ((first, count), wanted) in enumerate(zip(shared, box, strict=True)):
+                target = target.narrow(dim, first - wanted[0], count)
+            target.copy_(values)
+        return found
 
     def like(self, target: object) -> Any:
         """The tensor, laid out as another one of its shape: of that only this rank's part is read."""
@@ -372,11 +383,13 @@ class _Stored:
         spread = target.spread
         if any(placement.is_partial() for placement in spread.placements):
             return self.whole()
-        bounds = spread.bounds()
-        part = self.rows(*bounds[0])
-        for dim, (first, count) in enumerate(bounds[1:], 1):
-            part = part.narrow(dim, first, count)
-        return DTensor(part, spread)
+        return DTensor(self.part(spread.bounds()), spread)
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """The first index, and the count, of what two ranges share."""
+    first = max(one[0], other[0])
+    return first, max(min(sum(one), sum(other)) - first, 0)
 
 
 def _read(place: Path) -> Tree:
@@ -396,8 +409,8 @@ def _read(place: Path) -> Tree:
     for path, value in load_file(place / f"{manifest['token']}-values.safetensors"):
         _put(tree, path, value)
     open_file = cache(lambda name: PartialFile(place / name))
-    for number, (path, shape, _, parts) in enumerate(manifest["tensors"]):
-        _put(tree, path, _Stored(open_file, str(number), shape, parts))
+    for number, (path, shape, dtype, parts) in enumerate(manifest["tensors"]):
+        _put(tree, path, _Stored(open_file, str(number), shape, parts, dtype))
     return tree
 
 

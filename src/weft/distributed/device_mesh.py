@@ -35,6 +35,7 @@ class DeviceMesh:
         mesh_dim_names: Sequence[str] | None = None,
         backend_override: object = None,
         _groups: Sequence[ProcessGroup | None] | None = None,
+        _part_of: tuple[DeviceMesh, tuple[int, ...]] | None = None,
     ) -> None:
         if not is_initialized():
             init_process_group()
@@ -51,6 +52,8 @@ class DeviceMesh:
             )
         self._rank = current_world().group.rank()
         self._groups = list(self._made_groups() if _groups is None else _groups)
+        self._parts: dict[tuple[int, ...], DeviceMesh] = {}
+        self._part_of = (self, tuple(range(self.mesh.ndim))) if _part_of is None else _part_of
 
     def _made_groups(self) -> list[ProcessGroup | None]:
         """This process's group along each dimension."""
@@ -143,14 +146,40 @@ class DeviceMesh:
     def __getitem__(self, mesh_dim_names: str | Sequence[str]) -> DeviceMesh:
         """The mesh of some dimensions, at this process's place along the others."""
         names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
-        dims = [self._dim(name) for name in names]
+        return self._along(tuple(self._dim(name) for name in names))
+
+    def _along(self, dims: tuple[int, ...]) -> DeviceMesh:
+        """The mesh of some dimensions, at this process's place along the others; one for all who ask."""
+        if dims not in self._parts:
+            self._parts[dims] = self._made_part(dims)
+        return self._parts[dims]
+
+    def _made_part(self, dims: tuple[int, ...]) -> DeviceMesh:
         at = self.get_coordinate() or [0] * self.ndim
         rest = [dim for dim in range(self.ndim) if dim not in dims]
         part = self.mesh.permute(*rest, *dims)
         for dim in rest:
             part = part[at[dim]]
+        names = None if self.mesh_dim_names is None else [self.mesh_dim_names[d] for d in dims]
         groups = [self._groups[dim] for dim in dims]
-        return DeviceMesh(self.device_type, part, mesh_dim_names=names, _groups=groups)
+        whole, own = self._part_of
+        place = (whole, tuple(own[dim] for dim in dims))
+        return DeviceMesh(
+            self.device_type, part, mesh_dim_names=names, _groups=groups, _part_of=place
+        )
+
+    def joined(self, other: DeviceMesh) -> DeviceMesh:
+        """The mesh of the dimensions of this one and then of another one. Errors: ValueError where they are not
+        different dimensions of one mesh."""
+        (whole, own), (theirs, more) = self._part_of, other._part_of
+        if whole is theirs and not set(own) & set(more):
+            return whole._along((*own, *more))
+        raise ArgumentError(
+            "DeviceMesh: the meshes are not different dimensions of one mesh",
+            expected="parts of one mesh, as mesh['dp'] and mesh['tp']",
+            got=f"{self} and {other}",
+            fix="make one mesh, init_device_mesh('cpu', (2, 2), mesh_dim_names=('dp', 'tp')), and take its parts",
+        )
 
     @staticmethod
     def from_group(

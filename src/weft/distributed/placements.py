@@ -6,7 +6,7 @@ they mean for a tensor of a shape says `sharding.layout`.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 
 class Placement:
@@ -31,16 +31,24 @@ class Shard(Placement):
 
     dim: int
 
+    def along(self, dim: int) -> Shard:
+        """The same of another dimension."""
+        return replace(self, dim=dim)
+
     def __str__(self) -> str:
         return f"S({self.dim})"
 
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):
-    """Each rank has one part of each of `split_factor` groups of a dimension."""
+    """Each rank has a part of what later dimensions of the mesh, of `split_factor` ranks, left of a dimension: one of
+    each of `split_factor` groups of it, seen over all of them."""
 
     _: KW_ONLY
     split_factor: int
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
 
 
 @dataclass(frozen=True)

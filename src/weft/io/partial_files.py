@@ -1,8 +1,9 @@
-"""Files of `save` of which only some tensors, or some of their rows, are read: the rest stays on disk."""
+"""Files of `save` of which only some tensors, or parts of them, are read: the rest stays on disk."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,19 @@ class PartialFile:
             name: dtype for dtype in REPLACED for name in json.loads(metadata.get(dtype, "[]"))
         }
 
-    def read(self, name: str, first: int = 0, count: int | None = None) -> Any:
-        """A tensor, or `count` of its rows from one on."""
+    def read(self, name: str, box: Sequence[tuple[int, int]] | None = None) -> Any:
+        """A tensor, or the part of it that has, along each dimension, so many elements from one on."""
         try:
-            rows = self._file.get_slice(name)
-            is_whole = count is None or rows.get_shape()[0] == count
-            begin = first if count else 0  # the library refuses to begin behind the last row
-            array = self._file.get_tensor(name) if is_whole else rows[begin : begin + (count or 0)]
+            part = self._file.get_slice(name)
+            is_whole = box is None or [count for _, count in box] == part.get_shape()
+            array = self._file.get_tensor(name) if is_whole else part[_slices(box or ())]
         except Exception as error:  # the library raises types of its own
             raise damaged(str(self._path), str(error)) from error
         tensor = weft.tensor(np.ascontiguousarray(array) if np.ndim(array) else array)
         dtype = self._replaced.get(name)
         return tensor if dtype is None else REPLACED[dtype][1](tensor)
+
+
+def _slices(box: Sequence[tuple[int, int]]) -> tuple[slice, ...]:
+    """A part as slices; the library refuses to begin behind the last element."""
+    return tuple(slice(first, first + count) if count else slice(0, 0) for first, count in box)

@@ -8,14 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from weft.distributed.fsdp import fully_shard
+from weft.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import weft
 import weft.distributed as dist
 from weft import nn
 from weft.distributed import checkpoint
+from weft.distributed.device_mesh import init_device_mesh
 from weft.io.partial_files import PartialFile
 
 WHAT, FOLDER = sys.argv[1], Path(sys.argv[2])
+LINES = (
+    int(sys.argv[3]) if len(sys.argv) > 3 else 0
+)  # of ranks that share one copy of the model out
 STEPS, WIDTH = 6, 256
 
 
@@ -24,8 +29,14 @@ def made(seed: int, is_sharded: bool) -> dict[str, Any]:
     weft.manual_seed(seed)
     model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
     if is_sharded:
-        fully_shard(model[0])
-        fully_shard(model)
+        mesh = None
+        if LINES:
+            shape = (LINES, dist.get_world_size() // LINES)
+            both = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp"))
+            parallelize_module(model, both["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+            mesh = both["dp"]
+        fully_shard(model[0], mesh=mesh)
+        fully_shard(model, mesh=mesh)
     optimizer = weft.optim.AdamW(model.parameters(), lr=0.05)
     return {"model": model, "optimizer": optimizer, "step": 0}
 

@@ -50,6 +50,12 @@ class DTensor(Tensor):
     """A tensor over a mesh. `shape` is that of the whole; `to_local()` is this rank's part."""
 
     spread: Layout
+    gathers: Layout | None = (
+        None  # of a parameter that `fully_shard` has: what its ranks share out,
+    )
+    within: Layout | None = (
+        None  # and how it lies once it is gathered, where it lies over other ranks, too
+    )
     _is_param = False
 
     def __new__(cls, part: Tensor, layout: Layout, requires_grad: bool = False) -> Self:

@@ -6,6 +6,7 @@ gathered for it (`gathering`); the optimizer runs on rows. A module in which oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +15,13 @@ from typing import Any, NoReturn, cast
 import weft
 from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.group import ProcessGroup
-from weft.distributed.placements import Replicate, Shard
+from weft.distributed.placements import Replicate, Shard, _StridedShard
 from weft.distributed.ranks import get_world_size
 from weft.distributed.sharding.block_reduction import BlockReduction
-from weft.distributed.sharding.dtensor import DTensor, local
+from weft.distributed.sharding.dtensor import DTensor, local, wrap
 from weft.distributed.sharding.gathering import Gathering, calls
-from weft.distributed.sharding.gradient_reduction import GradientReduction
-from weft.distributed.sharding.layout import Layout, Placements, need_group
+from weft.distributed.sharding.gradient_reduction import GradientReduction, need_gathered
+from weft.distributed.sharding.layout import Layout, need_group
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
@@ -86,6 +87,7 @@ class ShardedParameters:
         blocks: int = 0,
     ) -> None:
         dim = mesh.ndim - 1
+        self._mesh = mesh
         self.group: ProcessGroup = need_group(mesh.get_group(dim))
         self.copies = mesh.get_group(0) if dim else None
         self.reshards, self.policy = reshards, policy
@@ -94,11 +96,19 @@ class ShardedParameters:
             self.reduction = BlockReduction(self, blocks, mesh.size(), _index(mesh))
         self._places = list(places.values())
         self._held: Gathering | None = None
-        placements: Placements = (*[Replicate()] * dim, Shard(0))
         for parameter, sites in places.items():
-            layout = Layout(mesh, placements, tuple(parameter.shape))
-            rows = layout.own_part(parameter.detach()).clone()
-            self._put(sites, DTensor(rows, layout, parameter.requires_grad))
+            self._put(sites, self._sharded(parameter))
+
+    def _sharded(self, parameter: Tensor) -> DTensor:
+        """This rank's rows of a parameter, or of its part of one that lies over other ranks already."""
+        part = local(parameter).detach()
+        copied = [Replicate()] * (self._mesh.ndim - 1)
+        gathers = Layout(self._mesh, (*copied, Shard(0)), tuple(part.shape))
+        within = parameter.spread if isinstance(parameter, DTensor) else None
+        spread = gathers if within is None else _over_both(gathers, within)
+        made = DTensor(gathers.own_part(part).clone(), spread, parameter.requires_grad)
+        made.gathers, made.within = gathers, within
+        return made
 
     @staticmethod
     def _put(sites: Sequence[tuple[Module, str]], value: Tensor) -> None:
@@ -126,7 +136,12 @@ class ShardedParameters:
         rows: Tensor = local(shard).detach()
         if self.policy.param_dtype is not None and shard.is_floating_point():
             rows = rows.to(self.policy.param_dtype)
-        return shard.spread.padded(rows)
+        return need_gathered(shard).padded(rows)
+
+    def whole(self, shard: DTensor, value: Tensor) -> Tensor:
+        """What a module sees of a parameter that has been gathered: of one that lies over other ranks as well, a
+        tensor that lies over these."""
+        return value if shard.within is None else wrap(value, shard.within)
 
     def dtype_of_gradients(self, shard: DTensor) -> DType:
         """The type in which gradients are combined."""
@@ -173,6 +188,16 @@ class ShardedParameters:
             self._register(self._held.shards)
             self._held.values = []
             self._held = None
+
+
+def _over_both(rows: Layout, parts: Layout) -> Layout:
+    """The layout of a tensor whose parts lie over some ranks, and the rows of each part over others."""
+    inner = math.prod(
+        n for n, p in zip(parts.mesh.shape, parts.placements, strict=True) if p.is_shard(0)
+    )
+    shard = Shard(0) if inner == 1 else _StridedShard(0, split_factor=inner)
+    mesh = rows.mesh.joined(parts.mesh)
+    return Layout(mesh, (*rows.placements[:-1], shard, *parts.placements), parts.shape)
 
 
 def _index(mesh: DeviceMesh) -> int:
@@ -334,7 +359,8 @@ def fully_shard(
     Args:
         module: a module, or a list of some.
         mesh: the ranks; of two dimensions the second one shards, and along the first one parameters are copies. By
-            default all ranks.
+            default all ranks. Parameters that `parallelize_module` has shared out over other dimensions of the same
+            mesh have each part sharded.
         reshard_after_forward: have backward gather again; a number counts as True. By default all modules but the
             outermost do.
         shard_placement_fn: may say `Shard(0)` of a parameter, which is so anyhow.
@@ -420,7 +446,7 @@ def _places(module: Module, ignored: set[Parameter]) -> dict[Parameter, list[tup
     found: dict[int, tuple[Parameter, list[tuple[Module, str]]]] = {}
     for owner in _own_modules(module):
         for name, parameter in owner._parameters.items():
-            is_new = parameter is not None and not isinstance(parameter, DTensor)
+            is_new = parameter is not None and getattr(parameter, "gathers", None) is None
             if is_new and id(parameter) not in left_out:
                 found.setdefault(id(parameter), (parameter, []))[1].append((owner, name))
     return dict(found.values())

@@ -19,8 +19,8 @@ import weft
 from weft.autograd import Function
 from weft.autograd.graph import saved_tensors_hooks
 from weft.distributed.carrier import record as record_collective
-from weft.distributed.sharding.dtensor import DTensor
-from weft.distributed.sharding.gradient_reduction import Owner
+from weft.distributed.sharding.dtensor import DTensor, local
+from weft.distributed.sharding.gradient_reduction import Owner, need_gathered
 from weft.distributed.sharding.layout import first_of
 from weft.engine.frontend.recorder import record
 from weft.engine.frontend.resolve import value_of
@@ -77,15 +77,19 @@ class Gathering:
             self._operands = [owner.operand(shard) for shard in self.shards]
             tables = self._tables()
             pairs = zip(tables, self.shards, strict=True)
-            self.values = [first_of(table, 0, shard.spread.shape[0]) for table, shard in pairs]
+            self.values = [
+                owner.whole(shard, first_of(table, 0, need_gathered(shard).shape[0]))
+                for table, shard in pairs
+            ]
         self._indices = {value_of(table): index for index, table in enumerate(tables)}
         trained = [index for index, shard in enumerate(self.shards) if shard.requires_grad]
         if trained and weft.is_grad_enabled():
             outermost = calls.open[0] if calls.open else self
             owner.reduction.expect(outermost.owner.reduction)
             shards = [self.shards[index] for index in trained]
-            for index, value in zip(trained, _Gather.apply(self, trained, *shards), strict=True):
-                self.values[index] = value
+            values = _Gather.apply(self, trained, *shards)
+            for index, shard, value in zip(trained, shards, values, strict=True):
+                self.values[index] = owner.whole(shard, value)
 
     def _tables(self) -> list[Any]:
         """All ranks' rows of each parameter, and padding; recorded one behind the other, to go together."""
@@ -152,7 +156,7 @@ class _Gather(Function):
         """The values, which are gathered already."""
         ctx.gathering, ctx.trained = gathering, trained
         ctx.set_materialize_grads(False)
-        return tuple(gathering.values[index] for index in trained)
+        return tuple(local(gathering.values[index]) for index in trained)
 
     @staticmethod
     def backward(ctx: _Context, *cotangents: Tensor | None) -> Any:

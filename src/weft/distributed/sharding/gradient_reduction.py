@@ -15,7 +15,7 @@ from weft.distributed.carrier import record as record_collective
 from weft.distributed.group import ProcessGroup
 from weft.distributed.reduction import ReduceOp
 from weft.distributed.sharding.dtensor import DTensor, local
-from weft.distributed.sharding.layout import first_of, need_group, with_more
+from weft.distributed.sharding.layout import Layout, first_of, need_group, with_more
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 
@@ -49,8 +49,17 @@ class Owner(Protocol):
     def operand(self, shard: DTensor) -> Tensor:
         """This rank's rows of a parameter as they are sent."""
 
+    def whole(self, shard: DTensor, value: Tensor) -> Tensor:
+        """What a module sees of a parameter that has been gathered."""
+
     def dtype_of_gradients(self, shard: DTensor) -> DType:
         """The type in which gradients are combined."""
+
+
+def need_gathered(shard: DTensor) -> Layout:
+    """What the ranks of `fully_shard` share out of a parameter."""
+    assert shard.gathers is not None
+    return shard.gathers
 
 
 def dense(cotangent: Tensor, dtype: DType) -> Any:
@@ -62,7 +71,7 @@ def scattered(
     owner: Owner, shard: DTensor, total: Tensor | None, dtype: DType, op: ReduceOp
 ) -> Any:
     """This rank's rows of the combined gradients of all, with padding."""
-    layout = shard.spread
+    layout = need_gathered(shard)
     rows = layout.most_rows * layout.size
     if total is None:
         operand = weft.zeros(rows, *layout.shape[1:], dtype=dtype, device=shard.device)

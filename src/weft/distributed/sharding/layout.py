@@ -2,7 +2,8 @@
 
 Parts are dealt out as PyTorch does: along a dimension each rank has as many elements, but the last ones, which have
 fewer or none. Where several dimensions of a mesh share out one dimension of the tensor, a later one shares out what an
-earlier one left.
+earlier one left; a strided shard, which `fully_shard` makes of what tensor parallel has shared out, what all others
+left.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ import weft
 from weft.distributed.carrier import record
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
-from weft.distributed.placements import Partial, Placement, Replicate, Shard
+from weft.distributed.placements import (
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    _StridedShard,
+)
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
@@ -27,6 +34,14 @@ def share(count: int, ranks: int, index: int) -> tuple[int, int]:
     most = -(-count // ranks)
     first = min(index * most, count)
     return first, min(most, count - first)
+
+
+def outermost_first(placements: Sequence[Placement]) -> list[int]:
+    """The dimensions of a mesh in the order in which they share out a tensor, each what those before it left: as they
+    stand, but for strided shards, which come last."""
+    return sorted(
+        range(len(placements)), key=lambda dim: isinstance(placements[dim], _StridedShard)
+    )
 
 
 class Layout(NamedTuple):
@@ -41,10 +56,11 @@ class Layout(NamedTuple):
         the mesh, has."""
         at = self.mesh.get_coordinate() if coordinate is None else coordinate
         found = [(0, size) for size in self.shape]
-        for index, ranks, placement in zip(at or (), self.mesh.shape, self.placements, strict=True):
+        for mesh_dim in outermost_first(self.placements):
+            placement = self.placements[mesh_dim]
             if isinstance(placement, Shard):
                 begin, count = found[placement.dim]
-                first, own = share(count, ranks, index)
+                first, own = share(count, self.mesh.shape[mesh_dim], at[mesh_dim] if at else 0)
                 found[placement.dim] = (begin + first, own)
         return found
 
@@ -54,9 +70,11 @@ class Layout(NamedTuple):
         return tuple(count for _, count in self.bounds())
 
     def before(self, mesh_dim: int) -> Layout:
-        """The layout without what this dimension of the mesh, and later ones, share out."""
-        rest = (Replicate(),) * (self.mesh.ndim - mesh_dim)
-        return self._replace(placements=(*self.placements[:mesh_dim], *rest))
+        """The layout without what this dimension of the mesh, and those that share out what it leaves, do."""
+        order = outermost_first(self.placements)
+        kept = order[: order.index(mesh_dim)]
+        found = [p if dim in kept else Replicate() for dim, p in enumerate(self.placements)]
+        return self._replace(placements=tuple(found))
 
     def own_part(self, whole: Tensor) -> Any:
         """This rank's part of a tensor that has all."""
@@ -96,21 +114,6 @@ class Layout(NamedTuple):
     def most_rows(self) -> int:
         """The rows of a rank that has not fewer."""
         return -(-self.shape[0] // self.size) if self.shape else 0
-
-    def rows(self, index: int | None = None) -> tuple[int, int]:
-        """The first row, and how many there are, of this rank or of another one of those that share them out."""
-        count = self.shape[0] if self.shape else 0
-        if self.sharded is None:
-            return 0, count
-        at = self.mesh.get_local_rank(self.sharded) if index is None else index
-        return share(count, self.size, at)
-
-    def owners(self) -> list[int]:
-        """The ranks that have the rows, in their order: of copies, the first."""
-        if self.sharded is None:
-            return [int(self.mesh.mesh.flatten()[0])]
-        lines = self.mesh.mesh.movedim(self.sharded, -1).reshape(-1, self.size)
-        return list(lines[0].tolist())
 
     def padded(self, rows: Tensor) -> Tensor:
         """A rank's rows, with zeros to make them as many as others have."""
@@ -200,7 +203,7 @@ def need_placements(
 
 def _counted(placement: Placement, ndim: int | None) -> Placement:
     if isinstance(placement, Shard) and placement.dim < 0 and ndim is not None:
-        return Shard(placement.dim + ndim)
+        return placement.along(placement.dim + ndim)
     return placement
 
 

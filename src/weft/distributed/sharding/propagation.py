@@ -31,30 +31,32 @@ def place(plan: Plan, layouts: Sequence[Layout]) -> tuple[list[Placements], Plac
 
 def _column(plan: Plan, layouts: Sequence[Layout], dim: int) -> tuple[Column, Placement]:
     """Placements of operands and result over one dimension of the mesh."""
-    label = _most_shared(plan, layouts, dim)
+    label, shard = _most_shared(plan, layouts, dim)
     if label is None:
         return _without_shards(plan, layouts, dim)
     result: Placement = Partial()
     if label in plan.result:
-        result = Shard(plan.result.index(label))
+        result = shard.along(plan.result.index(label))
     column: Column = [Replicate()] * len(layouts)
     for number, labels in enumerate(plan.operands):
         if label in labels:
-            column[number] = Shard(labels.index(label))
+            column[number] = shard.along(labels.index(label))
         elif number in plan.added and result.is_partial():
             column[number] = result
     return column, result
 
 
-def _most_shared(plan: Plan, layouts: Sequence[Layout], dim: int) -> Label:
-    """The label of which most elements are shared out already; None if there is none."""
+def _most_shared(plan: Plan, layouts: Sequence[Layout], dim: int) -> tuple[Label, Shard]:
+    """The label of which most elements are shared out already, and how; None if there is none."""
     found: dict[Label, int] = {}
+    shards: dict[Label, Shard] = {None: Shard(0)}
     for labels, layout in zip(plan.operands, layouts, strict=True):
         placement = layout.placements[dim]
-        label = labels[placement.dim] if isinstance(placement, Shard) else None
-        if label is not None:
+        if isinstance(placement, Shard) and (label := labels[placement.dim]) is not None:
             found[label] = found.get(label, 0) + weft.Size(layout.shape).numel()
-    return max(found, key=lambda label: found[label]) if found else None
+            shards.setdefault(label, placement)
+    most = max(found, key=lambda label: found[label]) if found else None
+    return most, shards[most]
 
 
 def _without_shards(plan: Plan, layouts: Sequence[Layout], dim: int) -> tuple[Column, Placement]:
@@ -89,7 +91,10 @@ def _column_in(plan: Plan, layouts: Sequence[Layout], dim: int, name: str) -> Co
     if isinstance(placement, Shard):
         label = plan.operands[0][placement.dim]
         if label is not None and label in plan.result:
-            return [Shard(o.index(label)) if label in o else Replicate() for o in plan.operands]
+            return [
+                placement.along(o.index(label)) if label in o else Replicate()
+                for o in plan.operands
+            ]
     elif len(layouts) == len(plan.added):
         return [placement] * len(layouts)
     elif 0 in plan.linear and all(other.is_replicate() for other in rest[1:]):

@@ -23,6 +23,7 @@ from weft.distributed.sharding.layout import (
     Placements,
     gathered,
     need_group,
+    outermost_first,
     share,
     summed_part,
     swapped,
@@ -139,14 +140,17 @@ def _from_whole(x: Tensor, placement: Placement, group: ProcessGroup) -> Any:
 
 def _dirty(now: Placements, then: Placements) -> list[bool]:
     """For each dimension of the mesh, whether values have to be whole over it between the layouts: it has another
-    placement afterwards, or shares out a dimension that an earlier one shares out before or afterwards."""
+    placement afterwards, or shares out what is left of a dimension that an outer one shares out before or
+    afterwards."""
     dirty = [a != b for a, b in zip(now, then, strict=True)]
-    for first, changes in enumerate(list(dirty)):
-        touched = {p.dim for p in (now[first], then[first]) if isinstance(p, Shard)}
-        for later in range(first + 1, len(now)):
-            placement = now[later]
-            if dirty[first] and changes and isinstance(placement, Shard):
-                dirty[later] |= placement.dim in touched
+    changed = [dim for dim, changes in enumerate(dirty) if changes]
+    for placements in (now, then):
+        order = outermost_first(placements)
+        for dim in changed:
+            touched = {p.dim for p in (now[dim], then[dim]) if isinstance(p, Shard)}
+            for inner in order[order.index(dim) + 1 :]:
+                placement = now[inner]
+                dirty[inner] |= isinstance(placement, Shard) and placement.dim in touched
     return dirty
 
 
@@ -162,12 +166,16 @@ def redistribute(local: Tensor, layout: Layout, placements: Sequence[Placement])
     then = tuple(placements)
     dirty = _dirty(layout.placements, then)
     now = list(layout.placements)
-    for dim in reversed(range(len(now))):
+    innermost_last = outermost_first(then)
+    for dim in reversed(outermost_first(now)):
         placement, group = now[dim], layout.mesh.get_group(dim)
         if not dirty[dim] or placement.is_replicate():
             continue
         target = then[dim]
-        waits = any(dirty[k] and then[k] == target for k in range(dim))
+        outer = innermost_last[: innermost_last.index(dim)]
+        waits = isinstance(target, Shard) and any(
+            dirty[k] and then[k].is_shard(target.dim) for k in outer
+        )
         if placement.is_partial("sum") and isinstance(target, Shard) and not waits:
             local, now[dim] = _scattered(local, target.dim, need_group(group)), target
             continue
@@ -179,7 +187,7 @@ def redistribute(local: Tensor, layout: Layout, placements: Sequence[Placement])
                 local, now[dim] = _exchanged(local, *some), target
                 continue
         local, now[dim] = _to_whole(local, placement, need_group(group), count), Replicate()
-    for dim, target in enumerate(then):
-        if now[dim] != target:
-            local = _from_whole(local, target, need_group(layout.mesh.get_group(dim)))
+    for dim in innermost_last:
+        if now[dim] != then[dim]:
+            local = _from_whole(local, then[dim], need_group(layout.mesh.get_group(dim)))
     return local
