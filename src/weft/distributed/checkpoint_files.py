@@ -94,7 +94,7 @@ def _put(tree: Tree, path: Keys, value: object) -> None:
 
 
 class _Part(NamedTuple):
-    """What a rank writes of a tensor."""
+    """The part of a tensor that a rank writes."""
 
     number: int
     box: Box

@@ -139,8 +139,8 @@ class ShardedParameters:
         return need_gathered(shard).padded(rows)
 
     def whole(self, shard: DTensor, value: Tensor) -> Tensor:
-        """What a module sees of a parameter that has been gathered: of one that lies over other ranks as well, a
-        tensor that lies over these."""
+        """A parameter that has been gathered, as a module sees it: one that lies over other ranks as well as a tensor
+        over these."""
         return value if shard.within is None else wrap(value, shard.within)
 
     def dtype_of_gradients(self, shard: DTensor) -> DType:

@@ -50,14 +50,14 @@ class Owner(Protocol):
         """This rank's rows of a parameter as they are sent."""
 
     def whole(self, shard: DTensor, value: Tensor) -> Tensor:
-        """What a module sees of a parameter that has been gathered."""
+        """A parameter that has been gathered, as a module sees it."""
 
     def dtype_of_gradients(self, shard: DTensor) -> DType:
         """The type in which gradients are combined."""
 
 
 def need_gathered(shard: DTensor) -> Layout:
-    """What the ranks of `fully_shard` share out of a parameter."""
+    """The layout of the rows of a parameter that the ranks of `fully_shard` share out."""
     assert shard.gathers is not None
     return shard.gathers
 
