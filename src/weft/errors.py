@@ -143,6 +143,10 @@ class DTypeError(WeftError, RuntimeError):
     """An element type that the operation does not take."""
 
 
+class DTypeKindError(DTypeError, TypeError):
+    """A dtype that PyTorch refuses with a TypeError, as it does where tensors are joined."""
+
+
 class UnsupportedDTypeError(DTypeError, NotImplementedError):
     """An element type that the operation has no kernel for, where PyTorch raises NotImplementedError."""
 

@@ -21,6 +21,7 @@ from weft.engine.api.api_function import publish
 from weft.errors import ArgumentError
 from weft.io import allowed_classes, safe_unpickler, torch_format
 from weft.io.saving import load, save
+from weft.io.skipping import skip_data
 
 if TYPE_CHECKING:
     from weft.engine.frontend.tensor import Storage
@@ -32,7 +33,7 @@ __all__ = [
     "get_default_mmap_options", "location_tag", "register_package", "set_crc32_options",
     "set_default_load_endianness", "set_default_mmap_options",
     "add_safe_globals", "clear_safe_globals", "get_default_load_endianness", "get_safe_globals", "load",
-    "safe_globals", "save", "check_module_version_greater_or_equal", "get_unsafe_globals_in_checkpoint",
+    "safe_globals", "save", "skip_data", "check_module_version_greater_or_equal", "get_unsafe_globals_in_checkpoint",
 ]  # fmt: skip
 
 MAP_LOCATION: TypeAlias = Any  # the type of `map_location` of `load`, in annotations

@@ -17,6 +17,14 @@ def _conv(lib: Any, name: str, x: Any = (1, 2, 6, 6), w: Any = (2, 2, 3, 3), **o
 
 
 CALLS: dict[str, Any] = {
+    "broadcast_shapes below zero": lambda t: t.broadcast_shapes((1, -12), (-1, 1)),
+    "numpy of a conjugate": lambda t: t.ones(2, dtype=t.complex64).conj().numpy(),
+    "numpy of a negative": lambda t: t.ones(2, dtype=t.complex64).conj().imag.numpy(),
+    "resize_ beyond all memory": lambda t: t.ones(()).resize_([2, 4, 2**29, 2**29]),
+    "t of a sparse cube": lambda t: t.ones(2, 2, 2).to_sparse().t(),
+    "tensor_split of a number": lambda t: t.ones(()).tensor_split(2),
+    "unfold of less than nothing": lambda t: t.ones(3).unfold(0, -1, 1),
+    "an index into nothing": lambda t: t.ones(10, 0)[:, [0, 1]],
     "fliplr": lambda t: t.fliplr(t.ones(1)),
     "flipud": lambda t: t.flipud(t.ones(())),
     "narrow": lambda t: t.narrow(t.ones(()), 0, 0, 1),

@@ -40,6 +40,7 @@ from weft.errors import (
     NoTensorError,
     ShapeError,
 )
+from weft.func.captured_writes import CapturedWrites
 from weft.func.structure import (
     JVP,
     fitting_cotangents,
@@ -59,36 +60,15 @@ _clone_op = cython.declare(Primitive, OPS["clone"])
 
 
 @cython.cclass
-class _level:  # noqa: N801 - used like a function
-    """Inside a transform: gradients on, and `backward` and `requires_grad_` refused."""
-
-    name = cython.declare(object)
-    mode = cython.declare(object)
-    previous = cython.declare(tuple)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        self.mode = mode = tapes.tape().mode
-        self.previous = (mode.contexts, mode.grad)
-        mode.contexts = Contexts(mode.contexts, transform=self.name)
-        mode.grad = True
-
-    def __exit__(self, *exc: object) -> None:
-        self.mode.contexts, self.mode.grad = self.previous
-
-
-@cython.cclass
 class Point:
     """The point at which a function is differentiated: the trees of its arguments, as fresh aliases and as their
     records."""
 
     tree = cython.declare(object, visibility="readonly")
-    name = cython.declare(object)
+    name = cython.declare(object, visibility="readonly")
     given = cython.declare(list, visibility="readonly")
     tracked = cython.declare(cython.bint, visibility="readonly")
-    fresh = cython.declare(list)
+    fresh = cython.declare(list, visibility="readonly")
     records = cython.declare(list, visibility="readonly")
 
     def __init__(self, primals: object, name: str) -> None:
@@ -143,6 +123,31 @@ class Point:
             with transposing():
                 pulled = self.vjp(outputs, seeds, True, True)
         return or_zeros(reached(pulled, seeds, tangents, create), outputs)
+
+
+@cython.cclass
+class _level:  # noqa: N801 - used like a function
+    """Inside a transform at a point: gradients on; `backward`, `requires_grad_` and writes to what is outside refused."""
+
+    name = cython.declare(object)
+    point = cython.declare(Point)
+    mode = cython.declare(object)
+    previous = cython.declare(tuple)
+
+    def __init__(self, point: Point) -> None:
+        self.name, self.point = point.name, point
+
+    def __enter__(self) -> None:
+        self.mode = mode = tapes.tape().mode
+        around = mode.contexts
+        self.previous = (around, mode.grad)
+        outer = None if around is None else around.note_write
+        writes = CapturedWrites(self.point.fresh, self.point.records, outer)
+        mode.contexts = Contexts(around, transform=self.name, note_write=writes.note)
+        mode.grad = True
+
+    def __exit__(self, *exc: object) -> None:
+        self.mode.contexts, self.mode.grad = self.previous
 
 
 @cython.cfunc
@@ -298,7 +303,7 @@ def _with_value(func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -
     """The gradient, and the value (with has_aux: the value and aux)."""
     picked, places = chosen(args, argnums, "grad")
     point = Point(picked, "grad")
-    with _level("grad"):
+    with _level(point):
         full = with_arguments(args, places, point.arguments(), isinstance(argnums, tuple))
         result = func(*full, **kwargs) if kwargs else func(*full)
         output, aux = split_aux(result, has_aux, "grad")
@@ -348,7 +353,7 @@ def grad(func: Callable[..., object], argnums: object = 0, has_aux: bool = False
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `func`, and a function that multiplies cotangents with its Jacobian (with has_aux: and aux)."""
     point = Point(primals, "vjp")
-    with _level("vjp"):
+    with _level(point):
         output, aux = split_aux(func(*point.arguments()), has_aux, "vjp")
         outputs = tensors_of(output, "vjp")
         outer = point.needs_graph(outputs)
@@ -402,7 +407,7 @@ def jvp(
     _need_tuple(primals)
     point = Point(primals, "jvp")
     vectors = tangents_of_jvp(primals, tangents)
-    with _level("jvp"):
+    with _level(point):
         output, aux = split_aux(func(*point.arguments()), has_aux, "jvp")
         outputs = tensors_of(output, "jvp")
         if strict and not all(out.requires_grad for out in outputs):
@@ -437,7 +442,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     Results that are no tensors are constants of both.
     """
     point = Point(primals, "linearize")
-    with _level("linearize"):
+    with _level(point):
         output = func(*point.arguments())
         parts = leaves(output)
         outputs = [part for part in parts if isinstance(part, weft.Tensor)]

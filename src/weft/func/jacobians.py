@@ -103,7 +103,7 @@ def _transform(
     def wrapper(*args: object, **kwargs: object) -> Any:
         picked, places = chosen(args, argnums, name)
         point = Point(picked, name)
-        with _level(name):
+        with _level(point):
             full = with_arguments(args, places, point.arguments(), isinstance(argnums, tuple))
             chance = Randomness(randomness)
 

@@ -33,6 +33,7 @@ from weft.errors import (
     KindError,
     PathError,
 )
+from weft.io import skipping
 from weft.io.files import read_file, write_file
 from weft.tensor.device import on_meta
 from weft.tensor.memory.host_memory import handle_of
@@ -155,6 +156,8 @@ def _loaded(content: bytes, name: str, trusted: bool) -> Any:
         return _unpickled(content, name, trusted)
     arrays, metadata = _read(content, name)
     try:
+        if skipping.is_on():
+            arrays = {key: np.zeros_like(array) for key, array in arrays.items()}
         tensors = {key: weft.tensor(array) for key, array in arrays.items()}
         for dtype, (_, restored) in REPLACED.items():
             for key in json.loads(metadata.get(dtype, "[]")):
@@ -220,9 +223,10 @@ class _OtherObject(TypeError):
 
 
 def _tensors_in(obj: object) -> Iterator[Tensor]:
-    """All tensors of nested dictionaries, lists and tuples."""
+    """All tensors of nested dictionaries, lists and tuples, and of what programs have put on tensors as attributes."""
     if isinstance(obj, Tensor):
         yield obj
+        yield from _tensors_in(getattr(obj, "__dict__", None))
     elif isinstance(obj, Mapping | list | tuple | set | frozenset):
         for part in obj.values() if isinstance(obj, Mapping) else obj:
             yield from _tensors_in(part)
@@ -330,6 +334,8 @@ class _Writer:
             more["requires_grad"] = True
         if isinstance(tensor, weft.nn.Parameter):
             more["parameter"] = True
+        if attributes := vars(tensor):
+            more["attributes"] = self.describe(attributes, f"{path}.attributes")
         return {"name": name, **more} if more else name
 
     def _store(self, key: Tensor | Storage, tensor: Tensor, path: str) -> str:
@@ -338,6 +344,8 @@ class _Writer:
             return self._names[id(key)]
         name = self._name(path)
         value = tensor.detach().cpu().contiguous()
+        if skipping.is_on():
+            value = weft.zeros_like(value)
         if value.dtype.name in REPLACED:
             self.replaced.setdefault(value.dtype.name, []).append(name)
             value = REPLACED[value.dtype.name][0](value)
@@ -474,6 +482,8 @@ def _rebuild_tensor(content: dict[str, Any], tensors: dict[str, Tensor]) -> Tens
         made = weft.nn.Parameter(made, requires_grad=wanted)
     elif wanted:
         made = made.requires_grad_()
+    if "attributes" in content:
+        vars(made).update(_rebuild(content["attributes"], tensors))
     if "region" not in content:
         tensors[content["name"]] = made
     return made

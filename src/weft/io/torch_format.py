@@ -20,6 +20,7 @@ import weft
 from weft import Tensor
 from weft._typing import Shape
 from weft.engine.ir.dtype import DType
+from weft.io import skipping
 from weft.io.safe_unpickler import (
     Damaged,
     Known,
@@ -92,6 +93,8 @@ class _Storage:
 
     def fill(self, content: bytes | memoryview, swapped: bool) -> None:
         """Write the bytes, in this machine's order. Tensors that were made before show them."""
+        if skipping.is_on():
+            return
         self.memory[:] = np.frombuffer(content, np.uint8)
         if self.name == "bool":
             self.memory[:] = self.memory != 0
@@ -194,17 +197,27 @@ def _rebuild_parameter(
 ) -> Tensor:
     if not isinstance(data, Tensor):
         raise Damaged("a parameter without a tensor")
-    return weft.nn.Parameter(data, requires_grad is True)
+    return _with_attributes(weft.nn.Parameter(data, requires_grad is True), state)
 
 
 def _rebuild_from_type(
     function: Callable[..., Tensor], kind: object, arguments: object, state: dict[str, object]
 ) -> Any:
-    """A tensor with attributes of its own; they stay behind."""
+    """A tensor with attributes of its own."""
     known = (_rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_parameter)
     if function not in known or type(arguments) is not tuple:
         raise Damaged("a tensor without the function that makes it")
-    return function(*arguments)
+    return _with_attributes(function(*arguments), state)
+
+
+def _with_attributes(tensor: Tensor, state: object) -> Tensor:
+    """A tensor that is given what a program had put on the saved one: a dictionary, or a pair with that of slots."""
+    parts = state if isinstance(state, tuple) else (state,)
+    if len(parts) > 2 or not all(part is None or isinstance(part, dict) for part in parts):
+        raise Damaged("a tensor whose attributes are no dictionary")
+    for part in parts:
+        vars(tensor).update({str(name): value for name, value in (part or {}).items()})
+    return tensor
 
 
 def _unsupported(what: str) -> Callable[..., Any]:

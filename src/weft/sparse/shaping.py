@@ -55,8 +55,10 @@ def transpose(function: object, input: Any, dim0: int, dim1: int) -> Any:
 def t(function: Callable[..., Tensor], input: SparseTensor) -> Any:
     """A matrix transposed; a vector as it is."""
     if len(input.shape) > 2:
+        dense = input.dense_dim()
         raise ArgumentError(
-            f"t() expects a tensor with <= 2 dimensions, but self is {len(input.shape)}D",
+            "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got "
+            f"{input.sparse_dim()} sparse and {dense} dense dimensions",
             expected="a matrix",
             got=str(list(input.shape)),
             fix="use .transpose(dim0, dim1)",

@@ -14,12 +14,14 @@ import weft
 from weft import Tensor
 from weft._typing import Scalar
 from weft.engine.dispatch.torch_function import intercept
+from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.frontend.views import become
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.view_transform import SPARSE
 from weft.errors import (
     ArgumentError,
     ArgumentTypeError,
+    DTypeError,
     GradientError,
     NotDefinedError,
     ShapeError,
@@ -256,6 +258,14 @@ class SparseTensor(Tensor, asks=False):
                 f"a sparse tensor of shape {list(self.shape)} cannot take over values of shape {list(other.shape)}",
                 expected=f"shape {list(self.shape)}",
                 got=str(list(other.shape)),
+                fix="use the operation that returns a new tensor",
+            )
+        if not weft.can_cast(other.dtype, self.dtype):
+            types = TYPE_NAMES[other.dtype.name], TYPE_NAMES[self.dtype.name]
+            raise DTypeError(
+                f"result type {types[0]} can't be cast to the desired output type {types[1]}",
+                expected=f"a result of a kind that {self.dtype} holds",
+                got=str(other.dtype),
                 fix="use the operation that returns a new tensor",
             )
         other = other.to(self.dtype)

@@ -189,6 +189,7 @@ _RANK_TEXTS = {
     "flipud": "Input must be >= 1-d.",
     "group_norm": "Expected at least 2 dimensions for input tensor but received {4}",
     "narrow": "narrow() cannot be applied to a 0-dim tensor.",
+    "tensor_split": "tensor_split expected at least a 1-dimensional tensor, but got a tensor with {4} dims",
     "rot90": "expected total dims >= 2, but got total dims = {4}",
 }
 

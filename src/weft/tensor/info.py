@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -128,8 +129,13 @@ def promote_types(type1: DType, type2: DType) -> DType:
 
 def result_type(tensor1: Tensor, tensor2: Tensor | float) -> DType:
     """The type of an operation on two tensors or numbers."""
+    return joint_type((tensor1, tensor2))
+
+
+def joint_type(operands: Iterable[Tensor | float]) -> DType:
+    """The type of an operation on tensors or numbers. Errors: TypeError for anything else."""
     pairs = []
-    for operand in (tensor1, tensor2):
+    for operand in operands:
         if isinstance(operand, Tensor):
             pairs.append((operand._dtype, 2 if operand._shape else 1))
         elif is_scalar(operand):

@@ -480,8 +480,11 @@ def resize_(
     need_writable(self)
     shape = arguments.sizes(sizes, "resize_")
     if min(shape, default=0) < 0 or prod(shape) > MOST_ELEMENTS:
+        text = f"Storage size calculation overflowed with sizes={list(shape)}"
+        if min(shape) < 0:
+            text = f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
         raise ShapeError(
-            f"resize_: Trying to create tensor with a negative dimension, or too many elements: {list(shape)}",
+            text,
             expected=f"sizes >= 0 of at most {MOST_ELEMENTS} elements",
             got=str(list(shape)),
             fix="check how the size was computed",

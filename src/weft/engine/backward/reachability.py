@@ -424,15 +424,33 @@ def target_for(edge):
 
 def reaches_more(edges: list, ends: list):
     """True if graphs have leaves that are not below the given records."""
+    return _search(edges, ends, False)
+
+
+def reaches_any(edges: list, ends: list):
+    """True if graphs have one of the given records."""
+    return _search(edges, ends, True)
+
+
+@cython.cfunc
+def _search(edges: list, ends: list, for_ends: cython.bint) -> cython.bint:
+    """Go through graphs as far as some records: whether one of these is there, or whether there are leaves."""
     stack: list = [target_of(edge) for edge in edges if edge is not None]
-    seen: set = set(ends)
+    seen: set = set()
+    stops: set = set(ends)
     while stack:
         record = stack.pop()
+        if record in stops:
+            if for_ends:
+                return True
+            continue
         if record in seen:
             continue
         seen.add(record)
         if isinstance(record, AccumulateGrad):
-            return True
+            if not for_ends:
+                return True
+            continue
         below: tuple = (
             cython.cast(Node, record).edges
             if isinstance(record, Node)

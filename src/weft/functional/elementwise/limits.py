@@ -37,6 +37,7 @@ from weft.tensor.arguments import (
     need_tensor,
     untracked,
 )
+from weft.tensor.info import joint_type
 
 if TYPE_CHECKING:
     from weft.engine.ir.dtype import DType
@@ -76,9 +77,13 @@ def clamp(
 
 
 def _clamp_between(x: Tensor, low: object, high: object) -> Any:
-    """Both bounds: two limits of the value, one gradient record."""
+    """Both bounds: two limits of the value, one gradient record. Of three tensors, those with dimensions decide on the
+    type before those without."""
     with untracked():
-        result = call("clamp_max", call("clamp_min", x, low), high)
+        start = x
+        if isinstance(low, Tensor) and isinstance(high, Tensor):
+            start = cast(x, joint_type((x, low, high)))
+        result = call("clamp_max", call("clamp_min", start, low), high)
     dtype, shape = result._dtype, result._shape
     if dtype.category == 0:
         raise UnsupportedDTypeError(

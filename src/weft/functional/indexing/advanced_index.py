@@ -80,6 +80,8 @@ def _wrong_mask(x: Tensor, axis: int, shape: Shape) -> TensorIndexError:
 
 def _check_host(index: Array, size: int, axis: int) -> Any:
     """A host index with negatives wrapped. Errors: TensorIndexError out of range."""
+    if index.size and size == 0:
+        _need_places([size], index.shape)
     if index.size and (index.max() >= size or index.min() < -size):
         bad = int(index.reshape(-1)[np.argmax((index >= size) | (index < -size))])
         raise TensorIndexError(

@@ -431,7 +431,7 @@ def index_put_(
     """Store (or add) values at a tuple of index tensors, in place."""
     items = [slice(None) if item is None else _as_index(item) for item in indices]
     if not any(isinstance(item, Tensor) for item in items):
-        raise TensorIndexError(
+        raise ArgumentError(
             "index_put_(): at least one index tensor is needed",
             expected="a tuple of tensors, with None for whole dimensions",
             got=repr(indices),

@@ -247,10 +247,17 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Any, ...]:
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
-    """The shape that several shapes broadcast to."""
-    return Size(
-        common_shape([sizes((shape,), "broadcast_shapes") for shape in shapes], "broadcast_shapes")
-    )
+    """The shape that several shapes broadcast to. Errors: ValueError for a negative size; RuntimeError where two
+    differ."""
+    given = [sizes((shape,), "broadcast_shapes") for shape in shapes]
+    if any(size < 0 for shape in given for size in shape):
+        raise ArgumentError(
+            "Attempting to broadcast a dimension with negative length!",
+            expected="sizes of 0 or more",
+            got=", ".join(str(list(shape)) for shape in given),
+            fix="pass sizes as they are, not -1",
+        )
+    return Size(common_shape(given, "broadcast_shapes"))
 
 
 def _need_grid(parts: list[Tensor]) -> None:

@@ -383,9 +383,10 @@ def unfold(
     axis = wrap_dim(dimension, rank)
     have = input._shape[axis] if rank else 1
     if size > have or size < 0:
+        text = f"maximum size for tensor at dimension {axis} is {have} but size is {size}"
         raise ShapeError(
-            f"maximum size for tensor at dimension {axis} is {have} but size is {size}",
-            expected=f"size <= {have}",
+            text if size > have else f"size is {size} but must be >= 0",
+            expected=f"0 <= size <= {have}",
             got=str(size),
             fix="shorten the window",
         )
@@ -397,7 +398,8 @@ def unfold(
             fix="pass 1 or more",
         )
     if not rank:
-        return view(input, size)
+        row = view(input, 1)
+        return row if size else row[:0]
     params = (axis, size, step)
     shape, strides = _UNFOLD.shape(params, input._shape), logical_strides(input)
     new, offset = _UNFOLD.strides(params, input._shape, strides, input.offset)

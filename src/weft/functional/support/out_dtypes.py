@@ -17,16 +17,17 @@ from weft.engine.dispatch.type_names import C_NAMES, TYPE_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
-from weft.errors import DTypeError
+from weft.errors import DTypeError, DTypeKindError
 from weft.functional.support.variants import check_apart, check_out, given, tensors_in
 
 
 class Rule(NamedTuple):
     """`accepts` is true if a dtype may be that of `out`, given the result's and the tensors; `words` are PyTorch's if
-    not."""
+    not, and `error` the class."""
 
     accepts: Callable[[Any, Any, list[Tensor]], bool]
     words: str
+    error: type[DTypeError] = DTypeError
 
 
 def _same(out: DType, result: DType, tensors: list[Tensor]) -> bool:
@@ -47,7 +48,11 @@ def _truth(out: DType, result: DType, tensors: list[Tensor]) -> bool:
 
 
 def _same_or_of_complex(out: DType, result: DType, tensors: list[Tensor]) -> bool:
-    return tensors[0]._dtype.category > result.category <= out.category
+    """The absolute values of complex numbers: real ones of any width, or complex ones of the operand's."""
+    given = tensors[0]._dtype
+    if out.category == given.category:
+        return out is given
+    return given.category > result.category <= out.category
 
 
 def _same_or_of_numbers(out: DType, result: DType, tensors: list[Tensor]) -> bool:
@@ -167,7 +172,7 @@ _COPYING = "weft.functional.shape.view_copies"  # the module of functions that h
 def _rules() -> dict[str, Rule]:
     groups = ((_same, _EXACT), (_holding, _HOLDS), (_alike, _OF_THE_KIND), *_OTHERS)
     return {
-        name: Rule(accepts, words)
+        name: Rule(accepts, words, DTypeKindError if words is _JOINED else DTypeError)
         for accepts, table in groups
         for words, names in table.items()
         for name in names.split()
@@ -219,12 +224,14 @@ def _asked_rule(name: str, out: Tensor | None, keywords: dict[str, object]) -> R
 def _check_type(name: str, rule: Rule, out: Tensor, result: Tensor, tensors: list[Tensor]) -> None:
     """Errors: RuntimeError where a rule does not take the type of `out`."""
     if out._dtype is not result._dtype and not rule.accepts(out._dtype, result._dtype, tensors):
-        _refuse(name, rule.words, out, result._dtype)
+        _refuse(name, rule.words, out, result._dtype, rule.error)
 
 
-def _refuse(name: str, words: str, out: Tensor, wanted: Any) -> NoReturn:
+def _refuse(
+    name: str, words: str, out: Tensor, wanted: Any, error: type[DTypeError] = DTypeError
+) -> NoReturn:
     got = out._dtype.name
-    raise DTypeError(
+    raise error(
         words.format(
             name=name,
             out=TYPE_NAMES[got],

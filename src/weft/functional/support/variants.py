@@ -9,7 +9,7 @@ from typing import Any
 from weft.engine.api.api_function import defined_in
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import ArgumentTypeError, DTypeError, MutationError
+from weft.errors import ArgumentTypeError, DTypeError, KindError, MutationError
 from weft.functional.support.return_types import type_with_out
 from weft.tensor.arguments import C_NAMES
 from weft.tensor.leaves import give_out
@@ -54,7 +54,7 @@ def give_all(out: Any, result: Any, converts: bool = False) -> Any:
     if not isinstance(result, tuple):
         return write_out(out, result)
     if not isinstance(out, (tuple, list)) or len(out) != len(result):
-        raise ArgumentTypeError(
+        raise KindError(
             f"out must be a tuple of {len(result)} tensors",
             expected=f"{len(result)} tensors",
             got=f"{len(out)}" if isinstance(out, (tuple, list)) else type(out).__name__,

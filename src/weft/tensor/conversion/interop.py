@@ -57,10 +57,13 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
 
 def _without_view_transform(tensor: Tensor, force: bool) -> Tensor:
     """The values of a view that is computed where it is read. Errors: RuntimeError, unless forced."""
-    for word, is_set in (("conj", tensor.is_conj()), ("neg", tensor.is_neg())):
+    for word, bit, is_set in (
+        ("conj", "conjugate", tensor.is_conj()),
+        ("neg", "negative", tensor.is_neg()),
+    ):
         if is_set and not force:
             raise GradientError(
-                f"Can't call numpy() on Tensor that has {word} bit set. Use tensor.resolve_{word}().numpy() instead.",
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{word}().numpy() instead.",
                 expected="a tensor that shows what is in memory",
                 got="a view that is computed where it is read",
                 fix=f"call .resolve_{word}().numpy(), or .numpy(force=True)",
