@@ -6,9 +6,9 @@ import io
 from typing import Any
 
 import pytest
-from oracle import torch
 
 import weft
+from oracle import torch
 
 
 def reloaded(lib: Any, obj: Any, by: Any = None, **keywords: Any) -> Any:

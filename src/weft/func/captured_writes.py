@@ -39,9 +39,9 @@ class CapturedWrites:
             return
         if any(alias._storage is storage for alias in self.aliases):
             return
-        if weft.is_grad_enabled() and new.requires_grad:
-            if reaches_any([edge_for(new)], self.records):
-                raise _refusal(new)
+        tracked = weft.is_grad_enabled() and new.requires_grad
+        if tracked and reaches_any([edge_for(new)], self.records):
+            raise _refusal(new)
         self.captured.add(storage)
 
 
