@@ -127,7 +127,7 @@ class Point:
 
 @cython.cclass
 class _level:  # noqa: N801 - used like a function
-    """Inside a transform at a point: gradients on; `backward`, `requires_grad_` and what `CapturedWrites` says refused."""
+    """Inside a transform: gradients on; `backward`, `requires_grad_` and what `CapturedWrites` says refused."""
 
     name = cython.declare(object)
     point = cython.declare(Point)
