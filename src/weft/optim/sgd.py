@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SGD(Optimizer):
-    """`p -= lr * g`, with momentum `p -= lr * (b = momentum * b + (1 - dampening) * g)`."""
+    """Gradient descent: `p -= lr * g`, with momentum `p -= lr * (b = momentum * b + (1 - dampening) * g)`."""
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ Nothing here is imported before somebody asks for a docstring.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import re
 import textwrap
@@ -42,9 +43,12 @@ RESHAPING = (
     *("swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"),
 )
 IN_PLACE = "the tensor keeps its shape; other operands are broadcast to it."
+IN_PLACE_ALONE = "the tensor keeps its shape."
 SAME = "any -> the same."
 BROADCAST = "shapes that broadcast to each other -> the broadcast shape."
 REDUCED = "any -> the same without the reduced dimensions, or with size 1 there with `keepdim`."
+_IN_PLACE = re.compile(r"`(?:weft\.)?(\w+)`, in place\.(?=\s|$)")
+_STAND_IN = re.compile(r"`weft\.\w+` of this tensor\.(?=\s|$)")
 _STARS = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
 _NAMED = re.compile(r"\A((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*)(?: \([^)]*\))?: ")
 
@@ -54,6 +58,7 @@ def completed(source: Callable[..., object], doc: str | None, name: str) -> str 
     if not doc:
         return doc
     prose, sections = _parsed(inspect.cleandoc(doc))
+    prose = _with_what_it_names(source, prose)
     sections["Args"] = _args(source, sections.get("Args", ""), name)
     if not {"Shape", "Returns", "Yields"} & set(sections):
         sections["Shape"] = _shape(source, name)
@@ -65,6 +70,23 @@ def completed(source: Callable[..., object], doc: str | None, name: str) -> str 
         if body := sections.get(title):
             parts.append(f"{title}:\n{textwrap.indent(body, '    ')}")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _with_what_it_names(source: Callable[..., object], prose: str) -> str:
+    """A stand-in in the first sentence of what it calls; behind "`exp`, in place." the first sentence of `exp`."""
+    if found := _IN_PLACE.match(prose):
+        named = getattr(importlib.import_module("weft"), found[1], None)
+        words = _first_sentence(named.__doc__ if named else None)
+        lower = words[:1].lower() + words[1:] if words[1:2].islower() else words
+        return f"`{found[1]}`, in place: {lower}{prose[found.end() :]}" if words else prose
+    found = _STAND_IN.match(prose)
+    words = _first_sentence(_called(source).__doc__) if found else ""
+    return words + prose[found.end() :] if found and words else prose
+
+
+def _first_sentence(doc: str | None) -> str:
+    """The first paragraph of a docstring in one line, without what would be sections."""
+    return " ".join(_parsed(inspect.cleandoc(doc))[0].partition("\n\n")[0].split()) if doc else ""
 
 
 def parameters(source: Callable[..., object]) -> dict[str, Parameter]:
@@ -85,7 +107,8 @@ def _shape(source: Callable[..., object], name: str) -> str:
     """The Shape section of a function or class in the vocabulary's words, or by its row in the op table, or no text."""
     plain = name.rpartition(".")[2]
     if plain.endswith("_") and plain not in RESHAPING:
-        return _filled(IN_PLACE)
+        given = [each for each in parameters(source) if each not in ("input", "out")]
+        return _filled(IN_PLACE if given else IN_PLACE_ALONE)
     if words := meaning("Shape", name):
         return _filled(words)
     op = OPS.get(plain)

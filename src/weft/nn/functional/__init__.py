@@ -34,7 +34,10 @@ GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 def assert_int_or_pair(arg: list[int], arg_name: str, message: str) -> None:
-    """Check a size. Errors: AssertionError, of `message` with the name in it, for what is neither a number nor two."""
+    """Raise unless a size is an integer or a pair of them.
+
+    Errors: AssertionError, of `message` with the name in it, for what is neither a number nor two.
+    """
     if isinstance(arg, int) or (isinstance(arg, (list, tuple)) and len(arg) == 2):
         return
     from weft.errors import AssertedError  # no name of this module, which shows functions

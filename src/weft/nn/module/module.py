@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Module(HookMethods, states.ExtraState):
-    """Base of all networks and layers.
+    """The base of all networks and layers: it knows their parameters, buffers and submodules.
 
     Subclasses call `super().__init__()`, assign parameters and modules to `self`, and define
     `forward`.

@@ -31,7 +31,7 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """`x @ weight.T + bias`.
+    """A linear layer: `x @ weight.T + bias`.
 
     Shapes: (*, in_features) -> (*, out_features).
     """

@@ -44,7 +44,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
 
 
 class L1Loss(_Loss):
-    """|x - y|."""
+    """The absolute error, |x - y|, by default its mean."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) -> ()."""
@@ -52,7 +52,7 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """(x - y)^2."""
+    """The squared error, (x - y)^2, by default its mean."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) -> ()."""

@@ -79,7 +79,7 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Every label of a row above every other class by 1."""
+    """The loss of rows whose labels should each be above every other class by 1."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(N, C), (N, C) -> ()."""
@@ -97,7 +97,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The target class above every other one by a margin."""
+    """The loss of rows whose target class should be above every other one by a margin."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ def _check_margin(margin: float) -> None:
 
 
 class TripletMarginLoss(_Loss):
-    """An anchor nearer to one example than to another, by a margin."""
+    """The loss of anchors that should be nearer to one example than to another, by a margin."""
 
     def __init__(
         self,

@@ -113,7 +113,7 @@ class ChannelShuffle(Module):
 
 
 class Unfold(Module):
-    """Patches as columns. Shapes: (N, C, H, W) -> (N, C * KH * KW, positions)."""
+    """The patches of an image as columns of a matrix. Shapes: (N, C, H, W) -> (N, C * KH * KW, positions)."""
 
     def __init__(
         self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
@@ -134,7 +134,10 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Columns added up where Unfold read them. Shapes: (N, C * KH * KW, positions) -> (N, C, H, W)."""
+    """An image from its patches: columns are added up where Unfold read them.
+
+    Shapes: (N, C * KH * KW, positions) -> (N, C, H, W).
+    """
 
     def __init__(
         self,

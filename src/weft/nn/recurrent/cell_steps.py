@@ -43,14 +43,14 @@ def relu_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
 
 
 def lstm_cell(of_input: Tensor, of_hidden: Tensor, state: State) -> State:
-    """Hochreiter and Schmidhuber (1997), with forget gate."""
+    """One step of an LSTM: gates decide what a cell forgets, takes in and shows (Hochreiter and Schmidhuber, 1997)."""
     gates = of_input + of_hidden  # (n, 4h)
     memory = _macro(_MEMORY, (gates, state[1]), state[1])  # (n, 4h), (n, h) -> (n, h)
     return _macro(_OUTPUT, (gates, memory), memory), memory
 
 
 def gru_cell(of_input: object, of_hidden: object, state: State) -> State:
-    """Cho et al. (2014), with the reset gate after the product."""
+    """One step of a GRU, with the reset gate after the product (Cho et al., 2014)."""
     hidden = state[0]
     return (
         _macro(_GRU, (of_input, of_hidden, hidden), hidden),

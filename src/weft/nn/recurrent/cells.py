@@ -113,8 +113,9 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """Hochreiter and Schmidhuber (1997), with forget gate. Shapes: (N, in), ((N, hidden), (N,
-    hidden)) -> the pair.
+    """One step of an LSTM: gates decide what a cell forgets, takes in and shows (Hochreiter and Schmidhuber, 1997).
+
+    Shapes: (N, in), ((N, hidden), (N, hidden)) -> the pair.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """Cho et al. (2014), with the reset gate after the product. Shapes: (N, in), (N, hidden) -> (N,
+    """One step of a GRU, with the reset gate after the product (Cho et al., 2014). Shapes: (N, in), (N, hidden) -> (N,
     hidden).
     """
 

@@ -300,7 +300,7 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """Elman's recurrent network.
+    """A recurrent network (Elman, 1990): each state follows from the input and from the state before.
 
     Shapes: (T, N, in), state (layers * directions, N, hidden) -> (T, N, directions * hidden), the final state; (N, T,
     in) with `batch_first`; without N also. Errors: ArgumentTypeError, ArgumentError, ShapeError.
@@ -334,8 +334,9 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; states are pairs (hidden, cell). With `proj_size` the hidden state, which is the output,
-    is projected to that size in each step.
+    """A recurrent network of long short-term memory; states are pairs (hidden, cell).
+
+    With `proj_size` the hidden state, which is the output, is projected to that size in each step.
 
     Shapes: (T, N, in), states (layers * directions, N, width) and (layers * directions, N, hidden) -> (T, N, directions
     * width), the final states; width is proj_size, or hidden without. Errors: ArgumentTypeError, ArgumentError,
@@ -360,7 +361,7 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units.
+    """A recurrent network of gated units (Cho et al., 2014): gates decide how much of a state is renewed.
 
     Shapes: as `RNN`. Errors: ArgumentTypeError, ArgumentError, ShapeError. Source: Cho et al., 2014.
     """

@@ -70,7 +70,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up to `max_lr`, then down far below the start, momentum the other way (Smith 2017)."""
+    """The rate goes up to `max_lr`, then down far below the start; momentum goes the other way (Smith 2017)."""
 
     def __init__(
         self,

@@ -15,7 +15,9 @@ _MODES = ("triangular", "triangular2", "exp_range")
 
 
 class CyclicLR(LRScheduler):
-    """From `base_lr` up to `max_lr` in `step_size_up` steps, down again in `step_size_down`, momentum the other way.
+    """The rate goes from `base_lr` up to `max_lr` in `step_size_up` steps, down again in `step_size_down`.
+
+    Momentum goes the other way.
 
     The height of a cycle stays (`triangular`), halves with each (`triangular2`), shrinks by `gamma` with each step
     (`exp_range`), or is what `scale_fn` says of the cycle's or the step's number (`scale_mode`).

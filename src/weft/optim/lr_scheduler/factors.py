@@ -67,7 +67,7 @@ class MultiplicativeLR(LambdaLR):
 
 
 class StepLR(LRScheduler):
-    """Times gamma every `step_size` epochs."""
+    """Multiplies the rate by gamma every `step_size` epochs."""
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -87,7 +87,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at each milestone."""
+    """Multiplies the rate by gamma at each milestone."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """A fixed share of the rate until `total_iters`."""
+    """A fixed share of the initial rate until `total_iters`."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """A share that moves in a straight line for `total_iters` epochs."""
+    """The rate times a share that moves in a straight line for `total_iters` epochs."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times gamma every epoch."""
+    """Multiplies the rate by gamma every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -207,7 +207,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """A polynomial that reaches zero after `total_iters` epochs."""
+    """The rate follows a polynomial that reaches zero after `total_iters` epochs."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine wave from the initial rate to `eta_min` (Loshchilov and Hutter 2017)."""
+    """The rate follows half a cosine wave from the initial rate to `eta_min` (Loshchilov and Hutter 2017)."""
 
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1

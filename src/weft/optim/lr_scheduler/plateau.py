@@ -10,7 +10,7 @@ from weft.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` when a measurement has not improved for more than `patience` epochs."""
+    """Multiplies the rate by `factor` when a measurement has not improved for more than `patience` epochs."""
 
     def __init__(
         self,

@@ -199,7 +199,7 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Any:
-    """(input - target)^2."""
+    """The squared error, (input - target)^2, by default its mean."""
     reduction = reduction_of(reduction, size_average, reduce)
     input, target = _pair("mse_loss", input, target)
     return rename_record(
@@ -215,7 +215,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Any:
-    """|input - target|."""
+    """The absolute error, |input - target|, by default its mean."""
     reduction = reduction_of(reduction, size_average, reduce)
     input, target = _pair("l1_loss", input, target)
     return _weighted(call("abs", input - target), weight, reduction)
@@ -229,7 +229,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:
-    """Squares up to beta (divided by it), straight beyond."""
+    """The squared error up to beta (divided by it), straight beyond."""
     reduction = reduction_of(reduction, size_average, reduce)
     if beta < 0:
         raise ArgumentError(
@@ -260,7 +260,7 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Any:
-    """Half the square up to delta, straight beyond."""
+    """Half the squared error up to delta, straight beyond."""
     reduction = reduction_of(reduction, None, None)
     if delta <= 0:
         raise ArgumentError(
