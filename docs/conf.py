@@ -46,7 +46,7 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = False  # signatures that are computed have no source
 napoleon_google_docstring, napoleon_numpy_docstring = True, False
-napoleon_custom_sections = [("Shape", "params_style"), ("Source", "notes_style")]
+napoleon_custom_sections = [("Shape", "notes_style"), ("Source", "notes_style")]
 add_module_names = False
 toc_object_entries = False
 
@@ -102,6 +102,8 @@ def arguments_of_examples(settings: object, variables: object) -> list[str]:
 def link_pages(app: Any, name: str, source: list[str]) -> None:
     """Let links to files of the repository lead to pages that are made of them; to others, only their name stays."""
     included = next((file for file, page in INCLUDED.items() if page == f"{name}.md"), None)
+    if name == "index":
+        included = None  # README has its place in links, not its text
     folder = (ROOT / included).parent if included else (ROOT / "docs" / name).parent
 
     def target(match: re.Match[str]) -> str:
@@ -114,6 +116,9 @@ def link_pages(app: Any, name: str, source: list[str]) -> None:
             return f"[{text}](/{known}{anchor})"
         if file.is_relative_to(ROOT / "docs") and file.is_file():
             return f"[{text}](/{file.relative_to(ROOT / 'docs')}{anchor})"
+        if not file.exists():
+            said = f"{path} is not there, and this page links to it"
+            logging.getLogger(__name__).warning(said, location=name)
         return text
 
     text = source[0]
@@ -121,7 +126,7 @@ def link_pages(app: Any, name: str, source: list[str]) -> None:
         app.env.note_dependency(str(RESULTS))
         source[0] += times_of_gallery()
         return
-    if included and name != "index":
+    if included:
         text = (ROOT / included).read_text()
         app.env.note_dependency(str(ROOT / included))
     source[0] = LINK.sub(target, text)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "board"))
+sys.path[:0] = [str(ROOT / "tests" / "board"), str(ROOT / "tests" / "samples")]
 
 
 VIEWS = ("graph", "time", "learning", "memory")
@@ -33,6 +33,7 @@ DOCUMENTED = (
     ("board_memory", "faults", "memory"),
     ("board_peak", "gpt", "memory"),
 )
+CHOSEN = "sigmoid"  # what the search in the graph looks for
 WIDE, NARROW = {"width": 1300, "height": 850}, {"width": 400, "height": 800}
 
 
@@ -43,6 +44,12 @@ def shown(page: Any, path: Path, view: str) -> None:
     page.wait_for_selector(f"body[data-shown={view}]")
     if view == "graph":
         page.wait_for_selector('.status:has-text("shown")')
+        page.locator("button:has-text('open all')").click()
+        page.wait_for_timeout(1500)
+        page.fill("input[type=search]", CHOSEN)
+        found = page.locator(f"text=/^{CHOSEN} × /")
+        if found.count():
+            found.first.click()
     if view == "time":
         page.locator(".timeline").focus()
         page.keyboard.press("f")
@@ -81,7 +88,7 @@ def main() -> None:
     """Draw what was asked for."""
     from playwright.sync_api import sync_playwright
 
-    from conftest import OPTIONS
+    from browsers import OPTIONS
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs" / "pictures")
