@@ -110,6 +110,8 @@ FUNCTIONS: dict[str, Any] = {
     "max_all": lambda x: x.max(),
     "min_all": lambda x: x.min(),
     "median": lambda x: x.median(1).values,
+    "nanmedian": lambda x: x.nanmedian(1).values,
+    "kthvalue": lambda x: x.kthvalue(2, 1).values,
     "hypot": lambda x: x.hypot(x + 1),
     "gelu": lambda x: (weft.nn.functional.gelu(x), weft.nn.functional.gelu(x, approximate="tanh")),
     "sinc": lambda x: x.sinc(),

@@ -16,7 +16,7 @@ PRIVATE = (
     *("random_wide", "random_integers"),
     "collective",  # tests/distributed
     "cdist",  # PyTorch's value goes through products: functional/test_distances.py
-    *("order", "running_place"),  # as sort, topk, cummax and others
+    *("order", "nth_place", "running_place"),  # as sort, topk, cummax and others
     *("scatter_maximum", "scatter_minimum"),  # as scatter_reduce and index_reduce
     *("put", "gather_rows", "iota", "standardize", "tied", "first_power"),
     *("sigmoid_mul", "sigmoid_mul_tanh", "sigmoid_mul_by_gate"),  # what cells are made of

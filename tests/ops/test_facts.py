@@ -182,5 +182,5 @@ def test_bounds_hold_of_what_is_computed() -> None:
     assert found["choice"] == ["where"]
     views = [op.name for op in OPS.values() if op.kind == primitives.VIEW]
     assert set(found["operand"]) == {"cast", "clone", "gather", "take", *views}
-    assert found["along"] == ["order", "running_place"]
+    assert found["along"] == ["order", "nth_place", "running_place"]
     assert set(found["joined"]) == {"cat", "put", "stack"}

@@ -24,7 +24,7 @@ from weft.functional.shape import (
     view_transforms,
     views,
 )
-from weft.functional.sorting import sort
+from weft.functional.sorting import search, sort
 from weft.functional.sorting import unique as _unique
 from weft.functional.special import special
 from weft.functional.support.out_dtypes import answer_out
@@ -33,7 +33,7 @@ from weft.functional.support.variants import make_in_place, with_out
 meta_results = later("weft.functional.meta_results")
 
 _MODULES: tuple[Any, ...] = (
-    unary, binary, limits, comparison, sums_and_extrema, variance, norms, sort, _unique, views, slicing,
+    unary, binary, limits, comparison, sums_and_extrema, variance, norms, sort, search, _unique, views, slicing,
     strided_regions, rearrange, assignment, view_transforms, index, selection, gather_scatter, slices, repeats, concat,
     products, composed_products, _einsum, softmax, special,
 )  # fmt: skip

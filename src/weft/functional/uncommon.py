@@ -24,7 +24,7 @@ from weft.functional.linalg.norms import vector_norm
 from weft.functional.linalg.products import bmm
 from weft.functional.reductions.sums_and_extrema import picked
 from weft.functional.shape.concat import cat, stack
-from weft.functional.sorting.sort import need_quantiles, quantile
+from weft.functional.sorting.sort import lower_median, need_quantiles, quantile
 from weft.functional.special.special import logaddexp
 from weft.functional.support import host
 from weft.functional.support.memory_formats import in_order
@@ -32,6 +32,7 @@ from weft.functional.support.return_types import TYPES
 from weft.functional.support.variants import given, make_in_place
 from weft.ops.primitives import elementwise as call
 from weft.ops.primitives import full, where
+from weft.ops.structure.ordering import NAN_IS_LEFT_OUT
 from weft.tensor.arguments import (
     TYPE_NAMES,
     describe,
@@ -98,12 +99,8 @@ def nanmedian(
     if not input._shape:
         parts = call("clone", input), host.from_numpy(np.zeros((), np.int64))
         return given(out, TYPES["nanmedian"](parts))
-    array = host.to_numpy(input)
-    order = np.argsort(array, axis, kind="stable")  # nan last
-    holes = np.isnan(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
-    count = (~holes).sum(axis, keepdims=True)
-    place = np.take_along_axis(order, np.maximum(count - 1, 0) // 2, axis)
-    result = picked("nanmedian", input, axis, host.from_numpy(np.asarray(place, np.int64)), keepdim)
+    place = lower_median(input, axis, NAN_IS_LEFT_OUT)
+    result = picked("nanmedian", input, axis, place, keepdim)
     rename_record(result.values, "NanmedianBackward1")
     return given(out, result)
 

@@ -364,6 +364,12 @@ def order(x: Tensor, axis: int, kept: int, descending: bool = False):
     return _call("order", (x,), (axis, kept, bool(descending)), dtypes.int64)
 
 
+def nth_place(x: Tensor, axis: int, number: int, nan: int = 0, first: bool = False):
+    """The place of element `number` of the ascending order along an axis, which is kept, int64; `nan` says what nan does
+    (`weft.ops.structure.ordering`), `first` asks for the first of equal elements."""
+    return _call("nth_place", (x,), (axis, number, nan, bool(first)), dtypes.int64)
+
+
 def running_place(x: Tensor, axis: int, smallest: bool):
     """The position of the running maximum (or minimum) along an axis, the last of equal ones, int64."""
     return _call("running_place", (x,), (axis, bool(smallest)), dtypes.int64)

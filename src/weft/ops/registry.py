@@ -124,6 +124,7 @@ SUMMING = {  # kinds of ops with the sums that they may be, of which they must s
 
 COMBINERS = {  # combiners of scans and scatters; "" of a scatter: the last one stays
     "cumulative": ("sum", "prod"),
+    "order": ("", "nth"),  # "": the first places
     "resample": ("", "products", "largest"),  # "": the weighted sum
     "scatter": ("", "add", "maximum", "minimum"),
 }

@@ -25,7 +25,7 @@ _RENAMED = {
     "linear": "mm", "linear_bias": "addmm", "cast": "_to_copy", "square": "pow", "cube": "pow", "first_power": "pow",
     "take": "index_select", "take_add": "index_add", "take_put": "index_put_", "put": "copy_", "iota": "arange",
     "convolution_bias": "convolution", "softmax": "_softmax", "log_softmax": "_log_softmax",
-    "picked_log_softmax": "_log_softmax", "order": "sort", "mantissa": "frexp", "exponent": "frexp", "blend": "lerp",
+    "picked_log_softmax": "_log_softmax", "order": "sort", "nth_place": "kthvalue", "mantissa": "frexp", "exponent": "frexp", "blend": "lerp",
     "add_product": "addcmul", "add_quotient": "addcdiv", "scatter_maximum": "scatter_reduce",
     "scatter_minimum": "scatter_reduce", "clamp_between": "clamp", "max_all": "max", "min_all": "min",
     "power_norm": "linalg_vector_norm", "lstm_memory": "_thnn_fused_lstm_cell", "gru": "_thnn_fused_gru_cell",

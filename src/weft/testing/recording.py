@@ -75,6 +75,7 @@ _RESULTS = {
     "argmax": dtypes.int64,
     "argmin": dtypes.int64,
     "order": dtypes.int64,
+    "nth_place": dtypes.int64,
     "running_place": dtypes.int64,
     "resample_largest": dtypes.int64,
 }

@@ -258,6 +258,10 @@ def _check_scan(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
     axis = _axis(record.params[0], shapes[0])
     if op.name == "order":
         need(type(record.params[1]) is int and 0 <= record.params[1] <= shapes[0][axis], "kept")
+    elif op.name == "nth_place":
+        _, number, nan, first = record.params
+        need(type(number) is int and 0 <= number < max(1, shapes[0][axis]), "number")
+        need(type(nan) is int and 0 <= nan <= 2 and type(first) is bool, "rule")
     elif op.name.startswith("resample") and op.name != "resample_transposed":
         need(record.params[1] == shapes[0][axis], "size")
 

@@ -21,11 +21,12 @@ from weft.engine.ir import tape as tapes
 from weft.engine.ir.node import DONE_STATE as DONE
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.random.generator import Generator, chosen, unit
+from weft.functional.sorting.search import places
 from weft.functional.support import host
 from weft.functional.support.index_bounds import trusted
 from weft.functional.support.value_bounds import within_when_computed
 from weft.functional.support.variants import write_out
-from weft.ops.primitives import cumulate, expand, iota, order, reduce, reshape, slice_axis, where
+from weft.ops.primitives import cumulate, expand, iota, order, reduce, slice_axis, where
 from weft.ops.primitives import elementwise as call
 from weft.tensor.arguments import TYPE_NAMES, describe, need_integer, need_tensor
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from weft._typing import Array
 
 MOST_CATEGORIES = 2**24  # categories in a row of weights, as in PyTorch
-MOST_COMPARED = 2**12  # draws times categories of a row up to which each draw is compared with all
 
 
 def multinomial(
@@ -72,59 +72,38 @@ def multinomial(
     _check_counts(input._shape[-1], num_samples, replacement)
     one_by_one = replacement and num_samples > 1
     source = chosen(generator)
-    if replacement and num_samples * input._shape[-1] > MOST_COMPARED:
-        result = _searched(_checked_weights(input, one_by_one), num_samples, source)
-    else:
-        draw = _between_edges if replacement else _first_of_races
-        result = draw(*_valid(input, one_by_one), num_samples, source)
+    draw = _between_edges if replacement else _first_of_races
+    result = draw(*_valid(input, one_by_one), num_samples, source)
     return result if out is None else write_out(out, result)
 
 
-def _checked_weights(input: Tensor, one_by_one: bool) -> Array:
-    """The weights as an array of float64. Errors: ArgumentError for what are none."""
-    weights = host.to_numpy(input).astype(np.float64)
-    _check_weights(weights, one_by_one)
-    return weights
+def _check_known(input: Tensor, one_by_one: bool) -> None:
+    """Errors: ArgumentError for what are no weights."""
+    _check_weights(host.to_numpy(input), one_by_one)
 
 
 def _valid(input: Tensor, one_by_one: bool) -> tuple[Any, bool]:
     """The weights as float64, and whether they are known and have been checked; else what is drawn from them fails."""
     weights = cast(input.detach(), dtypes.float64)
     if value_of(input).state == DONE or not tapes.tape().mode.is_untransformed():
-        _checked_weights(input, one_by_one)
+        _check_known(input, one_by_one)
         return weights, True
     if is_on_meta(input):
         return weights, True
     return within_when_computed("multinomial", "weights", weights), False
 
 
-def _searched(weights: Array, count: int, source: Generator) -> Any:
-    """The indices whose part of the sum of the weights a uniform number falls into, by binary search."""
-    rows = weights.reshape(-1, weights.shape[-1])
-    draws = host.to_numpy(unit((len(rows), count), dtypes.float64, source))
-    edges = np.cumsum(rows, 1)
-    found = np.stack(
-        [
-            np.searchsorted(edge, draw * edge[-1], "right")
-            for edge, draw in zip(edges, draws, strict=True)
-        ]
-    )
-    found = np.minimum(found, [np.flatnonzero(row)[-1:] for row in rows])
-    return host.from_numpy(found.reshape(*weights.shape[:-1], count).astype(np.int64))
-
-
 def _between_edges(weights: Tensor, is_checked: bool, count: int, source: Generator) -> Any:
-    """The same, by comparing each uniform number with all edges: nothing is read."""
+    """The indices whose part of the sum of the weights a uniform number falls into: nothing is read."""
     *leading, width = weights._shape
     edges = cumulate("cumsum", weights, len(leading))
     total = slice_axis(edges, len(leading), width - 1, 1)
     if not is_checked:
         total = within_when_computed("multinomial_row", "sum", total)
     points = call("mul", unit((*leading, count), dtypes.float64, source), total)
-    below = call("le", reshape(edges, (*leading, 1, width)), reshape(points, (*leading, count, 1)))
-    found = reduce("sum", cast(below, dtypes.int64), (len(leading) + 1,))
-    places = expand(cast(iota((width,)), dtypes.float64), weights._shape)
-    last = reduce("amax", where(call("gt", weights, 0), places, 0), (len(leading),), keepdim=True)
+    found = places(edges, points, True, dtypes.int64)
+    indices = expand(cast(iota((width,)), dtypes.float64), weights._shape)
+    last = reduce("amax", where(call("gt", weights, 0), indices, 0), (len(leading),), keepdim=True)
     return trusted(call("minimum", found, cast(last, dtypes.int64)), width)
 
 
@@ -175,14 +154,15 @@ def _check_counts(width: int, count: int, replacement: bool) -> None:
 
 
 def _check_weights(weights: Array, one_by_one: bool) -> None:
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+    most = weights.max(-1, initial=0)
+    if not (weights.min(initial=0) >= 0 and np.all(most < np.inf)):  # a nan fails both
         raise ArgumentError(
             _not_weights(weights, one_by_one),
             expected="finite weights >= 0",
             got="others",
             fix="use softmax, or clamp the weights",
         )
-    if np.any(weights.sum(-1) <= 0):
+    if np.any(most <= 0):
         raise ArgumentError(
             "invalid multinomial distribution (sum of probabilities <= 0)",
             expected="a positive sum",

@@ -2,8 +2,8 @@
 """Orders: sort, argsort, topk, kthvalue, median, mode, quantile, and running extrema.
 
 Kernels find the places (`weft.ops.structure.ordering`); the values that go out are gathered by them, so that
-gradients flow. nan counts as the largest. What is distinct, counted or found in an order is in
-`weft.functional.sorting.unique`.
+gradients flow. nan counts as the largest. What is distinct or counted is in
+`weft.functional.sorting.unique`, what is found in an order in `weft.functional.sorting.search`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from weft.ops.primitives import (
     full,
     gather,
     iota,
+    nth_place,
     order,
     reduce,
     reshape,
@@ -41,6 +42,7 @@ from weft.ops.primitives import (
     where,
 )
 from weft.ops.primitives import elementwise as call
+from weft.ops.structure.ordering import NAN_IS_LARGEST, NAN_WINS
 from weft.tensor.arguments import (
     describe,
     need_number,
@@ -167,25 +169,14 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
         )
     if not input._shape:
         return _itself("kthvalue", input)
-    place = _nth(input, axis, k - 1)
-    same = call("eq", input, gather(input, axis, place).detach())
-    first = reduce("argmax", same, (axis,), True, dtypes.int64)
-    found = reduce("any", same, (axis,), True, dtypes.bool_)  # a nan equals nothing
-    return picked("kthvalue", input, axis, where(found, first, place), keepdim)
+    place = nth_place(input.detach(), axis, int(k) - 1, NAN_IS_LARGEST, True)
+    return picked("kthvalue", input, axis, place, keepdim)
 
 
-def _nth(input: Tensor, axis: int, number: int) -> Any:
-    """The place of one element of the ascending order, numbered from 0, the axis kept."""
-    return slice_axis(order(input, axis, number + 1), axis, number, 1)
-
-
-def _median_places(input: Tensor, axis: int) -> Any:
-    """The index of the lower median along an axis, which is kept; that of the first nan where there is one."""
-    middle = _nth(input, axis, (input._shape[axis] - 1) // 2)
-    if not input._dtype.is_floating_point:
-        return middle
-    first = order(input, axis, 1, True)
-    return where(call("isnan", gather(input, axis, first).detach()), first, middle)
+def lower_median(input: Tensor, axis: int, nan: int = NAN_WINS) -> Any:
+    """The index of the lower median along an axis, which is kept; that of the first nan where there is one, unless nan
+    is left out."""
+    return nth_place(input.detach(), axis, (input._shape[axis] - 1) // 2, nan)
 
 
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -209,13 +200,13 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
                 got=describe("input", input),
                 fix="check the size",
             )
-        found = picked("median", input, axis, _median_places(input, axis), keepdim)
+        found = picked("median", input, axis, lower_median(input, axis), keepdim)
         rename_record(found.values, "MedianBackward1")
         return found
     if not input.numel():
         return host.from_numpy(np.array(np.nan), input._dtype)
     flat = reshape(input.detach(), (input.numel(),))
-    return _shared(input, reshape(gather(flat, 0, _median_places(flat, 0)), ()))
+    return _shared(input, reshape(gather(flat, 0, lower_median(flat, 0)), ()))
 
 
 def _shared(x: Tensor, middle: Tensor) -> Any:

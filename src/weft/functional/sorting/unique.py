@@ -1,12 +1,12 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""Distinct elements, their counts, and searches in an order: unique, bincount, isin, searchsorted.
+"""Distinct elements and their counts: unique, bincount, isin.
 
 The long tail: NumPy compares values read at the call.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -108,88 +108,6 @@ def unique_consecutive(
     return _found("unique_consecutive", input, dim, lines[changed], inverse, counts)
 
 
-def _side(side: str | None, right: bool) -> Literal["left", "right"]:
-    """The side of equal values on which a value is inserted. Errors: ArgumentError."""
-    if side not in (None, "left", "right"):
-        raise ArgumentError(
-            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}",
-            expected="'left' or 'right'",
-            got=repr(side),
-            fix="leave side out, or pass right=True",
-        )
-    if right and side == "left":
-        raise ArgumentError(
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True",
-            expected="one of them",
-            got="side='left', right=True",
-            fix="leave right out",
-        )
-    return "right" if right or side == "right" else "left"
-
-
-def searchsorted(
-    sorted_sequence: Tensor,
-    input: Tensor,
-    *,
-    right: bool = False,
-    side: str | None = None,
-    out_int32: bool = False,
-    sorter: Tensor | None = None,
-) -> Any:
-    """The positions at which to insert values into ascending sequences (the last dimension). Reads the values."""
-    place = _side(side, right)
-    edges = host.to_numpy(need_tensor("searchsorted", sorted_sequence, "sorted_sequence"))
-    if sorter is not None and edges.size:
-        places = host.to_numpy(need_tensor("searchsorted", sorter, "sorter"))
-        if places.shape != edges.shape or places.dtype != np.int64:
-            raise ArgumentError(
-                "torch.searchsorted(): boundary and sorter must have the same size, and sorter be of int64",
-                expected=f"int64{list(edges.shape)}",
-                got=f"{places.dtype}{list(places.shape)}",
-                fix="pass sorted_sequence.argsort()",
-            )
-        if places.size and not 0 <= places.min() <= places.max() < edges.shape[-1]:
-            raise ArgumentError(
-                "torch.searchsorted(): sorter index out of range",
-                expected=f"0 <= index < {edges.shape[-1]}",
-                got=f"{places.min()} to {places.max()}",
-                fix="pass sorted_sequence.argsort()",
-            )
-        edges = np.take_along_axis(edges, places, -1)
-    number = not isinstance(input, Tensor)
-    points = np.asarray(input) if number else host.to_numpy(input)
-    if edges.ndim != 1 and (number or edges.ndim == 0 or edges.shape[:-1] != points.shape[:-1]):
-        raise ShapeError(
-            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges.shape)} and input "
-            f"value tensor {list(points.shape)}",
-            expected=f"values of shape {[*edges.shape[:-1], '*']}" if edges.ndim else "boundaries",
-            got=f"boundaries {list(edges.shape)}, values {list(points.shape)}",
-            fix="use one vector of boundaries",
-        )
-    if edges.ndim == 1:
-        found = host.answering(lambda points: np.searchsorted(edges, points, place), points)
-    else:
-        found = np.empty(points.shape, np.int64)
-        for row in np.ndindex(points.shape[:-1]):
-            found[row] = np.searchsorted(edges[row], points[row], place)
-    return host.from_numpy(np.asarray(found, np.int32 if out_int32 else np.int64))
-
-
-def bucketize(
-    input: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
-) -> Any:
-    """The bucket of each value between ascending boundaries. Reads the values."""
-    if isinstance(boundaries, Tensor) and len(boundaries._shape) != 1:
-        raise ShapeError(
-            f"boundaries tensor must be 1 dimension, but got dim({len(boundaries._shape)})",
-            expected="one vector of boundaries",
-            got=describe("boundaries", boundaries),
-            fix="use searchsorted for boundaries by row",
-        )
-    return searchsorted(boundaries, input, right=right, out_int32=out_int32)
-
-
 def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     """The number of occurrences of each non-negative integer (or the sum of its weights). Reads the values."""
     need_tensor("bincount", input)
@@ -236,7 +154,5 @@ def isin(
     return host.from_numpy(found)
 
 
-FUNCTIONS: dict[str, Any] = by_name(
-    unique, unique_consecutive, searchsorted, bucketize, bincount, isin
-)  # fmt: skip
+FUNCTIONS: dict[str, Any] = by_name(unique, unique_consecutive, bincount, isin)
 METHODS: dict[str, Any] = by_name(unique, unique_consecutive, bincount)

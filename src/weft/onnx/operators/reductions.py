@@ -106,6 +106,37 @@ def _running_place(graph: Graph, op: Operation) -> str:
     return _from_last(graph, found, axis, op.rank)
 
 
+@rule("nth_place")
+def _nth_place(graph: Graph, op: Operation) -> str:
+    """One place of a stable sort; where nan counts otherwise, its number is computed."""
+    axis, number, nan, first = op.params
+    x, size = widened(graph, op.inputs[0], op.dtypes[0]), graph.size(op.shapes[0][axis])
+    places = graph.call_several("TopK", [x, size], 2, axis=axis, largest=0, sorted=1)[1]
+    if nan and is_float(op.dtypes[0]):
+        index = _number_beside_nan(graph, x, axis, number, nan)
+        place = graph.call("GatherElements", places, index, axis=axis)
+    else:
+        place = graph.call("Gather", places, graph.integers([number]), axis=axis)
+    if not first:
+        return place
+    same = graph.call("Equal", x, graph.call("GatherElements", x, place, axis=axis))
+    return graph.call("ArgMax", graph.cast(same, "int32"), axis=axis, keepdims=1)
+
+
+def _number_beside_nan(graph: Graph, x: str, axis: int, number: int, nan: int) -> str:
+    """The number of the first nan where there is one (1), or of the lower median of the others (2)."""
+    is_nan = graph.cast(graph.call("IsNaN", x), "int64")
+    count = graph.reduce("ReduceSum", is_nan, [axis], True)
+    one = graph.call("Sub", graph.number(1, "int64"), is_nan)
+    others = graph.reduce("ReduceSum", one, [axis], True)
+    if nan == 1:
+        none = graph.call("Equal", count, graph.number(0, "int64"))
+        return graph.call("Where", none, graph.number(number, "int64"), others)
+    before = graph.call("Sub", others, graph.number(1, "int64"))
+    least = graph.call("Max", before, graph.number(0, "int64"))
+    return graph.call("Div", least, graph.number(2, "int64"))
+
+
 @rule("order")
 def _order(graph: Graph, op: Operation) -> str:
     """The first places of a stable sort."""

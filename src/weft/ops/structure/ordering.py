@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WHY = not_differentiable("the result is an index")
 _ORDERED = "bool integer float"
+NAN_IS_LARGEST, NAN_WINS, NAN_IS_LEFT_OUT = range(3)  # left out: the lower median of the others
 
 
 def _order_numpy(x: Array, params: tuple[int, int, bool]) -> Any:
@@ -29,6 +30,23 @@ def _order_numpy(x: Array, params: tuple[int, int, bool]) -> Any:
     else:
         order = np.argsort(x, axis, kind="stable")
     return np.take(order, range(kept), axis)
+
+
+def _nth_numpy(x: Array, params: tuple[int, int, int, bool]) -> Any:
+    axis, number, nan, first = params
+    order = np.argsort(x, axis, kind="stable")
+    others = (x == x).sum(axis, keepdims=True)  # noqa: PLR0124 - what is not nan
+    where = np.full_like(others, number)
+    if nan == NAN_WINS:
+        where = np.where(others < x.shape[axis], others, number)
+    elif nan == NAN_IS_LEFT_OUT:
+        where = np.maximum(others - 1, 0) // 2
+    place = np.take_along_axis(order, where, axis)
+    if not first:
+        return place
+    value = np.take_along_axis(x, place, axis)
+    same = (x == value) | ((x != x) & (value != value))  # noqa: PLR0124
+    return np.expand_dims(same.argmax(axis), axis)
 
 
 def _running_numpy(x: Array, params: tuple[int, bool]) -> Any:
@@ -59,6 +77,29 @@ define(
     batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
     is_row_independent=lambda p, shapes, axis: p[0] > axis,
     form="order",
+    index_bound="along",
+)
+define(
+    "nth_place",
+    kind="scan",
+    operands="self",
+    reference=_nth_numpy,
+    domain=[
+        ((3, 40), (1, 5, NAN_IS_LARGEST, False)),
+        ((40, 3), (0, 19, NAN_WINS, False)),
+        ((2, 300), (1, 299, NAN_IS_LEFT_OUT, False)),
+        ((2, 300), (1, 0, NAN_IS_LARGEST, True)),
+        ((0, 3), (1, 2, NAN_IS_LARGEST, False)),
+        ((1,), (0, 0, NAN_WINS, True)),
+    ],
+    shape=lambda p, shape: (*shape[: p[0]], 1, *shape[p[0] + 1 :]),
+    dtype=lambda params, d: dtypes.int64,
+    dtypes=_ORDERED,
+    vjp=_WHY,
+    batch=lambda p, shapes, flags, n: (p[0] + 1, *p[1:]),
+    is_row_independent=lambda p, shapes, axis: p[0] > axis,
+    form="order",
+    combiner="nth",
     index_bound="along",
 )
 define(

@@ -121,6 +121,31 @@ def test_scan(kind, dtype, target):
     assert scan.launch_scan(3, 100)[0] == 3
 
 
+@each_target
+@pytest.mark.parametrize("kind", COMBINE)
+@pytest.mark.parametrize("dtype", ["int64", "float16", "bfloat16", "float32", "float64"])
+def test_scan_of_columns_has_the_bits_of_the_scan_of_rows(kind, dtype, target):
+    columns = Function(
+        scan.lower_scan_of_columns(kind, dtype, "kernel", target), ["kernel"], target
+    )
+    rows = Function(scan.lower_scan(kind, dtype, "kernel", target), ["kernel"], target)
+    for length, count in ((1, 16), (5, 40), (16, 17), (33, 3), (70, 64)):
+        x = numbers((2, length, count), dtype, length)
+        moved = np.ascontiguousarray(x.swapaxes(1, 2))
+        expected = np.zeros_like(moved)
+        pointers = [address(moved), address(expected), address(np.zeros(0))]
+        rows("kernel", pointers, [2 * count, length, length, 1, length, 1, 0, 0], 0, 2 * count)
+        units, _ = scan.launch_scan_of_columns(2, count, length)
+        beside, apart = (length * count, count, 1), (length * count, 1, length)
+        for source, strides, out_strides in ((x, beside, apart), (moved, apart, beside)):
+            out = np.zeros(x.size, x.dtype)
+            for begin, end in ((0, 1), (1, units)):
+                arguments = [units, length, count, units // 2, *strides, *out_strides]
+                columns("kernel", [address(source), address(out)], arguments, begin, end)
+            shaped = out.reshape(x.shape).swapaxes(1, 2) if out_strides == beside else out
+            np.testing.assert_array_equal(shaped.reshape(expected.shape), expected)
+
+
 @pytest.mark.parametrize("kind", ["sum", "prod"])
 def test_complex_scan(kind):
     function = Function(scan.lower_scan(kind, "complex128", "kernel"), ["kernel"])

@@ -7,15 +7,22 @@ one, element i takes element i - 1, then both take those two before, then four, 
 sixteens is added last. That total is the earlier one plus the last element of the sixteen, so it costs one step for
 sixteen elements. Sums and products of float32 run in float64, float16 and bfloat16 in float32, and each result is
 rounded once.
+
+Short rows, and those whose elements do not lie side by side, are scanned sixteen rows at a time, one in each lane, to
+the same bits. The arguments of that kernel: units, length, rows of a plane, units of a plane, then (plane, element, row)
+strides of both.
 """
 
 from __future__ import annotations
+
+from llvmlite import ir
 
 from weft.engine.devices.cpu.codegen.vector_memory import decode, encode
 from weft.engine.devices.cpu.kernels.kernel_base import Family, each
 from weft.engine.devices.cpu.llvm.builder import I1, I32, Value, choose, counted, integer, minimum
 from weft.engine.devices.cpu.llvm.simd_value import COMPLEX, HALVES, SimdValue
 from weft.engine.devices.cpu.llvm.target import Target
+from weft.engine.kernels.loop_ir import SIZES
 from weft.engine.kernels.reduction_order import LANES
 
 ELEMENTS_PER_GRAIN = 4096
@@ -31,6 +38,26 @@ def lower_scan(kind: str, dtype: str, name: str, target: Target | None = None) -
     scan = _Scan(family, kind)
     each(family.builder, family.begin, family.end, scan.row)
     return family.finish()
+
+
+def lower_scan_of_columns(kind: str, dtype: str, name: str, target: Target | None = None) -> str:
+    """The LLVM module of the same scan, of sixteen rows at a time."""
+    family = Family(name, dtype, target, LANES)
+    scan = _ScanOfColumns(family, kind)
+    each(family.builder, family.begin, family.end, scan.sixteen_rows)
+    return family.finish()
+
+
+def suits_columns(rows: int, length: int, step: int) -> bool:
+    """Whether rows, `rows` of them side by side in a plane, are scanned one in each lane."""
+    narrow = length < LANES and rows >= LANES
+    return length <= SEGMENT and (narrow or (step > 1 and 2 * rows >= LANES))
+
+
+def launch_scan_of_columns(planes: int, rows: int, length: int) -> tuple[int, int]:
+    """Units (sixteen rows each), and the grain at which they may be split."""
+    units = planes * -(-rows // LANES)
+    return units, max(1, ELEMENTS_PER_GRAIN // max(1, LANES * length))
 
 
 def work_type(kind: str, dtype: str) -> str:
@@ -174,3 +201,117 @@ class _Scan:
             return choose(self.builder, unit, contiguous, strided)
 
         choose(self.builder, whole, full, partial)
+
+
+class _ScanOfColumns:
+    """The lowering of one scan, a row in each lane."""
+
+    def __init__(self, family: Family, kind: str) -> None:
+        self.family = family
+        self.builder = b = family.builder
+        self.e = family.e
+        self.method = METHODS[kind]
+        self.dtype = work_type(kind, family.dtype)
+        self.zero = self.e.constant(0, self.dtype).parts
+        self.source, self.out = family.pointers(2)
+        _, self.length, self.rows, self.units, *strides = family.arguments(10)
+        self.source_strides, self.out_strides = strides[:3], strides[3:]
+        self.lines = b.alloca(ir.ArrayType(self.zero[0].type, LANES * len(self.zero)))
+
+    def sixteen_rows(self, unit: Value) -> None:
+        """One unit: the first sixteen elements of its rows, then the others with the totals before them."""
+        b = self.builder
+        plane = b.sdiv(unit, self.units)
+        first = b.mul(b.sub(unit, b.mul(plane, self.units)), integer(LANES))
+        self.count = minimum(b, b.sub(self.rows, first), integer(LANES))
+        source, out = (
+            self.family.at(pointer, (plane, strides[0]), (first, strides[2]))
+            for pointer, strides in (
+                (self.source, self.source_strides),
+                (self.out, self.out_strides),
+            )
+        )
+
+        def sixteen(index: Value, carry: list[Value]) -> list[Value]:
+            rest = minimum(b, b.sub(self.length, index), integer(LANES))
+            each(b, integer(0), rest, lambda i: self._read(source, b.add(index, i), i))
+            local = self._local()
+
+            def first() -> list[Value]:
+                return [part for line in local for part in line.parts]
+
+            def later() -> list[Value]:
+                total = SimdValue(self.dtype, *carry)
+                joined = [self._combine(total, line) for line in local]
+                return [part for line in joined for part in line.parts]
+
+            parts = choose(b, b.icmp_signed("==", index, integer(0)), first, later)
+            for number, part in enumerate(parts):
+                b.store(part, self._part(integer(number)))
+            each(b, integer(0), rest, lambda i: self._write(out, b.add(index, i), i))
+            return parts[-len(self.zero) :]
+
+        counted(b, integer(0), self.length, LANES, list(self.zero), sixteen)
+
+    def _combine(self, a: SimdValue, b: SimdValue) -> SimdValue:
+        result: SimdValue = getattr(self.e, self.method)(a, b)
+        return result
+
+    def _part(self, number: Value) -> Value:
+        """The address of one of the vectors that sixteen elements of sixteen rows are kept in."""
+        size = LANES * SIZES[self.dtype] // len(self.zero)
+        return self.builder.gep(self.lines, [self.builder.mul(number, integer(size))])
+
+    def _line(self, index: Value) -> SimdValue:
+        b, count = self.builder, len(self.zero)
+        first = b.mul(index, integer(count))
+        places = [self._part(b.add(first, integer(part))) for part in range(count)]
+        pairs = zip(places, self.zero, strict=True)
+        return SimdValue(self.dtype, *[b.load(place, typ=zero.type) for place, zero in pairs])
+
+    def _local(self) -> list[SimdValue]:
+        """The scan of sixteen elements by doubling distances."""
+        lines = [self._line(integer(i)) for i in range(LANES)]
+        distance = 1
+        while distance < LANES:
+            pairs = zip(lines[:-distance], lines[distance:], strict=True)
+            lines = lines[:distance] + [self._combine(a, b) for a, b in pairs]
+            distance *= 2
+        return lines
+
+    def _read(self, source: Value, index: Value, line: Value) -> None:
+        """An element of each row into its line."""
+        b, family, memory = self.builder, self.family, self.family.memory
+        _, step, along = self.source_strides
+        pointer = family.at(source, (index, step))
+        stride = b.mul(along, integer(family.size))
+
+        def beside() -> list[Value]:
+            return [memory.load_partial(pointer, family.dtype, None, self.count)]
+
+        def apart() -> list[Value]:
+            return [memory.load_apart(pointer, stride, None, self.count, family.dtype)]
+
+        (raw,) = choose(b, b.icmp_signed("==", along, integer(1)), beside, apart)
+        value = self.e.cast(decode(self.e, raw, family.dtype), self.dtype)
+        first = b.mul(line, integer(len(self.zero)))
+        for number, part in enumerate(value.parts):
+            b.store(part, self._part(b.add(first, integer(number))))
+
+    def _write(self, out: Value, index: Value, line: Value) -> None:
+        """A line to an element of each row."""
+        b, family, memory = self.builder, self.family, self.family.memory
+        _, step, along = self.out_strides
+        raw = encode(self.e, self.e.cast(self._line(line), family.dtype))
+        pointer = family.at(out, (index, step))
+
+        def beside() -> list[Value]:
+            memory.store_partial(raw, pointer, None, self.count, family.dtype)
+            return []
+
+        def apart() -> list[Value]:
+            stride = b.mul(along, integer(family.size))
+            memory.store_apart(raw, pointer, stride, None, self.count, family.dtype)
+            return []
+
+        choose(b, b.icmp_signed("==", along, integer(1)), beside, apart)
