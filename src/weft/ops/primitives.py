@@ -365,8 +365,8 @@ def order(x: Tensor, axis: int, kept: int, descending: bool = False):
 
 
 def nth_place(x: Tensor, axis: int, number: int, nan: int = 0, first: bool = False):
-    """The place of element `number` of the ascending order along an axis, which is kept, int64; `nan` says what nan does
-    (`weft.ops.structure.ordering`), `first` asks for the first of equal elements."""
+    """The place of element `number` of the ascending order along an axis, which is kept, int64; `nan` says what nan
+    does (`weft.ops.structure.ordering`), `first` asks for the first of equal elements."""
     return _call("nth_place", (x,), (axis, number, nan, bool(first)), dtypes.int64)
 
 

@@ -9,8 +9,8 @@ sixteen elements. Sums and products of float32 run in float64, float16 and bfloa
 rounded once.
 
 Short rows, and those whose elements do not lie side by side, are scanned sixteen rows at a time, one in each lane, to
-the same bits. The arguments of that kernel: units, length, rows of a plane, units of a plane, then (plane, element, row)
-strides of both.
+the same bits. The arguments of that kernel: units, length, rows of a plane, units of a plane, then (plane, element,
+row) strides of both.
 """
 
 from __future__ import annotations

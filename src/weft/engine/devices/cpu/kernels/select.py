@@ -4,8 +4,8 @@ Pointers: the elements, the places (int64, one a row). Arguments: rows, length, 
 of equal elements is wanted, then the (row, element) strides of the elements. Among equal elements it is otherwise the
 one that a stable sort has there.
 
-A row that fits on the stack is kept there as keys, whose bits are found one after the other, the highest first: a bit is
-set if no more keys than `number` are below what that makes. Bits that all keys share are passed over. Of a longer row
+A row that fits on the stack is kept there as keys, whose bits are found one after the other, the highest first: a bit
+is set if no more keys than `number` are below what that makes. Bits that all keys share are passed over. Of a longer row
 keys are counted by one byte after the other, those that begin with the bytes found so far.
 """
 
