@@ -5,8 +5,8 @@ of equal elements is wanted, then the (row, element) strides of the elements. Am
 one that a stable sort has there.
 
 A row that fits on the stack is kept there as keys, whose bits are found one after the other, the highest first: a bit
-is set if no more keys than `number` are below what that makes. Bits that all keys share are passed over. Of a longer row
-keys are counted by one byte after the other, those that begin with the bytes found so far.
+is set if no more keys than `number` are below what that makes. Bits that all keys share are passed over. Of a longer
+row keys are counted by one byte after the other, those that begin with the bytes found so far.
 """
 
 from __future__ import annotations
