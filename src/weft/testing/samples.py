@@ -362,8 +362,8 @@ def large(op: Any) -> list[Sample]:
     if op.name == "order":
         return [_declared(op, (_GRID, params)) for params in ((0, 300, True), (1, 9, False))]
     if op.name == "nth_place":
-        choices = ((0, 150, 1, False), (1, 9, 0, True), (0, 0, 2, False))
-        return [_declared(op, (_GRID, params)) for params in choices]
+        nth = ((0, 150, 1, False), (1, 9, 0, True), (0, 0, 2, False))
+        return [_declared(op, (_GRID, params)) for params in nth]
     if op.name == "running_place":
         return [_declared(op, (_GRID, params)) for params in ((0, True), (1, False))]
     if kind == "scan" and len(op.operands) == 1 or op.name in ("softmax", "log_softmax"):

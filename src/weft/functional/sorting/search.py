@@ -66,7 +66,7 @@ def _sorted_by(edges: Tensor, sorter: Tensor) -> Any:
 
 def searchsorted(
     sorted_sequence: Tensor,
-    input: Tensor,
+    input: Tensor | float,
     *,
     right: bool = False,
     side: str | None = None,
@@ -78,8 +78,8 @@ def searchsorted(
     edges = need_tensor("searchsorted", sorted_sequence, "sorted_sequence").detach()
     if sorter is not None and edges.numel():
         edges = _sorted_by(edges, sorter)
-    number = not isinstance(input, Tensor)
-    shape = () if number else input._shape
+    values = input.detach() if isinstance(input, Tensor) else _beside(edges, input)
+    number, shape = not isinstance(input, Tensor), values._shape
     rank = len(edges._shape)
     if rank != 1 and (number or rank == 0 or edges._shape[:-1] != shape[:-1]):
         raise ShapeError(
@@ -90,11 +90,10 @@ def searchsorted(
             got=f"boundaries {list(edges._shape)}, values {list(shape)}",
             fix="use one vector of boundaries",
         )
-    values = _beside(edges, input) if number else input.detach()
     return places(edges, values, behind, dtypes.int32 if out_int32 else dtypes.int64)
 
 
-def _beside(edges: Tensor, number: int | float) -> Any:
+def _beside(edges: Tensor, number: float) -> Any:
     """A number in the type in which it is compared with boundaries."""
     if edges._dtype.is_floating_point:
         return full((), number, edges._dtype)
