@@ -25,7 +25,7 @@ MOST_COMPARED = 128  # boundaries with which each value is compared
 
 
 def _is_right(side: str | None, right: bool) -> bool:
-    """Whether a value is inserted behind the boundaries that equal it. Errors: ArgumentError."""
+    """True if a value is inserted behind the boundaries that equal it. Errors: ArgumentError."""
     if side not in (None, "left", "right"):
         raise ArgumentError(
             f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}",
@@ -102,7 +102,7 @@ def _beside(edges: Tensor, number: float) -> Any:
 
 @Part
 def places(edges: Tensor, values: Tensor, behind: bool, wanted: Any) -> Any:
-    """Where values are inserted before or behind ascending boundaries. Shapes: (*, n), (*, m) -> (*, m)."""
+    """The places of values before or behind ascending boundaries. Shapes: (*, n), (*, m) -> (*, m)."""
     shape, count = values._shape, edges._shape[-1]
     if not count or not values.numel():
         return full(shape, 0, wanted)
@@ -113,7 +113,7 @@ def places(edges: Tensor, values: Tensor, behind: bool, wanted: Any) -> Any:
 
 
 def _counted(edges: Tensor, values: Tensor, before: str, wanted: Any) -> Any:
-    """How many boundaries stand before each value. Shapes: (*, n), (*, m) -> (*, m)."""
+    """The number of boundaries before each value. Shapes: (*, n), (*, m) -> (*, m)."""
     *rows, count = edges._shape
     lines = reshape(values, (*rows, 1, values._shape[-1]))
     passed = _passed(reshape(edges, (*rows, count, 1)), lines, before)
@@ -134,7 +134,7 @@ def _bit_by_bit(edges: Tensor, values: Tensor, before: str, wanted: Any) -> Any:
 
 
 def _passed(edges: Tensor, values: Tensor, before: str) -> Any:
-    """Whether boundaries stand before values; nan stands behind all."""
+    """True where boundaries stand before values; nan stands behind all."""
     passed = call(before, edges, values)
     if values._dtype.is_floating_point:
         passed = call("logical_or", passed, call("isnan", values))

@@ -49,7 +49,7 @@ def lower_scan_of_columns(kind: str, dtype: str, name: str, target: Target | Non
 
 
 def suits_columns(rows: int, length: int, step: int) -> bool:
-    """Whether rows, `rows` of them side by side in a plane, are scanned one in each lane."""
+    """True if rows, `rows` of them side by side in a plane, are scanned one in each lane."""
     narrow = length < LANES and rows >= LANES
     return length <= SEGMENT and (narrow or (step > 1 and 2 * rows >= LANES))
 

@@ -82,7 +82,7 @@ class _Selection:
         return self.builder.bitcast(lanes, I16)
 
     def _count(self, test: Callable[[Value], Value]) -> Value:
-        """How many lanes of a mask, which an index gives, are set in the row."""
+        """The number of lanes that are set in the row, of the masks that an index gives."""
         b = self.builder
 
         def chunk(index: Value, carry: list[Value]) -> list[Value]:

@@ -79,7 +79,7 @@ def lower_scan(lowering: Lowering, node: Node) -> None:
 
 
 def _scanned_by_columns(lowering: Lowering, node: Node, axis: int) -> bool:
-    """Whether it has been done: (planes, length, rows of a plane), read where they lie."""
+    """True if it has been done: (planes, length, rows of a plane), read where they lie."""
     from weft.engine.devices.cpu.kernels.scan import launch_scan_of_columns, suits_columns
 
     length = node.shape[axis]
