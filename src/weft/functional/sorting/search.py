@@ -13,6 +13,7 @@ from weft.engine.api.call_cache import Part
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
+from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ShapeError
 from weft.functional.support import host
 from weft.functional.support.index_bounds import trusted
@@ -101,7 +102,7 @@ def _beside(edges: Tensor, number: float) -> Any:
 
 
 @Part
-def places(edges: Tensor, values: Tensor, behind: bool, wanted: Any) -> Any:
+def places(edges: Tensor, values: Tensor, behind: bool, wanted: DType) -> Any:
     """The places of values before or behind ascending boundaries. Shapes: (*, n), (*, m) -> (*, m)."""
     shape, count = values._shape, edges._shape[-1]
     if not count or not values.numel():
@@ -112,7 +113,7 @@ def places(edges: Tensor, values: Tensor, behind: bool, wanted: Any) -> Any:
     return reshape(find(edges, values, "le" if behind else "lt", wanted), shape)
 
 
-def _counted(edges: Tensor, values: Tensor, before: str, wanted: Any) -> Any:
+def _counted(edges: Tensor, values: Tensor, before: str, wanted: DType) -> Any:
     """The number of boundaries before each value. Shapes: (*, n), (*, m) -> (*, m)."""
     *rows, count = edges._shape
     lines = reshape(values, (*rows, 1, values._shape[-1]))
@@ -121,7 +122,7 @@ def _counted(edges: Tensor, values: Tensor, before: str, wanted: Any) -> Any:
     return trusted(cast(found, wanted), count + 1)
 
 
-def _bit_by_bit(edges: Tensor, values: Tensor, before: str, wanted: Any) -> Any:
+def _bit_by_bit(edges: Tensor, values: Tensor, before: str, wanted: DType) -> Any:
     """The same, of boundaries in order: as many as can be passed, the largest power of two first."""
     axis, count = len(edges._shape) - 1, edges._shape[-1]
     place = full(values._shape, 0, dtypes.int64)
