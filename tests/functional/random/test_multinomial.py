@@ -50,7 +50,7 @@ def test_both_ways_find_the_same(
     monkeypatch.setattr(weft.config.config, "cache", False)  # what is known has gone one way
     found = []
     for most in (0, 1 << 20):
-        monkeypatch.setattr("weft.functional.sorting.search.MOST_COMPARED", most)
+        monkeypatch.setattr("weft.functional.support.sorted_search.MOST_COMPARED", most)
         weft.manual_seed(4)
         given = weft.tensor(weights.tolist()) if known else weights * 1
         found.append(weft.multinomial(given, 50, replacement=True))

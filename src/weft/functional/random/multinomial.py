@@ -21,9 +21,9 @@ from weft.engine.ir import tape as tapes
 from weft.engine.ir.node import DONE_STATE as DONE
 from weft.errors import ArgumentError, DTypeError, ShapeError
 from weft.functional.random.generator import Generator, chosen, unit
-from weft.functional.sorting.search import places
 from weft.functional.support import host
 from weft.functional.support.index_bounds import trusted
+from weft.functional.support.sorted_search import places
 from weft.functional.support.value_bounds import within_when_computed
 from weft.functional.support.variants import write_out
 from weft.ops.primitives import cumulate, expand, iota, order, reduce, slice_axis, where
