@@ -220,12 +220,12 @@ class ReadyQueue(Reachability):
         row: cython.int
         target: cython.int
         output: cython.int
-        pieces: list = members.slices(part) if members.ragged and part is not None else None
+        pieces: list = None if part is None else members.slices_of_operand(part, index)
         for row in range(cython.cast(cython.int, members.members.count)):
             target = self.target(members, row, index)
             if target < 0:
                 continue
-            if part is not None:
+            if part is not None and (pieces is None or pieces[row] is not None):
                 output = 0
                 if self.known[target].group < 0:
                     output = output_of(members.at(row).edges[index])

@@ -299,6 +299,9 @@ class Walk(ReadyQueue):
             self.vjp_node(first)
             return
         self.need_saved(group)
+        if group.is_partial_union():
+            self.vjp_apart(group)
+            return
         if self.adds_up(group):
             self.vjp_sums(group)
             return
@@ -319,6 +322,16 @@ class Walk(ReadyQueue):
         if not self.keep:
             self.finish_all(group)
         self.give_batched(group, parts, form.flags)
+
+    @cython.cfunc
+    def vjp_apart(self, group: Group) -> cython.void:
+        """The derivatives of the reached members of a batch, one by one."""
+        came: list = group.contributions()
+        member: cython.Py_ssize_t
+        for member in range(len(came)):
+            self.came[group.members.items[member]] = came[member]
+            self.vjp_node(group.at(member))
+        group.quotient = None
 
     @cython.cfunc
     def apply_rules(self, group: Group, op: Primitive, g: object, form: object) -> list:

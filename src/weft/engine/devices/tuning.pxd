@@ -15,6 +15,7 @@ cdef class Batching(Record):
     cdef readonly long long narrow_nodes
     cdef readonly long long fewest_nodes_of_a_step
     cdef readonly long long most_terms
+    cdef readonly long long most_joined_indices
     cdef readonly long long fewest_joined_sums
     cdef readonly long long joined_sum_bytes
 

@@ -71,6 +71,8 @@ class Batching(Record):
         self.fewest_nodes_of_a_step = take("fewest_nodes_of_a_step")
         # terms of a sum of rows that a longer sum adds up again
         self.most_terms = take("most_terms")
+        # indices of a member up to which its table joins those of others: each is an entry of a gather
+        self.most_joined_indices = take("most_joined_indices")
         # column sums that go to one gradient, from which they become one
         self.fewest_joined_sums = take("fewest_joined_sums")
         # bytes of rows that such a sum adds up: the memory of larger ones is soon free again

@@ -5,6 +5,7 @@ cdef class Batch:
     cdef readonly tuple flags
     cdef readonly long long count
     cdef readonly Py_ssize_t axis
+    cdef readonly tuple operand_rows
     cdef int members
 
 cdef Batch new_batch(tuple flags, long long count, Py_ssize_t axis)

@@ -13,7 +13,9 @@ require(__name__, cython.compiled)
 @cython.cclass
 class Batch:
     """The facts of a quotient: which operands have a row for each member (`flags`), the number of rows, the dimension
-    that they are along, and how many members have not given up their residuals yet (`members`)."""
+    that they are along, and how many members have not given up their residuals yet (`members`). Where operands have
+    other rows than the value has, `operand_rows` holds for each operand the first row and the number of rows of each
+    member; several members may have the same rows."""
 
 
 @cython.cfunc

@@ -134,7 +134,8 @@ def _describe(result: FlushFingerprint, node: Node) -> cython.int:
         | cython.cast(cython.longlong, node.params is not None) << 31
         | cython.cast(cython.longlong, tracked) << 32
         | cython.cast(cython.longlong, node.deferred == DEFERRED and node.external_refs > 0) << 33
-        | cython.cast(cython.longlong, arity + 1) << 34,
+        | cython.cast(cython.longlong, node.may_fail) << 34
+        | cython.cast(cython.longlong, arity + 1) << 35,
     )
     if node.quotient is not None:
         put(key, _link(result, node.quotient))

@@ -313,6 +313,7 @@ define(
     domain=[((2, 3), (1, 3), (0,))],
     shape=lambda p, *shapes: resized(shapes[0], p[0], sum([s[p[0]] for s in shapes])),
     batch=lambda p, shapes, flags, n: (p[0] + 1,),
+    is_row_independent=lambda p, shapes, axis: p[0] > axis,
     vjp={"tensors": lambda g, at: _vjp_cat(g, at)},
     jvp_kind="linear",
     form="concat",

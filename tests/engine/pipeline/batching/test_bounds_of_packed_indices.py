@@ -24,5 +24,5 @@ def test_a_number_below_zero_has_none() -> None:
     assert gathered([weft.tensor(3), weft.tensor(-1)]) == 0
 
 
-def test_sums_have_none() -> None:
-    assert gathered([weft.tensor(3), weft.tensor(7), weft.tensor(1)], [0, 2, 3]) == 0
+def test_sums_have_the_largest_sum() -> None:
+    assert gathered([weft.tensor(3), weft.tensor(7), weft.tensor(1)], [0, 2, 3]) == 3 + 7 + 1

@@ -15,6 +15,7 @@ cdef class Group:
     cdef Integers rows  # of the quotient that have been reached; None for all
     cdef bint ragged  # members have as many rows as they are high
     cdef Py_ssize_t axis  # along this dimension
+    cdef tuple operand_rows  # of a union of tables: as its batch has them
     cdef list dense
     cdef list row_contributions
     cdef public list parts
@@ -32,6 +33,8 @@ cdef class Group:
     cdef list contributions(self)
     cdef list bundled(self)
     cdef list slices(self, object dense)
+    cdef list slices_of_operand(self, object whole, int index)
+    cdef bint is_partial_union(self) except? -1
     cdef Integers reached_rows(self)
     cdef object assemble(self, tuple shape)
     cdef object stack_blocks(self, tuple shape)

@@ -202,6 +202,30 @@ class Group:
         return found
 
     @cython.cfunc
+    def slices_of_operand(self, whole, index: cython.int) -> list:
+        """The slices of the cotangent of an operand of members that have rows of their own in it; None for a member
+        whose rows are those of one before."""
+        if not self.ragged:
+            return None
+        if self.operand_rows is None:
+            return self.slices(whole)
+        found: list = []
+        above: cython.longlong = 0  # rows from here on have not been met yet
+        for start, height in self.operand_rows[index]:
+            if start < above:
+                found.append(None)
+                continue
+            above = start + height
+            found.append(wrap(piece(value(whole), 0, start, height), None))
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def is_partial_union(self) -> cython.bint:
+        """True if some members of a union of tables have not been reached: each of the others goes by itself."""
+        return self.operand_rows is not None and self.rows is not None
+
+    @cython.cfunc
     def assemble(self, shape: tuple):
         """The sum of the members' cotangents, stacked; None where none came."""
         parts: list = self.dense
@@ -346,6 +370,7 @@ def group_of(known: cython.pointer(Reached), quotient: Node, ragged: cython.bint
     """The group of a quotient of which no member has been reached yet."""
     group: Group = new_group(known, quotient, 0 if ragged else batch_of(quotient).count)
     group.ragged = ragged
+    group.operand_rows = batch_of(quotient).operand_rows
     return group
 
 

@@ -27,6 +27,7 @@ TUNING = tuning.Tuning(
         narrow_nodes=64,
         fewest_nodes_of_a_step=8,
         most_terms=16,
+        most_joined_indices=256,
         fewest_joined_sums=4,
         joined_sum_bytes=1 << 18,
     ),

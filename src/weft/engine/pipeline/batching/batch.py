@@ -23,9 +23,11 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     goes_on,
     identity,
     is_one_gather,
+    joins_tables,
     operand_role,
     tuning_of,
 )
+from cython.cimports.weft.engine.pipeline.batching.disjoint_union import unite
 from cython.cimports.weft.engine.pipeline.batching.known_groups import Grouping, recall
 from cython.cimports.weft.engine.pipeline.batching.membership import (
     adopt,
@@ -58,7 +60,7 @@ from cython.cimports.weft.engine.replay.conditions import verifying
 
 from weft._build.compiled import require
 from weft.config import config
-from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, VIEW
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, SCATTER, VIEW
 from weft.engine.pipeline.batching.membership import batched_operands
 from weft.engine.pipeline.batching.operand_packing import FOLLOWED
 from weft.engine.pipeline.batching.scheduler import form_groups
@@ -68,6 +70,7 @@ from weft.ops.registry import OPS
 require(__name__, cython.compiled)
 
 _view_kind = cython.declare(cython.int, VIEW)
+_SCATTER = cython.declare(cython.int, SCATTER)
 _watcher = None
 
 
@@ -207,6 +210,9 @@ def _build(members: list, stacks: dict) -> cython.void:
     first = members[0]
     if _goes_on(members):
         _build_sums(members, stacks)
+        return
+    if joins_tables(first) and (first.op.kind == _SCATTER or not _shared(members, columns[0], 0)):
+        unite(members, stacks)
         return
     axis: cython.Py_ssize_t = axis_of_operands(members)
     if axis != EQUAL:

@@ -20,6 +20,7 @@ cdef bint is_batchable_with(Node one, Node other)
 cdef bint same_call_site(Node one, Node other)
 cdef bint operands_alike(Node one, Node other, Py_ssize_t index)
 cdef bint edge_matters(Node node, Py_ssize_t index) except -1
+cdef bint joins_tables(Node node) except -1
 cdef bint adds_rows(Node node)
 cdef Py_ssize_t operand_axis(Node node, Py_ssize_t index, Py_ssize_t axis)
 cdef Py_ssize_t axis_between(tuple one, tuple other)

@@ -9,11 +9,11 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.devices.api import device_at
 from cython.cimports.weft.engine.devices.tuning import Batching
-from cython.cimports.weft.engine.ir.node import DONE, Node
-from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS, SLICES, Primitive
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, MACRO, SCALAR_OP, VIEW
+from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, INDEX, MACRO, SCALAR_OP, VIEW
 
 require(__name__, cython.compiled)
 
@@ -21,6 +21,7 @@ _VIEW = cython.declare(cython.int, VIEW)
 _ELEMENTWISE = cython.declare(cython.int, ELEMENTWISE)
 _CONTRACT = cython.declare(cython.int, CONTRACT)
 _MACRO = cython.declare(cython.int, MACRO)
+_INDEX = cython.declare(cython.int, INDEX)
 
 
 @cython.cfunc
@@ -91,6 +92,8 @@ def call_site_hash(node: Node) -> cython.longlong:
 def batch_hash(node: Node) -> cython.ulonglong:
     """A hash of what `is_batchable_with` compares: of shapes the sizes, where heights may differ those of a row."""
     h: cython.ulonglong = mix(1469598103 + node.device, node.op.code * 8 + len(node.shape))
+    if joins_tables(node):
+        return mix(h, node.numel // cython.cast(cython.longlong, node.shape[0]))
     rows: cython.bint = node.op.is_row_independent is not None and len(node.shape) > 1
     h = mix(h, _width_of(node) if rows else node.numel)
     if node.params is not None:
@@ -150,6 +153,9 @@ def is_batchable_with(one: Node, other: Node) -> cython.bint:
         or not equal(one.params, other.params)
     ):
         return False
+    joins: cython.bint = joins_tables(one)
+    if joins or joins_tables(other):
+        return joins and joins_tables(other) and _tables_alike(one, other)
     if not equal(one.shape, other.shape):
         return _rows_alike(one, other)
     index: cython.Py_ssize_t
@@ -305,6 +311,44 @@ def same_for_all(one: Node, other: Node, index: cython.Py_ssize_t) -> cython.bin
     if one.edges is None or one.edges[index] is other.edges[index]:
         return True
     return edge_identity(one.edges[index]) == edge_identity(other.edges[index])
+
+
+# -- of tables of their own ------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def joins_tables(node: Node) -> cython.bint:
+    """True if a node may read or write rows of its own table in a union of tables: its indices are known to be in
+    range, table and rows are small, and a table that is only read has yet to be computed, so that it may lie behind
+    others."""
+    op: Primitive = node.op
+    if op.form != SLICES or node.may_fail or node.params[0] != 0 or node.numel == 0:
+        return False
+    table: Node = node.inputs[0]
+    index: Node = node.inputs[1]
+    tuning: Batching = tuning_of(node)
+    if len(index.shape) != 1 or not 0 < index.numel <= tuning.most_joined_indices:
+        return False
+    if op.kind == _INDEX and table.state != PENDING:
+        return False
+    most: cython.longlong = tuning.row_bytes // node.dtype.itemsize
+    return 0 < table.numel <= most and node.numel <= most
+
+
+@cython.cfunc
+def _tables_alike(one: Node, other: Node) -> cython.bint:
+    """True if two nodes that may be in a union of tables may be in one: rows are of one shape and type."""
+    a: Node
+    b: Node
+    index: cython.Py_ssize_t
+    for index in range(len(one.inputs)):
+        a, b = one.inputs[index], other.inputs[index]
+        if a.dtype is not b.dtype or a.shape[1:] != b.shape[1:]:
+            return False
+        if one.edges is not None and (one.edges[index] is None) != (other.edges[index] is None):
+            return False
+    return True
 
 
 @cython.cfunc

@@ -15,6 +15,7 @@ from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node, save
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import finish
+from cython.cimports.weft.engine.pipeline.batching.disjoint_union import own_rows
 from cython.cimports.weft.engine.pipeline.batching.membership import (
     adopt,
     in_ragged,
@@ -63,6 +64,8 @@ def saved_input(node: Node, index: int):
     quotient: Node = node.quotient
     if quotient is None or quotient.inputs is None:
         return node.inputs[index]
+    if batch_of(quotient).operand_rows is not None:
+        return own_rows(node, index)
     saved: Node = quotient.inputs[index]
     if not batch_of(quotient).flags[index]:
         return saved

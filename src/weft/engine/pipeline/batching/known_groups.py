@@ -176,7 +176,9 @@ class GroupTrace(Trace):
             node.operand_shapes = cython.cast(object, self.steps[index].operand_shapes)
             info = self.infos[index]
             if isinstance(info, tuple):
-                node.info = new_batch(info[0], info[1], info[2])
+                batch: Batch = new_batch(info[0], info[1], info[2])
+                batch.operand_rows = info[3]
+                node.info = batch
             elif info is not None:
                 node.info = info
                 bound_indices(node)
@@ -269,7 +271,7 @@ class Grouping(Recorder):
             info = node.info
             if isinstance(info, Batch):
                 batch = info
-                info = (batch.flags, batch.count, batch.axis)
+                info = (batch.flags, batch.count, batch.axis, batch.operand_rows)
             elif info is not None and not isinstance(info, SegmentIndex):
                 return False
             trace.infos.append(info)

@@ -16,6 +16,7 @@ from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.primitive import EXPAND, PERMUTE, RESHAPE, SLICE, Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     axis_between,
+    identity,
     operand_axis,
     same_for_all,
 )
@@ -30,10 +31,12 @@ from cython.cimports.weft.engine.pipeline.batching.ragged import EQUAL, MIXED
 from cython.cimports.weft.engine.pipeline.batching.segment_gather import Sources
 
 from weft._build.compiled import require
+from weft.engine.ir.primitive import SCALAR_OP
 from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
+_expand_op = cython.declare(Primitive, OPS["expand"])
 _cat_op = cython.declare(Primitive, OPS["cat"])
 _slice_op = cython.declare(Primitive, OPS["slice"])
 _view_op = cython.declare(Primitive, OPS["view"])
@@ -143,6 +146,10 @@ def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
     """Lay values one behind the other along a dimension: in place where they are so in memory, by a gather if they are
     single rows that repeat, else by a copy that joins them."""
     first: Node = sources[0]
+    shape: tuple = with_height(first.shape, axis, height_of(sources, axis))
+    number: Node = _number_in(sources)
+    if number is not None:
+        return _expanded(number, shape)
     repeated: Node = _repeated(sources, axis)
     if repeated is not None:
         return repeated
@@ -156,7 +163,6 @@ def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
     parts: list = [run.node() for run in pieces]
     if len(parts) == 1:
         return parts[0]
-    shape: tuple = with_height(first.shape, axis, height_of(parts, axis))
     joined: Node = new_node(
         _cat_op, tuple(parts), (axis,), shape, count_elements(shape), first.dtype, None
     )
@@ -290,6 +296,36 @@ def in_shape_of(node: Node, shape: tuple) -> Node:
     if node.shape == shape:
         return node
     found: Node = new_node(_view_op, (node,), shape, shape, node.numel, node.dtype, None)
+    found.batch_seen = True
+    return found
+
+
+@cython.cfunc
+def _number_in(sources: list) -> Node:
+    """The number that all elements of all values are (zeros that rows are added to); None where they are not one."""
+    found: Node = None
+    source: Node
+    number: Node
+    for source in sources:
+        if source.state != PENDING or source.quotient is not None or source.op.form != EXPAND:
+            return None
+        number = source.inputs[0]
+        if number is found:
+            continue
+        if number.op is not SCALAR_OP or number.state != DONE:
+            return None
+        if found is not None and identity(number) != identity(found):
+            return None
+        found = number
+    return found
+
+
+@cython.cfunc
+def _expanded(number: Node, shape: tuple) -> Node:
+    """A number, expanded to a shape."""
+    found: Node = new_node(
+        _expand_op, (number,), shape, shape, count_elements(shape), number.dtype, None
+    )
     found.batch_seen = True
     return found
 

@@ -24,6 +24,7 @@ require(__name__, cython.compiled)
 
 _rows = cython.declare(cython.int, ROWS)
 _gather_op = cython.declare(Primitive, OPS["gather_rows"])
+_iota_op = cython.declare(Primitive, OPS["iota"])
 
 
 @cython.final
@@ -85,17 +86,46 @@ def gather(sources: tuple, terms: SegmentIndex, shape: tuple, dtype: DType) -> N
 @cython.cfunc
 @cython.exceptval(check=False)
 def bound_indices(node: Node) -> cython.void:
-    """Note of a gather of whole numbers the bound of all that it reads as indices (`Node.max_index`), if that is
-    known."""
+    """Note of a gather of whole numbers the bound of all that it reads or adds up as indices (`Node.max_index`), if
+    that is known."""
+    terms: SegmentIndex = node.info
     most: cython.longlong = 0
     source: Node
-    if node.dtype.category != 1 or cython.cast(SegmentIndex, node.info).offsets is not None:
+    if node.dtype.category != 1:
         return
     for source in node.inputs:
-        if source.max_index <= 0:
+        if source.max_index <= 0 and not _counts_up(source):
             return
         most = max(most, source.max_index)
-    node.max_index = most
+    node.max_index = most if terms.offsets is None else _largest_sum(node, terms) + 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _counts_up(node: Node) -> cython.bint:
+    """True if each element of a value is its own position."""
+    return node.op is _iota_op and len(node.shape) == 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _largest_sum(node: Node, terms: SegmentIndex) -> cython.longlong:
+    """The largest sum that a gather of indices may have."""
+    most: cython.longlong = 0
+    total: cython.longlong
+    source: Node
+    row: cython.Py_ssize_t
+    entry: cython.Py_ssize_t
+    for row in range(terms.offsets.count - 1):
+        total = 0
+        for entry in range(terms.offsets.items[row], terms.offsets.items[row + 1]):
+            source = node.inputs[terms.numbers.items[entry]]
+            if _counts_up(source) and terms.rows.items[entry] >= 0:
+                total += terms.rows.items[entry]
+            else:
+                total += (source.max_index if source.max_index > 0 else source.numel) - 1
+        most = max(most, total)
+    return most
 
 
 @cython.cfunc

@@ -16,6 +16,7 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     address_of,
     adds_rows,
+    joins_tables,
     most_bytes,
     operand_role,
     tuning_of,
@@ -151,7 +152,7 @@ def may_join(node: Node) -> cython.bint:
     follows the value below it into its batch when something reads it (`operand_packing.stack`)."""
     op: Primitive = node.op
     return (
-        op.batchable
+        (op.batchable or joins_tables(node))
         and op.kind != _SOURCE
         and op.kind != _VIEW
         and node.numel * node.dtype.itemsize <= most_bytes(node)
