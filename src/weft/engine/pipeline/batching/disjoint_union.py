@@ -102,15 +102,17 @@ def _shifted_indices(members: list, tables: list, count: cython.longlong, stacks
     positions.batch_seen = True
     listed: Sources = Sources()
     offsets: Integers = integers(1, 0)
-    number: cython.Py_ssize_t
+    member: cython.Py_ssize_t
     place: cython.longlong
-    for number in range(len(members)):
-        node = indices[number]
-        start: cython.longlong = tables[number][0]
+    counted: cython.int = listed.number_of(positions)
+    for member in range(len(members)):
+        node = indices[member]
+        own: cython.int = listed.number_of(node)
+        start: cython.longlong = tables[member][0]
         for place in range(node.numel):
-            listed.add_row(node, place)
+            listed.add_entry(own, place)
             if start > 0:
-                listed.add_row(positions, start)
+                listed.add_entry(counted, start)
             push(offsets, cython.cast(cython.int, listed.rows.count))
     found = stacks[key] = listed.gather(offsets, (offsets.count - 1,), int64)
     return found

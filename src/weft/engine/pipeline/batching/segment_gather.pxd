@@ -12,6 +12,8 @@ cdef class Sources:
 
     cdef void add(self, Node source)
     cdef void add_row(self, Node root, long long row)
+    cdef int number_of(self, Node root) except -1
+    cdef int add_entry(self, int number, long long row) except -1
     cdef Node gather(self, Integers offsets, tuple shape, DType dtype)
 
 cdef void bound_indices(Node node) noexcept

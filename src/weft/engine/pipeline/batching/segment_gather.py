@@ -50,10 +50,22 @@ class Sources:
     def add_row(self, root: Node, row: cython.longlong) -> cython.void:
         """List a row of a value; -1 is the value as a whole."""
         if root is not self.last:
-            self.number = self.positions.setdefault(root, len(self.positions))
+            self.number = self.number_of(root)
             self.last = root
-        push(self.numbers, self.number)
-        push(self.rows, cython.cast(cython.int, row))
+        self.add_entry(self.number, row)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def number_of(self, root: Node) -> cython.int:
+        """The number of a value among those that are read."""
+        return self.positions.setdefault(root, len(self.positions))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def add_entry(self, number: cython.int, row: cython.longlong) -> cython.int:
+        """List a row of the value of a number."""
+        push(self.numbers, number)
+        return push(self.rows, cython.cast(cython.int, row))
 
     @cython.cfunc
     def gather(self, offsets: Integers, shape: tuple, dtype: DType) -> Node:
