@@ -87,13 +87,15 @@ def rows(text: str) -> Iterator[Row]:
 
 
 def newest(text: str, name: str) -> list[Row]:
-    """The newest row of a workload on each machine, on one thread."""
+    """The newest row of a workload on each processor, on one thread; tables that name the load of a machine, since they
+    were measured beside other work, do not count."""
     found = {
         processor_of(row): row
         for row in rows(text)
         if row.cells.get("workload") == name
         and row.cells.get("ratio")
         and "1 thread" in row.machine
+        and "load" not in row.machine
     }
     if not found:
         raise SystemExit(f"no table of {RESULTS.name} has a row {name}")

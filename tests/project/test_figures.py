@@ -39,7 +39,13 @@ New (avx512f), 2 cores, 1 threads, Linux
 |---|---:|---:|---:|---|
 | a step | 1.00 ms | 2.00 ms | 0.50x | |
 
-New (avx512f), 2 cores, 2 threads, Linux
+## 2026-01-04
+
+New (avx512f), 2 cores, 1 threads, Linux, load 20
+
+| workload | PyTorch | Weft | ratio | note |
+|---|---:|---:|---:|---|
+| a step | 9.00 ms | 2.00 ms | 4.50x | |
 """
 
 
