@@ -3,7 +3,8 @@
 
 const RANKS = [
   [/^guide\//, 20],
-  [/^(gallery\/|debugging$|board$|distributed$)/, 8],
+  [/^debugging$/, 16],
+  [/^(gallery\/|board$|distributed$)/, 8],
   [/^(decisions\/|decisions$|changelog$|results$|contributing$|internals$|names$|programs$)/, -20],
 ];
 

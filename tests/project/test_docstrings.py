@@ -275,3 +275,16 @@ def test_what_keeps_its_shape_does() -> None:
             assert member(x * 0.5 if x.is_floating_point() else x).shape == (2, 3), name
             checked.append(name)
     assert len(checked) > 40
+
+
+@pytest.mark.parametrize("name", ["exp_", "Tensor.exp_"])
+def test_what_works_in_place_says_what_it_does(name: str) -> None:
+    """The function of `weft` and the method, in the words of `exp`."""
+    member: Any = weft
+    for part in name.split("."):
+        member = getattr(member, part)
+    assert member.__doc__.startswith("`exp`, in place: e to the power of each element.")
+
+
+def test_a_stand_in_is_described_as_what_it_calls() -> None:
+    assert weft.Tensor.diff.__doc__.partition("\n")[0] == weft.diff.__doc__.partition("\n")[0]

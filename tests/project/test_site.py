@@ -68,6 +68,9 @@ QUESTIONS = [
     Question("reproducible", "guide/exactness.html", "same bits"),
     Question("gpu", "guide/questions.html", "CPU"),
     Question("port PyTorch program", "guide/from_pytorch.html", "weft run train.py"),
+    Question("memory leak", "guide/memory.html", "memory_report"),
+    Question("convert pytorch code", "guide/from_pytorch.html", "weft run train.py"),
+    Question("debugging", "debugging.html", "why_grad"),
 ]
 
 

@@ -47,7 +47,10 @@ IN_PLACE_ALONE = "the tensor keeps its shape."
 SAME = "any -> the same."
 BROADCAST = "shapes that broadcast to each other -> the broadcast shape."
 REDUCED = "any -> the same without the reduced dimensions, or with size 1 there with `keepdim`."
-_IN_PLACE = re.compile(r"`(?:weft\.)?(\w+)`, in place\.(?=\s|$)")
+_IN_PLACE = re.compile(
+    r"`(?:weft\.)?(\w+)`, in place\.(?=\s|$)"
+    r"|`input\.(\w+)_\(\.\.\.\)`: writes to `input` and returns it\.(?=\s|$)"
+)
 _STAND_IN = re.compile(r"`weft\.\w+` of this tensor\.(?=\s|$)")
 _STARS = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
 _NAMED = re.compile(r"\A((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*)(?: \([^)]*\))?: ")
@@ -75,10 +78,11 @@ def completed(source: Callable[..., object], doc: str | None, name: str) -> str 
 def _with_what_it_names(source: Callable[..., object], prose: str) -> str:
     """A stand-in in the first sentence of what it calls; behind "`exp`, in place." the first sentence of `exp`."""
     if found := _IN_PLACE.match(prose):
-        named = getattr(importlib.import_module("weft"), found[1], None)
+        name = found[1] or found[2]
+        named = getattr(importlib.import_module("weft"), name, None)
         words = _first_sentence(named.__doc__ if named else None)
         lower = words[:1].lower() + words[1:] if words[1:2].islower() else words
-        return f"`{found[1]}`, in place: {lower}{prose[found.end() :]}" if words else prose
+        return f"`{name}`, in place: {lower}{prose[found.end() :]}" if words else prose
     found = _STAND_IN.match(prose)
     words = _first_sentence(_called(source).__doc__) if found else ""
     return words + prose[found.end() :] if found and words else prose
