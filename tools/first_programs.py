@@ -128,9 +128,9 @@ def run_families() -> None:
 class Attending(nn.Module):
     """A small transformer over characters."""
 
-    def __init__(self, width: int = 32, approximate: str = "none") -> None:
+    def __init__(self, width: int = 32, approximate: str = "none", dropped: float = 0.0) -> None:
         super().__init__()
-        self.approximate = approximate
+        self.approximate, self.drop = approximate, nn.Dropout(dropped)
         self.embed, self.places = nn.Embedding(CLASSES, width), nn.Embedding(128, width)
         self.layers = nn.ModuleList([self.layer(width) for _ in range(2)])
         self.last, self.head = nn.LayerNorm(width), nn.Linear(width, CLASSES, bias=False)
@@ -143,11 +143,13 @@ class Attending(nn.Module):
         return nn.ModuleDict({**norms, **heads, "wide": wide, "narrow": narrow})
 
     def forward(self, words: Any) -> Any:
-        x = self.embed(words) + self.places(weft.arange(words.shape[1]))  # (B, T, C)
+        places = self.places(weft.arange(words.shape[1]))
+        x = self.drop(self.embed(words) + places)  # (B, T, C)
         for layer in self.layers:
-            x = x + self.attend(layer, layer["first"](x))
+            x = x + self.drop(self.attend(layer, layer["first"](x)))
             wide = layer["wide"](layer["second"](x))
-            x = x + layer["narrow"](nn.functional.gelu(wide, approximate=self.approximate))
+            narrow = layer["narrow"](nn.functional.gelu(wide, approximate=self.approximate))
+            x = x + self.drop(narrow)
         return self.head(self.last(x))
 
     def attend(self, layer: Any, x: Any) -> Any:
@@ -157,8 +159,28 @@ class Attending(nn.Module):
             part.view(batch, length, 4, -1).transpose(1, 2)
             for part in layer["to_heads"](x).split(width, -1)
         ]
-        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        seen = nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=self.drop.p if self.training else 0.0
+        )
         return layer["back"](seen.transpose(1, 2).reshape(batch, length, -1))
+
+
+class Reading(nn.Module):
+    """A transformer that reads whole lines, (B, T), some places of which are masked: each sum is normalized behind."""
+
+    def __init__(self, width: int = 32, activation: str = "gelu") -> None:
+        super().__init__()
+        self.embed, self.places = nn.Embedding(CLASSES, width), nn.Embedding(128, width)
+        self.first, self.drop = nn.LayerNorm(width), nn.Dropout(0.1)
+        layer = partial(nn.TransformerEncoderLayer, width, 4, 4 * width, 0.1, activation)
+        self.layers = nn.ModuleList([layer(batch_first=True) for _ in range(2)])
+        self.pool, self.head = nn.Linear(width, width), nn.Linear(width, CLASSES)
+
+    def forward(self, words: Any) -> Any:
+        x = self.drop(self.first(self.embed(words) + self.places(weft.arange(words.shape[1]))))
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=words == 0)
+        return self.head(self.drop(self.pool(x[:, 0]).tanh()))
 
 
 class Tagging(nn.Module):
@@ -282,6 +304,9 @@ def run_networks() -> None:
     for clipped in (False, True):
         for approximate in ("none", "tanh"):
             train(Attending(approximate=approximate), optim.AdamW, clipped)
+            train(Attending(approximate=approximate, dropped=0.1), optim.AdamW, clipped)
+        for activation in ("relu", "gelu"):
+            train(Reading(activation=activation), optim.AdamW, clipped)
         train(Tagging(), partial(optim.SGD, lr=0.1, momentum=0.9), clipped)
         train(Tagging(), optim.AdamW, clipped)
         train(Seeing(), partial(optim.SGD, lr=0.1), clipped)
@@ -343,6 +368,8 @@ def loss_of(model: Any, words: Any) -> Any:
     if isinstance(model, Attending | Tagging):
         return cost(model(words).reshape(-1, CLASSES), words.reshape(-1))
     wanted, scores = words[:, 0], model(words)
+    if isinstance(model, Reading):
+        return cost(scores, wanted)
     return weft.stack([cost(*pair) for pair in zip(scores, wanted, strict=True)]).mean()
 
 

@@ -4,6 +4,7 @@ size; products by one weight; and what a walk reaches beyond what was recorded l
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import weft
 from weft.engine.ir import tape as tapes
 from weft.engine.pipeline import driver
+from weft.engine.pipeline.batching import batch
 
 UNARY = ("tanh", "sin", "neg", "square")
 BINARY = ("add", "sub", "mul", "maximum")
@@ -53,6 +55,37 @@ def test_one_formula_on_many_examples_is_wide(examples: int) -> None:
     columns = [column(n) for n in range(examples)]
     found = batches(lambda: weft.realize(*[(x.tanh() * x).sin().square() for x in columns]))
     assert found == [examples] * 4
+
+
+def sizes(draw: random.Random, examples: int, watched: bool) -> list[int]:
+    """The sizes of the batches of some formulas, each of some examples, and a sum of means of them. Who watches sees
+    the whole search, where others need not go through it to know that it will not pay."""
+    values = []
+    for n in range(2):
+        operations, seed = draw.randrange(1, 6), draw.random()
+        for example in range(examples):
+            leaves = [column(10 * example + leaf) for leaf in range(2)]
+            values.append(formula(random.Random(seed + n), leaves, operations))
+    values.append(sum(value.mean() for value in values[: draw.randrange(2, 8)]))
+    pending = tapes.tape().pending()
+    before = batch.watch((lambda notes, quotients: None) if watched else None)
+    try:
+        driver.form_batches(tapes.tape())
+    finally:
+        batch.watch(before)
+    rows = Counter(node.quotient for node in pending if node.quotient is not None)
+    weft.realize(*values)
+    return list(rows.values())
+
+
+@pytest.mark.parametrize("examples", range(1, 9))
+def test_a_search_that_may_pay_is_made(examples: int) -> None:
+    weft.realize()
+    found = []
+    for seed in range(12):
+        found.append(sizes(random.Random(seed), examples, watched=False))
+        assert found[-1] == sizes(random.Random(seed), examples, watched=True), seed
+    assert any(found) == (examples > 3)
 
 
 def test_few_equal_operations_of_a_small_graph_do_not_go_together() -> None:

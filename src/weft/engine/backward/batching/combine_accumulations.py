@@ -37,19 +37,25 @@ require(__name__, cython.compiled)
 
 def join(parts: list[Tensor], shape: tuple[int, ...]) -> list[Any]:
     """Contributions with the same sum as `parts`, tensors of one shape."""
-    kinds: dict[str, list[Any]] = {rule: [] for rule in _FITS}
+    kinds: dict[str, list[Any]] = {}
     others = []
     for part in parts:
         node = value_of(part)
         free = node.state == PENDING_STATE and node.quotient is None
         rule = _rule_of(node.op) if free else None
         if rule is not None and _FITS[rule](node, shape):
-            kinds[rule].append(_Operation(part, node))
+            kinds.setdefault(rule, []).append((part, node))
         else:
             others.append(part)
-    for rule, operations in kinds.items():
-        joined = _JOINS[rule](operations, shape) if len(operations) > 1 else None
-        others += [operation.part for operation in operations] if joined is None else joined
+    joins = []
+    for rule in _FITS:
+        found = kinds.get(rule, ())
+        operations = None
+        if len(found) > 1 and _MAY_JOIN[rule](found, shape):
+            operations = [_Operation(part, node) for part, node in found]
+        joins.append((rule, found, operations))
+    for rule, found, operations in joins:
+        others += [p for p, _ in found] if operations is None else _JOINS[rule](operations, shape)
     return others
 
 
@@ -106,12 +112,24 @@ def _row_size(shape: tuple[int, ...]) -> int:
 
 def _dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """True if strides are row-major; those of dimensions with one element do not matter."""
+    if not shape:
+        return True
     own = contiguous_strides(shape)
-    return all(size == 1 or a == b for size, a, b in zip(shape, strides, own, strict=True))
+    return all([size == 1 or a == b for size, a, b in zip(shape, strides, own, strict=True)])
 
 
-def _join_rows(operations: list[_Operation], shape: tuple[int, ...]) -> list[Any] | None:
-    """The blocks concatenated, with zeros in the gaps; None if two overlap."""
+def _lie_apart(found: list[tuple[Tensor, Node]], shape: tuple[int, ...]) -> bool:
+    """True if no two blocks of rows overlap."""
+    ends = []
+    for _, node in found:
+        start = node.params[0]
+        ends.append((start, start + node.inputs[1].numel))
+    ends.sort()
+    return all([ends[number][1] <= ends[number + 1][0] for number in range(len(ends) - 1)])
+
+
+def _join_rows(operations: list[_Operation], shape: tuple[int, ...]) -> list[Any]:
+    """The blocks concatenated, with zeros in the gaps."""
     row = _row_size(shape)
     blocks = []
     for number, operation in enumerate(operations):
@@ -120,8 +138,6 @@ def _join_rows(operations: list[_Operation], shape: tuple[int, ...]) -> list[Any
     blocks.sort(key=lambda block: block[:3])
     pieces, reached = [], 0
     for start, count, _, block in blocks:
-        if start < reached:
-            return None
         if start > reached:
             pieces.append(_zeros(block, (start - reached, *shape[1:])))
         pieces.append(reshape(block, (count, *shape[1:])))
@@ -189,14 +205,15 @@ def _is_column_sum(node: Node, shape: tuple[int, ...]) -> bool:
     return small and len(rows.shape) == 2 and node.params == ((0,), False)
 
 
-def _join_sums(operations: list[_Operation], shape: tuple[int, ...]) -> list[Any] | None:
+def _are_many(found: list[tuple[Tensor, Node]], shape: tuple[int, ...]) -> bool:
+    """True if so many sums go to one gradient that they become one."""
+    tuning = device_at(found[0][1].device).tuning.batching
+    return len(found) >= tuning.fewest_joined_sums
+
+
+def _join_sums(operations: list[_Operation], shape: tuple[int, ...]) -> list[Any]:
     """One sum over all rows. If the rows come from products with a weight, the weight's gradient is a product of the
     same concatenated rows, which are then in memory once."""
-    if (
-        len(operations)
-        < device_at(value_of(operations[0].part).device).tuning.batching.fewest_joined_sums
-    ):
-        return None
     rows = _below_each_other(operation.operands[0] for operation in reversed(operations))
     return [reduce("sum", rows, (0,))]
 
@@ -206,7 +223,12 @@ _FITS: dict[str, Callable[[Any, tuple[int, ...]], bool]] = {
     "products": _is_thin,
     "sums": _is_column_sum,
 }
-_JOINS: dict[str, Callable[[list[Any], tuple[int, ...]], list[Any] | None]] = {
+_MAY_JOIN: dict[str, Callable[[list[Any], tuple[int, ...]], bool]] = {
+    "rows": _lie_apart,
+    "products": lambda found, shape: True,
+    "sums": _are_many,
+}
+_JOINS: dict[str, Callable[[list[Any], tuple[int, ...]], list[Any]]] = {
     "rows": _join_rows,
     "products": _join_products,
     "sums": _join_sums,

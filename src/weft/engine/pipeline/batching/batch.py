@@ -56,6 +56,7 @@ from cython.cimports.weft.engine.pipeline.batching.ragged import (
     of_one_height,
     ragged_operands,
 )
+from cython.cimports.weft.engine.pipeline.batching.width import spared_by
 from cython.cimports.weft.engine.replay.conditions import verifying
 
 from weft._build.compiled import require
@@ -147,8 +148,7 @@ def _finish_unheld(members: list) -> cython.void:
 
 @cython.cfunc
 def _pays(groups: list, nodes: list) -> cython.bint:
-    """True if the groups save enough of these nodes. A group costs one node and the packing of its operands; a group
-    of products by a shared weight also saves reading the weight again."""
+    """True if the groups save enough of these nodes."""
     tuning: Batching = tuning_of(nodes[0])
     spared: cython.double = 0
     count: cython.longlong = 0
@@ -157,11 +157,9 @@ def _pays(groups: list, nodes: list) -> cython.bint:
     for members in groups:
         node = members[0]
         if node.op.kind == CONTRACT:
-            weight: Node = node.inputs[1]
-            once: cython.double = weight.numel * weight.dtype.itemsize / tuning.bytes_of_a_node
-            spared += (len(members) - 1) * (1 + once) - tuning.gathers_of_a_batch
+            spared += spared_by(node, len(members), tuning)
         else:
-            spared += max(0, _terms(members) - 1 - tuning.gathers_of_a_batch)
+            spared += max(0, spared_by(node, _terms(members), tuning))
     for node in nodes:
         count += node.op.kind != _view_kind
     return spared * tuning.nodes_of_a_spared_one >= count

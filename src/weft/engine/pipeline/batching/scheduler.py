@@ -40,7 +40,7 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     tuning_of,
 )
 from cython.cimports.weft.engine.pipeline.batching.topology import MOST_SLOTS, Order
-from cython.cimports.weft.engine.pipeline.batching.width import is_wide, may_join
+from cython.cimports.weft.engine.pipeline.batching.width import is_wide, may_join, spared_by
 
 from weft._build.compiled import require
 from weft.engine.ir.primitive import CONTRACT, ELEMENTWISE, VIEW
@@ -139,6 +139,7 @@ class Agenda:
     heap = cython.declare(list)  # turns of signatures (`turn_of`)
     alone = cython.declare(Integers)  # places of ready nodes that run by themselves
     crowded = cython.declare(cython.bint)  # some signature has enough nodes for a group
+    computed = cython.declare(cython.Py_ssize_t)  # nodes that are no views
     known = cython.declare(list)  # all signatures, in the order in which they were met
     order = cython.declare(Order)
     needed = cython.declare(cython.p_char)  # per node: whether something outside holds its value
@@ -201,6 +202,7 @@ class Agenda:
             prefetch_operands(self.nodes, position)
             node = self.nodes[position]
             node.index = position
+            self.computed += node.op.kind != _VIEW
             self.needed[position] = node.external_refs > 0
             if not node.batch_seen and node.state == PENDING:
                 node.batch_seen = True
@@ -304,6 +306,26 @@ class Agenda:
                 return family
         families.append([])
         return families[len(families) - 1]
+
+    @cython.cfunc
+    def may_pay(self) -> cython.bint:
+        """False if no groups of these nodes spare enough of them, even if all of one signature were ready together:
+        so it is with most small graphs that are wide enough to be searched."""
+        spared: cython.double = self.begun.count  # a sum stands for all that it adds up
+        for family in self.families.values():
+            for signatures in family:
+                spared += self.most_spared(signatures)
+        return spared * self.tuning.nodes_of_a_spared_one >= self.computed
+
+    @cython.cfunc
+    def most_spared(self, signatures: list) -> cython.double:
+        """The nodes that one group of all nodes of some signatures would spare."""
+        signature: Signature
+        count: cython.Py_ssize_t = 0
+        for signature in signatures:
+            count += signature.remaining
+        signature = signatures[0]
+        return max(0.0, spared_by(signature.first, count, self.tuning))
 
     @cython.cfunc
     def measure(self) -> cython.void:
@@ -626,7 +648,7 @@ def form_groups(nodes: list, notes: list | None = None) -> list | None:
     agenda: Agenda = Agenda(fresh, notes)
     try:
         agenda.read()
-        if not agenda.crowded:
+        if not agenda.crowded or not (agenda.may_pay() or notes is not None):
             return []
         agenda.measure()
         agenda.arrange()

@@ -106,11 +106,10 @@ class GraphWidth:
         shared: cython.longlong = 0 if operand_role(node, 1) == "b" else address_of(weight)
         product: tuple = (node.op.code, shared, weight.numel, self.depth[position])
         others: cython.Py_ssize_t = self.products.get(product, 0)
-        each: cython.double = 1 + weight.numel * weight.dtype.itemsize / tuning.bytes_of_a_node
         self.products[product] = others + 1
         self.product_count += 1
-        self.spared += max(0.0, others * each - tuning.gathers_of_a_batch)
-        self.spared -= max(0.0, (others - 1) * each - tuning.gathers_of_a_batch)
+        self.spared += max(0.0, spared_by(node, others + 1, tuning))
+        self.spared -= max(0.0, spared_by(node, others, tuning))
         return 0
 
     @cython.cfunc
@@ -144,6 +143,19 @@ def is_wide(nodes: list) -> cython.bint:
             if width.spared >= tuning.narrow_nodes:
                 return True
     return width.suffices(tuning)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def spared_by(node: Node, count: cython.Py_ssize_t, tuning: Batching) -> cython.double:
+    """The nodes that a group of so many nodes like one spares. It costs one node and the packing of its operands; a
+    group of products by a shared weight also saves reading the weight again."""
+    each: cython.double = 1
+    if node.op.kind == _CONTRACT:
+        weight: Node = node.inputs[1]
+        nbytes: cython.longlong = weight.numel * weight.dtype.itemsize
+        each += cython.cast(cython.double, nbytes) / tuning.bytes_of_a_node
+    return (count - 1) * each - tuning.gathers_of_a_batch
 
 
 @cython.cfunc
