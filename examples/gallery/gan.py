@@ -70,7 +70,7 @@ for step in range(STEPS):
     (-critic(generator(weft.randn(BATCH, 2))).mean()).backward()
     for_generator.step()
     distances.append(distance.detach())
-    if step in (0, STEPS // 10, STEPS - 1):
+    if step in (0, max(1, STEPS // 10), STEPS - 1):
         with weft.no_grad():
             snapshots.append((step + 1, generator(weft.randn(500, 2)).numpy()))
 print(f"distance by the critic: {weft.stack(distances)[-20:].mean().item():.2f} at the end")
