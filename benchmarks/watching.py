@@ -110,7 +110,6 @@ def _thread_seconds(job: Job, runs: int) -> float:
 WATCHERS: dict[str, Callable[[str], Any]] = {  # contexts, by the path of a file
     "capture's ring": lambda path: weft.debug.capture.on_error(path),
     "a watch of another operation": lambda path: weft.debug.watch("erfinv", lambda out: True),
-    "a board": lambda path: weft.board.Board(serve=False),
 }
 
 
@@ -127,12 +126,13 @@ def watchers(context: Context) -> None:
         "random graph of 200 operations on 16, per op": lambda lib: random_graphs(lib, 200, 16),
     }
     for title, make in jobs.items():
-        under_watchers(context, title, make(weft))
+        job = make(weft)
+        under_watchers(context, title, job)
+        under_board(context, title, job)
 
 
 def under_watchers(context: Context, title: str, job: Job) -> None:
-    """The processor time of a step under each of `WATCHERS`, and its ratio to one under none. They take turns, of a
-    second each, so that a board pays for its looks as it does in a long run; it is told of each step."""
+    """The processor time of a step under each of `WATCHERS`, and its ratio to one under none. They take turns."""
     runs = max(int(context.pick(1.0, 0.05) / settle(job)), 1)
     times: dict[str, list[float]] = {name: [] for name in ("", *WATCHERS)}
     with tempfile.TemporaryDirectory() as folder:
@@ -140,8 +140,8 @@ def under_watchers(context: Context, title: str, job: Job) -> None:
             for name in times:
                 time.sleep(PAUSE)
                 watcher = WATCHERS[name](f"{folder}/step.weft") if name else nullcontext()
-                with watcher as board:
-                    times[name].append(_thread_seconds(_told(job, board), runs))
+                with watcher:
+                    times[name].append(_thread_seconds(job, runs))
     off = statistics.median(times.pop(""))
     for name, seconds in times.items():
         median = statistics.median(seconds)
@@ -149,17 +149,32 @@ def under_watchers(context: Context, title: str, job: Job) -> None:
         context.report(Line(f"{title}, under {name}", {"weft": median / job.per}, "s", note))
 
 
-def _told(job: Job, board: object) -> Job:
-    """The job with its steps ended for a board."""
-    if not isinstance(board, weft.board.Board):
-        return job
+def under_board(context: Context, title: str, job: Job) -> None:
+    """The processor time of a step under a board, over so long a time that it pays for its looks, beside that of steps
+    before and after; what the first look takes stands apart."""
+    wanted = context.pick(20.0, 0.1)
+    before = _mean_seconds(job.run, wanted / 4)
+    board = weft.board.Board(serve=False)
 
-    def run() -> Any:
-        found = job.run()
+    def told() -> None:
+        job.run()
         board.step()
-        return found
 
-    return Job(run, job.result)
+    with board:
+        first = _mean_seconds(told, 0.0)
+        on = _mean_seconds(told, wanted)
+    off = (before + _mean_seconds(job.run, wanted / 4)) / 2
+    note = f"{on / off:.3f}x of off; the first look took {max(first - off, 0.0):.2g} s"
+    context.report(Line(f"{title}, under a board", {"weft": on / job.per}, "s", note))
+
+
+def _mean_seconds(run: Callable[[], Any], wanted: float) -> float:
+    """The processor time of a run: the mean of as many as take so long by the clock, or of one."""
+    start, until, runs = time.thread_time(), time.perf_counter() + wanted, 0
+    while runs == 0 or time.perf_counter() < until:
+        run()
+        runs += 1
+    return (time.thread_time() - start) / runs
 
 
 def leaks(context: Context) -> None:

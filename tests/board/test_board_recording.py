@@ -6,6 +6,7 @@ import json
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 from runs import Recurrent, faulty_run, recorded, recurrent_run
 
@@ -86,9 +87,55 @@ def test_watching_changes_no_bit() -> None:
             found.append(loss.item())
         if board is not None:
             board.close()
-        return found
+        return found + [number for p in model.parameters() for number in p.flatten().tolist()]
 
     assert losses(True) == losses(False)
+
+
+def _trees(model: nn.Module, inputs: list[weft.Tensor], outputs: list[weft.Tensor]) -> weft.Tensor:
+    """A loss of sequences of several lengths, which batch; what the cells give is put into a list."""
+
+    def sequence(length: int) -> weft.Tensor:
+        h = weft.zeros(4)
+        for x in inputs[:length]:
+            h = model.cell(x, h)
+            outputs.append(h)
+        return model.out(h)
+
+    return weft.stack([sequence(n) for n in (2, 3, 3, 5, 1)]).square().mean()
+
+
+def test_the_size_of_the_gradient_stands_at_each_operation() -> None:
+    """In a walk of batches, and in one of single operations."""
+    inputs = [weft.randn(4) for _ in range(5)]
+    for batch in (True, False):
+        weft.config.config.batch = batch
+        try:
+            model = Recurrent()
+            outputs: list[weft.Tensor] = []
+            wanted = weft.autograd.grad(_trees(model, inputs, outputs), outputs)
+            board = recorded(model, lambda step, m=model: _trees(m, inputs, []), 1)
+        finally:
+            weft.config.config.batch = True
+        graph = part(board, "graph/0")
+        operations, values = graph["operations"], graph["values"]
+        norms = [
+            norm
+            for node, norm in zip(values["node"], values["gradient"], strict=True)
+            if operations[graph["nodes"]["op"][node]] == "tanh"
+        ]
+        assert len(norms) == len(outputs)
+        assert norms == pytest.approx([gradient.norm().item() for gradient in wanted], rel=1e-4)
+
+
+def test_arrays_are_described_together_as_alone() -> None:
+    from weft.board import statistics
+
+    arrays = [np.random.default_rng(n).normal(size=7).astype(np.float32) for n in range(5)]
+    arrays[1][2], arrays[3][:] = np.nan, np.inf
+    arrays += [np.arange(7), np.arange(7) * 0, np.zeros(0, np.float32), np.ones(9000, np.float32)]
+    for array, row in zip(arrays, statistics.describe_all(arrays), strict=True):
+        assert row == pytest.approx(statistics.describe(array), rel=1e-5, abs=1e-12)
 
 
 def test_a_board_that_has_stopped_leaves_nothing_behind() -> None:

@@ -171,3 +171,18 @@ def test_a_stage_names_the_output_of_a_function_that_an_edge_leads_to() -> None:
     x = weft.ones(2, requires_grad=True)
     text = debug.stages(lambda: (Two.apply(x)[1] * 4).sum())["record"]
     assert "| TwoBackward.1, -" in text
+
+
+def test_a_graph_that_is_too_large_is_refused_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each way to take a graph apart, instead of a wait without an end."""
+    from weft.debug import graph
+
+    monkeypatch.setattr(graph, "MOST_RECORDS", 20)
+    for ask in (debug.collect_graph, debug.graph_text, debug.draw, debug.why, debug.stepper):
+        x = weft.ones(2, requires_grad=True)
+        for _ in range(30):
+            x = x * 2 + 1
+        words = r"too large(.|\n)*at most 20 records(.|\n)*weft.board"
+        with pytest.raises(RuntimeError, match=words):
+            ask(x)
+        assert x.tolist() == [2.0**31 - 1] * 2

@@ -94,7 +94,52 @@ class _Bag(nn.Module):
         return self.head(self.bag(words))
 
 
+class _Unet(nn.Module):
+    """One level of a U-Net, whose way up is a transposed convolution or an interpolation by `how`."""
+
+    def __init__(self, how: str = "") -> None:
+        super().__init__()
+        self.how, self.down, self.pool = how, nn.Conv2d(3, 4, 3, padding=1), nn.MaxPool2d(2)
+        self.up = nn.Conv2d(4, 4, 1) if how else nn.ConvTranspose2d(4, 4, 2, stride=2)
+        self.out = nn.Conv2d(8, 2, 1)
+
+    def forward(self, x: Any) -> Any:
+        wide = self.down(x).relu()
+        low = self.up(self.pool(wide))
+        if self.how:
+            low = nn.functional.interpolate(low, size=wide.shape[2:], mode=self.how)
+        return self.out(weft.cat([wide, low], 1))
+
+
+class _Rotated(nn.Module):
+    """Attention with rotary places, of two heads of keys for four of queries, and a gated perceptron."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.norm = nn.Embedding(20, 16), nn.RMSNorm(16)
+        self.query, self.key_value = nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False)
+        self.gate, self.down = nn.Linear(16, 64), nn.Linear(32, 16)
+
+    def turned(self, x: Any) -> Any:
+        frequencies = 100.0 ** (-weft.arange(0, 4, 2) / 4)
+        angles = weft.outer(weft.arange(x.shape[2]), frequencies)
+        even, odd = x[..., ::2], x[..., 1::2]
+        cos, sin = angles.cos(), angles.sin()
+        return weft.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.words(tokens)
+        q = self.turned(self.query(self.norm(x)).unflatten(2, (4, 4)).transpose(1, 2))
+        k, v = self.key_value(self.norm(x)).unflatten(2, (4, 4)).transpose(1, 2).split(2, 1)
+        k, v = self.turned(k).repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + seen.transpose(1, 2).flatten(2)
+        gate, value = self.gate(self.norm(x)).chunk(2, -1)
+        return x + self.down(nn.functional.silu(gate) * value)
+
+
 _TOKENS = {0: "batch", 1: "length"}
+_PLANE = {0: "batch", 2: "height", 3: "width"}
 MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], dict[int, str], list[Any]]] = {
     "mlp": (_mlp, lambda n: weft.randn(n, 7), {0: "batch"}, [1, 9]),
     "resnet": (
@@ -108,6 +153,16 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[..., Any], dict[int, s
     "encoder": (_Encoder, lambda n, s: weft.randn(n, s, 12), _TOKENS, [(2, 5), (1, 11)]),
     "gpt": (_GPT, lambda n, s: _words(n, s), _TOKENS, [(2, 7), (1, 16)]),
     "gpt written out": (lambda: _GPT(False), lambda n, s: _words(n, s), _TOKENS, [(2, 7), (3, 12)]),
+    **{
+        name: (lambda how=how: _Unet(how), lambda n, h, w: weft.randn(n, 3, h, w), _PLANE, sizes)
+        for name, how, sizes in (
+            ("unet", "", [(2, 8, 12), (1, 14, 6)]),
+            ("unet nearest", "nearest", [(2, 8, 12), (1, 14, 6)]),
+            ("unet bilinear", "bilinear", [(2, 8, 12), (1, 9, 15)]),
+            ("unet bicubic", "bicubic", [(2, 8, 12), (1, 9, 15)]),
+        )
+    },
+    "rotated": (_Rotated, lambda n, s: _words(n, s), _TOKENS, [(2, 7), (3, 12)]),
     "bag sum": (lambda: _Bag("sum"), lambda n: _words(n, 4), {0: "batch"}, [3, 6]),
     "bag mean": (lambda: _Bag("mean"), lambda n: _words(n, 4), {0: "batch"}, [3, 6]),
     "bag max": (lambda: _Bag("max"), lambda n: _words(n, 4), {0: "batch"}, [3, 6]),
@@ -144,6 +199,28 @@ def test_models_give_the_same_values(name: str, tmp_path: Path) -> None:
     assert {n for n, _ in model.named_parameters()} <= known
     shape = read.graph.input[0].type.tensor_type.shape.dim
     assert [shape[axis].dim_param for axis in axes] == list(axes.values())
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "nearest-exact"])
+@pytest.mark.parametrize("factor", [0.5, 1.5, 3])
+def test_lengths_that_are_multiples_and_quotients(mode: str, factor: float) -> None:
+    def resized(x: Any) -> Any:
+        return nn.functional.interpolate(x, scale_factor=factor, mode=mode)
+
+    program = weft.onnx.export(resized, (weft.randn(2, 3, 8),), dynamic_shapes=({2: "n"},))
+    for length in (8, 5, 34):
+        x = weft.randn(2, 3, length)
+        weft.testing.assert_close(program(x)[0], resized(x))
+
+
+def test_a_program_that_goes_another_way_for_some_sizes_is_told() -> None:
+    def model(x: Any) -> Any:
+        return nn.functional.adaptive_avg_pool1d(x, 2)
+
+    with pytest.warns(RuntimeWarning, match=r"other operations for some sizes.* n \[8, 16"):
+        program = weft.onnx.export(model, (weft.randn(1, 2, 8),), dynamic_shapes=({2: "n"},))
+    x = weft.randn(1, 2, 12)
+    weft.testing.assert_close(program(x)[0], model(x))
 
 
 def test_dimensions_by_dim() -> None:

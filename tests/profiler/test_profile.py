@@ -486,3 +486,32 @@ def test_what_a_budget_computes_again_and_spills_is_told(tmp_path: Path) -> None
     spilled = launched(others + 29 * size + size // 3)
     assert any(kernel["name"] == "spill_file" for kernel in spilled)
     assert not any(kernel["operations"] for kernel in spilled if kernel["name"] == "spill_file")
+
+
+def test_what_workers_do_of_a_launch_stands_on_their_threads(tmp_path: Path) -> None:
+    """A worker may sleep through a launch: work is shared out until one has helped."""
+    threads = weft.get_num_threads()
+    weft.set_num_threads(2)
+    x = weft.ones(1500, 1500)
+    try:
+        for _ in range(40):
+            with weft.profiler.profile() as profile:
+                (x @ x).sum().item()
+            data = profile.data()
+            pieces = [event for event in data["events"] if event["kind"] == "piece"]
+            if pieces:
+                break
+    finally:
+        weft.set_num_threads(threads)
+    launches = [event for event in data["events"] if event["kind"] == "launch"]
+    for piece in pieces:
+        assert data["rows"][piece["row"]]["name"].startswith("worker ")
+        (launch,) = [one for one in launches if one["begin_us"] <= piece["begin_us"] < one["end_us"]]
+        assert piece["kernel"] == launch["kernel"] and piece["end_us"] <= launch["end_us"]
+        assert piece["row"] != launch["row"]
+    assert pieces
+    assert all(event.name != pieces[0]["name"] for event in profile.events())
+    profile.export_chrome_trace(str(tmp_path / "trace.json"))
+    written = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    names = [e["args"]["name"] for e in written if e["name"] == "thread_name"]
+    assert any(name.startswith("worker ") for name in names)

@@ -1,5 +1,5 @@
 // The view of one graph: its boxes on a canvas, opened and closed by clicks, and what is known of the chosen one.
-import { bytes, count, el, figure, grouped, list, themed } from "../dom";
+import { bytes, count, el, figure, grouped, list, themed, type Figure } from "../dom";
 import type { GraphDocument, Sources } from "../data";
 import { lineOf } from "./compare";
 import { build, opened, type Box, type Hierarchy, type Mode } from "./hierarchy";
@@ -359,9 +359,16 @@ export class GraphView {
     ];
     const bad = known.filter((one) => Number(this.value(one, "bad")) > 0);
     if (bad.length) facts.push(["not finite", `${this.value(node, "bad")} elements${known.length > 1 ? ` (${bad.length} of ${known.length} values)` : ""}`]);
-    const gradient = this.value(node, "gradient");
-    if (gradient !== null && gradient !== undefined) facts.push(["gradient's norm", figure(gradient)]);
+    facts.push(...this.gradients(known, this.value(node, "gradient")));
     return [el("h3", {}, known.length > 1 ? "value (of one of them)" : "value"), list(facts)];
+  }
+
+  /** The size of what came to an operation in the backward walk; of several the largest, too. */
+  private gradients(known: number[], gradient: Figure | undefined): [string, string][] {
+    const sizes = known.map((one) => this.value(one, "gradient")).filter((size) => typeof size === "number");
+    const facts: [string, string][] = gradient === null || gradient === undefined ? [] : [["gradient's norm", figure(gradient)]];
+    if (sizes.length > 1) facts.push(["largest of these", figure(Math.max(...sizes))]);
+    return facts;
   }
 
   private line(node: number): Node[] {

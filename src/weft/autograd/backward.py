@@ -202,7 +202,9 @@ def _edge_of_input(tensor: Tensor) -> Any:
     return edge
 
 
-before_walk: list[Callable[[Sequence[object]], None]] = []  # called with the outputs of each
+Arrivals = list[tuple[Any, Any, int]]  # of cotangents: `Walk.keep_arrivals`
+# Called with the outputs of each walk; what one returns is called behind the walk, with what has come to each record.
+before_walk: list[Callable[[Sequence[object]], Callable[[Arrivals], object] | None]] = []
 
 
 def walk(
@@ -217,16 +219,18 @@ def walk(
 
     Errors: AnomalyError there.
     """
-    for hear in list(before_walk):
-        hear(outputs)
+    heard = [told for hear in list(before_walk) if (told := hear(outputs)) is not None]
+    arrivals: Arrivals | None = [] if heard else None
     try:
-        results = _watched(outputs, roots, captured, keep, create, leaves)
+        results = _watched(outputs, roots, captured, keep, create, leaves, arrivals)
     except BaseException:
         if callbacks.are_queued():
             callbacks.forget_queued()
         raise
     if callbacks.are_queued():
         callbacks.call_queued()
+    for tell in heard:
+        tell(arrivals or [])
     return results
 
 
@@ -237,14 +241,15 @@ def _watched(
     keep: bool,
     create: bool,
     leaves: bool,
+    arrivals: Arrivals | None,
 ) -> Any:
     mode = tapes.tape().mode
     if not mode.anomaly or mode.walk:
-        return _in_turn(roots, captured, keep, create, leaves, None)
+        return _in_turn(roots, captured, keep, create, leaves, None, arrivals)
     from weft.autograd.anomaly.watch import Watch
 
     watch = Watch(outputs)
-    results = _in_turn(roots, captured, keep, create, leaves, watch.units)
+    results = _in_turn(roots, captured, keep, create, leaves, watch.units, arrivals)
     watch.finish(results.values())
     return results
 
@@ -258,15 +263,23 @@ def _in_turn(*asked: object) -> Any:
             trace.note("walk", began, "backward")
 
 
-def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, units: object) -> Any:
+def _walk(
+    roots: Any,
+    captured: Any,
+    keep: bool,
+    create: bool,
+    leaves: bool,
+    units: object,
+    arrivals: Arrivals | None,
+) -> Any:
     tape = tapes.tape()
     if tape.mode.fiber is not None:
         # What a fiber has recorded is to meet what others will have recorded when all of them wait.
-        return _made_walk(units).run(roots, captured, keep, create, leaves)
+        return _made_walk(units, arrivals).run(roots, captured, keep, create, leaves)
     lesson = None
     newest = last_sequence()
     try:
-        if leaves and not captured and not create and units is None:
+        if leaves and not captured and not create and units is None and arrivals is None:
             lesson = known_walks.repeat(tape, roots, keep)
         if lesson is True:
             return {}
@@ -276,7 +289,7 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, uni
             formed = driver.form_batches(tape)
             if formed and lesson is not None:
                 lesson = lesson.after_batches()
-        made = _made_walk(units)
+        made = _made_walk(units, arrivals)
         if formed is None:
             made.stay_narrow(tape.watermark)
         if lesson is not None:
@@ -291,8 +304,10 @@ def _walk(roots: Any, captured: Any, keep: bool, create: bool, leaves: bool, uni
         tape.watermark = last_sequence()
 
 
-def _made_walk(units: Any) -> Walk:
+def _made_walk(units: Any, arrivals: Arrivals | None) -> Walk:
     made = Walk()
+    if arrivals is not None:
+        made.keep_arrivals(arrivals)
     if units is not None:
         made.watch(units)
     return made

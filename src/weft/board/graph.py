@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from weft.autograd.backward import Arrivals
 from weft.board.run import Document, Sources, Table, rounded
 from weft.board.scopes import Scopes, names_of
-from weft.board.statistics import COLUMNS, array_of, describe
+from weft.board.statistics import COLUMNS, array_of, describe_all, norms_of
 from weft.board.timing import TimeLook
 from weft.debug.graph import Entry, collect_graph
 from weft.engine.frontend.node_factory import count_live_nodes
@@ -40,6 +41,7 @@ class Look:
         self.entries: list[Entry] = []
         self.counted: dict[str, Any] | None = None
         self.held: dict[int, Tensor] = {}  # by the entry's number
+        self.cotangents: list[tuple[Any, Tensor, int]] = []  # as `Walk.keep_arrivals` has them, of these entries
         self.models: Sequence[Module] = ()
         self.taken = False
 
@@ -76,6 +78,20 @@ class Look:
                     break
                 self.held[entry.number] = wrap_node(entry.record)
 
+    def hear(self, arrivals: Arrivals) -> None:
+        """Hold what has come to the records in the walk, so that its size is there when the step is over."""
+        known = {id(entry.record) for entry in self.entries}
+        room, values = MOST_VALUE_BYTES, 0
+        for records, node, axis in arrivals:
+            first = records[0] if isinstance(records, list) else records
+            if id(first) not in known:
+                continue
+            room -= node.numel * node.dtype.itemsize
+            values += 1
+            if room < 0 or values > MOST_VALUES:
+                break
+            self.cotangents.append((records, wrap_node(node), axis))
+
     def document(self) -> dict[str, Any]:
         """The columns of the graph, when it has run."""
         if self.counted is not None:
@@ -97,21 +113,55 @@ class Look:
         return columns
 
     def _values(self) -> dict[str, list[Any]]:
-        """Statistics of leaves and of what was held, by the node's number."""
-        columns: dict[str, list[Any]] = {name: [] for name in ("node", *COLUMNS, "gradient")}
+        """Statistics of leaves, of what was held, and of what came in the walk, by the node's number."""
+        norms = self._gradient_norms()
+        arrays: dict[int, Any] = {}
         for entry in self.entries:
             leaf = entry.kind == "leaf"
             tensor = entry.record.variable if leaf else self.held.get(entry.number)
-            row = None if tensor is None else _statistics(tensor)
-            if row is None:
-                continue
-            gradient = entry.record.variable.grad if leaf else None
-            norm = None if gradient is None else _statistics(gradient)
-            for name, value in zip(COLUMNS, row, strict=True):
-                columns[name].append(value)
-            columns["node"].append(entry.number)
-            columns["gradient"].append(None if norm is None else norm[COLUMNS.index("norm")])
-        return columns
+            array = None if tensor is None else _array(tensor)
+            if array is not None:
+                arrays[entry.number] = array
+            if leaf and entry.record.variable.grad is not None:
+                gradient = _array(entry.record.variable.grad)
+                if gradient is not None:
+                    norms[entry.number] = describe_all([gradient])[0][COLUMNS.index("norm")]
+        rows = dict(zip(arrays, describe_all(list(arrays.values())), strict=True))
+        for entry in self.entries:  # a composite's record stands behind the value that it made
+            if entry.value is not None:
+                rows.update({entry.number: row for row in [rows.get(entry.value.number)] if row})
+                if entry.number in norms:
+                    norms.setdefault(entry.value.number, norms[entry.number])
+        numbers = sorted(rows.keys() | norms.keys())
+        nothing = (None,) * len(COLUMNS)
+        parts = zip(*[rows.get(number, nothing) for number in numbers], strict=True)
+        columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        columns |= {name: list(column) for name, column in zip(COLUMNS, parts, strict=False)}
+        gradients = [norms.get(number) for number in numbers]
+        return {"node": numbers, **columns, "gradient": gradients}
+
+    def _gradient_norms(self) -> dict[int, float | str | None]:
+        """The norms of what came to the records in the walk, by the entry's number."""
+        number_of = {id(entry.record): entry.number for entry in self.entries}
+        norms: dict[int, float | str | None] = {}
+        for records, tensor, axis in self.cotangents:
+            members = records if isinstance(records, list) else [records]
+            for record, norm in zip(members, _norms(members, tensor, axis), strict=False):
+                if id(record) in number_of:
+                    norms[number_of[id(record)]] = norm
+        self.cotangents.clear()
+        return norms
+
+
+def _norms(members: list[Any], tensor: Tensor, axis: int) -> list[float | str | None]:
+    """The norm of each member's part of a cotangent; none where it cannot be read."""
+    try:
+        if axis == 0:
+            return norms_of(tensor, len(members))
+        heights = [member.shape[axis - 1] for member in members]
+        return [norm for part in tensor.split(heights, axis - 1) for norm in norms_of(part, 1)]
+    except (RuntimeError, ValueError):  # its error is its own reader's
+        return []
 
 
 def merge_entries(found: dict[int, Entry]) -> list[Entry]:
@@ -134,12 +184,12 @@ def _sequence(entry: Entry) -> int:
     return 0 if entry.kind == "leaf" else entry.record.seq
 
 
-def _statistics(tensor: Tensor) -> tuple[Any, ...] | None:
-    """The columns of a tensor; None for one that cannot be read, whose error is its own reader's."""
+def _array(tensor: Tensor) -> Any:
+    """A tensor's elements; None for one that cannot be read, whose error is its own reader's."""
     if tensor.is_meta or tensor.is_sparse:
         return None
     try:
-        return describe(array_of(tensor))
+        return array_of(tensor)
     except RuntimeError:
         return None
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, SupportsFloat
 
 import weft
-from weft.autograd.backward import before_walk
+from weft.autograd.backward import Arrivals, before_walk
 from weft.board.graph import Look, layer_norms
 from weft.board.learning import Histograms, Rows, Units, layer_numbers, unit_weights_of
 from weft.board.memory import MemoryWatch
@@ -189,8 +189,19 @@ class Board:
         self._rows.set({"scalars": values})
         self._write_sometimes()
 
-    def _before_walk(self, outputs: Sequence[object]) -> None:
+    def _before_walk(self, outputs: Sequence[object]) -> Callable[[Arrivals], object] | None:
+        """Read the graph of a step that is looked at; what comes in its walk is wanted, too."""
+        look, taken = self._look, self._look is not None and self._look.taken
         self._guarded(self._see_outputs, outputs)
+        if look is None or taken or not look.entries:
+            return None
+        return lambda arrivals: self._guarded(self._hear, look, arrivals)
+
+    def _hear(self, look: Look, arrivals: Arrivals) -> None:
+        began = time.perf_counter()
+        with weft.profiler.record_function(WATCHING):
+            look.hear(arrivals)
+        self._allowance.charge(began)
 
     def _see_outputs(self, outputs: Sequence[object]) -> None:
         tensors = [output for output in outputs if isinstance(output, Tensor)]

@@ -6,6 +6,7 @@ Of a large array a sample is looked at, equally spaced; the figures say of how m
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from weft.engine.frontend.tensor import Tensor
 
 MOST_ELEMENTS = 1 << 20  # of an array are looked at
 BINS = 32
+FEW_ELEMENTS = 4096  # of arrays that are described many at a time
+MOST_TOGETHER = 1 << 21  # elements of them
 COLUMNS = ("low", "high", "mean", "norm", "zeros", "bad")
 
 
@@ -63,6 +66,51 @@ def describe(array: np.ndarray) -> tuple[Any, ...]:
     zeros = 1.0 - np.count_nonzero(finite) / size - bad / size
     low, high, mean = float(finite.min()), float(finite.max()), float(wide.mean())
     return (*map(rounded, (low, high, mean, norm, max(zeros, 0.0))), bad)
+
+
+def describe_all(arrays: Sequence[np.ndarray]) -> list[tuple[Any, ...]]:
+    """`describe` of many flat arrays: small ones of one size and type are looked at together."""
+    alike: dict[tuple[int, str], list[int]] = {}
+    for number, array in enumerate(arrays):
+        alike.setdefault((array.size, array.dtype.str), []).append(number)
+    rows: list[tuple[Any, ...]] = [()] * len(arrays)
+    for (size, _), numbers in alike.items():
+        together = max(MOST_TOGETHER // max(size, 1), 1) if 0 < size <= FEW_ELEMENTS else 1
+        for start in range(0, len(numbers), together):
+            block = numbers[start : start + together]
+            found = _described([arrays[number] for number in block])
+            for number, row in zip(block, found, strict=True):
+                rows[number] = row
+    return rows
+
+
+def _described(arrays: list[np.ndarray]) -> list[tuple[Any, ...]]:
+    """The rows of arrays of one size."""
+    if len(arrays) == 1:
+        return [describe(arrays[0])]
+    block = np.stack(arrays).astype(np.float64)
+    norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+    columns = (
+        block.min(1), block.max(1), block.mean(1), norms, (block == 0).mean(1),
+    )  # fmt: skip
+    rows = zip(*[column.tolist() for column in columns], strict=True)
+    return [
+        (*map(rounded, row), 0) if math.isfinite(row[3]) else describe(array)
+        for row, array in zip(rows, arrays, strict=True)
+    ]
+
+
+def norms_of(tensor: Tensor, count: int) -> list[float | str | None]:
+    """The L2 norms of so many equal parts of a tensor's elements."""
+    plain = tensor.detach()
+    if plain.dtype.is_complex:
+        plain = plain.abs()
+    if plain._dtype.numpy is None:
+        plain = plain.float()
+    rows = np.asarray(plain.numpy()).reshape(count, -1)
+    if rows.dtype.itemsize < 4 or rows.size <= FEW_ELEMENTS:
+        rows = rows.astype(np.float64)
+    return [rounded(norm) for norm in np.sqrt(np.einsum("ij,ij->i", rows, rows)).tolist()]
 
 
 def histogram(array: np.ndarray) -> dict[str, Any]:

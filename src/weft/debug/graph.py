@@ -16,9 +16,21 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.grad_edges import AccumulateGrad, OutputEdge
 from weft.engine.ir.node import Node
 from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
-from weft.errors import describe_position
+from weft.errors import ExecutionError, describe_position
 
 DONE = 1
+MOST_RECORDS = 1_000_000  # of a graph that is taken apart record by record
+
+
+def refuse_more(count: int) -> None:
+    """Errors: ExecutionError where a graph has more records than can be taken apart in a time that one would wait."""
+    if count > MOST_RECORDS:
+        raise ExecutionError(
+            "weft.debug: the graph is too large to be taken apart record by record",
+            expected=f"at most {MOST_RECORDS:,} records",
+            got="more",
+            fix="ask about a tensor nearer to the leaves; weft.board counts the equal operations of each line",
+        )
 
 
 @dataclass(eq=False)
@@ -76,6 +88,8 @@ def collect_graph(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> 
     Args:
         tensor: the tensor.
         names: leaves by name; None: leaves have no names.
+
+    Errors: ExecutionError (a RuntimeError) for a graph of more than a million records.
     """
     labels = {id(part): name for name, part in (names or {}).items()}
     edge = edge_for(tensor)
@@ -88,6 +102,7 @@ def collect_graph(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> 
         record = stack.pop()
         if id(record) not in entries:
             entries[id(record)] = _entry_of(record, labels)
+            refuse_more(len(entries))
             stack.extend(_neighbours(record))
     for entry in entries.values():
         _connect(entry, entries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -285,7 +286,10 @@ class _Call:
             try:
                 found = [self.trace(dynamic.resized(self.inputs, sizes)) for sizes in calls]
                 _check_agreement(found)
-                return write(found)
+                made = write(found)
+                if isinstance(first, OnnxExporterError):
+                    _warn_of_sizes(calls)
+                return made
             except OnnxExporterError as error:
                 if "was read" in error.what or "cannot be exported" in error.what:
                     raise
@@ -303,6 +307,16 @@ class _Call:
             return record_call(self.model, args, kwargs, names, is_one)
         finally:
             _package._exports_under_way -= 1
+
+
+def _warn_of_sizes(calls: Sequence[Mapping[str, int]]) -> None:
+    """Say that the program goes another way for sizes that are farther apart than those it was recorded for."""
+    tried = ", ".join(f"{name} {[call[name] for call in calls]}" for name in calls[0])
+    warnings.warn(
+        f"onnx.export: the program records other operations for some sizes; the model holds for such as {tried}",
+        RuntimeWarning,
+        stacklevel=5,
+    )
 
 
 def _no_sizes(dynamic: dimensions.Dynamic) -> ArgumentError:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from math import gcd
 from random import Random
 
 MOST_DIVISOR = 64
+MOST_SCALE, MOST_SCALED_DIVISOR = 8, 8  # of quotients of multiples, as 3*n//2
 MOST_FACTORS = 3
 TRIALS = 200
 
@@ -140,16 +142,24 @@ def _affine(
 def _divided(
     values: tuple[int, ...], product: tuple[int, ...], factors: tuple[int, ...]
 ) -> Formula | None:
-    """(product + offset) // divisor with the least offset."""
+    """(scale * product + offset) // divisor with the least offset; multiples come last."""
     if len(factors) > 1:
         return None
-    for divisor in range(2, MOST_DIVISOR + 1):
-        pairs = list(zip(values, product, strict=True))
+    for scale, divisor in _QUOTIENTS:
+        pairs = [(v, scale * p) for v, p in zip(values, product, strict=True)]
         low = max(v * divisor - p for v, p in pairs)
         high = min(v * divisor - p + divisor - 1 for v, p in pairs)
         if low <= high:
-            return Formula(factors, 1, max(low, min(high, 0)), divisor)
+            return Formula(factors, scale, max(low, min(high, 0)), divisor)
     return None
+
+
+_QUOTIENTS = [(1, divisor) for divisor in range(2, MOST_DIVISOR + 1)] + [
+    (scale, divisor)
+    for scale in range(2, MOST_SCALE + 1)
+    for divisor in range(2, MOST_SCALED_DIVISOR + 1)
+    if gcd(scale, divisor) == 1
+]
 
 
 def combined(formula: Formula, known: Sequence[Known], size: Varied, name: str) -> Known:

@@ -147,13 +147,15 @@ def events_of(
     with_modules: bool = False,
 ) -> EventList:
     """The events of a timeline, each within the one that it lies in; launches are left out, as their operations have
-    all of their time."""
+    all of their time, and what workers did of them."""
     if profile_memory:
         _charge(timeline)
     found: list[FunctionEvent] = []
     made: dict[int, FunctionEvent] = {}
     for span in timeline.spans:
-        if span.kind == "launch" and span.launch is not None and span.launch.parts:
+        if span.kind == "piece" or (
+            span.kind == "launch" and span.launch is not None and span.launch.parts
+        ):
             continue
         event = _event(timeline, span, len(found), record_shapes, with_stack, with_flops)
         made[id(span)] = event
@@ -198,7 +200,7 @@ def _charge(timeline: Timeline) -> None:
     changes = timeline.memory
     index = 0
     open_: list[Span] = []
-    spans = [span for span in timeline.spans if span.kind not in ("launch", "operation")]
+    spans = [span for span in timeline.spans if span.kind not in ("launch", "piece", "operation")]
     for span in timeline.spans:
         span.allocated = 0 if span.part is None else span.part.stored_bytes
     for span in spans:

@@ -20,6 +20,7 @@ _CATEGORIES = {
     "range": "user_annotation",
     "module": "python_function",
     "launch": "kernel",
+    "piece": "kernel",
     "collective": "collective",
 }
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from weft.engine.devices.cpu.threads import worker_names
 from weft.engine.devices.trace import Labels
 from weft.profiler.operations import (
     LaunchFacts,
@@ -29,6 +30,7 @@ Raw = tuple[str, int, int, int, Any, int]
 @dataclass(slots=True)
 class Span:
     """Something that took time on a thread. `kind` is what the engine calls it, or `operation` for a part of a launch;
+    a `piece` is what a worker did of a launch of another thread's;
     `parent` is the span that it lies in."""
 
     name: str
@@ -132,14 +134,19 @@ class Timeline:
 
     def _spans(self, raw: list[Raw]) -> Iterator[Span]:
         launches: dict[int, list[Raw]] = {}
+        pieces: dict[int, list[Raw]] = {}
         for event in raw:
             kind, begin, end, thread, payload, second = event
             if kind == "launch":
                 launches.setdefault(thread, []).append(event)
+            elif kind == "piece":
+                pieces.setdefault(second, []).append(event)
             elif kind == "program":
                 inside = launches.pop(thread, [])
                 yield Span("weft::run", kind, begin, end, thread)
                 yield from self._launched(payload, second, [e for e in inside if e[1] >= begin])
+                shared = pieces.pop(thread, [])
+                yield from self._worked(payload, [e for e in shared if e[1] >= begin])
             elif kind == "nodes":
                 yield from self._interpreted(payload, second, begin, end, thread)
             elif kind in ("range", "module"):
@@ -157,11 +164,23 @@ class Timeline:
         parts = parts_of_nodes(labels.rows()[first : first + count])
         yield from self._behind_each_other(parts, 0, begin, end, thread)
 
-    def _launched(self, labels: Labels, first: int, launches: list[Raw]) -> Iterator[Span]:
-        """The launches of a run of a program, and their operations: one behind the other, by their shares."""
+    def _worked(self, labels: Labels, pieces: list[Raw]) -> Iterator[Span]:
+        """What workers did of the launches of a program, on their threads."""
+        facts = self._facts_of(labels)
+        for _, begin, end, thread, index, _ in pieces:
+            launch = facts[index]
+            line = launch.parts[0].line if launch.parts else None
+            yield Span(launch.kernel, "piece", begin, end, thread, line, launch=launch)
+
+    def _facts_of(self, labels: Labels) -> list[LaunchFacts]:
         facts = self._facts.get(id(labels))
         if facts is None:
             facts = self._facts[id(labels)] = facts_of(labels)
+        return facts
+
+    def _launched(self, labels: Labels, first: int, launches: list[Raw]) -> Iterator[Span]:
+        """The launches of a run of a program, and their operations: one behind the other, by their shares."""
+        facts = self._facts_of(labels)
         shift = first - labels.first
         self._note_values(facts, launches, shift)
         for _, begin, end, thread, index, _ in launches:
@@ -258,10 +277,11 @@ def _words(payload: object) -> str:
 
 
 def thread_names() -> dict[int, str]:
-    """The names of the threads that are alive, by their identifiers."""
-    return {
+    """The names of the threads that are alive, and of those that share the engine's work, by their identifiers."""
+    names = {
         thread.ident: thread.name for thread in threading.enumerate() if thread.ident is not None
     }
+    return {**worker_names(), **names}
 
 
 def as_data(timeline: Timeline) -> dict[str, Any]:
@@ -277,8 +297,8 @@ def as_data(timeline: Timeline) -> dict[str, Any]:
       `{"name", "op", "line", "shape", "dtype", "share", "members", "flops"}`: `share` of the kernel's time by
       estimated costs, `members` the number of batched operations it is;
     - `events`, in the order of their begin: `{"name", "kind", "begin_us", "end_us", "self_us", "row", "parent",
-      "line", "module", "kernel", "text"}`. `kind` is flush, stage, compile, program (a run), launch, operation (a part
-      of a launch, or a node that the interpreter ran), walk, collective, range or module. `row`, `kernel` and `parent`
+      "line", "module", "kernel", "text"}`. `kind` is flush, stage, compile, program (a run), launch, piece (what a
+      worker did of a launch), operation (a part of a launch, or a node that the interpreter ran), walk, collective, range or module. `row`, `kernel` and `parent`
       are indices, -1 where there is none; `line` is `{"file", "number", "function"}` or None; `text` is what else is
       known: who asked for a flush, the arguments of a range;
     - `memory`, with `profile_memory`: `{"time_us": [], "bytes": []}`, the bytes since the begin, and `blocks`, each

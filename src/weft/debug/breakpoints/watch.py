@@ -186,7 +186,8 @@ class watch:  # noqa: N801 - a context, as no_grad is
             self.ask_gradient(name, tensor, record)
 
     def _watch_operations(self, pattern: str) -> None:
-        if not any(fnmatchcase(name, pattern) for name in OPS):
+        names = frozenset(name for name in OPS if fnmatchcase(name, pattern))
+        if not names:
             raise ArgumentTypeError(
                 f"watch: no operation is called {pattern!r}",
                 expected="a pattern of names of the op table",
@@ -195,7 +196,7 @@ class watch:  # noqa: N801 - a context, as no_grad is
             )
 
         def recorded(node: Node) -> None:
-            if self._busy or node.inputs is None or not fnmatchcase(node.op.name, pattern):
+            if node.op.name not in names or self._busy or node.inputs is None:
                 return
             if node.op.kind == COMPOSITE or tapes.tape().mode.walk:
                 return

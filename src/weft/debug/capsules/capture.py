@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.debug.capsules.capsule import Capsule
 from weft.debug.capsules.records import VALUE, Number, Record, digest_of, to_json
+from weft.debug.graph import refuse_more
 from weft.engine.backward.pending_snapshot import PendingSnapshot
 from weft.engine.frontend.node_factory import make_value
 from weft.engine.frontend.resolve import value_of
@@ -32,7 +33,7 @@ from weft.optim import stepping
 from weft.random import get_rng_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from weft.engine.frontend.tensor import Tensor
 
@@ -83,8 +84,13 @@ def owner_beside(node: Node) -> Any:
 class Writer:
     """Turns a recording into a capsule; nodes get numbers in the order of recording."""
 
-    def __init__(self, recording: Recording, names: Mapping[Node, str]) -> None:
-        self.recording, self.names = recording, names
+    def __init__(
+        self,
+        recording: Recording,
+        names: Mapping[Node, str],
+        counted: Callable[[int], None] | None = None,
+    ) -> None:
+        self.recording, self.names, self.counted = recording, names, counted
         self.inputs, self.values = recording.snapshot.inputs, recording.snapshot.values
         self.numbers: dict[Any, int] = {}
         self.records: list[Record] = []
@@ -114,6 +120,8 @@ class Writer:
             if node in found or node.op is SCALAR_OP:
                 continue
             found[node] = None
+            if self.counted is not None:
+                self.counted(len(found))
             if self.is_operation(node):
                 waiting.extend(self.resolved(source) for source in self.inputs[node])
         return sorted(found, key=self.position)
@@ -213,7 +221,7 @@ def line_of(node: Node) -> tuple[str, str]:
 
 def recorded_of(tensor: Tensor) -> Capsule:
     """A capsule of what a tensor was recorded from, as far as it is pending, or known to a capture that goes on; it is
-    computed."""
+    computed. Errors: ExecutionError for a graph of more than a million records."""
     node = value_of(tensor)
     known = [one for one in driver.run_observers if isinstance(one, Recording)]
     recording = next((one for one in known if node in one.snapshot.inputs), None) or Recording()
@@ -224,7 +232,7 @@ def recorded_of(tensor: Tensor) -> Capsule:
         driver.run_observers.pop()
     before, recording.held = recording.held, {node: owner_beside(node)}
     try:
-        return Writer(recording, {}).write()
+        return Writer(recording, {}, refuse_more).write()
     finally:
         recording.held = {**before, **recording.held}
 

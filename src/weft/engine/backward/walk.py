@@ -72,11 +72,13 @@ class Walk(ReadyQueue):
     leaves = cython.declare(cython.bint)
     units = cython.declare(list)
     journal = cython.declare(list)
+    arrivals = cython.declare(list)
 
     def __cinit__(self):
         self.results = {}
         self.units = None
         self.journal = None
+        self.arrivals = None
 
     def run(self, roots: list, captured: dict, keep: bool, create: bool, leaves: bool):
         """Walk. `captured` maps records to output numbers wanted; returns {(record, number): tensor}."""
@@ -203,6 +205,11 @@ class Walk(ReadyQueue):
         node's number before and after)."""
         self.journal = journal
 
+    def keep_arrivals(self, arrivals: list):
+        """Write into a list what has come to each record, as a node: (record, node, 0), or for members of a batch
+        (members, the node with the rows of all, 1 + the axis along which members of different heights lie, or 0)."""
+        self.arrivals = arrivals
+
     def has_groups(self):
         """True if rules were applied to members of batches together."""
         return len(self.groups) > 0
@@ -233,6 +240,8 @@ class Walk(ReadyQueue):
             g = before_one(observers, g)
         if self.captured and node in self.captured:
             self.capture(node, 0, g)
+        if self.arrivals is not None and g is not None and not is_sparse(g):
+            self.arrivals.append((node, value(g), 0))
         wanted: cython.bint = self.wanted(number)
         below: tuple = node.edges if self.joined is None else self.below(node)
         if self.operands(number) != len(below):
@@ -310,8 +319,7 @@ class Walk(ReadyQueue):
             if group.parts is None
             else merge_batches.residuals_of_merged(group)
         )
-        g = group.assemble(form.shape)
-        group.dense, group.row_contributions = [], []
+        g = self.arrived(group, form.shape)
         if g is not None and self.takes_rows(first, self.create, self.place()):
             if not self.keep:
                 self.finish_all(group)
@@ -332,6 +340,16 @@ class Walk(ReadyQueue):
             self.came[group.members.items[member]] = came[member]
             self.vjp_node(group.at(member))
         group.quotient = None
+
+    @cython.cfunc
+    def arrived(self, group: Group, shape: tuple):
+        """The cotangents of a batch's members, stacked; None where none came."""
+        g = group.assemble(shape)
+        group.dense, group.row_contributions = [], []
+        if self.arrivals is not None and g is not None:
+            axis: cython.Py_ssize_t = group.axis + 1 if group.ragged else 0
+            self.arrivals.append((group.nodes(), value(g), axis))
+        return g
 
     @cython.cfunc
     def apply_rules(self, group: Group, op: Primitive, g: object, form: object) -> list:
@@ -365,8 +383,7 @@ class Walk(ReadyQueue):
         first: Node = group.at(0)
         count: cython.int = cython.cast(cython.int, group.members.count)
         start: object = self.place()
-        g = group.assemble((count, *first.shape))
-        group.dense, group.row_contributions = [], []
+        g = self.arrived(group, (count, *first.shape))
         if start is not None and g is not None:
             members: list = group.nodes()
             parts: list = [g] * len(first.edges)
@@ -432,6 +449,8 @@ class Walk(ReadyQueue):
             for number in range(function.outputs):
                 if (function, number) in self.captured or function in self.captured:
                     self.capture(function, number, sums[number])
+        if self.arrivals is not None and function.outputs == 1 and sums[0] is not None:
+            self.arrivals.append((function, value(sums[0]), 0))
         wanted: cython.bint = self.wanted(own)
         if wanted:
             if function.observers is not None:

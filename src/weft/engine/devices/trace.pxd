@@ -17,6 +17,7 @@ cdef enum:
     COMPILE
     PROGRAM
     LAUNCH
+    PIECE
     NODES
     WALK
     COLLECTIVE

@@ -8,6 +8,7 @@ An event is a kind, a begin and an end in nanoseconds, a thread and two words, w
     compile     (names of kernels, whether in the background); -
     program     its `Labels`; the number of the first node that it ran
     launch      its index in the program that runs on the same thread meanwhile; -
+    piece       what a worker did of a launch, by its index; the thread that runs the program
     nodes       the `Labels` of nodes that the interpreter ran; the first of them, and how many in the lower half
     walk        -; -
     collective  the name; bytes
@@ -42,6 +43,7 @@ from cython.cimports.weft.engine.devices.trace import (
     LAUNCH,
     NODES,
     OWN,
+    PIECE,
     TIMED_ELEMENTS,
     TIMED_NODES,
     Event,
@@ -57,7 +59,7 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 KINDS = (
-    "empty", "flush", "stage", "compile", "program", "launch", "nodes", "walk", "collective", "allocate", "free",
+    "empty", "flush", "stage", "compile", "program", "launch", "piece", "nodes", "walk", "collective", "allocate", "free",
     "own", "range", "module",
 )  # fmt: skip
 MOST_EVENTS = 1 << 22
@@ -522,7 +524,7 @@ def _read_events(
         event = cython.address(chunk.events[index])
         if event.kind == EMPTY:
             continue
-        if event.kind in (LAUNCH, ALLOCATE, FREE):
+        if event.kind in (LAUNCH, PIECE, ALLOCATE, FREE):
             payload = event.first
         elif event.kind == OWN:
             payload = labels[event.first]

@@ -28,8 +28,10 @@ from weft.functional.support import host
 from weft.functional.support.memory_formats import like_channels
 from weft.nn.functional.index_runs import Places, places_of, taken
 from weft.nn.functional.pooling.adaptive import adaptive_avg_pool
+from weft.nn.functional.recorded_taps import nearest_places, taps
+from weft.ops.contractions.convolution import is_for_any_size
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import expand, permute, resample, reshape, resized, slice_axis
+from weft.ops.primitives import expand, permute, resample, reshape, resized, slice_axis, take
 from weft.ops.primitives import pad as pad_value
 from weft.tensor.arguments import (
     Shape,
@@ -312,6 +314,10 @@ def interpolate(
     for axis in _least_growth_first(input._shape, wanted):
         want, factor = wanted[axis - 2], factors[axis - 2]
         have = input._shape[axis]
+        if is_for_any_size() and not antialias:
+            tables = taps(have, want, factor, bool(align_corners), mode == "bicubic")
+            made = resample(made, axis, tables[0], cast(tables[1], made._dtype))
+            continue
         geometry = (have, want, factor, bool(align_corners), mode, antialias)
         # A filter that is wider than a step has as many taps as the input has elements.
         made = resampled(made, axis, _table(_taps, max(have, want), *geometry))
@@ -341,6 +347,10 @@ def _nearest(x: Tensor, wanted: Shape, factors: list[float | None], exact: bool)
     """Each element that of the input that is nearest, or the one before."""
     wide = x._dtype is dtypes.float64
     for axis, (want, factor) in enumerate(zip(wanted, factors, strict=True), 2):
+        if is_for_any_size() and not (factor and factor.is_integer()):
+            dtype = dtypes.float64 if wide else dtypes.float32
+            x = take(x, axis, nearest_places(x._shape[axis], want, factor, exact, dtype))
+            continue
         places = _table(_nearest_places, want, x._shape[axis], want, factor, exact, wide)
         x = taken(x, axis, places)
     return x

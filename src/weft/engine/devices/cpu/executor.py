@@ -36,6 +36,7 @@ from cython.cimports.weft.engine.devices.cpu.spill import (
 from cython.cimports.weft.engine.devices.cpu.threads import (
     MAX_PIECES,
     Job,
+    PieceLog,
     Team,
     enter,
     is_awake,
@@ -46,6 +47,7 @@ from cython.cimports.weft.engine.devices.cpu.threads import (
 )
 from cython.cimports.weft.engine.devices.trace import (
     LAUNCH,
+    PIECE,
     Chunk,
     Event,
     last_chunk,
@@ -174,9 +176,11 @@ class CpuExecutable(Instructions):
         has_file: cython.bint = False
         raised: cython.p_void = cython.NULL  # of this run: others may be in the program, too
         events: cython.pointer(Event) = cython.NULL
+        log: PieceLog
         if tracing:
             events = _events_of(self)
             _chunk: Chunk = last_chunk()  # has the events, and lives while they are written
+        log.items, log.count, log.room, log.first = cython.NULL, 0, 0, 0
         resolved = _pointer_room(self)
         self.running += 1
         try:
@@ -186,7 +190,14 @@ class CpuExecutable(Instructions):
             _resolve(self, slots, resolved)
             if self.cost_ns < RELEASE_ABOVE:
                 stopped = _execute_normally(
-                    self, resolved, start, not uninterruptible, 1, events, cython.address(raised)
+                    self,
+                    resolved,
+                    start,
+                    not uninterruptible,
+                    1,
+                    events,
+                    cython.address(log),
+                    cython.address(raised),
                 )
             else:
                 with cython.nogil:
@@ -197,10 +208,12 @@ class CpuExecutable(Instructions):
                         not uninterruptible,
                         threads,
                         events,
+                        cython.address(log),
                         cython.address(raised),
                     )
             return stopped
         finally:
+            _trace_pieces(cython.address(log))
             self.running -= 1
             self.interrupt = None
             if raised != cython.NULL:
@@ -236,6 +249,8 @@ class CpuExecutable(Instructions):
             launch = cython.address(self.code[index])
             if self.protected > 0 and index >= self.protected - 1:
                 poll = False
+            if events != cython.NULL and team != cython.NULL:
+                team.log.launch, team.log.first = index, team.log.count
             if not _run_one(self, launch, resolved, poll, team, raised):
                 return index
             if events != cython.NULL:
@@ -308,6 +323,24 @@ def _events_of(program: CpuExecutable) -> cython.pointer(Event):
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def _trace_pieces(log: cython.pointer(PieceLog)) -> cython.void:
+    """Record what workers did, on their threads, behind the run of whose thread it was."""
+    index: int64_t
+    event: cython.pointer(Event)
+    for index in range(log.count):
+        event = reserve(1)
+        if event == cython.NULL:
+            break
+        event.begin_ns, event.end_ns = log.items[index].begin_ns, log.items[index].end_ns
+        event.first = log.items[index].launch
+        event.second = cython.cast(int64_t, PyThread_get_thread_ident())
+        event.thread = log.items[index].thread
+        event.kind = PIECE
+    free(log.items)
+
+
+@cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
@@ -358,9 +391,11 @@ def _execute_normally(
     poll: cython.bint,
     threads: cython.int,
     events: cython.pointer(Event),
+    log: cython.pointer(PieceLog),
     raised: cython.pp_void,
 ) -> cython.Py_ssize_t:
-    """Execute in the default floating-point environment, with the team where it is to be had."""
+    """Execute in the default floating-point environment, with the team where it is to be had. Where there are `events`,
+    the log gets what workers did."""
     environment: fenv_t
     flushes: cython.bint = flushes_subnormals(start)
     team: cython.pointer(Team) = cython.NULL
@@ -369,6 +404,8 @@ def _execute_normally(
         fesetenv(FE_DFL_ENV)
     if threads > 1:
         team = enter(threads)
+        if team != cython.NULL and events != cython.NULL:
+            team.log = log
         if team != cython.NULL and program.shared_cost_ns >= ROUSE_ABOVE:
             rouse(team)
     start = program._execute(resolved, start, poll, team, events, raised)

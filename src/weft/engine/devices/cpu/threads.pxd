@@ -20,6 +20,21 @@ cdef struct Job:
     int64_t grains
     int64_t tasks
 
+cdef struct Piece:
+    # What a worker did of one launch: from the first piece that it took of it to the end of the last one.
+    int64_t launch
+    int64_t begin_ns
+    int64_t end_ns
+    unsigned long thread
+
+cdef struct PieceLog:
+    # The pieces of a run of a program; those of the launch that runs begin at `first`.
+    Piece* items
+    int64_t count
+    int64_t room
+    int64_t launch
+    int64_t first
+
 cdef struct Seat:
     # One thread's place. `range` packs ticket (32 bits), next piece (16) and end of pieces (16).
     uint64_t range
@@ -30,12 +45,15 @@ cdef struct Seat:
     int avoided  # one more than the core that its thread keeps off; 0: none
     cpu_set_t cores  # what it was last given; others may have changed them since
     pthread_t thread
+    int64_t begin_ns  # when it took its first piece of the job, where there is a log; 0: it has none
+    int64_t end_ns
     pthread_mutex_t mutex
     pthread_cond_t wake
     uint64_t[16] pad_seat
 
 cdef struct Team:
     Job job
+    PieceLog* log  # of whom wants to know what workers do; NULL: nobody
     uint32_t ticket
     uint64_t size  # seats that take part, the caller's (0) among them
     uint64_t started  # seats that have a thread, the caller's among them

@@ -14,7 +14,7 @@ import warnings
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.libc.stdlib import calloc
+from cython.cimports.libc.stdlib import calloc, realloc
 from cython.cimports.weft.engine.capi.atomics import (
     __ATOMIC_ACQUIRE,
     __ATOMIC_RELAXED,
@@ -109,6 +109,7 @@ def _help(team: cython.pointer(Team), me: cython.int) -> cython.void:
         cython.int, atomic_load(cython.address(team.size), __ATOMIC_ACQUIRE)
     )
     done: uint64_t = 0
+    began: int64_t = 0
     step: cython.int
     victim: cython.int
     task: int64_t
@@ -118,6 +119,8 @@ def _help(team: cython.pointer(Team), me: cython.int) -> cython.void:
             task = _take(cython.address(team.seats[victim]), step != 0)
             if task < 0:
                 break
+            if done == 0 and team.log != cython.NULL:
+                began = now()
             team.job.kernel(
                 team.job.pointers,
                 team.job.arguments,
@@ -126,6 +129,8 @@ def _help(team: cython.pointer(Team), me: cython.int) -> cython.void:
             )
             done += 1
     if done != 0:
+        if began != 0:
+            team.seats[me].begin_ns, team.seats[me].end_ns = began, now()
         atomic_add(cython.address(team.finished), done, __ATOMIC_RELEASE)
 
 
@@ -248,6 +253,8 @@ def share(team: cython.pointer(Team), job: cython.pointer(Job)) -> cython.void:
     tasks: uint64_t = cython.cast(uint64_t, job.tasks)
     until: int64_t
     team.job = job[0]
+    if team.log != cython.NULL:
+        _forget_times(team)
     atomic_store(cython.address(team.finished), 0, __ATOMIC_RELAXED)
     _hand_out(team, tasks)
     _help(team, 0)
@@ -255,6 +262,61 @@ def share(team: cython.pointer(Team), job: cython.pointer(Job)) -> cython.void:
     while atomic_load(cython.address(team.finished), __ATOMIC_ACQUIRE) != tasks:
         if now() > until:  # the worker that has the last piece may be waiting for this very core
             sched_yield()
+    if team.log != cython.NULL:
+        _log_pieces(team)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _forget_times(team: cython.pointer(Team)) -> cython.void:
+    seat: uint64_t
+    for seat in range(team.size):
+        team.seats[seat].begin_ns = 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _log_pieces(team: cython.pointer(Team)) -> cython.void:
+    """Note what each worker did of the job that is over; of a launch that runs in slices, it is one piece. Where there
+    is no memory for it, it is left out."""
+    seat: uint64_t
+    log: cython.pointer(PieceLog) = team.log
+    piece: cython.pointer(Piece)
+    for seat in range(1, team.size):
+        if team.seats[seat].begin_ns == 0:
+            continue
+        piece = _piece_of(log, cython.cast(cython.ulong, team.seats[seat].thread))
+        if piece == cython.NULL:
+            return
+        if piece.begin_ns == 0:
+            piece.begin_ns = team.seats[seat].begin_ns
+        piece.end_ns = team.seats[seat].end_ns
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _piece_of(log: cython.pointer(PieceLog), thread: cython.ulong) -> cython.pointer(Piece):
+    """The piece of a thread in the launch that runs, made where there is none; NULL without memory."""
+    index: int64_t
+    room: int64_t
+    for index in range(log.first, log.count):
+        if log.items[index].thread == thread:
+            return log.items + index
+    if log.count == log.room:
+        room = 2 * log.room + 64
+        grown: cython.p_void = realloc(log.items, room * cython.sizeof(Piece))
+        if grown == cython.NULL:
+            return cython.NULL
+        log.items = cython.cast(cython.pointer(Piece), grown)
+        log.room = room
+    log.items[log.count].launch = log.launch
+    log.items[log.count].begin_ns = 0
+    log.items[log.count].thread = thread
+    log.count += 1
+    return log.items + (log.count - 1)
 
 
 @cython.cfunc
@@ -305,6 +367,7 @@ def enter(wanted: cython.int) -> cython.pointer(Team):
     if _team == cython.NULL:
         _team = _new_team()
     if _team != cython.NULL:
+        _team.log = cython.NULL
         if _team.started < cython.cast(uint64_t, wanted):
             _start_workers(_team, wanted)
         atomic_store(
@@ -365,6 +428,16 @@ def _default_threads() -> int:
                 stacklevel=2,
             )
     return min(usable_cores(), MAX_THREADS)
+
+
+def worker_names() -> dict[int, str]:
+    """The names of the workers that have been started, by the identifiers of their threads."""
+    names: dict = {}
+    seat: uint64_t
+    if _team != cython.NULL:
+        for seat in range(1, _team.started):
+            names[cython.cast(cython.ulong, _team.seats[seat].thread)] = f"worker {seat}"
+    return names
 
 
 def get_num_threads() -> int:
