@@ -506,7 +506,9 @@ def test_what_workers_do_of_a_launch_stands_on_their_threads(tmp_path: Path) -> 
     launches = [event for event in data["events"] if event["kind"] == "launch"]
     for piece in pieces:
         assert data["rows"][piece["row"]]["name"].startswith("worker ")
-        (launch,) = [one for one in launches if one["begin_us"] <= piece["begin_us"] < one["end_us"]]
+        (launch,) = [
+            one for one in launches if one["begin_us"] <= piece["begin_us"] < one["end_us"]
+        ]
         assert piece["kernel"] == launch["kernel"] and piece["end_us"] <= launch["end_us"]
         assert piece["row"] != launch["row"]
     assert pieces

@@ -41,7 +41,9 @@ class Look:
         self.entries: list[Entry] = []
         self.counted: dict[str, Any] | None = None
         self.held: dict[int, Tensor] = {}  # by the entry's number
-        self.cotangents: list[tuple[Any, Tensor, int]] = []  # as `Walk.keep_arrivals` has them, of these entries
+        self.cotangents: list[
+            tuple[Any, Tensor, int]
+        ] = []  # as `Walk.keep_arrivals` has them, of these entries
         self.models: Sequence[Module] = ()
         self.taken = False
 
@@ -127,11 +129,12 @@ class Look:
                 if gradient is not None:
                     norms[entry.number] = describe_all([gradient])[0][COLUMNS.index("norm")]
         rows = dict(zip(arrays, describe_all(list(arrays.values())), strict=True))
-        for entry in self.entries:  # a composite's record stands behind the value that it made
-            if entry.value is not None:
-                rows.update({entry.number: row for row in [rows.get(entry.value.number)] if row})
-                if entry.number in norms:
-                    norms.setdefault(entry.value.number, norms[entry.number])
+        for entry in self.entries:
+            behind = None if entry.value is None else entry.value.number  # of a composite
+            if behind in rows:
+                rows[entry.number] = rows[behind]
+            if behind is not None and entry.number in norms:
+                norms.setdefault(behind, norms[entry.number])
         numbers = sorted(rows.keys() | norms.keys())
         nothing = (None,) * len(COLUMNS)
         parts = zip(*[rows.get(number, nothing) for number in numbers], strict=True)

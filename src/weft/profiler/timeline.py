@@ -298,9 +298,9 @@ def as_data(timeline: Timeline) -> dict[str, Any]:
       estimated costs, `members` the number of batched operations it is;
     - `events`, in the order of their begin: `{"name", "kind", "begin_us", "end_us", "self_us", "row", "parent",
       "line", "module", "kernel", "text"}`. `kind` is flush, stage, compile, program (a run), launch, piece (what a
-      worker did of a launch), operation (a part of a launch, or a node that the interpreter ran), walk, collective, range or module. `row`, `kernel` and `parent`
-      are indices, -1 where there is none; `line` is `{"file", "number", "function"}` or None; `text` is what else is
-      known: who asked for a flush, the arguments of a range;
+      worker did of a launch), operation (a part of a launch, or a node that the interpreter ran), walk, collective,
+      range or module. `row`, `kernel` and `parent` are indices, -1 where there is none; `line` is `{"file", "number",
+      "function"}` or None; `text` is what else is known: who asked for a flush, the arguments of a range;
     - `memory`, with `profile_memory`: `{"time_us": [], "bytes": []}`, the bytes since the begin, and `blocks`, each
       `{"address", "bytes", "begin_us", "end_us", "name", "line", "module"}`; `end_us` None is a block that is alive.
       Also, always, `values`: what lies within programs' blocks, `{"slot", "bytes", "begin_us", "end_us", "name",

@@ -210,6 +210,11 @@ class Walk(ReadyQueue):
         (members, the node with the rows of all, 1 + the axis along which members of different heights lie, or 0)."""
         self.arrivals = arrivals
 
+    @cython.cfunc
+    def keep_arrival(self, record, g) -> cython.void:
+        if self.arrivals is not None and g is not None and not is_sparse(g):
+            self.arrivals.append((record, value(g), 0))
+
     def has_groups(self):
         """True if rules were applied to members of batches together."""
         return len(self.groups) > 0
@@ -240,8 +245,7 @@ class Walk(ReadyQueue):
             g = before_one(observers, g)
         if self.captured and node in self.captured:
             self.capture(node, 0, g)
-        if self.arrivals is not None and g is not None and not is_sparse(g):
-            self.arrivals.append((node, value(g), 0))
+        self.keep_arrival(node, g)
         wanted: cython.bint = self.wanted(number)
         below: tuple = node.edges if self.joined is None else self.below(node)
         if self.operands(number) != len(below):
@@ -449,8 +453,7 @@ class Walk(ReadyQueue):
             for number in range(function.outputs):
                 if (function, number) in self.captured or function in self.captured:
                     self.capture(function, number, sums[number])
-        if self.arrivals is not None and function.outputs == 1 and sums[0] is not None:
-            self.arrivals.append((function, value(sums[0]), 0))
+        self.keep_arrival(function, sums[0] if len(sums) == 1 else None)
         wanted: cython.bint = self.wanted(own)
         if wanted:
             if function.observers is not None:

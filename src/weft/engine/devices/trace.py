@@ -59,8 +59,8 @@ from weft._build.compiled import require
 require(__name__, cython.compiled)
 
 KINDS = (
-    "empty", "flush", "stage", "compile", "program", "launch", "piece", "nodes", "walk", "collective", "allocate", "free",
-    "own", "range", "module",
+    "empty", "flush", "stage", "compile", "program", "launch", "piece", "nodes", "walk", "collective", "allocate",
+    "free", "own", "range", "module",
 )  # fmt: skip
 MOST_EVENTS = 1 << 22
 
