@@ -332,8 +332,8 @@ def _shaped(x: Tensor, wanted: Shape) -> Any:
 
 
 def _least_growth_first(shape: Shape, wanted: Shape) -> list[int]:
-    """The axes to resize, ordered so that intermediate results are as small as can be; the last of equals first. Where a
-    record is to hold for all sizes, the order does not depend on them."""
+    """The axes to resize, ordered so that intermediate results are as small as can be; the last of equals first. Where
+    a record is to hold for all sizes, the order does not depend on them."""
     axes = range(len(shape) - 1, 1, -1)
     if is_for_any_size():
         return list(axes)
