@@ -70,11 +70,11 @@ def describe(array: np.ndarray) -> tuple[Any, ...]:
 
 def describe_all(arrays: Sequence[np.ndarray]) -> list[tuple[Any, ...]]:
     """`describe` of many flat arrays: small ones of one size and type are looked at together."""
-    alike: dict[tuple[int, str], list[int]] = {}
+    by_form: dict[tuple[int, str], list[int]] = {}
     for number, array in enumerate(arrays):
-        alike.setdefault((array.size, array.dtype.str), []).append(number)
+        by_form.setdefault((array.size, array.dtype.str), []).append(number)
     rows: list[tuple[Any, ...]] = [()] * len(arrays)
-    for (size, _), numbers in alike.items():
+    for (size, _), numbers in by_form.items():
         together = max(MOST_TOGETHER // max(size, 1), 1) if 0 < size <= FEW_ELEMENTS else 1
         for start in range(0, len(numbers), together):
             block = numbers[start : start + together]
