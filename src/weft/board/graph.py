@@ -156,7 +156,7 @@ class Look:
         return norms
 
 
-def _norms(members: list[Any], tensor: Tensor, axis: int) -> list[float | str | None]:
+def _norms(members: list[Node], tensor: Tensor, axis: int) -> list[float | str | None]:
     """The norm of each member's part of a cotangent; none where it cannot be read."""
     try:
         if axis == 0:

@@ -165,7 +165,7 @@ class Timeline:
         yield from self._behind_each_other(parts, 0, begin, end, thread)
 
     def _worked(self, labels: Labels, pieces: list[Raw]) -> Iterator[Span]:
-        """What workers did of the launches of a program, on their threads."""
+        """The parts of a program's launches that workers ran, on their threads."""
         facts = self._facts_of(labels)
         for _, begin, end, thread, index, _ in pieces:
             launch = facts[index]

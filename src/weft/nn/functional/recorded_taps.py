@@ -59,12 +59,12 @@ def _quotient(size: int, other: int, dtype: DType) -> Any:
     return full((), size, dtype) / full((), other, dtype)
 
 
-def _key(distance: Any) -> Any:
+def _key(distance: Tensor) -> Any:
     """The weights of cubic convolution. Source: Keys (1981), a = -3/4."""
     near = (1.25 * distance - 2.25) * distance * distance + 1
     far = ((distance - 5) * distance + 8) * distance * -0.75 + 3
     return where(call("lt", distance, 1.0), near, where(call("lt", distance, 2.0), far, 0.0))
 
 
-def _rows(parts: list[Any], width: int) -> Any:
+def _rows(parts: list[Tensor], width: int) -> Any:
     return concat(tuple([reshape(part, (1, width)) for part in parts]), 0)
