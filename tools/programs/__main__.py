@@ -23,6 +23,7 @@ from typing import Any
 
 import applications  # noqa: F401 - fills the table
 import further  # noqa: F401 - fills the table
+import language_models  # noqa: F401 - fills the table
 import libraries  # noqa: F401 - fills the table
 import numpy as np
 import specialties  # noqa: F401 - fills the table

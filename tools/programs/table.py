@@ -84,17 +84,20 @@ def _torchvision(source: Any) -> Any:
     return model, lambda: functional.cross_entropy(model(x), y)
 
 
-def _language(name: str, model: str, size: dict[str, Any]) -> None:
-    """A model of language from transformers."""
+def _language(
+    name: str, model: str, size: dict[str, Any], length: int = 16, configured: str = ""
+) -> None:
+    """A model of language from transformers, made from a class of configurations that its name tells unless given."""
 
     @program(f"transformers: {name}", "transformers")
     def trained(source: Any) -> Any:
         import transformers
 
-        config = getattr(transformers, model.split("For")[0].removesuffix("LMHeadModel") + "Config")
+        usual = model.split("For")[0].removesuffix("LMHeadModel") + "Config"
+        config = getattr(transformers, configured or usual)
         made = getattr(transformers, model)(config(vocab_size=64, **size))
         made.train()
-        x = source.below(60, 2, 16) + 2
+        x = source.below(60, 2, length) + 2
         return made, lambda: made(input_ids=x, labels=x).loss
 
 
