@@ -11,15 +11,10 @@ from typing import Any
 from weft.engine.ir.dtype import DType
 from weft.errors import NotDefinedError, rooted
 
-_SPARSE = "sparse tensors are by coordinates or by rows: sparse_coo_tensor, sparse_csr_tensor"
 _EIGHT = "numbers of 8 bits are int8 and uint8; the smallest floats are float16 and bfloat16"
 _COMPLEX = "complex numbers are complex64 and complex128"
 _QUANTIZED = "there are no quantized tensors; float16 and bfloat16 are the small floats"
 _INSTEAD = {
-    "sparse_csc_tensor": f"{_SPARSE} (of the transposed matrix)",
-    "sparse_bsr_tensor": _SPARSE,
-    "sparse_bsc_tensor": _SPARSE,
-    "sparse_compressed_tensor": _SPARSE,
     "quantize_per_tensor": _QUANTIZED,
     "quantize_per_channel": _QUANTIZED,
     "quantization": _QUANTIZED,

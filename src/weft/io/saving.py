@@ -377,7 +377,7 @@ def _sparse_parts(tensor: Any) -> list[Any]:
 
 def _rebuild_sparse(parts: list[Tensor | bool | list[int] | str]) -> Tensor:
     """A sparse tensor of its parts, which are looked at. Errors: ValueError."""
-    from weft.sparse.making import checked
+    from weft.sparse.compressed import checked
 
     layout, places, entries, shape, coalesced = parts
     return checked(layout, places, entries, shape, coalesced)

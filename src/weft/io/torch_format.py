@@ -175,18 +175,19 @@ def _rebuild_tensor_v3(
 
 
 def _rebuild_sparse(layout: Layout, data: object) -> Tensor:
-    """A sparse tensor of indices, values and size, or by compressed rows."""
-    from weft.sparse.making import checked, sparse_csr_tensor
+    """A sparse tensor of indices, values and size, or of what a compressed layout has."""
+    from weft.sparse.compressed import FORMS, checked, sparse_compressed_tensor
 
-    csr = layout is weft.sparse_csr
-    if not isinstance(data, tuple) or len(data) not in (3, 4) or (csr and len(data) != 4):
+    compressed = layout.name in FORMS
+    if not isinstance(data, tuple) or len(data) not in ((4, 5) if compressed else (3, 4)):
         raise Damaged("a sparse tensor without its parts")
-    size = data[3] if csr else data[2]
-    if not all(isinstance(part, Tensor) for part in data[: 3 if csr else 2]):
+    size = data[3] if compressed else data[2]
+    if not all(isinstance(part, Tensor) for part in data[: 3 if compressed else 2]):
         raise Damaged("a sparse tensor without indices or values")
     try:
-        if csr:
-            return sparse_csr_tensor(data[0], data[1], data[2], tuple(size))
+        if compressed:
+            starts, positions, values = data[:3]
+            return sparse_compressed_tensor(starts, positions, values, tuple(size), layout=layout)
         return checked("sparse_coo", data[0], data[1], tuple(size), len(data) == 4 and data[3])
     except (RuntimeError, TypeError, IndexError) as error:
         raise Damaged(f"a sparse tensor whose parts do not fit ({str(error)[:120]})") from None
@@ -283,7 +284,15 @@ def _device(kind: object, index: int | None = None) -> Any:
 
 
 def _layout(name: object) -> Any:
-    layouts = {f"torch.{one.name}": one for one in (weft.strided, weft.sparse_coo, weft.sparse_csr)}
+    known = (
+        weft.strided,
+        weft.sparse_coo,
+        weft.sparse_csr,
+        weft.sparse_csc,
+        weft.sparse_bsr,
+        weft.sparse_bsc,
+    )
+    layouts = {f"torch.{one.name}": one for one in known}
     if not isinstance(name, str) or name not in layouts:
         raise refused_type(f"the layout {str(name)[:40]}")
     return layouts[name]

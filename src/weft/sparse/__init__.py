@@ -1,5 +1,6 @@
 # ruff: noqa: A001, A002 - PyTorch's names
-"""Sparse tensors, under the names of PyTorch's `torch.sparse`: by coordinates, and matrices by compressed rows.
+"""Sparse tensors, under the names of PyTorch's `torch.sparse`: by coordinates, and compressed matrices by rows
+or columns, of elements or blocks.
 
 Only some entries are held, with their indices; the values carry the graph, so that gradients flow through all that is
 defined here and are sparse themselves. Made by `weft.sparse_coo_tensor`, `weft.sparse_csr_tensor` and
@@ -21,8 +22,17 @@ from weft.engine.api.api_function import all_public
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError
 from weft.sparse import products, reductions
+from weft.sparse.compressed import (
+    sparse_bsc_tensor,
+    sparse_bsr_tensor,
+    sparse_compressed_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+    to_sparse,
+    with_rows,
+)
 from weft.sparse.gradients import accumulate, as_dense, lookup, total
-from weft.sparse.making import sparse_coo_tensor, sparse_csr_tensor, sparse_mask, to_sparse
+from weft.sparse.making import sparse_coo_tensor, sparse_mask
 from weft.sparse.older import TYPES as _TYPES
 from weft.sparse.older import spdiags as spdiags
 from weft.sparse.tensor import Above as _Above
@@ -31,6 +41,7 @@ from weft.sparse.tensor import bind as _bind
 
 _bind(
     _Above(
+        compressed=_later("weft.sparse.compressed"),
         dispatch=_later("weft.sparse.dispatch"),
         making=_later("weft.sparse.making"),
         mixed=_later("weft.sparse.mixed"),
@@ -40,14 +51,14 @@ _bind(
 )
 __all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "sum"]
 _INSIDE = (
-    accumulate, as_dense, lookup, no_memory, shown, sparse_coo_tensor, sparse_csr_tensor, sparse_mask, to_sparse,
-    total,
+    accumulate, as_dense, lookup, no_memory, shown, sparse_bsc_tensor, sparse_bsr_tensor, sparse_compressed_tensor,
+    sparse_coo_tensor, sparse_csc_tensor, sparse_csr_tensor, sparse_mask, to_sparse, total,
 )  # fmt: skip
 
 
 def _need_sparse(name: str, tensor: object) -> Any:
     if isinstance(tensor, SparseTensor):
-        return tensor
+        return with_rows(tensor)
     raise ArgumentError(
         f"sparse.{name}: expected a sparse tensor",
         expected="a sparse tensor",
@@ -62,6 +73,7 @@ def mm(mat1: SparseTensor, mat2: Tensor, reduce: str | None = None) -> Any:
 
     Shapes: (m, k), (k, n) -> (m, n).
     """
+    mat1, mat2 = with_rows(mat1), with_rows(mat2)
     if reduce is not None:
         return products.mm_reduced(mat1, mat2, reduce)
     if not isinstance(mat1, SparseTensor) and not isinstance(mat2, SparseTensor):

@@ -13,7 +13,7 @@ from weft.engine.api.api_function import defined_in
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import NotDefinedError
-from weft.sparse import arithmetic, making, products, reductions, shaping
+from weft.sparse import arithmetic, compressed, making, products, reductions, shaping
 from weft.sparse.tensor import SparseTensor, entries_at, gradient_of, like
 
 
@@ -70,6 +70,16 @@ RULES: dict[str, Any] = {
     "sparse_mask": _sparse_mask,
     "numpy": _numpy,
 }
+# Functions that take the entries as they lie, whatever the layout.
+_AS_THEY_LIE = (
+    "is_tensor stride is_contiguous storage_offset type_ sparse_mask numpy zeros_like empty_like cpu contiguous "
+    "as_tensor share_memory_ copy_ zero_"
+)
+_BY_ENTRY = f"{arithmetic.LINEAR} {arithmetic.UNARY} {arithmetic.OF_VALUES}"
+ANY_LAYOUT = frozenset(
+    f"{OF_HANDLE} {_BY_ENTRY} {shaping.TURNING} {_AS_THEY_LIE}".split()
+    + [f"{name}_" for name in arithmetic.IN_PLACE.split()]
+)
 # Functions of tensors stand here. Others (loaders, modules, transforms) take sparse tensors as any object.
 _PLACES = ("weft.functional.", "weft.nn.functional", "weft.tensor.", "weft.random", "weft.special")
 
@@ -93,6 +103,9 @@ def answer(
         raise _undefined(name.removeprefix("function_"), args)
     if kwargs.get("out") is not None:
         raise _undefined(f"{name} with out=", args)
+    name = name.removeprefix("function_")
+    if name not in ANY_LAYOUT and any(map(compressed.is_other, args)):
+        return compressed.through_rows(rule, name, function, args, kwargs)
     return rule(function, *args, **kwargs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +11,13 @@ import weft
 from weft import Tensor
 from weft._typing import DeviceLike, Shape
 from weft.engine.ir.dtype import DType
-from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError, ShapeError
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError
 from weft.functional.support import host
 from weft.ops.primitives import full, reshape, take, take_add
 from weft.sparse import structure
-from weft.sparse.tensor import SparseTensor, layout_name, like, make
+from weft.sparse.blocks import block_size, from_grid, grid, to_grid
+from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import describe, sizes, widen
-
-if TYPE_CHECKING:
-    from weft.tensor.layout import Layout
 
 
 def sparse_coo_tensor(
@@ -41,7 +39,7 @@ def sparse_coo_tensor(
     """
     if values is None:
         return _empty(indices if size is None else size, dtype, requires_grad)
-    entries = _as_values(values, dtype)
+    entries = as_values(values, dtype)
     places = weft.as_tensor(indices).detach().to(weft.int64)  # other numbers are cut, as in PyTorch
     if places.ndim != 2:
         raise ShapeError(
@@ -60,7 +58,7 @@ def sparse_coo_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
-def _as_places(given: Tensor | list[list[int]] | np.ndarray, what: str) -> Tensor:
+def as_places(given: Tensor | list[list[int]] | np.ndarray, what: str) -> Tensor:
     """Indices as integers of 64 bits. Errors: TypeError on other numbers."""
     places = weft.as_tensor(given)
     if places.numel() and (places.is_floating_point() or places.is_complex()):
@@ -73,7 +71,7 @@ def _as_places(given: Tensor | list[list[int]] | np.ndarray, what: str) -> Tenso
     return places.detach().to(weft.int64)
 
 
-def _as_values(
+def as_values(
     given: Tensor | list[float | list[float]] | list[float], dtype: DType | None
 ) -> Tensor:
     """Values that share no handle with what the caller holds: flags may be set on them."""
@@ -208,6 +206,8 @@ def positions(tensor: SparseTensor) -> Tensor:
 
 def dense(tensor: SparseTensor, dtype: DType | None = None) -> Tensor:
     """Zeros, with the entries added at their places. Shapes: as the tensor's."""
+    if block_size(tensor) is not None:
+        return from_grid(dense(grid(tensor), dtype))  # type: ignore[no-any-return]
     rank = tensor.sparse_dim()
     rows, inner = math.prod(tensor.shape[:rank]), tuple(tensor.shape[rank:])
     entries = tensor.entries if dtype is None else tensor.entries.to(dtype)
@@ -230,46 +230,16 @@ def sparse_mask(input: Tensor, mask: SparseTensor) -> SparseTensor:  # noqa: A00
         )
     if isinstance(input, SparseTensor):
         input = input.to_dense()
+    size = block_size(mask)
+    if size is not None:
+        return like(mask, sparse_mask(to_grid(input, size), grid(mask)).entries, mask.shape)
     rank = mask.sparse_dim()
     rows = reshape(input, (math.prod(mask.shape[:rank]), *mask.shape[rank:]))
     return like(mask, take(rows, 0, positions(mask)))
 
 
-def to_sparse(
-    self: Tensor,
-    sparse_dim: int | None = None,
-    *,
-    layout: Layout | None = None,
-    blocksize: object = None,
-    dense_dim: int | None = None,
-) -> SparseTensor:
-    """The entries that are not zero (in any of their dense dimensions) with their indices; gradients flow back.
-
-    Cost: reads the tensor. Errors: NotDefinedError for a layout other than sparse_coo and sparse_csr, and for blocks.
-    """
-    if blocksize is not None:
-        raise NotDefinedError(
-            f"to_sparse: blocks of {blocksize}",
-            expected="entries by coordinates or by rows: weft.sparse_coo or weft.sparse_csr",
-            got=f"blocksize={blocksize}",
-            fix="leave blocksize out",
-        )
-    if not any(layout is known for known in (None, weft.sparse_coo, weft.sparse_csr)):
-        raise NotDefinedError(
-            f"to_sparse: layout {layout}",
-            expected="weft.sparse_coo or weft.sparse_csr",
-            got=str(layout),
-            fix="leave layout out",
-        )
-    csr = isinstance(self, SparseTensor) and self.is_sparse_csr
-    if not isinstance(self, SparseTensor):
-        made = _of_dense(self, 2 if layout is weft.sparse_csr else sparse_dim)
-    else:
-        made = make(self.places, self.entries, self.shape, self.coalesced) if csr else self
-    return as_rows(made) if layout is weft.sparse_csr else made
-
-
-def _of_dense(tensor: Tensor, sparse_dim: int | None) -> SparseTensor:
+def of_dense(tensor: Tensor, sparse_dim: int | None) -> SparseTensor:
+    """The entries of a dense tensor that are not zero, by their first dimensions. Cost: reads it."""
     rank = len(tensor.shape) if sparse_dim is None else sparse_dim
     if not 0 <= rank <= len(tensor.shape) or (tensor.shape and rank == 0):
         raise ArgumentError(
@@ -288,110 +258,3 @@ def _of_dense(tensor: Tensor, sparse_dim: int | None) -> SparseTensor:
     rows = tensor.reshape(math.prod(sizes), *inner)
     entries = take(rows, 0, structure.as_index(found, max(len(rows), 1)))
     return make(places, entries, tensor.shape, coalesced=True)
-
-
-def checked(
-    layout: str | Tensor | bool | list[int],
-    places: object,
-    entries: object,
-    shape: object,
-    coalesced: object,
-) -> SparseTensor:
-    """A sparse tensor of parts from a file, leaf or not as its values are. Errors: ValueError where they do not fit."""
-    if not isinstance(places, Tensor) or not isinstance(entries, Tensor):
-        raise ArgumentError(
-            "a sparse tensor without indices or values",
-            expected="two tensors",
-            got=f"{type(places).__name__} and {type(entries).__name__}",
-            fix="write the file again",
-        )
-    wanted, values = entries.requires_grad, entries.detach()
-    made = sparse_coo_tensor(places, values, shape)
-    sizes = tuple(made.shape[: made.sparse_dim()])
-    positions_in_order = structure.flat(structure.places_of(made.places), sizes)
-    made.coalesced = bool(coalesced) and structure.is_ascending(positions_in_order)
-    if layout == "sparse_csr":
-        made = as_rows(made)
-    return made.requires_grad_() if wanted else made
-
-
-# -- compressed rows -----------------------------------------------------------------------------------------------
-
-
-def need_csr(name: str, tensor: SparseTensor) -> SparseTensor:
-    """Errors: RuntimeError for a tensor of another layout."""
-    if isinstance(tensor, SparseTensor) and tensor.is_sparse_csr:
-        return tensor
-    raise ArgumentError(
-        f"{name} expected sparse row compressed tensor layout but got {layout_name(tensor)}",
-        expected="a tensor of layout weft.sparse_csr",
-        got=str(tensor.layout),
-        fix="convert it with .to_sparse_csr()",
-    )
-
-
-def as_rows(tensor: SparseTensor) -> SparseTensor:
-    """A sparse matrix with compressed rows. Errors: RuntimeError for other ranks."""
-    if tensor.sparse_dim() != 2:
-        raise ShapeError(
-            "to_sparse_csr: only matrices have compressed rows here",
-            expected="two sparse dimensions",
-            got=f"shape {list(tensor.shape)}, {tensor.sparse_dim()} of them sparse",
-            fix="keep it as it is: weft.sparse_coo",
-        )
-    tensor = tensor if tensor.is_sparse_csr else coalesced(tensor)
-    return make(tensor.places, tensor.entries, tensor.shape, True, weft.sparse_csr)
-
-
-def compressed_rows(tensor: SparseTensor) -> Tensor:
-    """The start of each row, and the end of the last (CSR). Shapes: (m, n) -> (m + 1)."""
-    rows = structure.places_of(need_csr("crow_indices", tensor).places)[0]
-    starts = structure.row_starts(rows, tensor.shape[0])
-    return structure.as_index(starts, len(rows) + 1)
-
-
-def sparse_csr_tensor(
-    crow_indices: Any,
-    col_indices: Any,
-    values: Tensor | list[float],
-    size: Shape | None = None,
-    *,
-    dtype: DType | None = None,
-    device: DeviceLike | None = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    check_invariants: bool | None = None,
-) -> SparseTensor:
-    """A matrix by compressed rows: where each row begins, columns, values; gradients flow to `values`.
-
-    Shapes: (m + 1), (n), (n) -> size, by default as large as the columns need. Errors: RuntimeError on what does not
-    fit.
-    """
-    starts = structure.places_of(_as_places(crow_indices, "crow_indices"))
-    columns = structure.places_of(_as_places(col_indices, "col_indices"))
-    entries = _as_values(values, dtype)
-    if starts.ndim != 1 or columns.ndim != 1 or not len(starts) or entries.ndim < 1:
-        raise ShapeError(
-            "sparse_csr_tensor: only matrices are made here",
-            expected="vectors of row starts and columns, and values",
-            got=f"shapes {list(starts.shape)}, {list(columns.shape)} and {list(entries.shape)}",
-            fix="make batches of matrices one by one",
-        )
-    counts = np.diff(starts)
-    if starts[0] != 0 or (counts < 0).any() or starts[-1] != len(columns):
-        raise ArgumentError(
-            "`crow_indices` must begin with 0, not fall, and end with the number of columns given",
-            expected=f"0, ..., {len(columns)}",
-            got=str(starts.tolist())[:60],
-            fix="check how the rows were counted",
-        )
-    rows = np.repeat(np.arange(len(counts)), counts)
-    shape = size if size is not None else (len(counts), int(columns.max(initial=-1)) + 1)
-    made = sparse_coo_tensor(
-        np.stack([rows, columns]), entries, (*shape, *entries.shape[1:])[: 1 + entries.ndim]
-    )
-    ordered = structure.is_ascending(
-        structure.flat(np.stack([rows, columns]), tuple(made.shape)[:2])
-    )
-    made = make(made.places, made.entries, made.shape, ordered, weft.sparse_csr)
-    return made.detach().requires_grad_() if requires_grad else made

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import weft
 from weft.engine.frontend.tensor import Tensor
+from weft.sparse.compressed import form_of, part
 from weft.sparse.tensor import SparseTensor
 from weft.tensor.reading.printing import number_block, with_suffixes
 
 
 def text(tensor: SparseTensor) -> str:
     """`repr(tensor)`. Cost: runs what indices and values need."""
-    parts = {"indices": tensor.places}
-    if tensor.is_sparse_csr:
-        parts = {"crow_indices": tensor.crow_indices(), "col_indices": tensor.col_indices()}
+    parts, form = {"indices": tensor.places}, form_of(tensor)
+    if form is not None:
+        parts = {name: part(tensor, name) for name in (form.starts, form.positions)}
     lines = [_part(name, part) for name, part in {**parts, "values": tensor.entries}.items()]
     words = _words(tensor)
-    if not tensor.is_sparse_csr:
+    if form is None:
         lines.append(words.pop(0))
     indent = len("tensor(")
     return with_suffixes("tensor(" + (",\n" + " " * indent).join(lines), words, indent)

@@ -22,7 +22,8 @@ from weft.errors import DTypeError, NotDefinedError, ShapeError
 from weft.functional.indexing import bag_products
 from weft.ops.primitives import reshape, take, take_add
 from weft.sparse import structure
-from weft.sparse.making import added, as_rows, coalesced, need_csr
+from weft.sparse.compressed import as_rows, need_csr
+from weft.sparse.making import added, coalesced
 from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import widen
 

@@ -17,7 +17,7 @@ from weft import Tensor
 from weft.errors import ArgumentError, IndexRangeError, NotDefinedError
 from weft.ops.primitives import take
 from weft.sparse import structure
-from weft.sparse.making import as_rows
+from weft.sparse.compressed import form_of, transposed
 from weft.sparse.tensor import SparseTensor, like, make
 from weft.tensor.arguments import wrap_dim, wrap_dims
 
@@ -36,11 +36,12 @@ def permute(function: object, input: SparseTensor, *dims: Any) -> Any:
             got=str(list(given)),
             fix="use .to_dense() first",
         )
+    if form_of(input) is not None:
+        return input if [*order] == [*range(len(order))] else transposed(input)
     rows = weft.stack([input.places[axis] for axis in order[:rank]]) if rank else input.places
     entries = input.entries.permute(0, *(axis - rank + 1 for axis in order[rank:]))
     same = input.coalesced and order[:rank] == tuple(range(rank))
-    made = make(rows, entries, [input.shape[axis] for axis in order], same)
-    return as_rows(made) if input.is_sparse_csr else made
+    return make(rows, entries, [input.shape[axis] for axis in order], same)
 
 
 def transpose(function: object, input: Any, dim0: int, dim1: int) -> Any:
@@ -268,6 +269,7 @@ def _mixed(name: str, tensor: Tensor) -> ArgumentError:
     )
 
 
+TURNING = "transpose swapaxes swapdims permute t"
 RULES: dict[str, Any] = {
     **dict.fromkeys(("transpose", "swapaxes", "swapdims"), transpose),
     **dict.fromkeys(("cat", "concat", "concatenate"), cat),

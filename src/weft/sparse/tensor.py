@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
 from weft import Tensor
-from weft._typing import Scalar
+from weft._typing import Scalar, Shape
 from weft.engine.dispatch.torch_function import intercept
 from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.frontend.views import become
@@ -38,6 +38,7 @@ _blanks: dict[Any, Tensor] = {}  # one number of each type: the memory that hand
 class Above(NamedTuple):
     """Modules above this one, whose functions methods call: `weft.sparse` binds them, so that imports point down."""
 
+    compressed: Any
     dispatch: Any
     making: Any
     mixed: Any
@@ -115,7 +116,7 @@ class SparseTensor(Tensor, asks=False):
 
     def values(self) -> Tensor:
         """The entries: (entries, *dense sizes). Errors: RuntimeError before `coalesce()`, where by coordinates."""
-        if not self.is_sparse_csr:
+        if self.is_sparse:
             self._need_coalesced("values")
         return self.entries.view_as(self.entries)
 
@@ -131,12 +132,20 @@ class SparseTensor(Tensor, asks=False):
         return self
 
     def crow_indices(self) -> Tensor:
-        """The start of each row among the entries, and the end of the last. Errors: RuntimeError unless CSR."""
-        return _above.making.compressed_rows(self)
+        """The start of each row among the entries, and the end of the last. Errors: RuntimeError unless CSR or BSR."""
+        return _above.compressed.part(self, "crow_indices")
 
     def col_indices(self) -> Tensor:
-        """The column of each entry. Errors: RuntimeError unless CSR."""
-        return _above.making.need_csr("col_indices", self).places[1]
+        """The column of each entry. Errors: RuntimeError unless CSR or BSR."""
+        return _above.compressed.part(self, "col_indices")
+
+    def ccol_indices(self) -> Tensor:
+        """The start of each column among the entries, and the end. Errors: RuntimeError unless CSC or BSC."""
+        return _above.compressed.part(self, "ccol_indices")
+
+    def row_indices(self) -> Tensor:
+        """The row of each entry. Errors: RuntimeError unless CSC or BSC."""
+        return _above.compressed.part(self, "row_indices")
 
     def to_dense(self, dtype: DType | None = None, *, masked_grad: bool | None = None) -> Tensor:
         """The dense tensor with zeros where there is no entry."""
@@ -154,7 +163,7 @@ class SparseTensor(Tensor, asks=False):
 
     def to_sparse(self, *args: object, **kwargs: object) -> SparseTensor:
         """This tensor, in another layout where one is named."""
-        return _above.making.to_sparse(self, *args, **kwargs)
+        return _above.compressed.to_sparse(self, *args, **kwargs)
 
     def to_sparse_coo(self) -> SparseTensor:
         """This tensor with an index for each sparse dimension."""
@@ -163,6 +172,18 @@ class SparseTensor(Tensor, asks=False):
     def to_sparse_csr(self, dense_dim: int | None = None) -> SparseTensor:
         """This matrix with compressed rows."""
         return self.to_sparse(layout=weft.sparse_csr, dense_dim=dense_dim)
+
+    def to_sparse_csc(self, dense_dim: int | None = None) -> SparseTensor:
+        """This matrix with compressed columns."""
+        return self.to_sparse(layout=weft.sparse_csc, dense_dim=dense_dim)
+
+    def to_sparse_bsr(self, blocksize: Shape, dense_dim: int | None = None) -> SparseTensor:
+        """This matrix in blocks, with compressed rows of them."""
+        return self.to_sparse(layout=weft.sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
+
+    def to_sparse_bsc(self, blocksize: Shape, dense_dim: int | None = None) -> SparseTensor:
+        """This matrix in blocks, with compressed columns of them."""
+        return self.to_sparse(layout=weft.sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
     def _need_coo(self, name: str) -> None:
         if self.layout is not weft.sparse_coo:
@@ -269,7 +290,7 @@ class SparseTensor(Tensor, asks=False):
                 fix="use the operation that returns a new tensor",
             )
         other = other.to(self.dtype)
-        if self.is_sparse_csr != other.is_sparse_csr:
+        if self.layout is not other.layout:
             other = other.to_sparse(layout=self.layout)
         if self.is_leaf and self.requires_grad and weft.is_grad_enabled():
             raise GradientError(
@@ -308,9 +329,8 @@ class SparseTensor(Tensor, asks=False):
         return like(self, deepcopy(self.entries, memo))
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        layout = "sparse_csr" if self.is_sparse_csr else "sparse_coo"
-        parts = (self.places, self.entries, tuple(self.shape), self.coalesced, layout)
-        return rebuilt, parts
+        shape, layout = tuple(self.shape), self.layout.name
+        return rebuilt, (self.places, self.entries, shape, self.coalesced, layout)
 
     def __array__(self, dtype: DType | None = None, copy: object = None) -> Any:
         raise ArgumentTypeError(
@@ -340,9 +360,13 @@ class SparseTensor(Tensor, asks=False):
 
 
 def layout_name(tensor: SparseTensor) -> str:
-    """A layout as PyTorch's messages spell it."""
-    names = {"sparse_coo": "Sparse", "sparse_csr": "SparseCsr"}
-    return names.get(tensor.layout.name, "Strided")
+    """The layout of a tensor as PyTorch's messages spell it."""
+    return layout_text(tensor.layout.name)
+
+
+def layout_text(name: str) -> str:
+    """A layout as PyTorch's messages spell it: Sparse, SparseCsr, Strided."""
+    return "".join(word.capitalize() for word in name.removesuffix("_coo").split("_"))
 
 
 def handle(shape: tuple[int, ...], dtype: DType) -> SparseTensor:

@@ -14,7 +14,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError
 from weft.tensor.arguments import as_dtype, describe
-from weft.tensor.layout import sparse_coo, sparse_csr
+from weft.tensor.layout import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 
 if TYPE_CHECKING:
     from weft.tensor.layout import Layout
@@ -51,6 +51,21 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
     return _library().to_sparse(self, layout=sparse_csr, dense_dim=dense_dim)
 
 
+def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Any:
+    """The entries of a matrix that are not zero, by compressed columns."""
+    return _library().to_sparse(self, layout=sparse_csc, dense_dim=dense_dim)
+
+
+def to_sparse_bsr(self: Tensor, blocksize: Shape, dense_dim: int | None = None) -> Any:
+    """The blocks of a matrix that are not zero, by compressed rows."""
+    return _library().to_sparse(self, layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
+
+
+def to_sparse_bsc(self: Tensor, blocksize: Shape, dense_dim: int | None = None) -> Any:
+    """The blocks of a matrix that are not zero, by compressed columns."""
+    return _library().to_sparse(self, layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
+
+
 def to_dense(
     self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
 ) -> Tensor:
@@ -60,7 +75,7 @@ def to_dense(
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Any:
     """The values at the places where a sparse tensor of the same shape has entries."""
-    if not isinstance(mask, Tensor) or not mask.is_sparse:  # type: ignore[attr-defined]
+    if not isinstance(mask, Tensor) or mask.layout is strided:  # type: ignore[attr-defined]
         raise ArgumentTypeError(
             "sparse_mask(): mask must be a sparse tensor",
             expected="a sparse tensor of the same shape",
@@ -102,6 +117,9 @@ METHODS: dict[str, Any] = {
     "to_sparse": to_sparse,
     "to_sparse_coo": to_sparse_coo,
     "to_sparse_csr": to_sparse_csr,
+    "to_sparse_csc": to_sparse_csc,
+    "to_sparse_bsr": to_sparse_bsr,
+    "to_sparse_bsc": to_sparse_bsc,
     "to_dense": to_dense,
     "sparse_mask": sparse_mask,
     "sparse_dim": sparse_dim,
