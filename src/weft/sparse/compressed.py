@@ -169,8 +169,8 @@ def _checked_size(name: str, tensor: Tensor, blocksize: Shape | None) -> blocks.
         )
     if tensor.shape[0] % sizes[0] or tensor.shape[1] % sizes[1]:
         raise ShapeError(
-            f"to_{name}: tensor sparse size ({tensor.shape[0]}, {tensor.shape[1]}) must be divisible by given blocksize "
-            f"({sizes[0]}, {sizes[1]})",
+            f"to_{name}: tensor sparse size ({tensor.shape[0]}, {tensor.shape[1]}) must be divisible by given "
+            f"blocksize ({sizes[0]}, {sizes[1]})",
             expected="blocks that fill the matrix",
             got=f"blocks of {list(sizes)} for {list(tensor.shape)}",
             fix="choose sizes that divide those of the matrix",
@@ -440,7 +440,7 @@ def checked(
     return made.requires_grad_() if wanted else made
 
 
-# -- functions -----------------------------------------------------------------------------------------------------------
+# -- functions -----------------------------------------------------------------------------------------------------
 
 
 def transposed(tensor: SparseTensor) -> SparseTensor:
