@@ -15,6 +15,7 @@ import numpy as np
 
 import weft
 from weft._typing import Scalar
+from weft.compat.aten.backward import KERNELS
 from weft.compat.aten.native import native_batch_norm
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
@@ -457,6 +458,7 @@ def _only_on_gpu(name: str) -> Callable[..., NoReturn]:
 _scaled_mm, _scaled_mm_v2 = _only_on_gpu("_scaled_mm"), _only_on_gpu("_scaled_mm_v2")
 _ATTENTION = ("_flash_attention_forward", "_efficient_attention_forward")
 _ATEN = SimpleNamespace(
+    **KERNELS,
     **{name: _only_on_gpu(name) for name in _ATTENTION},
     **{f"{name}_backward": _backward_of(getattr(functional, name)) for name in _DERIVED.split()},
     _log_softmax_backward_data=log_softmax_backward_data,
