@@ -8,6 +8,7 @@ kernels are handed to save work are not needed, and not looked at.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -247,12 +248,12 @@ def elu_backward(
     return grad_output * weft.where(value > 0, scale, input_scale * below)
 
 
-def hardshrink_backward(grad_out: Tensor, self: Tensor, lambd: Scalar) -> Any:
+def hardshrink_backward(grad_out: Tensor, self: Tensor, lambd: float) -> Any:
     """The cotangent of `hardshrink`'s input."""
     return _one(lambda x: functional.hardshrink(x, lambd), self, grad_out)
 
 
-def softshrink_backward(grad_output: Tensor, self: Tensor, lambd: Scalar) -> Any:
+def softshrink_backward(grad_output: Tensor, self: Tensor, lambd: float) -> Any:
     """The cotangent of `softshrink`'s input."""
     return _one(lambda x: functional.softshrink(x, lambd), self, grad_output)
 
@@ -325,7 +326,7 @@ def max_pool3d_with_indices_backward(
 def _at_indices(grad_output: Tensor, self: Tensor, indices: Tensor, inner: int) -> Any:
     """A cotangent added up at places of pictures that are counted through."""
     outer = tuple(self.shape[: self.dim() - inner])
-    start = grad_output.new_zeros((*outer, self.shape[self.dim() - inner :].numel()))
+    start = grad_output.new_zeros((*outer, math.prod(self.shape[self.dim() - inner :])))
     places, given = (part.reshape(*outer, -1) for part in (indices, grad_output))
     return start.scatter_add(len(outer), places, given).reshape(self.shape)
 
