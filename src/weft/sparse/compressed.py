@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from weft.tensor.layout import Layout
 
 
+Indices = Tensor | list[int]
+Values = Tensor | list[float] | list[list[list[float]]]
+
+
 class Form(NamedTuple):
     """How a layout is compressed: along rows (0) or columns (1), of single elements or of blocks; the names of the
     starts of its lines, and of the positions within these."""
@@ -133,7 +137,7 @@ def compress(tensor: SparseTensor, name: str, blocksize: Shape | None = None) ->
     return _ordered(plain, name, tensor.shape)
 
 
-def _ordered(plain: SparseTensor, name: str, shape: Any) -> SparseTensor:
+def _ordered(plain: SparseTensor, name: str, shape: Shape) -> SparseTensor:
     """Entries in the order of a layout, of those that are in the order of rows."""
     layout = getattr(weft, name)
     if FORMS[name].axis == 0:
@@ -222,10 +226,10 @@ def to_sparse(
 def _made(
     function: str,
     name: str,
-    starts: Any,
-    positions: Any,
-    values: Any,
-    size: Any,
+    starts: Indices,
+    positions: Indices,
+    values: Values,
+    size: Shape | None,
     dtype: DType | None,
     requires_grad: bool,
 ) -> SparseTensor:
@@ -299,8 +303,8 @@ def _of_places(
 
 
 def sparse_csr_tensor(
-    crow_indices: Any,
-    col_indices: Any,
+    crow_indices: Indices,
+    col_indices: Indices,
     values: Tensor | list[float],
     size: Shape | None = None,
     *,
@@ -320,8 +324,8 @@ def sparse_csr_tensor(
 
 
 def sparse_csc_tensor(
-    ccol_indices: Any,
-    row_indices: Any,
+    ccol_indices: Indices,
+    row_indices: Indices,
     values: Tensor | list[float],
     size: Shape | None = None,
     *,
@@ -340,8 +344,8 @@ def sparse_csc_tensor(
 
 
 def sparse_bsr_tensor(
-    crow_indices: Any,
-    col_indices: Any,
+    crow_indices: Indices,
+    col_indices: Indices,
     values: Tensor | list[list[list[float]]],
     size: Shape | None = None,
     *,
@@ -360,8 +364,8 @@ def sparse_bsr_tensor(
 
 
 def sparse_bsc_tensor(
-    ccol_indices: Any,
-    row_indices: Any,
+    ccol_indices: Indices,
+    row_indices: Indices,
     values: Tensor | list[list[list[float]]],
     size: Shape | None = None,
     *,
@@ -380,8 +384,8 @@ def sparse_bsc_tensor(
 
 
 def sparse_compressed_tensor(
-    compressed_indices: Any,
-    plain_indices: Any,
+    compressed_indices: Indices,
+    plain_indices: Indices,
     values: Tensor | list[float],
     size: Shape | None = None,
     *,
@@ -457,10 +461,10 @@ _OF_ENTRIES = frozenset(
 
 
 def through_rows(
-    rule: Callable[..., Any],
+    rule: Callable[..., object],
     name: str,
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
+    function: Callable[..., object],
+    args: tuple[object, ...],
     kwargs: dict[str, object],
 ) -> Any:
     """The result of a rule for tensors by rows on others that are compressed: their elements by rows take part. What
@@ -472,11 +476,11 @@ def through_rows(
     return found
 
 
-def with_rows(value: Any) -> Any:
+def with_rows(value: object) -> Any:
     """An argument, or a list of them, as most rules know it: by rows where it is compressed otherwise."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(with_rows, value))
-    return as_rows(value) if is_other(value) else value
+    return as_rows(value) if isinstance(value, SparseTensor) and is_other(value) else value
 
 
 def is_other(value: object) -> bool:

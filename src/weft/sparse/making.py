@@ -58,7 +58,7 @@ def sparse_coo_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
-def as_places(given: Tensor | list[list[int]] | np.ndarray, what: str) -> Tensor:
+def as_places(given: Tensor | list[int] | list[list[int]] | np.ndarray, what: str) -> Tensor:
     """Indices as integers of 64 bits. Errors: TypeError on other numbers."""
     places = weft.as_tensor(given)
     if places.numel() and (places.is_floating_point() or places.is_complex()):
@@ -72,7 +72,8 @@ def as_places(given: Tensor | list[list[int]] | np.ndarray, what: str) -> Tensor
 
 
 def as_values(
-    given: Tensor | list[float | list[float]] | list[float], dtype: DType | None
+    given: Tensor | list[float | list[float]] | list[float] | list[list[list[float]]],
+    dtype: DType | None,
 ) -> Tensor:
     """Values that share no handle with what the caller holds: flags may be set on them."""
     entries = weft.as_tensor(given, dtype=dtype)

@@ -24,7 +24,7 @@ Mask = Sequence[bool]
 
 
 def _pulled(
-    forward: Callable[..., Any], primals: Sequence[Tensor | None], cotangent: Tensor
+    forward: Callable[..., object], primals: Sequence[Tensor | None], cotangent: Tensor
 ) -> list[Any]:
     """The cotangents of the operands of a function; None of one that is None."""
     there = [primal for primal in primals if primal is not None]
@@ -37,17 +37,17 @@ def _pulled(
     return [None if primal is None else next(found) for primal in primals]
 
 
-def _one(forward: Callable[..., Any], primal: Tensor, cotangent: Tensor) -> Any:
+def _one(forward: Callable[..., object], primal: Tensor, cotangent: Tensor) -> Any:
     """The cotangent of the only operand of a function."""
     return _pulled(forward, [primal], cotangent)[0]
 
 
-def _linear(forward: Callable[..., Any], sizes: Sizes, cotangent: Tensor) -> Any:
+def _linear(forward: Callable[..., object], sizes: Sizes, cotangent: Tensor) -> Any:
     """The cotangent of the operand of a linear function, whose value does not matter."""
     return _one(forward, cotangent.new_zeros(tuple(sizes)), cotangent)
 
 
-def _masked(found: Sequence[Any], mask: Mask) -> tuple[Any, ...]:
+def _masked(found: Sequence[object], mask: Mask) -> tuple[Any, ...]:
     """Those that are wanted, and None."""
     return tuple(one if wanted else None for one, wanted in zip(found, mask, strict=True))
 
@@ -334,7 +334,9 @@ def _at_indices(grad_output: Tensor, self: Tensor, indices: Tensor, inner: int) 
 def _upsampled(mode: str, aligns: bool) -> Callable[..., Any]:
     """The kernel of a way to resize pictures."""
 
-    def kernel(grad_output: Tensor, output_size: Sizes, input_size: Sizes, *more: Any) -> Any:
+    def kernel(
+        grad_output: Tensor, output_size: Sizes, input_size: Sizes, *more: float | None
+    ) -> Any:
         scales = [scale for scale in more[1 if aligns else 0 :] if scale is not None]
         sizes = {"scale_factor": tuple(scales)} if scales else {"size": tuple(output_size)}
         options = {"align_corners": more[0]} if aligns else {}
