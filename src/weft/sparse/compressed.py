@@ -30,7 +30,7 @@ Values = Tensor | list[float] | list[list[list[float]]]
 
 
 class Form(NamedTuple):
-    """How a layout is compressed: along rows (0) or columns (1), of single elements or of blocks; the names of the
+    """The way that a layout is compressed: along rows (0) or columns (1), of elements or of blocks; the names of the
     starts of its lines, and of the positions within these."""
 
     axis: int
@@ -61,7 +61,7 @@ _KINDS = {
 
 
 def form_of(tensor: SparseTensor) -> Form | None:
-    """How a tensor is compressed; None for one by coordinates."""
+    """The form of a compressed tensor; None for one by coordinates."""
     return FORMS.get(tensor.layout.name)
 
 
