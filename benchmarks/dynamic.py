@@ -22,6 +22,7 @@ from benchmarks.measure import Context, Job, compare
 from benchmarks.models import tree_lstm
 from benchmarks.rivals import dynet_seconds
 from benchmarks.sequences import (
+    bond_network,
     encoder,
     molecule_network,
     packed_tagger,
@@ -233,6 +234,14 @@ def molecules(context: Context) -> None:
         return mean_loss_job(lib, model, examples, batch)
 
     over_batches(context, f"graph network d {width} on molecules", make)
+    listed = [along_bonds(*graph) for graph in graphs]
+
+    def make_of_bonds(lib: Any, batch: int) -> Job:
+        model = fill(lib, bond_network(lib, 10, width, rounds=4))
+        examples = [tuple(lib.tensor(part) for part in graph) for graph in listed]
+        return mean_loss_job(lib, model, examples, batch)
+
+    over_batches(context, f"graph network d {width} along listed bonds", make_of_bonds)
 
 
 def molecule(draw: random.Random) -> tuple[list[int], list[list[float]], float]:
@@ -244,6 +253,14 @@ def molecule(draw: random.Random) -> tuple[list[int], list[list[float]], float]:
     for one, other in (*pairs, *rings):
         bonds[one][other] = bonds[other][one] = 1.0
     return [draw.randrange(10) for _ in range(count)], bonds, draw.random()
+
+
+def along_bonds(
+    kinds: list[int], bonds: list[list[float]], value: float
+) -> tuple[list[int], list[int], list[int], float]:
+    """A molecule with its bonds as lists of atoms, each bond once for either direction."""
+    pairs = [(one, other) for one, row in enumerate(bonds) for other, on in enumerate(row) if on]
+    return kinds, [one for one, _ in pairs], [other for _, other in pairs], value
 
 
 def each(lib: Any, function: Callable[[Any], Any], examples: Iterable[Any]) -> list[Any]:
