@@ -28,7 +28,7 @@ from benchmarks.drawing import panels, save
 from benchmarks.libraries import load
 from benchmarks.measure import Context
 from benchmarks.models import GPTSize, gpt
-from weft.distributed.agreement import HEADER_BYTES
+from weft.distributed.collectives.agreement import HEADER_BYTES
 
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 10_000)
 BACKWARD = 2 / 3  # of a step's computation

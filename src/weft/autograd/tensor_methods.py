@@ -13,7 +13,7 @@ from cython.cimports.weft.engine.backward.hooks import Observers, RemovableHandl
 from cython.cimports.weft.engine.frontend.resolve import edge_of
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import watch
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, observers_on, rare_facts
 
 from weft._build.compiled import require
 from weft._build.lazy import later
@@ -66,9 +66,9 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
     edge = discovery.observed_edge(edge)
     if isinstance(edge, Node):
         node: Node = cython.cast(Node, edge)
-        observers: Observers = node.observers
+        observers: Observers = observers_on(node)
         if observers is None:
-            observers = node.observers = Observers.__new__(Observers)
+            observers = rare_facts(node).observers = Observers.__new__(Observers)
         as_seen(node)  # the hook may hold it
         if is_piece(node):
             several_outputs(node).hear(node.info.number_of(node.params), observers)

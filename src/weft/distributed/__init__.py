@@ -1,9 +1,9 @@
 """Programs of several processes, with PyTorch's API: groups, collectives, messages, meshes.
 
 `mpiexec -n 2 python train.py` starts the processes, and `init_process_group` finds them; without a launcher there is
-one. From the outside in: `collectives` and `point_to_point` take tensors; `group` and `world` say who takes part;
-`agreement` compares what the ranks call before data move; `progress` carries on what is under way; `peers` finds ranks
-that do not come; `backends` carry bytes. Start with `collectives`.
+one. From the outside in: `collectives`, `data_parallel`, `sharding` and `point_to_point` take tensors and models;
+`group` and `world` say who takes part; `progress` carries on what is under way; `peers` finds ranks that do not come;
+`backends` carry bytes. Start with `collectives`.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from weft._build.lazy import gather as _gather
 from weft.distributed import absent, launch
 
 _HELD = {
-    "blocks": "BlockSampler mean_of_blocks",
-    "collectives": "all_gather all_gather_into_tensor all_gather_single all_reduce all_reduce_coalesced all_to_all "
-    "all_to_all_single barrier broadcast gather monitored_barrier reduce reduce_scatter reduce_scatter_single "
-    "reduce_scatter_tensor scatter",
+    "data_parallel.blocks": "BlockSampler mean_of_blocks",
+    "collectives.operations": "all_gather all_gather_into_tensor all_gather_single all_reduce all_reduce_coalesced "
+    "all_to_all all_to_all_single barrier broadcast gather monitored_barrier reduce reduce_scatter "
+    "reduce_scatter_single reduce_scatter_tensor scatter",
     "nn.comm_hooks": "GradBucket",
     "device_mesh": "DeviceMesh init_device_mesh",
     "errors": "DistBackendError DistError DistNetworkError DistStoreError",
     "group": "ProcessGroup",
-    "objects": "all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list "
+    "collectives.objects": "all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list "
     "send_object_list",
     "point_to_point": "P2POp batch_isend_irecv irecv isend recv send",
     "ranks": "Backend GroupMember get_backend get_backend_config get_default_backend_for_device get_global_rank "
     "get_group_rank get_node_local_rank get_pg_count get_process_group_ranks get_rank get_world_size group "
     "is_available is_backend_available is_gloo_available is_mpi_available is_nccl_available "
     "is_torchelastic_launched is_ucc_available is_xccl_available new_subgroups new_subgroups_by_enumeration",
-    "reduction": "ReduceOp",
+    "collectives.reduction": "ReduceOp",
     "backends.stores": "FileStore HashStore PrefixStore Store TCPStore",
     "work": "Work",
     "world": "default_pg_timeout destroy_process_group init_process_group is_initialized new_group",
@@ -49,8 +49,8 @@ _gather(
             "distributed.absent": absent.SENT,
         },
         "constants": {"distributed.world": "default_pg_timeout"},
-        "algorithms": {"distributed.join": "Join JoinHook Joinable"},
-        "algorithms.join": {"distributed.join": "Join JoinHook Joinable"},
+        "algorithms": {"distributed.data_parallel.join": "Join JoinHook Joinable"},
+        "algorithms.join": {"distributed.data_parallel.join": "Join JoinHook Joinable"},
         **absent.MODULES,
         "checkpoint": {
             **absent.MODULES["checkpoint"],

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft
-from weft.distributed.carrier import record
-from weft.distributed.collectives import split_sizes
+from weft.distributed.collectives.carrier import record
+from weft.distributed.collectives.operations import split_sizes
+from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
-from weft.distributed.reduction import ReduceOp
 from weft.distributed.world import current_world, resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError

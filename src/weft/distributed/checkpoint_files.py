@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import weft
+from weft.distributed.collectives.objects import all_gather_object, broadcast_object_list
 from weft.distributed.errors import DistBackendError
 from weft.distributed.group import Group, ProcessGroup
-from weft.distributed.objects import all_gather_object, broadcast_object_list
 from weft.distributed.sharding.dtensor import DTensor, local
 from weft.distributed.world import is_initialized, resolve
 from weft.engine.frontend.tensor import Tensor

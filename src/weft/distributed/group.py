@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from weft.distributed.agreement import Call
 from weft.distributed.backends.protocol import Communicator
+from weft.distributed.collectives.agreement import Call
 from weft.distributed.peers import lost
 from weft.distributed.progress import Channel, Operation, Steps
 from weft.distributed.work import Deliver, Work

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from weft._typing import Array
-from weft.distributed.agreement import MOST_INLINE_BYTES, TEXT_BYTES, Call
 from weft.distributed.backends.protocol import ANY_SOURCE
 from weft.distributed.buffers import Received, as_bytes, elements, need_tensor
-from weft.distributed.collectives import call_of
+from weft.distributed.collectives.agreement import MOST_INLINE_BYTES, TEXT_BYTES, Call
+from weft.distributed.collectives.operations import call_of
 from weft.distributed.errors import DistError
 from weft.distributed.group import Group, ProcessGroup
 from weft.distributed.progress import Steps

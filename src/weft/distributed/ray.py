@@ -38,7 +38,7 @@ from weft.data.distributed import DistributedSampler, DistributedStream
 from weft.data.loader import DataLoader
 from weft.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 from weft.distributed.backends.ray import open_office
-from weft.distributed.data_parallel import DistributedDataParallel
+from weft.distributed.data_parallel.ddp import DistributedDataParallel
 from weft.distributed.world import (
     default_pg_timeout,
     destroy_process_group,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import weft
-from weft.distributed.data_parallel import DistributedDataParallel
-from weft.distributed.objects import broadcast_object_list
+from weft.distributed.collectives.objects import broadcast_object_list
+from weft.distributed.data_parallel.ddp import DistributedDataParallel
 from weft.distributed.ranks import get_rank
 from weft.distributed.sharding.dtensor import DTensor
 from weft.distributed.world import is_initialized

@@ -17,9 +17,9 @@ from types import FrameType, TracebackType
 from zlib import crc32
 
 from weft.distributed import launch
-from weft.distributed.agreement import Call, agree
 from weft.distributed.backends.local import LocalCommunicator
 from weft.distributed.backends.protocol import Communicator
+from weft.distributed.collectives.agreement import Call, agree
 from weft.distributed.errors import DistBackendError
 from weft.distributed.group import (
     NON_GROUP_MEMBER,

@@ -19,7 +19,7 @@ from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
-from cython.cimports.weft.engine.ir.node import Node, save
+from cython.cimports.weft.engine.ir.node import Node, observers_on, rare_facts, result_of, save
 from cython.cimports.weft.engine.ir.primitive import (
     EXPAND,
     INTO_BASE,
@@ -153,8 +153,8 @@ class Lifting:
             self.check(node)
             if node.inputs is not None:
                 stack.extend(node.inputs)
-            if node.result is not None:
-                stack.append(node.result)
+            if result_of(node) is not None:
+                stack.append(result_of(node))
         found.sort(key=_age)
         for node in found:
             self.lift_node(node)
@@ -376,9 +376,9 @@ class Lifting:
             op, sources, params, shape, count_elements(shape), node.dtype, tuple(edges)
         )
         whole.operand_shapes = tuple([(self.count, *part) for part in shapes])
-        if node.result is not None:
-            whole.result = self.operand(node.result, None, True)[0]
-            save(whole.result)
+        if result_of(node) is not None:
+            rare_facts(whole).result = self.operand(result_of(node), None, True)[0]
+            save(result_of(whole))
         whole.batch_seen = op.kind == _elementwise
         finish(whole)
         self.edges[node] = whole
@@ -444,7 +444,7 @@ class Lifting:
 def _is_observed(node: Node) -> cython.bint:
     """True if users have attached something to a record, or to that of an operation with several outputs."""
     joint = multi_output_of(node)
-    return node.observers is not None or (joint is not None and joint.observers is not None)
+    return observers_on(node) is not None or (joint is not None and joint.observers is not None)
 
 
 def _age(node: Node) -> int:

@@ -112,14 +112,14 @@ def get_a_var(obj: object) -> Any:
 def __getattr__(name: str) -> Any:
     if name != "DistributedDataParallel":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _load("weft.distributed.data_parallel").DistributedDataParallel
+    return _load("weft.distributed.data_parallel.ddp").DistributedDataParallel
 
 
 _gather_names(
     sys.modules[__name__],
     {
         "data_parallel": {"nn.parallel": "DataParallel data_parallel"},
-        "distributed": {"distributed.data_parallel": "DistributedDataParallel"},
+        "distributed": {"distributed.data_parallel.ddp": "DistributedDataParallel"},
         "parallel_apply": {"nn.parallel": "get_a_var parallel_apply"},
         "replicate": {"nn.parallel": "replicate"},
         "scatter_gather": {"nn.parallel": "gather scatter scatter_kwargs"},

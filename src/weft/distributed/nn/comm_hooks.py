@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Any, Protocol
 
 import weft
-from weft.distributed.carrier import record
+from weft.distributed.collectives.carrier import record
+from weft.distributed.collectives.together import gradients_anywhere
 from weft.distributed.group import Group, ProcessGroup
-from weft.distributed.together import gradients_anywhere
 from weft.distributed.world import resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType

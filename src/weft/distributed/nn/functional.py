@@ -12,10 +12,10 @@ from typing import Any
 
 import weft
 from weft.distributed import _functional_collectives as functional
-from weft.distributed.carrier import record
-from weft.distributed.collectives import need_op, split_sizes
+from weft.distributed.collectives.carrier import record
+from weft.distributed.collectives.operations import need_op, split_sizes
+from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.group import Group
-from weft.distributed.reduction import ReduceOp
 from weft.distributed.world import resolve
 from weft.engine.frontend.tensor import Tensor
 

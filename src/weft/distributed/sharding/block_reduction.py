@@ -1,12 +1,12 @@
 """Gradients of a rank's rows with the same bits on any number of ranks: the mean over the blocks of a global batch.
 
-Each backward is of one block (`distributed.blocks`). Neighbouring blocks are on neighbouring ranks: a `reduce_scatter`
-adds those that the ranks compute at the same time, and each rank adds its rows of these sums up, by neighbours again.
-So no rank keeps whole gradients, and the tree of additions is that of one process. When the rank's last block is done,
-its rows of the mean become gradients.
+Each backward is of one block (`data_parallel.blocks`). Neighbouring blocks are on neighbouring ranks: a
+`reduce_scatter` adds those that the ranks compute at the same time, and each rank adds its rows of these sums up, by
+neighbours again. So no rank keeps whole gradients, and the tree of additions is that of one process. When the rank's
+last block is done, its rows of the mean become gradients.
 
-Within a block the gradients of a module that is called several times are added up before they are scattered: whole
-ones stay until the backward of its last call, or till the end of the block where a call takes no part in it.
+Within a block the gradients of a module that is called several times are added up before they are scattered: whole ones
+stay until the backward of its last call, or till the end of the block where a call takes no part in it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import weft
 from weft.autograd.variable import Variable
-from weft.distributed.blocks import PairwiseSum, dtype_of_sums, interleaved_blocks
-from weft.distributed.reduction import ReduceOp
+from weft.distributed.collectives.reduction import ReduceOp
+from weft.distributed.data_parallel.blocks import PairwiseSum, dtype_of_sums, interleaved_blocks
 from weft.distributed.sharding.dtensor import DTensor, local
 from weft.distributed.sharding.gradient_reduction import (
     Owner,

@@ -18,7 +18,7 @@ from weakref import ref
 import weft
 from weft.autograd import Function
 from weft.autograd.graph import saved_tensors_hooks
-from weft.distributed.carrier import record as record_collective
+from weft.distributed.collectives.carrier import record as record_collective
 from weft.distributed.sharding.dtensor import DTensor, local
 from weft.distributed.sharding.gradient_reduction import Owner, need_gathered
 from weft.distributed.sharding.layout import first_of

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import weft
-from weft.distributed.carrier import record as record_collective
+from weft.distributed.collectives.carrier import record as record_collective
+from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.group import ProcessGroup
-from weft.distributed.reduction import ReduceOp
 from weft.distributed.sharding.dtensor import DTensor, local
 from weft.distributed.sharding.layout import Layout, first_of, need_group, with_more
 from weft.engine.frontend.tensor import Tensor

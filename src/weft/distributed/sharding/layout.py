@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import weft
-from weft.distributed.carrier import record
+from weft.distributed.collectives.carrier import record
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
 from weft.distributed.placements import (

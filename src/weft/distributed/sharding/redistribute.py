@@ -14,10 +14,10 @@ from typing import Any, NoReturn, Protocol
 
 import weft
 from weft.autograd import Function
-from weft.distributed.carrier import record
+from weft.distributed.collectives.carrier import record
+from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.group import ProcessGroup
 from weft.distributed.placements import Partial, Placement, Replicate, Shard
-from weft.distributed.reduction import ReduceOp
 from weft.distributed.sharding.layout import (
     Layout,
     Placements,

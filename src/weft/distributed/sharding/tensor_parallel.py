@@ -14,11 +14,11 @@ from fnmatch import fnmatch
 from typing import Any
 
 import weft
-from weft.distributed.carrier import record
+from weft.distributed.collectives.carrier import record
+from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.placements import Placement, Replicate, Shard
 from weft.distributed.ranks import get_world_size
-from weft.distributed.reduction import ReduceOp
 from weft.distributed.sharding import dtensor
 from weft.distributed.sharding.dtensor import (
     Arguments,

@@ -41,7 +41,7 @@ from cython.cimports.weft.engine.frontend.meta import any_on_meta, on_two_device
 from cython.cimports.weft.engine.frontend.recorder import record_unary
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.mode import Mode
-from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.node import PENDING, Node, rare_facts
 from cython.cimports.weft.engine.ir.primitive import STRIDED
 from cython.cimports.weft.engine.ir.tape import current_tape, next_sequence
 
@@ -477,7 +477,7 @@ def _name_record(public: Public, tensor: Tensor, before: cython.longlong) -> cyt
     if node.seq <= before or node.state != PENDING or node.quotient is not None:
         return
     if node.op.form != STRIDED:
-        node.grad_name = public.record
+        rare_facts(node).grad_name = public.record
 
 
 @cython.cfunc

@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.capi.vectorcall import PyObject_Vectorcall
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.mode import Mode
-from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node
+from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node, observers_on
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import current_tape
@@ -57,10 +57,18 @@ def input_shapes(node: Node) -> tuple:
 
 
 @cython.cfunc
+@cython.inline
+def has_packed(node: Node) -> cython.bint:
+    """True if a user's hooks have packed what a node saves."""
+    observers: object = observers_on(node)
+    return observers is not None and observers.has_packed
+
+
+@cython.cfunc
 def vjp_single(node: Node, g, create: cython.bint) -> list:
     """The cotangents of one node's inputs."""
     shapes: tuple = input_shapes(node)
-    if not create and (node.observers is None or not node.observers.has_packed):
+    if not create and not has_packed(node):
         parts: list = vjp_direct(node, g, shapes)
         if parts is not None:
             return parts
@@ -85,7 +93,7 @@ def vjp_record(node: Node, g, create: cython.bint) -> list:
 @cython.cfunc
 def saved_tensor(node: Node, index: cython.Py_ssize_t, edge):
     """One saved value on an edge: the node's own, or what a user's hooks make of it."""
-    if node.observers is not None and node.observers.has_packed:
+    if has_packed(node):
         again = unpacked(node, index, edge)
         if again is not None:
             return again

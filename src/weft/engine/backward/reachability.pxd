@@ -61,7 +61,6 @@ cdef inline void prefetch_reached(Reached* known, int number, int count) noexcep
         return
     soon = <char*>known[number + FAR].record
     prefetch_node(soon)
-    prefetch(soon + 184)
     record = <object>known[number + NEAR].record
     if isinstance(record, Node):
         prefetch(<void*>(<Node>record).edges)

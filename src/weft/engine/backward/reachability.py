@@ -13,7 +13,7 @@ from cython.cimports.weft.engine.backward.reachability import Reached, number_in
 from cython.cimports.weft.engine.capi.int_array import integers, push
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
-from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.node import DONE, Node, deferral_of, observers_on
 from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS
 from cython.cimports.weft.engine.ir.residuals import (
     drop_inputs,
@@ -57,13 +57,14 @@ def give_up(node: Node) -> cython.int:
     """A record has been walked over for the last time: it lets go of what it saved, and of what nothing will read."""
     node.released = True
     release_residuals(node)
-    if node.state == DONE and not node.deferred:
+    if node.state == DONE and deferral_of(node) == 0:
         drop_inputs(node)
         node.quotient = None
         mark_dead_candidate(node)
     if node.op.kind == COMPOSITE:
         node.inputs = None
-        node.result = None
+        if node.rare is not None:
+            node.rare.result = None
         node.quotient = None
     return 0
 
@@ -150,7 +151,7 @@ class Reachability:
         """Account for a reached node: count it if observed, visit it, and list the targets of its edges.
 
         Errors: RuntimeError if it has released its residuals."""
-        if node.observers is not None:
+        if observers_on(node) is not None:
             self.observed += 1
         if _joint_seen:
             self.join_outputs(node)
@@ -200,7 +201,7 @@ class Reachability:
         """True if an edge leads to the sum that this sum extends, which is neither observed nor captured."""
         if not isinstance(edge, Node) or not goes_on(cython.cast(Node, edge)):
             return False
-        return cython.cast(Node, edge).observers is None and not (
+        return observers_on(cython.cast(Node, edge)) is None and not (
             self.captured and edge in self.captured
         )
 
@@ -369,7 +370,7 @@ class Reachability:
 @cython.exceptval(check=False)
 def is_sum(node: Node) -> cython.bint:
     """True if a node is a row of a batch that extends other sums, whose gradients nothing observes."""
-    if node.op.sums != OF_OPERANDS or node.quotient is None or node.observers is not None:
+    if node.op.sums != OF_OPERANDS or node.quotient is None or observers_on(node) is not None:
         return False
     edge = node.edges[0]
     return isinstance(edge, Node) and goes_on(cython.cast(Node, edge))

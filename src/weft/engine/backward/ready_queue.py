@@ -16,7 +16,7 @@ from cython.cimports.weft.engine.capi.int_array import Integers
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction, OutputEdge
-from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.node import DONE, Node, observers_on, result_of
 from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS, STACK
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 
@@ -70,7 +70,7 @@ class ReadyQueue(Reachability):
         if (
             not self.batched
             or (node.quotient is None and node.batch_seen)
-            or node.observers is not None
+            or observers_on(node) is not None
             or (self.joined is not None and node in self.joined)
             or (self.captured and node in self.captured)
         ):
@@ -251,7 +251,7 @@ class ReadyQueue(Reachability):
         return (
             node.op.form == STACK
             and node.params[0] == 0
-            and node.observers is None
+            and observers_on(node) is None
             and not create
             and watched is None
         )
@@ -408,7 +408,7 @@ def was_searched(node: Node, newest: cython.longlong) -> cython.bint:
     """True if a reached record belongs to a graph that has run, or was searched for batches up to the `newest` node."""
     if node.state == DONE or node.quotient is not None or node.seq <= newest:
         return True
-    return node.result is not None and node.result.state == DONE
+    return result_of(node) is not None and result_of(node).state == DONE
 
 
 @cython.cfunc

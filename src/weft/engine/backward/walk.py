@@ -31,7 +31,7 @@ from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.batch import Batch, batch_of
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad, GradientFunction
 from cython.cimports.weft.engine.ir.mode import Mode
-from cython.cimports.weft.engine.ir.node import DONE, Node
+from cython.cimports.weft.engine.ir.node import DONE, Node, deferral_of, observers_on, result_of
 from cython.cimports.weft.engine.ir.prefetch import prefetch
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import drop_inputs, release_residuals
@@ -240,7 +240,7 @@ class Walk(ReadyQueue):
         """The derivative of one node."""
         number: cython.int = number_in(node.walk_number)
         g = self.total(self.take(number), node.shape)
-        observers: Observers = node.observers
+        observers: Observers = observers_on(node)
         if observers is not None:
             g = before_one(observers, g)
         if self.captured and node in self.captured:
@@ -263,7 +263,7 @@ class Walk(ReadyQueue):
         """Give the cotangents of a node's inputs to what is `below` it: its edges, or those of all that it adds up.
 
         Errors: RuntimeError where it has given up its saved values."""
-        observers: Observers = node.observers
+        observers: Observers = observers_on(node)
         number: cython.int = number_in(node.walk_number)
         if observers is not None and observers._prehooks is not None:
             g = before_vjp(observers, (g,))[0]
@@ -277,7 +277,7 @@ class Walk(ReadyQueue):
         if below is node.edges:
             parts = vjp_single(node, g, self.create)
         if first is not None:
-            self.note(node, first, parts[: len(node.edges)], [node.result])
+            self.note(node, first, parts[: len(node.edges)], [result_of(node)])
         if observers is not None and observers._posthooks is not None:
             parts = after_node(observers, parts, (g,))
         self.give_parts(number, below, parts)
@@ -293,8 +293,10 @@ class Walk(ReadyQueue):
         """Give up saves, unless the graph is retained."""
         if self.keep:
             return
-        if node.observers is not None and node.residual_mask != 0:
-            node.observers.forget_hooks()  # it runs no more, and a hook may close over what is computed from it
+        if observers_on(node) is not None and node.residual_mask != 0:
+            observers_on(
+                node
+            ).forget_hooks()  # it runs no more, and a hook may close over what is computed from it
         quotient: Node = None if node.released else node.quotient
         give_up(node)
         if quotient is not None:
@@ -363,7 +365,7 @@ class Walk(ReadyQueue):
         parts: list = vjp_rules(op, g, at, form.inputs, form.result, group.edges())
         if start is not None:
             members: list = group.nodes()
-            self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
+            self.note(members, start, parts, [result_of(m) for m in members])
         return parts
 
     @cython.cfunc
@@ -391,7 +393,7 @@ class Walk(ReadyQueue):
         if start is not None and g is not None:
             members: list = group.nodes()
             parts: list = [g] * len(first.edges)
-            self.note(members, start, parts, [cython.cast(Node, m).result for m in members])
+            self.note(members, start, parts, [result_of(m) for m in members])
         self.scatter_rows(group, g, False)
         if not self.keep:
             self.finish_all(group)
@@ -439,7 +441,7 @@ class Walk(ReadyQueue):
         """Give up the saves of a batch whose members have all been pulled."""
         if batch_of(quotient).members == 0:
             release_residuals(quotient)
-            if quotient.state == DONE and not quotient.deferred:
+            if quotient.state == DONE and deferral_of(quotient) == 0:
                 drop_inputs(quotient)
 
     @cython.cfunc
@@ -553,7 +555,6 @@ def _may_join(parts: list) -> cython.bint:
 def prefetch_flags(record: cython.pointer(PyObject)) -> cython.void:
     """Ask for the state and the flags of a node."""
     prefetch(cython.cast(cython.p_void, cython.address(cython.cast(Node, record).state)))
-    prefetch(cython.cast(cython.p_void, cython.address(cython.cast(Node, record).released)))
 
 
 @cython.cfunc

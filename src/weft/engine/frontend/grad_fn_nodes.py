@@ -20,7 +20,7 @@ from cython.cimports.weft.engine.frontend.grad_fn_nodes import (
     type_of,
     visitproc,
 )
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, observers_on
 
 from weft._build.compiled import require
 from weft.engine.capi.type_slots import class_like, show_as
@@ -54,9 +54,9 @@ def _traverse(
 ) -> cython.int:
     """Show the collector what users have attached (tp_traverse). Other parts of the graph hold what is below."""
     result: cython.int = visit(cython.cast(cython.pointer(PyObject), type_of(node)), argument)
-    if result == 0 and cython.cast(Node, node).observers is not None:
+    if result == 0 and observers_on(cython.cast(Node, node)) is not None:
         result = visit(
-            cython.cast(cython.pointer(PyObject), cython.cast(Node, node).observers), argument
+            cython.cast(cython.pointer(PyObject), cython.cast(Node, node).rare.observers), argument
         )
     return result
 

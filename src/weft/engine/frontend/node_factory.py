@@ -18,7 +18,7 @@ from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.free_list import keep, reuse, revive, take, zero
 from cython.cimports.weft.engine.ir.index_range import within
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
-from cython.cimports.weft.engine.ir.node import DONE, FAILED, Node, set_buffer
+from cython.cimports.weft.engine.ir.node import DONE, FAILED, Node, rare_facts, set_buffer
 from cython.cimports.weft.engine.ir.primitive import Primitive, scalar_op, value_op
 from cython.cimports.weft.engine.ir.residuals import release_residuals, retain_residuals
 from cython.cimports.weft.engine.ir.tape import (
@@ -113,25 +113,20 @@ def _empty(node: Node) -> cython.void:
     if node.quotient is not None:
         bury(node.quotient)
         node.quotient = None
-    if node.result is not None:
-        bury(node.result)
-        node.result = None
     if node.params is not None:
         node.params = None
     if node.buffer is not None:
         set_buffer(node, None)
     if node.strides is not None:
         node.strides = None
-    if node.error is not None:
-        node.error = None
     if node.operand_shapes is not None:
         node.operand_shapes = None
-    if node.grad_name is not None:
-        node.grad_name = None
     if node.info is not None:
         node.info = None
-    if node.observers is not None:
-        node.observers = None
+    if node.rare is not None:
+        if node.rare.result is not None:
+            bury(node.rare.result)
+        node.rare = None
 
 
 @cython.cfunc
@@ -364,7 +359,7 @@ def _device_of(inputs: tuple) -> cython.int:
 def _leave_without_data(node: Node) -> cython.void:
     """A new node will not be computed. Its inputs stay only where a derivative may ask for them."""
     node.state = FAILED
-    node.error = no_data
+    rare_facts(node).error = no_data
     unlink(node)
     if node.edges is None and ambient == 0:
         bury(node.inputs)
@@ -385,7 +380,7 @@ def make_meta(dtype: DType, shape: tuple):
     note_meta()
     node: Node = _blank(value_op, shape, count_elements(shape), dtype)
     node.state = FAILED
-    node.error = no_data
+    rare_facts(node).error = no_data
     return node
 
 
@@ -404,7 +399,7 @@ def mark_failed(node: Node, error):
     """A node could not be computed, and will not be."""
     global _any_may_fail
     _any_may_fail = node.may_fail = True
-    node.state, node.error = FAILED, error
+    node.state, rare_facts(node).error = FAILED, error
     finish(node)
 
 

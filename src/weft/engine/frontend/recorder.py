@@ -30,7 +30,7 @@ from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.mode import Mode
-from cython.cimports.weft.engine.ir.node import PENDING, Node, save
+from cython.cimports.weft.engine.ir.node import PENDING, Node, rare_facts, save
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.strides import common_shape, kept_strides
 from cython.cimports.weft.engine.ir.tape import Tape, ambient, current_tape, finish, packer
@@ -618,8 +618,8 @@ def record_gradient(op: Primitive, tensors: tuple, params, result: Tensor):
         edges,
     )
     node.operand_shapes = shapes_of(node.inputs)
-    node.result = value(result)
-    save(node.result)
+    rare_facts(node).result = value(result)
+    save(value(result))
     if ambient > 0:
         packer(node)
     finish(node)

@@ -25,7 +25,7 @@ from cython.cimports.weft.engine.frontend.views import (
 )
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import OutputEdge
-from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.node import PENDING, Node, rare_facts
 from cython.cimports.weft.engine.ir.primitive import STRIDED, Primitive
 from cython.cimports.weft.engine.ir.split_specs import MultiOutput
 from cython.cimports.weft.engine.ir.strides import contiguous_strides
@@ -128,7 +128,7 @@ def rename_record(tensor: Tensor, name: str):
     if tensor.base is None and isinstance(tensor.edge, Node):
         node: Node = tensor.edge
         if node.state == PENDING and node.quotient is None and node.op.form != STRIDED:
-            node.grad_name = name
+            rare_facts(node).grad_name = name
     return tensor
 
 

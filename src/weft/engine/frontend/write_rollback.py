@@ -13,7 +13,7 @@ import weakref
 import cython
 from cython.cimports.weft.engine.frontend.tensor import Storage, Tensor, UndoEntry, replace_node
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
-from cython.cimports.weft.engine.ir.node import DONE, FAILED, PENDING, Node
+from cython.cimports.weft.engine.ir.node import DONE, FAILED, PENDING, Node, error_of
 from cython.cimports.weft.engine.ir.primitive import scalar_op
 from cython.cimports.weft.engine.ir.tape import Tape, current_tape
 
@@ -133,7 +133,7 @@ def rollback_after(error):
         if undo.storage == cython.NULL:
             continue
         storage = cython.cast(Storage, undo.storage)
-        if storage.node.state == FAILED and storage.node.error is error:
+        if storage.node.state == FAILED and error_of(storage.node) is error:
             _restore(storage, undo)
         elif storage.node.state != DONE:
             left.append(undo)

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Deferral of nodes under a memory budget: the states that `Node.deferred` says, and how often too much was kept.
+"""Deferral of nodes under a memory budget: the states that `RareFacts.deferred` says, and how often too much was kept.
 
 `engine.pipeline.budget` decides; the fingerprint of a flush asks.
 """

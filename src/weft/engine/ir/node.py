@@ -7,7 +7,18 @@ pipeline runs them, the op table defines what they mean.
 """
 
 import cython
-from cython.cimports.weft.engine.ir.node import DONE, FAILED, PENDING, RESULT_SHIFT
+from cython.cimports.weft.engine.ir.node import (
+    DONE,
+    FAILED,
+    PENDING,
+    RESULT_SHIFT,
+    deferral_of,
+    error_of,
+    grad_name_of,
+    observers_on,
+    rare_facts,
+    result_of,
+)
 
 from weft._build.compiled import require
 
@@ -15,6 +26,14 @@ require(__name__, cython.compiled)
 
 RESULT_BIT = RESULT_SHIFT
 PENDING_STATE, DONE_STATE, FAILED_STATE = PENDING, DONE, FAILED
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+@cython.cclass
+class RareFacts:
+    """Facts of a node that few have. A node makes its own record of them when one is first written."""
 
 
 @cython.final
@@ -37,7 +56,34 @@ class Node:
 
     def name(self):
         """The name of the gradient node, as `MulBackward0`."""
-        return self.op.grad_name if self.grad_name is None else self.grad_name
+        own = grad_name_of(self)
+        return self.op.grad_name if own is None else own
+
+    # What few nodes have, for interpreted readers.
+
+    @property
+    def observers(self):
+        return observers_on(self)
+
+    @observers.setter
+    def observers(self, attached):
+        rare_facts(self).observers = attached
+
+    @property
+    def error(self):
+        return error_of(self)
+
+    @property
+    def grad_name(self):
+        return grad_name_of(self)
+
+    @property
+    def result(self):
+        return result_of(self)
+
+    @property
+    def deferred(self):
+        return deferral_of(self)
 
     @property
     def where(self):

@@ -11,6 +11,7 @@ from cython.cimports.weft.engine.ir.node import (
     DONE,
     RESULT_SHIFT,
     Node,
+    result_of,
     save,
     set_buffer,
     unsave,
@@ -65,9 +66,9 @@ def retain_masked(node: Node, mask: cython.longlong) -> cython.void:
 @cython.cfunc
 def own_residuals(node: Node) -> cython.longlong:
     """The saves that a node keeps itself: not those that a user's hook has taken over."""
-    if node.observers is None:
+    if node.rare is None or node.rare.observers is None:
         return node.residual_mask
-    return node.residual_mask & ~node.observers.packed_mask
+    return node.residual_mask & ~node.rare.observers.packed_mask
 
 
 @cython.ccall
@@ -84,8 +85,8 @@ def release_residuals(node: Node) -> cython.void:
             if is_saved(mask, index):
                 unsave(node.inputs[index])
     if node.op.kind == COMPOSITE:
-        if node.result is not None:
-            unsave(node.result)
+        if result_of(node) is not None:
+            unsave(result_of(node))
     elif mask >> RESULT_SHIFT & 1:
         unsave(node)
 
@@ -97,11 +98,11 @@ def release_residual(node: Node, index: cython.Py_ssize_t):
     if index < RESULT_SHIFT:
         unsave(node.inputs[index])
     elif node.op.kind == COMPOSITE:
-        unsave(node.result)
-        node.result = None
+        unsave(result_of(node))
+        node.rare.result = None
     else:
         unsave(node)
-    node.observers.packed_mask |= cython.cast(cython.longlong, 1) << index
+    node.rare.observers.packed_mask |= cython.cast(cython.longlong, 1) << index
 
 
 @cython.ccall

@@ -29,7 +29,7 @@ from cython.cimports.weft.engine.devices.trace import FLUSH, put_payload, tracin
 from cython.cimports.weft.engine.frontend.collective import used as collectives_used
 from cython.cimports.weft.engine.ir.mode import Contexts, Mode
 from cython.cimports.weft.engine.ir.node import PENDING as PENDING_STATE
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, defer_no_more, error_of
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import Tape, current_tape
 from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
@@ -260,7 +260,7 @@ def fail_descendants(pending: list[Node], others: list[Tape]) -> None:
         pending = sorted([*pending, *(n for tape in others for n in tape.pending())], key=sequence)
     for node in pending:
         for source in node.inputs or ():
-            if source.error is not None and fails_with(node, source):
+            if error_of(source) is not None and fails_with(node, source):
                 break
 
 
@@ -269,7 +269,7 @@ def fails_with(node: Node, source: Node) -> cython.bint:
     """Fail a node that reads a failed value, or the failed part of one; whether it does."""
     from weft.engine.runtime.error_propagation import failure_by_rows
 
-    error = source.error if source.state == FAILED else failure_by_rows(node, source)
+    error = error_of(source) if source.state == FAILED else failure_by_rows(node, source)
     if error is None:
         return False
     note_failure(node, error)
@@ -303,7 +303,7 @@ def require(node: Node) -> cython.void:
     """Make a node's value present. Errors: the error of a failed ancestor; ExecutionError where it is gone."""
     if node.state == PENDING_STATE:
         node.external_refs += 1
-        node.deferred = False
+        defer_no_more(node)
         try:
             if node.tape == cython.NULL:
                 rejoin(node)
@@ -326,8 +326,8 @@ def require(node: Node) -> cython.void:
         finally:
             node.external_refs -= 1
     if node.state == FAILED:
-        rollback_after(node.error)
-        raise node.error.again()
+        rollback_after(error_of(node))
+        raise error_of(node).again()
     if node.buffer is None and node.op is not SCALAR_OP:
         raise released(node)
 

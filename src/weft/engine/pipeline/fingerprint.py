@@ -12,7 +12,14 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.devices.api import bounded, device_at
 from cython.cimports.weft.engine.ir.deferral import DEFERRED, shortage
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live
+from cython.cimports.weft.engine.ir.node import (
+    DONE,
+    PENDING,
+    Node,
+    deferral_of,
+    is_live,
+    observers_on,
+)
 from cython.cimports.weft.engine.ir.primitive import SELECT, STRIDED, Primitive
 from cython.cimports.weft.engine.pipeline.fingerprint import (
     GROUPING,
@@ -133,7 +140,8 @@ def _describe(result: FlushFingerprint, node: Node) -> cython.int:
         | cython.cast(cython.longlong, node.quotient is not None) << 30
         | cython.cast(cython.longlong, node.params is not None) << 31
         | cython.cast(cython.longlong, tracked) << 32
-        | cython.cast(cython.longlong, node.deferred == DEFERRED and node.external_refs > 0) << 33
+        | cython.cast(cython.longlong, node.external_refs > 0 and deferral_of(node) == DEFERRED)
+        << 33
         | cython.cast(cython.longlong, node.may_fail) << 34
         | cython.cast(cython.longlong, arity + 1) << 35,
     )
@@ -186,7 +194,7 @@ def _describe_search(result: FlushFingerprint, node: Node) -> cython.int:
     put(
         key,
         cython.cast(cython.longlong, node.external_refs > 0)
-        | cython.cast(cython.longlong, node.observers is not None) << 1
+        | cython.cast(cython.longlong, observers_on(node) is not None) << 1
         | cython.cast(cython.longlong, node.residual_mask != 0) << 2
         | cython.cast(cython.longlong, node.edges is not None) << 3
         | cython.cast(cython.longlong, count + 1) << 4,
@@ -232,7 +240,7 @@ def _describe_target(result: FlushFingerprint, edge) -> cython.int:
     reserve(key, 3)
     if isinstance(edge, Node):
         node: Node = cython.cast(Node, edge)
-        if node.op.kind == _VIEW and node.edges is not None and node.observers is None:
+        if node.op.kind == _VIEW and node.edges is not None and observers_on(node) is None:
             put(key, node.op.code)
             put_part(key, node.params)
             link: cython.longlong = _edge_link(result, node.edges[0])

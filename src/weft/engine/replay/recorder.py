@@ -10,7 +10,14 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.capi.growable_array import put
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.node import (
+    DONE,
+    PENDING,
+    Node,
+    grad_name_of,
+    observers_on,
+    result_of,
+)
 from cython.cimports.weft.engine.ir.primitive import scalar_op, value_op
 from cython.cimports.weft.engine.replay.trace import NOTHING, Step, Trace
 
@@ -69,11 +76,11 @@ class Recorder:
     @cython.exceptval(-1, check=False)
     def accepts(self, node: Node) -> cython.bint:
         """True if a step expresses all that a node is. Clients add their own conditions."""
-        if node.state != PENDING or node.inputs is None or node.observers is not None:
+        if node.state != PENDING or node.inputs is None or observers_on(node) is not None:
             return False
         if node.quotient is not None or node.op.kind == _rows:
             return False
-        return (node.tape == cython.NULL) == (node.result is not None)
+        return (node.tape == cython.NULL) == (result_of(node) is not None)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -93,7 +100,7 @@ class Recorder:
             if not self.add_edges(node):
                 return False
             step.edges = len(node.edges)
-        if node.result is not None:
+        if result_of(node) is not None:
             whole = self.numbers.get(node.result)
             if whole is None or whole >= 0:
                 return False
@@ -145,15 +152,16 @@ class Recorder:
 @cython.cfunc
 def _fill(trace: Trace, step: cython.pointer(Step), node: Node) -> cython.void:
     """All of a node but its operands."""
+    grad_name: str = grad_name_of(node)
     trace.held.append(
-        (node.op, node.params, node.shape, node.dtype, node.operand_shapes, node.grad_name)
+        (node.op, node.params, node.shape, node.dtype, node.operand_shapes, grad_name)
     )
     step.op = cython.cast(cython.pointer(PyObject), node.op)
     step.params = cython.cast(cython.pointer(PyObject), node.params)
     step.shape = cython.cast(cython.pointer(PyObject), node.shape)
     step.dtype = cython.cast(cython.pointer(PyObject), node.dtype)
     step.operand_shapes = cython.cast(cython.pointer(PyObject), node.operand_shapes)
-    step.grad_name = cython.cast(cython.pointer(PyObject), node.grad_name)
+    step.grad_name = cython.cast(cython.pointer(PyObject), grad_name)
     step.numel = node.numel
     step.library_site = node.library_site
     step.batch_seen = node.batch_seen

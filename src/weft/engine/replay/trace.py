@@ -12,7 +12,7 @@ from cython.cimports.weft.engine.capi.growable_array import drop, empty
 from cython.cimports.weft.engine.frontend.node_factory import append_again, hide
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
-from cython.cimports.weft.engine.ir.node import Node, save
+from cython.cimports.weft.engine.ir.node import Node, rare_facts, save
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import retain_residuals
 from cython.cimports.weft.engine.ir.tape import finish
@@ -119,10 +119,11 @@ class Trace(Entry):
         hide(node.edges)
         retain_residuals(node, node.edges)
         node.operand_shapes = cython.cast(object, step.operand_shapes)
-        node.grad_name = cython.cast(object, step.grad_name)
+        if cython.cast(object, step.grad_name) is not None:
+            rare_facts(node).grad_name = cython.cast(object, step.grad_name)
         if step.whole >= 0:
-            node.result = run.made[step.whole]
-            save(node.result)
+            rare_facts(node).result = run.made[step.whole]
+            save(run.made[step.whole])
             finish(node)
         return 0
 

@@ -11,7 +11,15 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.trace import put_owner, tracing_memory
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live, set_buffer
+from cython.cimports.weft.engine.ir.node import (
+    DONE,
+    PENDING,
+    Node,
+    defer_no_more,
+    is_live,
+    rare_facts,
+    set_buffer,
+)
 from cython.cimports.weft.engine.ir.residuals import drop_inputs
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.pipeline.budget.checkpoints import (
@@ -135,7 +143,7 @@ def fail(node: Node, memref: MemRef, failed: dict) -> cython.bint:
 
     failure = failed.get(memref.root)
     if node is memref.root and isinstance(failure, FailedRows):
-        node.error = failure
+        rare_facts(node).error = failure
         _tally.failures += 1
         return False
     error = None if failure is None else failure_of(node, memref, failure)
@@ -189,5 +197,5 @@ def leave(node: Node, checkpoint: cython.bint) -> cython.void:
     if checkpoint:
         note_checkpoint(node)
     else:
-        node.deferred = 0
+        defer_no_more(node)
         drop_inputs(node)

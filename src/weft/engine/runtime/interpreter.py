@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.capi.hashing import equal
 from cython.cimports.weft.engine.devices.api import Memory, default_device
 from cython.cimports.weft.engine.devices.tuning import Tiering
 from cython.cimports.weft.engine.ir.memory import OwnedMemory, describe
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, set_buffer
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, error_of, set_buffer
 from cython.cimports.weft.engine.ir.primitive import (
     INTO_BASE,
     RESHAPE,
@@ -117,7 +117,7 @@ class Interpretation:
         source: Node
         for source in node.inputs:
             source.external_refs += 1
-            if source.error is not None:
+            if error_of(source) is not None:
                 self.can_run = False
             address = cython.cast(cython.longlong, cython.cast(cython.p_void, source))
             put(cython.address(self.operands), address | (source.state == PENDING))

@@ -16,19 +16,12 @@ from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, DTypeError, LinAlgError
-from weft.functional.linalg.factorizations import (
-    LinalgEig,
-    LinalgEigh,
-    LinalgPinv,
-    LinalgQr,
-    adjoint,
-    lapack,
-    need_matrices,
-)
+from weft.functional.linalg.factored import adjoint, lapack, need_matrices
+from weft.functional.linalg.factorizations import LinalgEig, LinalgEigh, LinalgPinv, LinalgQr
 from weft.functional.linalg.singular_values import LinalgSvd
 from weft.functional.linalg.solve import inv_ex
 from weft.functional.shape.concat import cat
-from weft.functional.support import host, lapack_batches
+from weft.functional.support import host, lapack_batches, matrix_batches
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given
@@ -210,7 +203,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Tensor | None = None) -> Any:
         )
     rows, columns = A._shape[-2:]
     if mode == "complete" and rows > columns:
-        pair = host.answering(lapack_batches.qr, lapack_batches.matrices(A), rows)
+        pair = host.answering(lapack_batches.qr, matrix_batches.matrices(A), rows)
         parts = [x.tensor() for x in pair]
         return given(out, Qr(map(columns_first, parts)))
     q, r = _qr(A)

@@ -12,14 +12,9 @@ from weft.engine.api.call_cache import Part
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ShapeError
-from weft.functional.linalg.factorizations import (
-    adjoint,
-    need_matrices,
-    need_precise,
-    need_same,
-)
+from weft.functional.linalg.factored import adjoint, need_matrices, need_precise, need_same
 from weft.functional.linalg.lapack_primitives import by_matrix, composed, valued
-from weft.functional.support import host, lapack_batches
+from weft.functional.support import host, lapack_batches, matrix_batches
 from weft.functional.support.blas_threads import limited
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.not_differentiable import underived
@@ -34,7 +29,7 @@ Geqrf = result_type("geqrf")
 def geqrf(input: Tensor, *, out: Tensor | None = None) -> Any:
     """(a, tau): R above the diagonal and the Householder vectors below it, as LAPACK leaves them."""
     need_matrices("geqrf", input, "input", False)
-    found = host.answering(lapack_batches.reflectors, lapack_batches.matrices(input))
+    found = host.answering(lapack_batches.reflectors, matrix_batches.matrices(input))
     a, tau = found[0].tensor(), host.from_numpy(found[1])
     results = (underived("geqrf", part, input) for part in (columns_first(a), tau))
     return given(out, Geqrf(results), converts=True)
@@ -87,10 +82,10 @@ def _reflected_identity(A: Tensor, tau: Tensor) -> Any:
 
 def _q_columns(vectors: np.ndarray, scales: np.ndarray) -> Any:
     """The columns of Q by LAPACK."""
-    return lapack_batches.array_of(
+    return matrix_batches.array_of(
         host.answering(
             lapack_batches.product_of_reflectors,
-            lapack_batches.matrices(vectors),
+            matrix_batches.matrices(vectors),
             scales,
             vectors.shape[-1],
         )

@@ -14,9 +14,9 @@ from typing import Any
 from weft.autograd.backward import grad
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
-from weft.functional.linalg.factorizations import Factored, each, keep
+from weft.functional.linalg.factored import Factored, each, keep
 from weft.functional.support import host
-from weft.functional.support.lapack_batches import Matrices, matrices
+from weft.functional.support.matrix_batches import Matrices, matrices
 
 
 class _Valued(Factored):

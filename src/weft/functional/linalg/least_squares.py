@@ -12,7 +12,7 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, class_name
 from weft.functional.linalg.decompositions import matrix_rank, pinv, svdvals
-from weft.functional.linalg.factorizations import each, need_matrices, need_same
+from weft.functional.linalg.factored import each, need_matrices, need_same
 from weft.functional.linalg.lapack_primitives import composed, valued
 from weft.functional.shape.concat import cat
 from weft.functional.support import host, lapack_batches

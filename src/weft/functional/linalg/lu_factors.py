@@ -17,8 +17,8 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.linalg.factorizations import (
-    LinalgLu,
+from weft.functional.linalg.factored import adjoint as conjugated
+from weft.functional.linalg.factored import (
     check_regular,
     each,
     identity,
@@ -26,12 +26,12 @@ from weft.functional.linalg.factorizations import (
     need_matrices,
     need_same,
 )
-from weft.functional.linalg.factorizations import adjoint as conjugated
+from weft.functional.linalg.factorizations import LinalgLu
 from weft.functional.linalg.lapack_primitives import of_matrices
 from weft.functional.linalg.solve import need_rows, substituted
 from weft.functional.shape.concat import cat
-from weft.functional.support import host, lapack_batches, lapack_lu
-from weft.functional.support.lapack_batches import Matrices, matrices
+from weft.functional.support import host, lapack_batches, lapack_lu, matrix_batches
+from weft.functional.support.matrix_batches import Matrices, matrices
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given
@@ -102,7 +102,7 @@ def _factored(A: Tensor, pivot: bool) -> tuple[Any, Any, Any]:
     count = min(rows, columns)
     order = host.from_numpy(_orders(pivots, rows)).unsqueeze(-1).expand(A._shape)
     turned = A.gather(-2, order)
-    known = lapack_batches.array_of(factors)[..., :count, :count]
+    known = matrix_batches.array_of(factors)[..., :count, :count]
     square = LinalgLu.apply(turned[..., :count, :count], np.ascontiguousarray(known))
     if columns > rows:
         beside = substituted(square, turned[..., count:], False, True, True)

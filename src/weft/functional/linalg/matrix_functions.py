@@ -15,14 +15,8 @@ from weft.engine.dispatch.type_names import TYPE_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ShapeError
-from weft.functional.linalg.factorizations import (
-    OTHER_TYPE,
-    LinalgMatrixExp,
-    each,
-    identity,
-    need_matrices,
-    need_same,
-)
+from weft.functional.linalg.factored import OTHER_TYPE, each, identity, need_matrices, need_same
+from weft.functional.linalg.factorizations import LinalgMatrixExp
 from weft.functional.linalg.solve import inv, solve
 from weft.functional.support import host
 from weft.functional.support.memory_formats import columns_first

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 require(__name__, cython.compiled)
 
 singular_values = later("weft.functional.linalg.singular_values")
-factorizations = later("weft.functional.linalg.factorizations")
+factored = later("weft.functional.linalg.factored")
 FEW_POINTS = 25  # points up to which distances are no matrix products, as in PyTorch
 _SUM, _NORM, _SQUARE, _SQRT = OPS["sum"], OPS["norm"], OPS["square"], OPS["sqrt"]
 _POWER_NORM = OPS["power_norm"]
@@ -236,7 +236,7 @@ def _of_singular_values(
             fix="pass the dimensions of the matrices",
         )
     matrix = A if dtype is None else cast(A, as_dtype(dtype))
-    factorizations.need_precise("linalg.matrix_norm", matrix)
+    factored.need_precise("linalg.matrix_norm", matrix)
     values = singular_values.singular_values(movedim(matrix, axes, (-2, -1)))
     if ord == -2:
         result = values.amin(-1)

@@ -15,7 +15,7 @@ from weft.engine.frontend.meta import is_on_meta
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import tape as tapes
-from weft.functional.linalg.factorizations import (
+from weft.functional.linalg.factored import (
     adjoint,
     are_plain,
     diagonal_matrix,

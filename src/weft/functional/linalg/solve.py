@@ -16,13 +16,9 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError
-from weft.functional.linalg.factorizations import (
+from weft.functional.linalg.factored import (
     OTHER_TYPE,
     Factored,
-    LinalgCholeskyEx,
-    LinalgInvEx,
-    LinalgSolveEx,
-    LinalgSolveTriangular,
     adjoint,
     check_definite,
     check_regular,
@@ -31,11 +27,18 @@ from weft.functional.linalg.factorizations import (
     need_matrices,
     need_same,
 )
+from weft.functional.linalg.factorizations import (
+    LinalgCholeskyEx,
+    LinalgInvEx,
+    LinalgSolveEx,
+    LinalgSolveTriangular,
+)
 from weft.functional.linalg.lapack_primitives import by_matrix, of_matrices, valued
 from weft.functional.support import host, lapack_batches
 from weft.functional.support.blas_threads import linalg
-from weft.functional.support.lapack_batches import Matrices, any_failed, matrices
+from weft.functional.support.lapack_batches import any_failed
 from weft.functional.support.lapack_lu import zero_pivots
+from weft.functional.support.matrix_batches import Matrices, matrices
 from weft.functional.support.memory_formats import columns_first
 from weft.functional.support.return_types import result_type
 from weft.functional.support.variants import given

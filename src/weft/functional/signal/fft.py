@@ -28,7 +28,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import contiguous_strides, is_contiguous
 from weft.errors import ArgumentError, DimensionError, DTypeError, ShapeError
-from weft.functional.linalg.factorizations import Factored, is_plain, keep
+from weft.functional.linalg.factored import Factored, is_plain, keep
 from weft.functional.shape.rearrange import roll
 from weft.functional.support import host
 from weft.functional.support.variants import write_out

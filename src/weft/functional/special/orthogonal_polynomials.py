@@ -15,7 +15,7 @@ from weft.engine.api.api_function import publish
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.functional.linalg.factorizations import Factored, keep
+from weft.functional.linalg.factored import Factored, keep
 from weft.functional.support import host
 from weft.functional.support.variants import named, write_out
 from weft.ops.primitives import elementwise as call

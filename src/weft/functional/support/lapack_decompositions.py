@@ -9,21 +9,22 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
-from cython.cimports.weft.functional.support.lapack_batches import (
+from cython.cimports.weft.functional.support.lapack_batches import ints_of
+from cython.cimports.weft.functional.support.matrix_batches import (
     Matrices,
     blank,
     by_columns,
     element_type,
     from_columns,
     gesdd_routine,
-    ints_of,
     routine_at,
     syevd_routine,
 )
 
 from weft._build.compiled import require
 from weft.engine.devices.cpu.pool import address_of
-from weft.functional.support.lapack_batches import BLOCK, GESDD, SYEVD, run
+from weft.functional.support.lapack_batches import BLOCK
+from weft.functional.support.matrix_batches import GESDD, SYEVD, run
 
 require(__name__, cython.compiled)
 

@@ -10,21 +10,21 @@ import cython
 import numpy as np
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
-from cython.cimports.weft.functional.support.lapack_batches import (
+from cython.cimports.weft.functional.support.lapack_batches import first_rows, ints_of
+from cython.cimports.weft.functional.support.matrix_batches import (
     Matrices,
     blank,
     by_columns,
     copied,
-    first_rows,
     from_columns,
     getrf_routine,
-    ints_of,
     number_at,
     routine_at,
 )
 
 from weft._build.compiled import require
-from weft.functional.support.lapack_batches import GETRF, run, substitute
+from weft.functional.support.lapack_batches import substitute
+from weft.functional.support.matrix_batches import GETRF, run
 
 require(__name__, cython.compiled)
 

@@ -89,8 +89,11 @@ MODELS = {
 
 
 def peak_of(run: Callable[[], Any]) -> int:
+    """The bytes that a known program needs beside what there is, in blocks of its own sizes: the pool hands out larger
+    ones where it has them from other programs."""
     for _ in range(3):
         run()
+    pool.trim()
     pool.reset_peak()
     before = pool.stats()["peak"]
     run()

@@ -12,7 +12,7 @@ from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.grad_edges import AccumulateGrad
-from cython.cimports.weft.engine.ir.node import DONE, FAILED, RESULT_SHIFT, Node
+from cython.cimports.weft.engine.ir.node import DONE, FAILED, RESULT_SHIFT, Node, result_of
 from cython.cimports.weft.engine.ir.primitive import scalar_op
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.replay.fingerprint import (
@@ -123,9 +123,9 @@ class WalkFingerprint(Reachability):
                 if is_saved(node.residual_mask, index):
                     self.describe_value(node.inputs[index])
         if node.op.kind == _composite and node.residual_mask >> RESULT_SHIFT & 1:
-            if node.result is None:
+            if result_of(node) is None:
                 return False
-            self.describe_value(node.result)
+            self.describe_value(result_of(node))
         return True
 
     @cython.cfunc

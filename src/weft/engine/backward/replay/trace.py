@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.backward.replay.trace import INPUT, NUMBER, REC
 from cython.cimports.weft.engine.capi.growable_array import drop, empty, put
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
-from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.ir.node import Node, result_of
 from cython.cimports.weft.engine.ir.primitive import scalar_op
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import Tape
@@ -69,7 +69,7 @@ class WalkTrace(Trace):
                 if kind == INPUT:
                     node = node.inputs[code >> 3 & _INPUT_NUMBER]
                 elif kind == RESULT:
-                    node = node.result
+                    node = result_of(node)
             Py_INCREF(node)
             PyList_SET_ITEM(values, index, node)
         return values
@@ -225,8 +225,8 @@ class WalkRecorder(Recorder):
             node = cython.cast(Node, record)
             if node.op.kind != _composite:
                 places.setdefault(node, _code(RECORD, 0, number))
-            elif node.result is not None:
-                places.setdefault(node.result, _code(RESULT, 0, number))
+            elif result_of(node) is not None:
+                places.setdefault(result_of(node), _code(RESULT, 0, number))
             for index in range(len(node.inputs or ())):
                 if is_saved(node.residual_mask, index):
                     places.setdefault(node.inputs[index], _code(INPUT, index, number))

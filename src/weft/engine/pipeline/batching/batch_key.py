@@ -9,7 +9,7 @@ import cython
 from cython.cimports.weft.engine.capi.hashing import equal, mix
 from cython.cimports.weft.engine.devices.api import device_at
 from cython.cimports.weft.engine.devices.tuning import Batching
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, observers_on
 from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS, SLICES, Primitive
 
 from weft._build.compiled import require
@@ -54,7 +54,7 @@ def edge_identity(edge):
         return None
     if isinstance(edge, Node):
         node: Node = cython.cast(Node, edge)
-        if node.op.kind == VIEW and node.edges is not None and node.observers is None:
+        if node.op.kind == VIEW and node.edges is not None and observers_on(node) is None:
             return (node.op.code, node.params, edge_identity(node.edges[0]))
     return id(edge)
 

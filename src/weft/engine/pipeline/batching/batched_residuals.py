@@ -11,7 +11,7 @@ from cython.cimports.weft.engine.capi.int_array import Integers, integers
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.batch import batch_of
-from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node, save
+from cython.cimports.weft.engine.ir.node import RESULT_SHIFT, Node, rare_facts, result_of, save
 from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residual_mask import is_saved
 from cython.cimports.weft.engine.ir.tape import finish
@@ -81,7 +81,7 @@ def saved_result(node: Node):
     """The saved value of one node."""
     quotient: Node = node.quotient
     if quotient is None:
-        return node if node.op.kind != COMPOSITE else node.result
+        return node if node.op.kind != COMPOSITE else result_of(node)
     return part_of(_result_of(quotient), node)
 
 
@@ -97,7 +97,7 @@ def batched_residuals_of(quotient: Node, first: Node, rows: Integers | None):
 @cython.inline
 def _result_of(quotient: Node) -> Node:
     """The value of a group: a composite has a node of its own for it."""
-    return quotient.result if quotient.op.kind == COMPOSITE else quotient
+    return result_of(quotient) if quotient.op.kind == COMPOSITE else quotient
 
 
 @cython.cfunc
@@ -210,8 +210,9 @@ def _record_key(node: Node, numbers: dict):
             parts.append(number)
         else:
             parts.append(id(edge))
-    if node.result is not None:
-        parts.append(id(node.result.quotient) if node.result.quotient is not None else 0)
+    result: Node = result_of(node)
+    if result is not None:
+        parts.append(id(result.quotient) if result.quotient is not None else 0)
     return tuple(parts)
 
 
@@ -264,12 +265,13 @@ def _build_record(members: list, stacks: dict) -> cython.void:
     )
     finish(quotient)
     quotient.operand_shapes = tuple([lead + each[behind:] for each in first.operand_shapes])
-    if first.result is not None:
-        results: list = [cython.cast(Node, node).result for node in members]
-        quotient.result = _together(results, axis, stacks)
-        save(quotient.result)
+    has_result: cython.bint = result_of(first) is not None
+    if has_result:
+        results: list = [result_of(node) for node in members]
+        rare_facts(quotient).result = _together(results, axis, stacks)
+        save(result_of(quotient))
     adopt(quotient, members, flags)
-    quotient.has_residuals = True if first.result is not None else quotient.has_residuals
+    quotient.has_residuals = quotient.has_residuals or has_result
     quotient.batch_seen = True
 
 

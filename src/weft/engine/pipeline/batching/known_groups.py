@@ -15,7 +15,14 @@ from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, 
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.frontend.node_factory import new_value
 from cython.cimports.weft.engine.ir.batch import Batch, new_batch
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
+from cython.cimports.weft.engine.ir.node import (
+    DONE,
+    PENDING,
+    Node,
+    grad_name_of,
+    observers_on,
+    result_of,
+)
 from cython.cimports.weft.engine.ir.residuals import retain_masked
 from cython.cimports.weft.engine.ir.tape import current_tape, finish
 from cython.cimports.weft.engine.pipeline.batching.batch_key import ADDED_UP, goes_on
@@ -306,9 +313,9 @@ class Grouping(Recorder):
     @cython.exceptval(-1, check=False)
     def accepts(self, node: Node) -> cython.bint:
         """True if a step expresses all that a node of a search is."""
-        if node.state != PENDING or node.edges is not None or node.observers is not None:
+        if node.state != PENDING or node.edges is not None or observers_on(node) is not None:
             return False
-        return node.quotient is None and node.result is None and node.grad_name is None
+        return node.quotient is None and result_of(node) is None and grad_name_of(node) is None
 
     @cython.cfunc
     def number_of(self, source: Node):

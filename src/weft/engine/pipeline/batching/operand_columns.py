@@ -77,7 +77,8 @@ class Column:
         keys: list = []
         position: cython.Py_ssize_t
         for position in range(self.count):
-            keys.append((below_views(self.at(position)).qrow << _POSITION_BITS) + position)
+            row: cython.longlong = below_views(self.at(position)).qrow
+            keys.append((row << _POSITION_BITS) + position)
         keys.sort()
         mask: cython.longlong = (cython.cast(cython.longlong, 1) << _POSITION_BITS) - 1
         return [cython.cast(cython.longlong, key) & mask for key in keys]

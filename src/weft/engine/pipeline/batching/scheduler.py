@@ -17,7 +17,7 @@ from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.weft.engine.capi.hashing import mix
 from cython.cimports.weft.engine.capi.int_array import Integers, extend, integers, push
 from cython.cimports.weft.engine.devices.tuning import Batching
-from cython.cimports.weft.engine.ir.node import PENDING, Node
+from cython.cimports.weft.engine.ir.node import PENDING, Node, observers_on
 from cython.cimports.weft.engine.ir.prefetch import (
     FAR,
     PyList_GET_ITEM,
@@ -251,7 +251,7 @@ class Agenda:
         if (
             adds_rows(node)
             and node.inputs[0] is below
-            and below.observers is None
+            and observers_on(below) is None
             and (node.edges is None or node.edges[0] is below or node.edges[0] is None)
         ):
             push(self.begun, cython.cast(cython.int, source_position))

@@ -11,7 +11,16 @@ both come from `defer`.
 import cython
 from cython.cimports.weft.engine.ir import deferral
 from cython.cimports.weft.engine.ir.deferral import CHECKPOINT, DEFERRED
-from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node, is_live, set_buffer
+from cython.cimports.weft.engine.ir.node import (
+    DONE,
+    PENDING,
+    Node,
+    defer_no_more,
+    deferral_of,
+    is_live,
+    rare_facts,
+    set_buffer,
+)
 from cython.cimports.weft.engine.ir.residuals import drop_inputs, mark_dead_candidate
 from cython.cimports.weft.engine.ir.tape import Tape, finish, link, unlink
 from cython.cimports.weft.engine.pipeline.batching.membership import pending_among, sources
@@ -58,7 +67,7 @@ def recorded_of(program: Program, layout: object, pending: list) -> Recorded:
     number: cython.Py_ssize_t
     checkpoints: set = set()
     handed_over: set = set()
-    stack: list = [node for node in pending if node.deferred and node.external_refs > 0]
+    stack: list = [node for node in pending if node.external_refs > 0 and deferral_of(node)]
     for number in range(len(program.numbered)):
         node = program.numbered[number]
         memref = program.memrefs[number]
@@ -86,7 +95,7 @@ def note_staying(node: Node) -> cython.void:
     """A node stays recorded: what holds it does not make it run."""
     global any_deferred
     node.batch_seen = True
-    node.deferred = DEFERRED
+    rare_facts(node).deferred = DEFERRED
     any_deferred = True
 
 
@@ -94,7 +103,7 @@ def note_staying(node: Node) -> cython.void:
 def note_checkpoint(node: Node) -> cython.void:
     """A node, off its tape, has a value and its inputs."""
     global any_deferred
-    node.deferred = CHECKPOINT
+    rare_facts(node).deferred = CHECKPOINT
     any_deferred = True
     link(_checkpoints, node)
 
@@ -105,7 +114,7 @@ def has_deferred(nodes: list) -> cython.bint:
     """True if some nodes stay recorded."""
     node: Node
     for node in nodes:
-        if node.deferred:
+        if deferral_of(node):
             return True
     return False
 
@@ -151,7 +160,7 @@ def let_go(tape: Tape) -> cython.void:
     pending: list = tape.pending()
     needed: set = _saved(pending)
     for node in pending:
-        if node.deferred and node not in needed:
+        if deferral_of(node) and node not in needed:
             node.state = DONE
             finish(node)
             _forget(node)
@@ -165,7 +174,7 @@ def let_go(tape: Tape) -> cython.void:
 @cython.cfunc
 def _forget(node: Node) -> cython.void:
     """Let a node be like any other that has run."""
-    node.deferred = 0
+    defer_no_more(node)
     drop_inputs(node)
 
 

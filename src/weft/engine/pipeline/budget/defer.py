@@ -3,9 +3,9 @@
 fit beside them. Activation checkpointing, chosen by the engine.
 
 A program that ends before its backward pass (a loss is read in between) hands over what derivatives have saved. Under
-a budget it keeps some of that, the checkpoints; the nodes of the rest stay recorded (`Node.deferred`), and run again
-with the backward pass that reads them. Which ones these are is chosen by `choose`, as in a program that has both: the
-steps of this one, and behind them their mirror image, an estimate of its backward pass.
+a budget it keeps some of that, the checkpoints; the nodes of the rest stay recorded (`RareFacts.deferred`), and run
+again with the backward pass that reads them. Which ones these are is chosen by `choose`, as in a program that has both:
+the steps of this one, and behind them their mirror image, an estimate of its backward pass.
 """
 
 import cython

@@ -12,13 +12,14 @@ from hashlib import blake2b
 import numpy as np
 
 import weft
-from weft.distributed.agreement import Call
-from weft.distributed.blocks import dtype_of_sums
 from weft.distributed.buffers import Received, as_bytes, elements
-from weft.distributed.carrier import record
-from weft.distributed.collectives import call_of, gathered, hand_out, sent_from
+from weft.distributed.collectives.agreement import Call
+from weft.distributed.collectives.carrier import record
+from weft.distributed.collectives.operations import call_of, hand_out
+from weft.distributed.collectives.reduction import ReduceOp
+from weft.distributed.collectives.steps import gathered, sent_from
+from weft.distributed.data_parallel.blocks import dtype_of_sums
 from weft.distributed.group import ProcessGroup
-from weft.distributed.reduction import ReduceOp
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.tensor.modes import no_grad

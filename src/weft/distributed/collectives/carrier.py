@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from weft._typing import Array
-from weft.distributed.agreement import Call
 from weft.distributed.buffers import Received, as_bytes, elements
-from weft.distributed.collectives import (
+from weft.distributed.collectives.agreement import Call
+from weft.distributed.collectives.reduction import ReduceOp
+from weft.distributed.collectives.steps import (
     Reduction,
     collected,
     exchanged,
@@ -24,7 +25,6 @@ from weft.distributed.collectives import (
 )
 from weft.distributed.group import ProcessGroup
 from weft.distributed.progress import Steps
-from weft.distributed.reduction import ReduceOp
 from weft.distributed.work import Work
 from weft.distributed.world import current_world
 from weft.engine.frontend.collective import set_carrier

@@ -13,14 +13,18 @@ from typing import Any
 
 import weft
 from weft.autograd.variable import Variable
-from weft.distributed.blocks import PairwiseSum, blocks_of_rank
-from weft.distributed.collectives import all_reduce
+from weft.distributed.collectives.operations import all_reduce
+from weft.distributed.collectives.reduction import ReduceOp
+from weft.distributed.collectives.together import (
+    average_gradients,
+    broadcast_together,
+    mean_of_sums,
+)
+from weft.distributed.data_parallel.blocks import PairwiseSum, blocks_of_rank
+from weft.distributed.data_parallel.join import Join, Joinable, JoinHook
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.group import ProcessGroup
-from weft.distributed.join import Join, Joinable, JoinHook
 from weft.distributed.nn.comm_hooks import BUCKET_BYTES, GradBucket, Hook, reduce_by_hook
-from weft.distributed.reduction import ReduceOp
-from weft.distributed.together import average_gradients, broadcast_together, mean_of_sums
 from weft.distributed.world import resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, GradientError

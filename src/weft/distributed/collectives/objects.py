@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft
-from weft.distributed.collectives import all_gather, all_to_all_single, broadcast
+from weft.distributed.collectives.operations import all_gather, all_to_all_single, broadcast
 from weft.distributed.group import Group, ProcessGroup
 from weft.distributed.point_to_point import recv, send
 from weft.distributed.world import joined

@@ -12,7 +12,7 @@ from weft.distributed.fsdp import fully_shard
 
 import weft
 from ranks import needs_mpi, run
-from weft.distributed.blocks import PairwiseSum, blocks_of_rank, interleaved_blocks
+from weft.distributed.data_parallel.blocks import PairwiseSum, blocks_of_rank, interleaved_blocks
 
 PROGRAM, SHARDS = "deterministic.py", "deterministic_shards.py"
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
-from weft.distributed.collectives import all_reduce
+from weft.distributed.collectives.operations import all_reduce
 from weft.distributed.errors import DistError
 
 if TYPE_CHECKING:

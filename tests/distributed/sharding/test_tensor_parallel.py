@@ -12,7 +12,7 @@ from weft.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 import weft
 from ranks import needs_mpi
 from weft import nn
-from weft.distributed.carrier import record
+from weft.distributed.collectives.carrier import record
 from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.sharding import layout
 

@@ -16,7 +16,7 @@ from typing import Any
 import weft
 from weft.data import Sampler
 from weft.data.distributed import order_of_epoch
-from weft.distributed.carrier import record
+from weft.distributed.collectives.carrier import record
 from weft.distributed.group import Group, ProcessGroup
 from weft.distributed.world import resolve
 from weft.engine.frontend.tensor import Tensor

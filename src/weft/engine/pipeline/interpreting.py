@@ -1,0 +1,177 @@
+# cython: language_level=3
+"""A flush node by node: each is a call of its kernel, a view, or a program of its own.
+
+It takes an `Interpretation`, and says whether all of its nodes have run; what has not is pending. Compiled for the same
+reason as `run_program`.
+"""
+
+from typing import Any
+
+import cython
+from cython.cimports.cpython.exc import PyErr_CheckSignals
+from cython.cimports.weft.engine.devices.api import Memory, bounded
+from cython.cimports.weft.engine.devices.trace import NodeTimes, tracing
+from cython.cimports.weft.engine.devices.tuning import Tiering
+from cython.cimports.weft.engine.ir.node import Node
+from cython.cimports.weft.engine.pipeline.fingerprint import (
+    SINGLE_NODE,
+    FlushFingerprint,
+    fingerprint_of,
+)
+from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
+from cython.cimports.weft.engine.pipeline.memory_plan import Plan
+from cython.cimports.weft.engine.pipeline.program_ir import Program
+from cython.cimports.weft.engine.pipeline.run_program import count, launch
+from cython.cimports.weft.engine.pipeline.single_node import is_rewritten, program_of
+from cython.cimports.weft.engine.runtime import executable_cache
+from cython.cimports.weft.engine.runtime.executable_cache import CachedExecutable
+from cython.cimports.weft.engine.runtime.interpreter import Interpretation, may_overwrite, take_view
+from cython.cimports.weft.engine.runtime.loop_calls import call_loop, call_put
+
+from weft._build.compiled import require as require_compiled
+from weft.config import config
+from weft.engine.ir.primitive import REGION
+from weft.engine.pipeline import memory_plan, passes
+from weft.engine.pipeline.lowering import lower
+
+require_compiled(__name__, cython.compiled)
+
+_region = cython.declare(cython.int, REGION)
+NODES_BETWEEN_SIGNALS = cython.declare(
+    cython.Py_ssize_t, 1024
+)  # nodes between two chances for signal handlers
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def leaves_no_room(memory: Memory, pending: list) -> cython.bint:
+    """True if nodes that are all stored may take more than the budget leaves."""
+    return bounded and memory.budget() != 0 and bytes_of(pending) > memory.room_left()
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def bytes_of(nodes: list[Node]) -> cython.longlong:
+    """The bytes of nodes that are all stored."""
+    total: cython.longlong = 0
+    node: Node
+    for node in nodes:
+        total += node.numel * node.dtype.itemsize
+    return total
+
+
+@cython.cfunc
+def interpret(flush: Interpretation) -> cython.bint:
+    """Run nodes one by one; False where one cannot be: it and what follows is pending then."""
+    if tracing:
+        flush.times = NodeTimes()
+    try:
+        while flush.runs and flush.order:
+            if len(flush.order) % NODES_BETWEEN_SIGNALS == 0:
+                PyErr_CheckSignals()
+            flush.runs = interpret_next(flush, flush.order.pop())
+        return flush.runs
+    finally:
+        if flush.times is not None:
+            flush.times.close()
+        flush.stop()
+
+
+@cython.cfunc
+def interpret_next(flush: Interpretation, node: Node) -> cython.bint:
+    """Run the next node of a flush; False where it cannot be run alone."""
+    inputs: tuple = node.inputs  # they live until the values that nobody else reads are freed
+    ran: cython.bint = False
+    try:
+        ran = flush.release() and (called(node) or take_view(node) or run_alone(flush, node))
+        if ran and inputs:
+            flush.free()
+        if ran and flush.times is not None:
+            flush.times.add(node, inputs)
+    finally:
+        flush.go_on()
+    return ran
+
+
+@cython.cfunc
+@cython.inline
+def called(node: Node) -> cython.bint:
+    """Run a node by calling its kernel; False if it has none to call."""
+    if not (call_put(node) if node.op.kind == _region else call_loop(node)):
+        return False
+    count(1, 1, 1)
+    return True
+
+
+@cython.cfunc
+def run_alone(flush: Interpretation, node: Node) -> cython.bint:
+    """Run one node whose operands are there as a program of its own. False where its index check failed, where its
+    kernels are still to be compiled, with others as a rule, and where too many nodes of the flush have to go through
+    the passes."""
+    if flush.times is not None:
+        flush.times.close()
+        flush.times.alone = True
+    overwrites: cython.int = memory_plan.BASES if may_overwrite(node) else memory_plan.NOTHING
+    fingerprint: FlushFingerprint = fingerprint_of([node], SINGLE_NODE + overwrites)
+    known: CachedExecutable = executable_cache.lookup(fingerprint) if config.cache else None
+    if known is not None and executable_cache.usable(known, fingerprint):
+        count(known.kernels, known.launches, 1)
+        outcome = executable_cache.run_cached(known, fingerprint)
+        if outcome is None or outcome is False:
+            return outcome is None
+        raise outcome
+    if not is_rewritten(node):
+        return launch_single(flush, fingerprint, overwrites)
+    if flush.missed >= flush.most_misses:
+        return False
+    flush.missed += 1
+    return schedule_alone(flush, fingerprint, overwrites)
+
+
+@cython.cfunc
+def schedule_alone(
+    flush: Interpretation, fingerprint: FlushFingerprint, overwrites: cython.int
+) -> cython.bint:
+    """The same for a node alone; False where its index check failed, or where its kernels wait for the compiler."""
+    one: Any = passes.Compilation(fingerprint.nodes, again=True, overwrites=overwrites)
+    try:
+        passes.schedule(one)
+        if waits_for_compiler(flush, one.lowering):
+            return False
+        return not launch(
+            fingerprint, None, one.program, one.memory, one.lowering, fingerprint.nodes
+        )
+    finally:
+        one.program.release()
+
+
+@cython.cfunc
+def launch_single(
+    flush: Interpretation, fingerprint: FlushFingerprint, overwrites: cython.int
+) -> cython.bint:
+    """The same for a node that the passes leave as it is: without them, for sizes that may never come again."""
+    program: Program = program_of(fingerprint.nodes[0])
+    try:
+        memory: Plan = memory_plan.plan(program, overwrites)
+        lowering: Lowering = lower.lower(program, memory)
+        if waits_for_compiler(flush, lowering):
+            return False
+        return not launch(fingerprint, None, program, memory, lowering, fingerprint.nodes)
+    finally:
+        program.release()
+
+
+@cython.cfunc
+def waits_for_compiler(flush: Interpretation, lowering: Lowering) -> cython.bint:
+    """True if a node alone needs a kernel that is not compiled and should be left to its flush, which compiles all it
+    needs together: on the kernel's first use, if scheduling the rest takes no longer than compiling."""
+    tuning: Tiering = lowering.program.device.tuning.tiering
+    if len(flush.order) >= tuning.nodes_of_a_kernel:
+        return False
+    launch: Launch
+    for launch in lowering.launches:
+        if launch.spec.code is None:
+            launch.spec.uses += 1
+            if launch.spec.uses < tuning.uses_alone:
+                return True
+    return False
