@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,31 @@ def test_a_save_that_does_not_end_leaves_the_checkpoint_before(
     state = {"epoch": 0, "model": {"0.weight": weft.zeros(600, 512)}}
     checkpoint.load(state, checkpoint_id=folder)
     assert state["epoch"] == 2 and bool(state["model"]["0.weight"].any())
+
+
+SMALL = "mount -t tmpfs -o size=6m none"  # room for one checkpoint of two
+
+
+def can_mount(folder: Path) -> bool:
+    """True if this process may have a disk of its own."""
+    command = ["unshare", "-m", "sh", "-c", f"{SMALL} {folder}"]
+    return (
+        bool(shutil.which("unshare"))
+        and subprocess.run(command, capture_output=True).returncode == 0
+    )
+
+
+@needs_mpi
+def test_a_disk_that_is_full_is_an_error_on_all_ranks(tmp_path: Path) -> None:
+    if not can_mount(tmp_path):
+        pytest.skip("needs the right to mount a small disk (unshare -m)")
+    within = ("unshare", "-m", "sh", "-c", f'{SMALL} {tmp_path} && exec "$@"', "sh")
+    found = said(run(2, PROGRAM, "disk", tmp_path / "last", within=within, status=None))
+    assert len(found) == 2
+    for text in found.values():
+        assert re.match(r"epoch 2, left \[\]: .*(No space left on device|is not complete)", text), (
+            found
+        )
 
 
 def test_one_process_needs_no_group(tmp_path: Path) -> None:

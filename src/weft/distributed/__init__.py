@@ -16,21 +16,24 @@ from weft.distributed import absent, launch
 
 _HELD = {
     "data_parallel.blocks": "BlockSampler mean_of_blocks",
-    "collectives.operations": "all_gather all_gather_into_tensor all_gather_single all_reduce all_reduce_coalesced "
-    "all_to_all all_to_all_single barrier broadcast gather monitored_barrier reduce reduce_scatter "
+    "collectives.coalesced": "all_gather_coalesced all_reduce_coalesced",
+    "collectives.operations": "all_gather all_gather_into_tensor all_gather_single all_reduce all_to_all "
+    "all_to_all_single barrier breakpoint broadcast gather monitored_barrier reduce reduce_scatter "
     "reduce_scatter_single reduce_scatter_tensor scatter",
     "nn.comm_hooks": "GradBucket",
     "device_mesh": "DeviceMesh init_device_mesh",
-    "errors": "DistBackendError DistError DistNetworkError DistStoreError",
+    "errors": "DistBackendError DistError DistNetworkError DistStoreError QueueEmptyError",
     "group": "ProcessGroup",
     "collectives.objects": "all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list "
     "send_object_list",
     "point_to_point": "P2POp batch_isend_irecv irecv isend recv send",
-    "ranks": "Backend GroupMember get_backend get_backend_config get_default_backend_for_device get_global_rank "
+    "ranks": "Backend DebugLevel GroupMember get_backend get_backend_config get_debug_level "
+    "get_default_backend_for_device get_global_rank set_debug_level set_debug_level_from_env "
     "get_group_rank get_node_local_rank get_pg_count get_process_group_ranks get_rank get_world_size group "
     "is_available is_backend_available is_gloo_available is_mpi_available is_nccl_available "
-    "is_torchelastic_launched is_ucc_available is_xccl_available new_subgroups new_subgroups_by_enumeration",
-    "collectives.reduction": "ReduceOp",
+    "is_torchelastic_launched is_ucc_available is_xccl_available new_subgroups new_subgroups_by_enumeration "
+    "split_group",
+    "collectives.reduction": "ReduceOp supports_complex",
     "backends.stores": "FileStore HashStore PrefixStore Store TCPStore",
     "work": "Work",
     "world": "default_pg_timeout destroy_process_group init_process_group is_initialized new_group",
@@ -47,6 +50,7 @@ _gather(
         "distributed_c10d": {
             **{f"distributed.{place}": names for place, names in _HELD.items()},
             "distributed.absent": absent.SENT,
+            "distributed.world": f"{_HELD['world']} _get_default_group",
         },
         "constants": {"distributed.world": "default_pg_timeout"},
         "algorithms": {"distributed.data_parallel.join": "Join JoinHook Joinable"},

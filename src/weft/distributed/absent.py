@@ -37,7 +37,7 @@ _STAGES = (
 MODULES = {
     name: {"distributed.absent": names}
     for name, names in {
-        "optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer as_functional_optim",
+        "optim": "DistributedOptimizer ZeroRedundancyOptimizer as_functional_optim",
         "optim.zero_redundancy_optimizer": "ZeroRedundancyOptimizer",
         "tensor": "",
         "tensor._utils": "compute_local_shape_and_global_offset",
@@ -58,10 +58,12 @@ MODULES = {
         "fsdp.sharded_grad_scaler": "ShardedGradScaler",
         "algorithms.ddp_comm_hooks": "",
         "algorithms.ddp_comm_hooks.default_hooks": "",
-        "algorithms.ddp_comm_hooks.post_localSGD_hook": "PostLocalSGDState post_localSGD_hook",
-        "algorithms.ddp_comm_hooks.powerSGD_hook": "PowerSGDState batched_powerSGD_hook powerSGD_hook",
+        "algorithms.ddp_comm_hooks.debugging_hooks": "",
+        "algorithms.ddp_comm_hooks.post_localSGD_hook": "",
+        "algorithms.ddp_comm_hooks.powerSGD_hook": "",
         "algorithms.model_averaging": "",
-        "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
+        "algorithms.model_averaging.averagers": "",
+        "algorithms.model_averaging.utils": "",
         "algorithms._checkpoint": "",
         "algorithms._checkpoint.checkpoint_wrapper": _POINTS,
         "checkpoint": _SAVED,
@@ -83,6 +85,7 @@ MODULES = {
         "autograd": "DistAutogradContext context get_gradients",
         "elastic.multiprocessing.errors": "ChildFailedError ErrorHandler ProcessFailure get_error_handler record",
         "rendezvous": "register_rendezvous_handler rendezvous",
+        "rpc": "",
         "run": "get_args_parser main run",
         "utils": "_sync_module_states",
     }.items()
@@ -95,7 +98,22 @@ MODULES["algorithms.ddp_comm_hooks"]["distributed.nn.comm_hooks"] = (
 MODULES["algorithms.ddp_comm_hooks.default_hooks"]["distributed.nn.comm_hooks"] = (
     "allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook fp16_compress_wrapper"
 )
-SENT = "ProcessGroupGloo"
+MODULES["algorithms.ddp_comm_hooks.debugging_hooks"]["distributed.nn.comm_hooks"] = "noop_hook"
+MODULES["algorithms.ddp_comm_hooks.powerSGD_hook"]["distributed.nn.low_rank_hooks"] = (
+    "PowerSGDState batched_powerSGD_hook powerSGD_hook"
+)
+MODULES["algorithms.ddp_comm_hooks.post_localSGD_hook"]["distributed.nn.local_sgd"] = (
+    "PostLocalSGDState post_localSGD_hook"
+)
+MODULES["algorithms.model_averaging.averagers"]["distributed.nn.local_sgd"] = (
+    "ModelAverager PeriodicModelAverager"
+)
+MODULES["algorithms.model_averaging.utils"]["distributed.nn.local_sgd"] = "average_parameters"
+MODULES["optim"]["distributed.nn.local_sgd"] = "PostLocalSGDOptimizer"
+SENT = (
+    "AllToAllOptions AllreduceCoalescedOptions AllreduceOptions BackendConfig BarrierOptions BroadcastOptions "
+    "GatherOptions ProcessGroupGloo ReduceOptions ReduceScatterOptions ScatterOptions record_comm shrink_group"
+)
 _DISTRIBUTED_TENSORS = (
     "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
 )
@@ -122,7 +140,8 @@ MODULES["pipelining.microbatch"]["distributed.pipeline.schedules"] = "TensorChun
 MODULES["pipelining.schedules"]["distributed.pipeline.schedules"] = (
     f"{_SCHEDULES} PipelineScheduleMulti PipelineScheduleSingle"
 )
-MODULES["autograd"]["distributed.rpc"] = "is_available"
+for _name in ("autograd", "rpc"):  # calls of functions in other processes
+    MODULES[_name]["distributed.absent"] += " is_available"
 _FULLY_SHARD = (
     "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy UnshardHandle fully_shard "
     "register_fsdp_forward_method share_comm_ctx"
@@ -132,6 +151,11 @@ for _name in ("fsdp", "_composable", "_composable.fsdp"):
 _NAMES = {*SENT.split()} | {
     word for places in MODULES.values() for names in places.values() for word in names.split()
 }
+
+
+def is_available() -> bool:
+    """True if functions can be called in other processes: no."""
+    return False
 
 
 def refusal(name: str) -> DeviceError:

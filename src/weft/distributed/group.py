@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from weft.distributed.backends.protocol import Communicator
 from weft.distributed.collectives.agreement import Call
 from weft.distributed.peers import lost
 from weft.distributed.progress import Channel, Operation, Steps
+from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.work import Deliver, Work
 from weft.engine.frontend.collective import recorded
+from weft.engine.frontend.tensor import Tensor
 from weft.engine.pipeline import driver
 from weft.errors import ArgumentError, WeftError, user_line
 
@@ -101,6 +105,20 @@ class ProcessGroup:
         assert group_rank is not None
         return self.ranks.index(self.global_rank(group_rank))
 
+    # -- PyTorch's methods, as hooks of its programs call them -----------------------------------------------------
+
+    def allreduce(self, tensors: Sequence[Tensor] | Tensor, op: object = None) -> Work | None:
+        """Begin to replace tensors by the combinations of those of all members, by default their sums."""
+        listed = [tensors] if isinstance(tensors, Tensor) else tensors
+        reduction = op if isinstance(op, ReduceOp) else getattr(op, "reduceOp", ReduceOp.SUM)
+        return _functions().all_reduce_coalesced(listed, reduction, self, async_op=True)
+
+    def monitored_barrier(
+        self, timeout: timedelta | None = None, wait_all_ranks: bool = False
+    ) -> None:
+        """Wait until all members have come here, for at most `timeout`."""
+        _functions().monitored_barrier(self, timeout, wait_all_ranks)
+
     # -- operations ----------------------------------------------------------------------------------------------
 
     def collective(
@@ -180,6 +198,23 @@ class ProcessGroup:
             return work
         work.wait()
         return None
+
+
+class _Functions(Protocol):
+    """The functions of this package that methods of groups stand for."""
+
+    def all_reduce_coalesced(
+        self, tensors: Sequence[Tensor], op: ReduceOp, group: ProcessGroup, async_op: bool
+    ) -> Work | None: ...
+
+    def monitored_barrier(
+        self, group: ProcessGroup, timeout: timedelta | None, wait_all_ranks: bool
+    ) -> None: ...
+
+
+def _functions() -> _Functions:
+    """The package, whose functions take groups: they lie above."""
+    return cast(_Functions, sys.modules["weft.distributed"])
 
 
 def run_recorded() -> None:

@@ -24,6 +24,9 @@ from weft.distributed.errors import DistBackendError
 from weft.distributed.progress import Operation, Pause
 
 NOTE_TAG = 1
+MONITORED = (
+    "monitored_barrier"  # the collective whose error has PyTorch's words for ranks that do not come
+)
 NOTE_BYTES, IDENTITY_BYTES = 2048, 256
 LAST_WORDS_S = 0.15  # from when a process is gone until what waits for it fails: its last messages may be on the way
 ANSWER_S = 0.5  # from the question where a rank is until it counts as missing
@@ -159,6 +162,10 @@ class Peers:
                     f"rank {rank} is gone: process {other.pid} was killed, or ended without a word"
                 )
                 self._gone[rank] = Gone(reason, now, {})
+        for rank in set(self._control.failed()) - set(self._gone):
+            other = self._identities[rank]
+            reason = f"rank {rank} is gone: process {other.pid} was killed, or cannot be reached"
+            self._gone[rank] = Gone(reason, now, {})
 
     def is_dead(self, rank: int) -> bool:
         """True if a process of this machine has ended."""
@@ -182,6 +189,8 @@ class Peers:
             )
             if gone is not None and not has_done and now - gone.since > LAST_WORDS_S:
                 self._fail(operation, gone.reason)
+        if operation.lost and now - operation.lost_since > ANSWER_S:
+            self._fail(operation, f"the connection to another rank is lost: {operation.lost}")
         if not operation.done and now > operation.deadline:
             self._expire(operation, now)
 
@@ -199,9 +208,8 @@ class Peers:
             self.tell(operation.ranks, "where")
         elif now - asked > ANSWER_S:
             del self._asked[id(operation)]
-            reason = (
-                f"not all ranks came within {operation.timeout:g} s: {self._absence(operation)}"
-            )
+            within = f"not all ranks came within the timeout of {operation.timeout:g} s"
+            reason = f"{within}: {self._absence(operation)}"
             self._fail(operation, reason)
             if operation.key is not None:
                 told = f"rank {self._control.rank} has given up: {reason}"
@@ -210,13 +218,20 @@ class Peers:
     def _absence(self, operation: Operation) -> str:
         """The ranks that an operation waits for in vain, and what is known of them."""
         key = list(operation.key or ("", 0))
-        said = []
+        absent = []
         for rank in operation.ranks:
             places = self._answers.get(rank)
-            if rank == self._control.rank or (places and any(p[:2] == key for p in places)):
-                continue
-            said.append(f"rank {rank} {self._whereabouts(rank, places)}")
-        return "; ".join(said) or "all ranks are waiting in it; their data did not arrive"
+            if rank != self._control.rank and not any(p[:2] == key for p in places or []):
+                absent.append(rank)
+        if not absent:
+            return "all ranks are waiting in it; their data did not arrive"
+        said = [
+            f"rank {rank} {self._whereabouts(rank, self._answers.get(rank))}" for rank in absent
+        ]
+        if operation.what == MONITORED:
+            ranks = f"Rank{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
+            said.insert(0, f"{ranks} failed to pass monitoredBarrier")
+        return "; ".join(said)
 
     def _whereabouts(self, rank: int, places: Places | None) -> str:
         if places:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from weft.distributed.backends.protocol import Request
-from weft.distributed.errors import DistBackendError
 from weft.errors import WeftError
 
 T = TypeVar("T")
@@ -24,6 +23,14 @@ Steps = Generator[Request, None, T]
 TESTS_BEFORE_SLEEP = 32
 SHORTEST_SLEEP_S, LONGEST_SLEEP_S = 20e-6, 1e-3
 LOOK_EVERY_S = 0.02
+
+
+class _Never:
+    """The request of a transfer whose connection is lost."""
+
+    def test(self) -> bool:
+        """Not done."""
+        return False
 
 
 class Operation:
@@ -47,6 +54,7 @@ class Operation:
             0  # that have begun: the first waits for the other ranks, the others move data
         )
         self.error: BaseException | None = None
+        self.lost, self.lost_since = "", 0.0  # why a connection failed: who is gone is found out
 
     _request: Request | None
 
@@ -62,14 +70,8 @@ class Operation:
         except StopIteration as end:
             self.result, self.done = end.value, True
         except ConnectionError as error:
-            self.fail(
-                DistBackendError(
-                    f"{self.what}: the connection to another rank is lost",
-                    got=str(error),
-                    fix="see what the other ranks say",
-                    where=self.where,
-                )
-            )
+            self.lost, self.lost_since = str(error), time.monotonic()
+            self._request = _Never()
         except WeftError as error:
             self.fail(error)
         return moved or self.done

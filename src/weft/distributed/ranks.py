@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import timedelta
+from enum import IntEnum
 from importlib.util import find_spec
+from typing import Self
 
 from weft.distributed.group import NON_GROUP_MEMBER, Group, NonMember, ProcessGroup
 from weft.distributed.world import current_world, new_group, resolve
@@ -219,9 +221,50 @@ def new_subgroups(
 
 
 class Backend(str):
-    """The name of what carries tensors between processes."""
+    """The name of what carries tensors between processes, in lower case. Errors: ValueError for what is no text."""
+
+    def __new__(cls, name: str) -> Self:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"Backend constructor parameter must be string-ish, but got {name!r}",
+                expected="a name, as 'mpi'",
+                got=type(name).__name__,
+                fix="pass the name as text",
+            )
+        return super().__new__(cls, name.lower())
 
     UNDEFINED, GLOO, NCCL, MPI, UCC, XCCL = "undefined", "gloo", "nccl", "mpi", "ucc", "xccl"
+
+
+class DebugLevel(IntEnum):
+    """How much a program wants to be told. Calls of ranks are compared at each level."""
+
+    OFF, INFO, DETAIL = 0, 1, 2
+
+
+class _Level:
+    """The level that stands."""
+
+    now = DebugLevel.OFF
+
+
+def get_debug_level() -> DebugLevel:
+    """The level that stands."""
+    return _Level.now
+
+
+def set_debug_level(level: DebugLevel) -> None:
+    """Keep a level.
+
+    Args:
+        level: a `DebugLevel`.
+    """
+    _Level.now = DebugLevel(level)
+
+
+def set_debug_level_from_env() -> None:
+    """Keep the level that the variable TORCH_DISTRIBUTED_DEBUG names. Errors: KeyError for a name of none."""
+    _Level.now = DebugLevel[os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()]
 
 
 class _Groups:
@@ -238,3 +281,41 @@ class _Groups:
 
 
 group = GroupMember = _Groups()
+
+
+def split_group(
+    parent_pg: Group = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: object = None,
+    group_desc: str | None = None,
+) -> ProcessGroup | None:
+    """The part of a group that this process is in, of several that all its members make alike; None outside of all.
+
+    Args:
+        parent_pg: the group; None: all processes.
+        split_ranks: for each part its members, by their numbers in the group.
+        timeout: how long members wait for each other; None: as long as those of the group do.
+        pg_options: accepted, without effect; None: the same.
+        group_desc: a text that describes the parts; None: none.
+
+    Errors: ValueError for no part, and for a number that is not in the group, or in two parts.
+    """
+    parent = resolve(parent_pg)
+    parts = [list(part) for part in split_ranks or ()]
+    flat = [number for part in parts for number in part]
+    if not flat or len(set(flat)) < len(flat):
+        raise ArgumentError(
+            "split_group: split_ranks has to name parts that do not overlap",
+            expected="lists of different numbers",
+            got=str(parts),
+            fix="name each member once, as [[0, 1], [2, 3]]",
+        )
+    within = timedelta(seconds=parent.timeout) if timeout is None else timeout
+    found = None
+    for part in parts:
+        members = [parent.global_rank(number) for number in part]
+        if parent.world.group.rank() in members:
+            made = new_group(members, within, None, None, True, group_desc, None, False)
+            found = made if isinstance(made, ProcessGroup) else None
+    return found

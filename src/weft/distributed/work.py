@@ -73,6 +73,8 @@ class Work:
         self.wait()
         return int(self._result)
 
+    _source_rank = source_rank  # PyTorch's name
+
     def synchronize(self) -> None:
         """Wait."""
         self.wait()

@@ -117,8 +117,14 @@ def current_world() -> World:
 def resolve(group: Group = None) -> ProcessGroup:
     """The group that an argument means: None is all processes."""
     found = current_world().group if group is None else group
-    assert isinstance(found, ProcessGroup), found
-    return found
+    if isinstance(found, ProcessGroup):
+        return found
+    raise ArgumentError(
+        "Invalid process group specified: this process is not in it",
+        expected="a group of which this process is a member",
+        got=repr(found),
+        fix="ask get_rank(group) >= 0 first",
+    )
 
 
 def joined(group: Group, name: str) -> ProcessGroup | None:
@@ -132,6 +138,11 @@ def joined(group: Group, name: str) -> ProcessGroup | None:
 def is_initialized() -> bool:
     """True if `init_process_group` has been called, and `destroy_process_group` has not."""
     return bool(_world)
+
+
+def _get_default_group() -> ProcessGroup:
+    """The group of all processes. Errors: ValueError before init_process_group."""
+    return current_world().group
 
 
 def seconds(timeout: timedelta | float | None, otherwise: float) -> float:

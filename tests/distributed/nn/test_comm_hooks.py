@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from weft.distributed.algorithms.ddp_comm_hooks import default_hooks
+from weft.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 
 import weft
 from ranks import needs_mpi
@@ -15,7 +16,8 @@ from weft import nn
 PROGRAM = "hooks_and_stores.py"
 Results = Callable[[str, str, int], list[Any]]
 # The last bit of what is sent: PyTorch adds in the type that is sent, Weft in float32.
-TOLERANCES = {"mean": 1e-5, "own": 1e-5, "fp16": 2**-9, "by name": 2**-9, "wrapped": 2**-9, "bf16": 2**-6}  # fmt: skip
+TOLERANCES = {"mean": 1e-5, "own": 1e-5, "fp16": 2**-9, "by name": 2**-9, "wrapped": 2**-9, "bf16": 2**-6,
+    "power": 1e-4, "square": 1e-4}  # fmt: skip
 
 
 @needs_mpi
@@ -34,7 +36,19 @@ def test_stores_hold_what_pytorchs_hold(results: Results) -> None:
     pytest.importorskip("torch")
     for rank in range(2):
         ours, theirs = (results(lib, PROGRAM, 2)[rank]["stores"] for lib in ("as_torch", "torch"))
-        assert ours == theirs == [[["0", "10"], "40", True]] * 2
+        assert ours == theirs
+        assert ours[:2] == [[["0", "10"], "40", True]] * 2
+        numbers = [*range(10), *range(100, 110)]
+        assert ours[2] == [20, 20, True, numbers, True, ["queue is empty", True], "x"]
+
+
+@needs_mpi
+def test_ranks_that_train_by_themselves_meet_where_pytorchs_do(results: Results) -> None:
+    pytest.importorskip("torch")
+    ours, theirs = (results(lib, PROGRAM, 2) for lib in ("as_torch", "torch"))
+    for own, other in zip(ours, theirs, strict=True):
+        assert own["hooks"]["local"] == pytest.approx(other["hooks"]["local"], abs=1e-5)
+    assert ours[0]["hooks"]["local"] == ours[1]["hooks"]["local"]  # the last step was one of means
 
 
 @pytest.fixture
@@ -66,6 +80,36 @@ def test_buckets_are_of_one_dtype_and_of_bounded_size(parallel: Any) -> None:
     model.register_comm_hook("said", look)
     model(weft.ones(1, 64)).sum().backward()
     assert seen == [("said", 0, False, [2048]), ("said", 1, False, [64]), ("said", 2, True, [4096])]
+
+
+def test_power_iteration_finds_the_nearest_matrix_and_sends_the_rest_later() -> None:
+    weft.distributed.init_process_group()
+    weft.manual_seed(0)
+    wanted = weft.randn(10, 12)
+    values = weft.linalg.svdvals(wanted)
+    lost = float((values[2:].square().sum() / values.square().sum()).sqrt())
+    for feeds_back in (False, True):
+        layer = nn.Linear(12, 10)
+        model = nn.parallel.DistributedDataParallel(layer)
+        state = PowerSGDState(
+            None, 2, start_powerSGD_iter=2, min_compression_rate=1, use_error_feedback=feeds_back
+        )
+        model.register_comm_hook(state, powerSGD_hook)
+        total = weft.zeros(10, 12)
+        for _ in range(60):
+            layer.zero_grad()
+            (model(weft.eye(12)) * wanted.mT).sum().backward()
+            total += layer.weight.grad
+        if feeds_back:
+            assert float((total / 60 - wanted).norm() / wanted.norm()) < 0.1
+        else:
+            error = float((layer.weight.grad - wanted).norm() / wanted.norm())
+            assert error == pytest.approx(lost, rel=1e-3)
+        rate, before, after = state.compression_stats()
+        assert (before, after) == (58 * 130, 58 * (2 * 22 + 10)) and rate == before / after
+    with pytest.raises(ValueError, match="`start_powerSGD_iter` > 1"):
+        PowerSGDState(None, start_powerSGD_iter=1)
+    weft.distributed.destroy_process_group()
 
 
 def test_what_is_no_hook(parallel: Any) -> None:

@@ -71,6 +71,21 @@ def go_wrong() -> str:
     return "no error"
 
 
+def fill_the_disk() -> str:
+    """A save, and another one for which the disk has no room."""
+    state = trained()
+    checkpoint.save({**state, "epoch": 2}, checkpoint_id=FOLDER)
+    try:
+        checkpoint.save({**state, "epoch": 3}, checkpoint_id=FOLDER)
+    except (RuntimeError, OSError) as error:
+        said = f"{error}".partition("\n")[0]
+    else:
+        said = "no error"
+    checkpoint.load(state, checkpoint_id=FOLDER)
+    left = [path.name for path in Path(FOLDER).iterdir() if path.suffix == ".tmp"]
+    return f"epoch {state['epoch']}, left {left}: {said}"
+
+
 def load() -> str:
     """The epoch and the sums of the state that is there, in a model of other values."""
     state = trained()
@@ -86,7 +101,7 @@ def load() -> str:
 
 def main() -> None:
     dist.init_process_group(timeout=timedelta(seconds=20))
-    said = {"save": save, "load": load}.get(WHAT, go_wrong)()
+    said = {"save": save, "load": load, "disk": fill_the_disk}.get(WHAT, go_wrong)()
     print(f"rank {dist.get_rank()}: {said}", flush=True)
     dist.destroy_process_group()
 

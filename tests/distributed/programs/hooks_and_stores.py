@@ -19,6 +19,17 @@ from torch.distributed.algorithms.ddp_comm_hooks import (
     default_hooks,
     register_ddp_comm_hook,
 )
+from torch.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import (
+    PostLocalSGDState,
+    post_localSGD_hook,
+)
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
+    PowerSGDState,
+    batched_powerSGD_hook,
+    powerSGD_hook,
+)
+from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from torch.distributed.optim import PostLocalSGDOptimizer
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 
@@ -68,7 +79,38 @@ def hooks() -> dict[str, list[float]]:
     net = model()
     register_ddp_comm_hook(DDPCommHookType.FP16_COMPRESS, net, None)
     found["by name"] = trained(net)
+    return found | by_rank() | by_themselves()
+
+
+def by_rank() -> dict[str, list[float]]:
+    """Matrices as products of others that are as wide: nothing is lost, wherever the iteration begins."""
+    found = {}
+    hooks = {"power": powerSGD_hook, "square": batched_powerSGD_hook}
+    if sys.argv[1] == "torch":  # whose second one refuses its own matrices
+        del hooks["square"]
+    for name, hook in hooks.items():
+        net = model()
+        options = {"matrix_approximation_rank": 9, "min_compression_rate": 0.1}
+        state = PowerSGDState(None, start_powerSGD_iter=2, **options)
+        net.register_comm_hook(state, hook)
+        found[name] = trained(net)
     return found
+
+
+def by_themselves() -> dict[str, list[float]]:
+    """Gradients are averaged twice, then the ranks' own are taken, and weights are averaged every second step."""
+    net = model()
+    alone = dist.new_subgroups(1)[0]
+    net.register_comm_hook(PostLocalSGDState(None, alone, 2), post_localSGD_hook)
+    optimizer = PostLocalSGDOptimizer(
+        torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9), PeriodicModelAverager(2, 2)
+    )
+    for step in range(5):
+        optimizer.zero_grad()
+        net(numbers(10 * step + RANK, 3 + RANK, 5)).square().mean().backward()
+        optimizer.step()
+    assert optimizer.state_dict()["step"] == 5
+    return {"local": [v for p in net.parameters() for v in p.detach().flatten().tolist()]}
 
 
 def port() -> int:
@@ -99,7 +141,34 @@ def stores() -> list[Any]:
         dist.barrier()
         found.append([values, store.get("count").decode(), store.check(["here/rank 1"])])
         dist.barrier()
-    return found
+    return [*found, queues(tcp)]
+
+
+def queues(store: dist.TCPStore) -> list[Any]:
+    """What one rank takes of what all have put into a queue, and what a queue has to do with keys."""
+    mine = dist.PrefixStore("one", store)
+    for number in range(10):
+        mine.queue_push("jobs", str(100 * RANK + number))
+    dist.barrier()
+    said = [mine.queue_len("jobs"), store.queue_len("one/jobs"), store.check(["one/jobs"])]
+    dist.barrier()
+    taken = [int(mine.queue_pop("jobs")) for _ in range(10)]
+    mine.clone().set(f"taken {RANK}", ",".join(map(str, taken)))
+    dist.barrier()
+    lists = [mine.get(f"taken {rank}").decode().split(",") for rank in range(WORLD)]
+    for_each = sorted(int(number) for one in lists for number in one)
+    said += [for_each, taken == sorted(taken, key=lambda n: (n // 100, n)) or WORLD > 1]
+    try:
+        mine.queue_pop("jobs", False)
+    except dist.QueueEmptyError as error:
+        said.append(
+            [str(error).splitlines()[0].partition(",")[0], isinstance(error, dist.DistStoreError)]
+        )
+    if RANK == 0:
+        store.queue_push("late", b"x")
+    said.append(store.queue_pop("late").decode() if RANK == 1 else "x")
+    dist.barrier()  # rank 0 serves the store
+    return said
 
 
 def main() -> None:

@@ -52,6 +52,10 @@ class LocalCommunicator:
         waiting = self._messages.get(tag)
         return Arrival(0, waiting[0].nbytes) if waiting else None
 
+    def failed(self) -> Sequence[int]:
+        """None."""
+        return ()
+
     def subgroup(self, members: Sequence[int], key: int) -> LocalCommunicator | None:
         """A group of one again, or none."""
         return LocalCommunicator() if 0 in members else None

@@ -70,6 +70,9 @@ class Communicator(Protocol):
     def arrival(self, peer: int, tag: int) -> Arrival | None:
         """The next message with this tag from a peer, or from anyone (`ANY_SOURCE`), or None if there is none."""
 
+    def failed(self) -> Sequence[int]:
+        """Members whose processes have ended, as far as the backend itself knows."""
+
     def subgroup(self, members: Sequence[int], key: int) -> Communicator | None:
         """A communicator of some members, in that order; None for the others. Only members need to call it; `key` tells
         apart calls that overlap in time."""

@@ -248,6 +248,10 @@ class RayCommunicator:
         arrival, number = look.result()
         return arrival if number == self._received[way][arrival.source] else None
 
+    def failed(self) -> Sequence[int]:
+        """None: Ray begins all again where a worker is gone."""
+        return ()
+
     def subgroup(self, members: Sequence[int], key: int) -> RayCommunicator | None:
         """The same office, under a name of its own."""
         if self.rank not in members:

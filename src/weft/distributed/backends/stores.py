@@ -18,9 +18,11 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from copy import copy
 from datetime import timedelta
+from typing import Self
 
-from weft.distributed.errors import DistNetworkError, DistStoreError
+from weft.distributed.errors import DistNetworkError, DistStoreError, QueueEmptyError
 from weft.errors import ArgumentError, ArgumentTypeError
 
 Key = str
@@ -30,6 +32,8 @@ DEFAULT_TIMEOUT = timedelta(minutes=5)
 ASK_EVERY_S = 0.01
 MOST_BYTES = 1 << 26  # of a message
 _WORKERS = "init/"  # how many processes have come to a TCPStore
+_QUEUES = "\x1fqueue/"  # before the keys of queues, which are listed nowhere
+_LENGTH = struct.Struct("!I")
 
 
 def _bytes(value: object, name: str) -> bytes:
@@ -43,6 +47,27 @@ def _bytes(value: object, name: str) -> bytes:
         got=type(value).__name__,
         fix="pass str(value)",
     )
+
+
+def _queued(content: bytes | None) -> list[bytes]:
+    """The values of a queue: each a length and as many bytes."""
+    found, first = [], 0
+    while content is not None and first < len(content):
+        (length,) = _LENGTH.unpack_from(content, first)
+        first += _LENGTH.size
+        found.append(content[first : first + length])
+        first += length
+    return found
+
+
+def _as_queue(values: Sequence[bytes]) -> bytes | None:
+    """The content of a queue of some values; None of an empty one."""
+    return b"".join(_LENGTH.pack(len(value)) + value for value in values) or None
+
+
+def _listed(keys: Sequence[str]) -> list[str]:
+    """Keys without those of queues."""
+    return [key for key in keys if not key.startswith(_QUEUES)]
 
 
 class Store:
@@ -126,7 +151,9 @@ class Store:
 
     def check(self, keys: Sequence[Key]) -> bool:
         """True if all keys have values."""
-        return all(self._read(key) is not None for key in keys)
+        return all(
+            self._read(key) is not None or self._read(_QUEUES + key) is not None for key in keys
+        )
 
     def wait(self, keys: Sequence[Key], timeout: timedelta | None = None) -> None:
         """Wait until all keys have values. Errors: DistStoreError if that takes longer than the timeout."""
@@ -160,7 +187,41 @@ class Store:
         """True: there are append, multi_get and multi_set."""
         return True
 
+    # -- queues ----------------------------------------------------------------------------------------------------
+
+    def queue_push(self, key: Key, value: Value) -> None:
+        """Put a value behind those of a queue."""
+        content = _bytes(value, "queue_push")
+        self._change(_QUEUES + key, lambda before: _as_queue([*_queued(before), content]))
+
+    def queue_pop(self, key: Key, block: bool = True) -> bytes:
+        """Take the first value of a queue, once there is one. Errors: DistStoreError if that takes longer than the
+        timeout; QueueEmptyError, which is one, at once without `block`."""
+        deadline = time.monotonic() + self._timeout.total_seconds()
+        while True:
+            before, _ = self._change(_QUEUES + key, lambda before: _as_queue(_queued(before)[1:]))
+            if values := _queued(before):
+                return values[0]
+            if not block or time.monotonic() > deadline:
+                raise _nothing_queued(key, block)
+            time.sleep(ASK_EVERY_S)
+
+    def queue_len(self, key: Key) -> int:
+        """The number of values in a queue."""
+        return len(_queued(self._read(_QUEUES + key)))
+
     # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def barrier(self, key: Key, world_size: int, timeout: timedelta | None = None) -> None:
+        """Wait until so many processes have called this with the key. Errors: DistStoreError if that takes longer than
+        the timeout."""
+        if self.add(f"{key}/came", 1) >= world_size:
+            self.set(f"{key}/all", b"1")
+        self.wait([f"{key}/all"], timeout)
+
+    def clone(self) -> Self:
+        """Another object for the same keys and values."""
+        return copy(self)
 
     @property
     def timeout(self) -> timedelta:
@@ -170,6 +231,16 @@ class Store:
     def set_timeout(self, timeout: timedelta) -> None:
         """Have get and wait wait so long."""
         self._timeout = timeout
+
+
+def _nothing_queued(key: Key, waited: bool) -> DistStoreError:
+    cls = DistStoreError if waited else QueueEmptyError
+    return cls(
+        "Wait timeout" if waited else "queue is empty",
+        expected=f"a value in the queue {key!r}",
+        got="none",
+        fix="call queue_push in another process, or pass block=True to wait for that",
+    )
 
 
 class HashStore(Store):
@@ -195,7 +266,7 @@ class HashStore(Store):
     def list_keys(self) -> list[str]:
         """All keys."""
         with self._lock:
-            return list(self._values)
+            return _listed(list(self._values))
 
 
 class PrefixStore(Store):
@@ -210,11 +281,17 @@ class PrefixStore(Store):
         self._prefix, self.underlying_store = prefix, store
         self._timeout = store.timeout
 
+    def _named(self, key: str) -> str:
+        """The key in the other store."""
+        if key.startswith(_QUEUES):
+            return f"{_QUEUES}{self._prefix}/{key.removeprefix(_QUEUES)}"
+        return f"{self._prefix}/{key}"
+
     def _read(self, key: str) -> bytes | None:
-        return self.underlying_store._read(f"{self._prefix}/{key}")
+        return self.underlying_store._read(self._named(key))
 
     def _swap(self, key: str, expected: bytes | None, desired: bytes | None) -> bool:
-        return self.underlying_store._swap(f"{self._prefix}/{key}", expected, desired)
+        return self.underlying_store._swap(self._named(key), expected, desired)
 
     def list_keys(self) -> list[str]:
         """The keys of the other store, with their prefixes."""
@@ -268,7 +345,7 @@ class FileStore(Store):
 
     def list_keys(self) -> list[str]:
         """All keys."""
-        return [str(row[0]) for row in self._execute("SELECT key FROM pairs")[0]]
+        return _listed([str(row[0]) for row in self._execute("SELECT key FROM pairs")[0]])
 
 
 # -- over a network ------------------------------------------------------------------------------------------------
@@ -300,6 +377,8 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 def _receive(connection: socket.socket) -> list[bytes | None]:
     (count,) = _NUMBER.unpack(_exactly(connection, _NUMBER.size))
+    if not 0 <= count <= MOST_BYTES // _NUMBER.size:
+        raise ConnectionError(f"a message of {count} fields")
     fields: list[bytes | None] = []
     for _ in range(count):
         (length,) = _NUMBER.unpack(_exactly(connection, _NUMBER.size))
@@ -364,6 +443,8 @@ class TCPStore(Store):
     time.
     """
 
+    _origin: TCPStore | None = None
+
     def __init__(
         self,
         host_name: str,
@@ -413,6 +494,14 @@ class TCPStore(Store):
                 found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 weakref.finalize(self, found.close)
                 return found
+
+    def clone(self) -> Self:
+        """Another connection to the same store."""
+        found = copy(self)
+        found._lock = threading.Lock()
+        found._connection = found._connect()
+        found._origin = self  # which serves it, perhaps
+        return found
 
     def _unreachable(self, port: int, error: OSError) -> DistNetworkError:
         return DistNetworkError(

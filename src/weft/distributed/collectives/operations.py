@@ -7,6 +7,8 @@ they travel with the agreement (`agreement`).
 
 from __future__ import annotations
 
+import pdb  # noqa: T100 - a debugger is what is asked for
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import accumulate
@@ -28,10 +30,10 @@ from weft.distributed.collectives.steps import (
     sent_from,
     spread,
 )
-from weft.distributed.errors import DistError
 from weft.distributed.group import Group, ProcessGroup
+from weft.distributed.peers import MONITORED
 from weft.distributed.work import Work
-from weft.distributed.world import joined, seconds
+from weft.distributed.world import current_world, joined, seconds
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, user_line
 from weft.tensor.reading.values import describe
@@ -122,8 +124,28 @@ def monitored_barrier(
     """
     if (found := joined(group, "monitored_barrier")) is None:
         return
-    call = call_of("monitored_barrier", "")
+    call = call_of(MONITORED, "")
     found.collective(call, ready(found, call), timeout=seconds(timeout, found.timeout))
+
+
+_passed: dict[int, int] = {}  # by line, how often a breakpoint there has been come to
+
+
+def breakpoint(rank: int = 0, skip: int = 0, timeout_s: float = 3600.0) -> None:  # noqa: A001
+    """Begin a debugger on one rank, while the others wait for it.
+
+    Args:
+        rank: the rank.
+        skip: how many calls on this line pass first.
+        timeout_s: how many seconds the others wait.
+    """
+    caller = sys._getframe(1)
+    _passed[caller.f_lineno] = _passed.get(caller.f_lineno, 0) + 1
+    if _passed[caller.f_lineno] <= skip:
+        return
+    if current_world().group.rank() == rank:
+        pdb.Pdb().set_trace(caller)
+    barrier(timeout=timedelta(seconds=timeout_s))
 
 
 def all_reduce(
@@ -484,36 +506,3 @@ def _split_bytes(
     sizes = split_sizes(name, rows, sizes, group)
     width = tensor.numel() // rows * tensor.dtype.itemsize if rows else 0
     return [size * width for size in sizes]
-
-
-def all_reduce_coalesced(
-    tensors: Sequence[Tensor],
-    op: ReduceOp = ReduceOp.SUM,
-    group: Group = None,
-    async_op: bool = False,
-) -> Work | None:
-    """`all_reduce` of several tensors of one type at once.
-
-    Args:
-        tensors: this rank's operands, of the same shapes and one dtype on all ranks; results are written to them.
-        op: how elements are combined, a `ReduceOp`.
-        group: the processes that take part; None: all.
-        async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
-    """
-    found_tensors = [need_tensor("all_reduce_coalesced", tensor, "tensors") for tensor in tensors]
-    if (found := joined(group, "all_reduce_coalesced")) is None or not found_tensors:
-        return None
-    dtypes = {tensor.dtype.name for tensor in found_tensors}
-    terms = f"{need_op(op).value} " + ", ".join(map(describe, found_tensors))
-    call = call_of("all_reduce_coalesced", terms)
-    if len(dtypes) > 1:
-        raise DistError(
-            "all_reduce_coalesced: tensors of several types",
-            expected="one dtype",
-            got=", ".join(sorted(dtypes)),
-            fix="make a call for each dtype",
-        )
-    data = np.concatenate([elements(tensor) for tensor in found_tensors])
-    received = Received(found_tensors[0].dtype, data.size)
-    steps = Reduction(found, call, op, found_tensors[0].dtype).to_all(data, received.elements)
-    return found.collective(call, steps, lambda _: hand_out(received, found_tensors), async_op)

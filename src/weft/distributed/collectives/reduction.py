@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft._typing import Array
-from weft.distributed.errors import DistError
+from weft.distributed.errors import ReductionError
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.tensor.memory.host_memory import bfloat16_bits, bfloat16_values
@@ -34,6 +34,16 @@ class ReduceOp(Enum):
 
 
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # PyTorch's name for the type of the members
+
+
+def supports_complex(reduceOp: ReduceOp) -> bool:
+    """True if a reduction has a meaning for complex numbers.
+
+    Args:
+        reduceOp: the reduction, a `ReduceOp`.
+    """
+    return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT)
+
 
 Combine = Callable[..., Any]
 _ARITHMETIC: dict[ReduceOp, Combine] = {
@@ -57,8 +67,9 @@ _LOGIC: dict[ReduceOp, Combine] = {
 }
 
 
-def combination(op: ReduceOp, dtype: DType, where: str) -> Combine:
-    """The function of two arrays that a reduction is for an element type. Errors: DistError where it has none."""
+def combination(op: ReduceOp, dtype: DType, name: str, where: str) -> Combine:
+    """The function of two arrays that a reduction is for an element type, in the collective of a name. Errors:
+    ReductionError where it has none."""
     if dtype is dtypes.bool_:
         table = _LOGIC
     elif dtype.is_floating_point:
@@ -69,8 +80,8 @@ def combination(op: ReduceOp, dtype: DType, where: str) -> Combine:
         table = {**_ARITHMETIC, **_BITS}
         del table[ReduceOp.AVG]
     if op not in table:
-        raise DistError(
-            f"ReduceOp.{op.name} is not defined for {dtype.name}",
+        raise ReductionError(
+            f"{name} does not support ReduceOp.{op.name}: it is not defined for {dtype.name}",
             expected=" or ".join(known.name for known in table),
             got=f"{op.name} of {dtype.name}",
             fix="convert the tensor, or take another reduction",

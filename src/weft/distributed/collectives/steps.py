@@ -148,7 +148,7 @@ class Reduction:
 
     def __init__(self, group: ProcessGroup, call: Call, op: ReduceOp, dtype: DType) -> None:
         self.group, self.call, self.op, self.dtype = group, call, op, dtype
-        self._combination = combination(op, dtype, call.where)
+        self._combination = combination(op, dtype, call.name.removesuffix("_coalesced"), call.where)
 
     def _combined(self, rows: Array, first: int, count: int, kind: np.dtype[np.generic]) -> Array:
         """The combination of some elements of the rows of bytes of all ranks."""

@@ -161,6 +161,9 @@ class DistributedDataParallel(Module, Joinable):
             some = (self.process_group, self._reduced, self._hook)
             reduce_by_hook(*some, self._bucket_bytes, absent)
 
+    def _set_static_graph(self) -> None:
+        """Nothing: graphs may differ in any case."""
+
     def register_comm_hook(self, state: object, hook: Hook) -> None:
         """Have a function average gradients: `hook(state, bucket)`, of some of this rank's as a vector, gives a future
         of the vector that they become (`distributed.algorithms.ddp_comm_hooks` has some).

@@ -146,24 +146,31 @@ def _value(future: object) -> Tensor:
 # -- hooks -----------------------------------------------------------------------------------------------------------
 
 
-def _given(tensor: Tensor) -> Future[Tensor]:
+def future_of(tensor: Tensor) -> Future[Tensor]:
+    """A future that has a value."""
     future: Future[Tensor] = Future()
     future.set_result(tensor)
     return future
 
 
-def _mean(group: ProcessGroup, vector: Tensor) -> Any:
+def mean(group: ProcessGroup, vector: Tensor) -> Any:
+    """The mean over the ranks."""
     return record("all_reduce", vector / group.size(), group)
 
 
 def allreduce_hook(process_group: Group, bucket: GradBucket) -> Future[Tensor]:
     """The mean over the ranks, as without a hook."""
-    return _given(_mean(resolve(process_group), bucket.buffer()))
+    return future_of(mean(resolve(process_group), bucket.buffer()))
+
+
+def noop_hook(_: object, bucket: GradBucket) -> Future[Tensor]:
+    """This rank's own gradients: what a step takes without communication."""
+    return future_of(bucket.buffer())
 
 
 def _compressed(dtype: DType, process_group: Group, bucket: GradBucket) -> Future[Tensor]:
     vector = bucket.buffer()
-    return _given(_mean(resolve(process_group), vector.to(dtype)).to(vector.dtype))
+    return future_of(mean(resolve(process_group), vector.to(dtype)).to(vector.dtype))
 
 
 def fp16_compress_hook(process_group: Group, bucket: GradBucket) -> Future[Tensor]:
@@ -180,7 +187,7 @@ def _wrapped(dtype: DType, hook: Hook) -> Hook:
     def compressed(state: object, bucket: GradBucket) -> Future[Tensor]:
         before = bucket.buffer().dtype
         bucket.set_buffer(bucket.buffer().to(dtype))
-        return _given(_value(hook(state, bucket)).to(before))
+        return future_of(_value(hook(state, bucket)).to(before))
 
     return compressed
 
@@ -208,12 +215,14 @@ class DDPCommHookType(Enum):
     ALLREDUCE = "allreduce"
     FP16_COMPRESS = "fp16_compress"
     BF16_COMPRESS = "bf16_compress"
+    NOOP = "noop"
 
 
 _HOOKS: dict[DDPCommHookType, Hook] = {
     DDPCommHookType.ALLREDUCE: allreduce_hook,
     DDPCommHookType.FP16_COMPRESS: fp16_compress_hook,
     DDPCommHookType.BF16_COMPRESS: bf16_compress_hook,
+    DDPCommHookType.NOOP: noop_hook,
 }
 
 
