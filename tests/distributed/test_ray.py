@@ -21,6 +21,8 @@ RAYS_OWN = {
     "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_worker_niceness": "0",
+    "RAY_raylet_start_wait_time_s": "600",
+    "RAY_gcs_server_request_timeout_seconds": "600",
 }
 needs_ray = pytest.mark.skipif(
     find_spec("ray") is None, reason="needs ray: pip install 'weft[ray]'"
