@@ -237,7 +237,7 @@ class Backend(str):
 
 
 class DebugLevel(IntEnum):
-    """How much a program wants to be told. Calls of ranks are compared at each level."""
+    """A level of checks. Calls of ranks are compared at each of them."""
 
     OFF, INFO, DETAIL = 0, 1, 2
 

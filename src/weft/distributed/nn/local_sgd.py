@@ -21,7 +21,8 @@ from weft.errors import ArgumentError
 from weft.futures import Future
 from weft.optim.optimizer import Optimizer
 
-Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
+State = dict[str, Any]  # of an optimizer, or of a group of its parameters
+Parameters = Iterable[Tensor] | Iterable[State]
 
 
 class PostLocalSGDState:
@@ -68,7 +69,7 @@ def post_localSGD_hook(state: PostLocalSGDState, bucket: GradBucket) -> Future[T
 
 
 class ModelAverager:
-    """What takes the mean of parameters: the base class.
+    """The base class of averagers, which take the mean of parameters.
 
     Args:
         process_group: the ranks; None: all.
@@ -159,11 +160,11 @@ class PostLocalSGDOptimizer(Optimizer):
         """The optimizer's state."""
         return self.optim.state
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """The optimizer's state, and the averager's number of steps as `step`."""
         return {**self.optim.state_dict(), "step": self.averager.step}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: State) -> None:
         """Load both; a state without `step` begins to count at 0."""
         own = dict(state_dict)
         self.averager.step = int(own.pop("step", 0))
@@ -180,7 +181,7 @@ class PostLocalSGDOptimizer(Optimizer):
         """Forget the gradients."""
         self.optim.zero_grad(set_to_none=set_to_none)
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: State) -> None:
         """Take more parameters."""
         self.optim.add_param_group(param_group)
 

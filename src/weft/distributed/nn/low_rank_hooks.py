@@ -82,7 +82,7 @@ class PowerSGDState:
         self.iter += bucket.is_last()
 
     def compression_stats(self) -> tuple[float, int, int]:
-        """How many times fewer elements have been sent, how many there were, and how many were sent."""
+        """The compression so far: the rate, the elements before it, and those that were sent."""
         before, after = self.total_numel_before_compression, self.total_numel_after_compression
         return (before / after if after else 0.0), before, after
 
