@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from weft.distributed.backends.protocol import Communicator
 from weft.distributed.collectives.agreement import Call
+from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.peers import lost
 from weft.distributed.progress import Channel, Operation, Steps
-from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.work import Deliver, Work
 from weft.engine.frontend.collective import recorded
 from weft.engine.frontend.tensor import Tensor

@@ -10,10 +10,10 @@ import weft
 from weft._typing import Array
 from weft.distributed.buffers import Received, as_bytes, elements, need_tensor
 from weft.distributed.collectives.operations import call_of, hand_out, need_alike, need_op
+from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.collectives.steps import Reduction, gathered
 from weft.distributed.errors import DistError
 from weft.distributed.group import Group
-from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.work import Work
 from weft.distributed.world import joined
 from weft.engine.frontend.tensor import Tensor

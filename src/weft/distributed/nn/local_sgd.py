@@ -12,9 +12,9 @@ from typing import Any
 
 import weft
 from weft.distributed.collectives.carrier import record
+from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.group import Group
 from weft.distributed.nn.comm_hooks import GradBucket, allreduce_hook, future_of
-from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.world import resolve
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
