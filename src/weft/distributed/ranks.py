@@ -221,7 +221,13 @@ def new_subgroups(
 
 
 class Backend(str):
-    """The name of what carries tensors between processes, in lower case. Errors: ValueError for what is no text."""
+    """The name of what carries tensors between processes, in lower case.
+
+    Args:
+        name: the name in any case, as "MPI".
+
+    Errors: ValueError for what is no text.
+    """
 
     def __new__(cls, name: str) -> Self:
         if not isinstance(name, str):
