@@ -12,7 +12,7 @@ import weft
 from weft import nn, optim
 from weft.config import config
 from weft.engine.frontend.resolve import value_of
-from weft.engine.pipeline import execution, memory_plan
+from weft.engine.pipeline import memory_plan, run_program
 from weft.engine.runtime import error_propagation, executable_cache
 from weft.testing.tuned import tuned
 
@@ -186,8 +186,8 @@ def test_a_signal_behind_the_update_does_not_run_it_again(monkeypatch: pytest.Mo
         executable_cache.clear()
         # no kernel is taken apart, so each program is noted down
         with tuned("tiering", uses=1), monkeypatch.context() as patch:
-            patch.setattr(execution, "worth_storing", lambda form: True)
-            patch.setattr(execution, "store", stop)
+            patch.setattr(run_program, "worth_storing", lambda form: True)
+            patch.setattr(run_program, "store", stop)
             with pytest.raises(KeyboardInterrupt):
                 training.step()
     assert len(raised) >= STEPS

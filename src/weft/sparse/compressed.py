@@ -163,8 +163,13 @@ def _in_blocks(plain: SparseTensor, name: str, size: blocks.Size) -> SparseTenso
 
 def _checked_size(name: str, tensor: Tensor, blocksize: Shape | None) -> blocks.Size:
     """Errors: RuntimeError for what are no two sizes, and for blocks that do not fill the matrix."""
-    sizes = tuple(blocksize or ())
-    if len(sizes) != 2 or min(sizes) < 1 or len(tensor.shape) != 2:
+    sizes = tuple(blocksize) if isinstance(blocksize, (tuple, list)) else ()
+    if (
+        len(sizes) != 2
+        or not all(isinstance(size, int) for size in sizes)
+        or min(sizes) < 1
+        or len(tensor.shape) != 2
+    ):
         raise ArgumentError(
             f"to_{name}: blocksize needs to be a tuple of two positive sizes, of a matrix of numbers",
             expected="such as blocksize=(2, 2)",
@@ -182,6 +187,11 @@ def _checked_size(name: str, tensor: Tensor, blocksize: Shape | None) -> blocks.
     return int(sizes[0]), int(sizes[1])
 
 
+def _name_of(layout: object) -> str:
+    """The name of a layout; of what is none, no name."""
+    return str(getattr(layout, "name", ""))
+
+
 def to_sparse(
     self: Tensor,
     sparse_dim: int | None = None,
@@ -195,7 +205,7 @@ def to_sparse(
 
     Cost: reads the tensor. Errors: RuntimeError for blocks in a layout that has none, NotDefinedError for another one.
     """
-    name = "sparse_coo" if layout is None else layout.name
+    name = "sparse_coo" if layout is None else _name_of(layout)
     if name not in ("sparse_coo", *FORMS):
         raise NotDefinedError(
             f"to_sparse: layout {layout}",
@@ -400,10 +410,10 @@ def sparse_compressed_tensor(
 
     Shapes: theirs. Errors: RuntimeError without a compressed layout, and on what does not fit.
     """
-    if layout is None or layout.name not in FORMS:
+    if layout is None or _name_of(layout) not in FORMS:
         raise ArgumentError(
             "sparse_compressed_tensor expected sparse compressed tensor layout but got "
-            + ("none" if layout is None else layout_text(layout.name)),
+            + ("none" if layout is None else layout_text(_name_of(layout) or str(layout))),
             expected=", ".join(f"weft.{name}" for name in FORMS),
             got=str(layout),
             fix="pass layout=weft.sparse_csr",

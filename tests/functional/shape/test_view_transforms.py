@@ -132,9 +132,9 @@ def test_arrays_see_the_same_memory():
     assert array.tolist() == (VALUES.real + 1).tolist() == z.real.tolist()
     array[0, 0] = 100
     assert z[0, 0].item() == 100 + 2j and z.conj()[0, 0].item() == 100 - 2j
-    with pytest.raises(RuntimeError, match="conj bit set"):
+    with pytest.raises(RuntimeError, match="conjugate bit set"):
         z.conj().numpy()
-    with pytest.raises(RuntimeError, match="neg bit set"):
+    with pytest.raises(RuntimeError, match="negative bit set"):
         z.conj().imag.numpy()
     assert z.conj().numpy(force=True).tolist() == z.conj().tolist()
 

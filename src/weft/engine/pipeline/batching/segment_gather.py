@@ -10,13 +10,20 @@ from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
 from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.node import PENDING, Node
-from cython.cimports.weft.engine.ir.primitive import OF_OPERANDS, RESHAPE, SELECT, SLICE, Primitive
+from cython.cimports.weft.engine.ir.primitive import (
+    BY_COUNT,
+    OF_OPERANDS,
+    RESHAPE,
+    SELECT,
+    SLICE,
+    Primitive,
+)
 from cython.cimports.weft.engine.pipeline.batching.batch_key import tuning_of
 from cython.cimports.weft.engine.pipeline.batching.membership import in_ragged
 from cython.cimports.weft.engine.pipeline.segment_index import SegmentIndex, segment_index_of
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import ROWS
+from weft.engine.ir.primitive import ROWS, SOURCE
 from weft.engine.pipeline.segment_index import listed_segment_index
 from weft.ops.registry import OPS
 
@@ -24,7 +31,7 @@ require(__name__, cython.compiled)
 
 _rows = cython.declare(cython.int, ROWS)
 _gather_op = cython.declare(Primitive, OPS["gather_rows"])
-_iota_op = cython.declare(Primitive, OPS["iota"])
+_SOURCE = cython.declare(cython.int, SOURCE)
 
 
 @cython.final
@@ -116,7 +123,7 @@ def bound_indices(node: Node) -> cython.void:
 @cython.exceptval(check=False)
 def _counts_up(node: Node) -> cython.bint:
     """True if each element of a value is its own position."""
-    return node.op is _iota_op and len(node.shape) == 1
+    return node.op.kind == _SOURCE and node.op.index_bound == BY_COUNT and len(node.shape) == 1
 
 
 @cython.cfunc

@@ -215,7 +215,7 @@ def _selection(dtype: str, wide: bool) -> Any:
 
 def lower_selection(lowering: Lowering, node: Node) -> None:
     """One place of an order: the operand with the axis last, row by row."""
-    from weft.engine.devices.cpu.kernels.select import launch_selection
+    from weft.engine.devices.cpu.kernels.select import NAN_IS_LEFT_OUT, launch_selection
     from weft.engine.devices.cpu.kernels.sort import is_wide
 
     operand, (axis, number, nan, first) = node.inputs[0], node.params
@@ -226,6 +226,8 @@ def lower_selection(lowering: Lowering, node: Node) -> None:
     rows = operand.numel // length
     units, grain_size = launch_selection(rows, length)
     rule = nan if dtype.is_floating_point else 0
+    if nan == NAN_IS_LEFT_OUT and rule == 0:  # nothing is left out: the middle of all
+        number = (length - 1) // 2
     lowering.add(
         _selection(dtype.name, is_wide(dtype.name, 0)),
         [source, (lowering.slot_of(node), 0)],
