@@ -11,6 +11,7 @@ from typing import Any
 import ray
 from ray import tune
 from ray.train import RunConfig, ScalingConfig
+from ray.tune.integration.ray_train import TuneReportCallback
 
 import weft
 import weft.distributed as dist
@@ -46,14 +47,15 @@ def main(folder: str, rays_own: str) -> None:
 
     def trial(config: dict[str, Any]) -> None:
         """One trial: a trainer of its own."""
-        result = Trainer(
+        Trainer(
             train,
             train_loop_config=config,
             weft_config=WeftConfig(timeout_s=60),
             scaling_config=ScalingConfig(num_workers=2),
-            run_config=RunConfig(name=f"rate {config['rate']}", storage_path=folder),
+            run_config=RunConfig(
+                name=f"rate {config['rate']}", storage_path=folder, callbacks=[TuneReportCallback()]
+            ),
         ).fit()
-        tune.report({name: result.metrics[name] for name in ("loss", "ranks", "step")})
 
     found = tune.Tuner(
         trial,
