@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _WHY = not_differentiable("the result is an index")
 _ORDERED = "bool integer float"
-NAN_IS_LARGEST, NAN_WINS, NAN_IS_LEFT_OUT = range(3)  # left out: the lower median of the others
+# What nan does in types that have it; in others the number alone says. Left out: the lower median of the others.
+NAN_IS_LARGEST, NAN_WINS, NAN_IS_LEFT_OUT = range(3)
 
 
 def _order_numpy(x: Array, params: tuple[int, int, bool]) -> Any:
@@ -39,7 +40,7 @@ def _nth_numpy(x: Array, params: tuple[int, int, int, bool]) -> Any:
     where = np.full_like(others, number)
     if nan == NAN_WINS:
         where = np.where(others < x.shape[axis], others, number)
-    elif nan == NAN_IS_LEFT_OUT:
+    elif nan == NAN_IS_LEFT_OUT and x.dtype.kind == "f":
         where = np.maximum(others - 1, 0) // 2
     place = np.take_along_axis(order, where, axis)
     if not first:

@@ -21,12 +21,12 @@ from weft.engine.devices.cpu.limits import LANES
 from weft.engine.devices.cpu.llvm.builder import I1, I64, Value, choose, counted, integer, repeated
 from weft.engine.devices.cpu.llvm.simd_value import I16
 from weft.engine.devices.cpu.llvm.target import Target
+from weft.ops.structure.ordering import NAN_IS_LARGEST, NAN_IS_LEFT_OUT
 
 KEPT_LENGTH = 1 << 12  # elements of a row whose keys are kept on the stack
 DIGIT_BITS = 8
 NUMBERS = 1 << DIGIT_BITS
 ELEMENTS_PER_GRAIN = 4096
-NAN_IS_LARGEST, NAN_WINS, NAN_IS_LEFT_OUT = range(3)  # left out: the lower median of the others
 
 
 def lower_selection(dtype: str, wide: bool, name: str, target: Target | None = None) -> str:

@@ -27,6 +27,7 @@ from cython.cimports.weft.engine.ir.primitive import (
 from weft._build.compiled import require
 from weft.engine.devices.cpu.lowering.copy import contiguous
 from weft.engine.ir.strides import contiguous_strides
+from weft.ops.structure.ordering import NAN_IS_LARGEST
 
 if TYPE_CHECKING:
     from weft.engine.ir.node import Node
@@ -215,7 +216,7 @@ def _selection(dtype: str, wide: bool) -> Any:
 
 def lower_selection(lowering: Lowering, node: Node) -> None:
     """One place of an order: the operand with the axis last, row by row."""
-    from weft.engine.devices.cpu.kernels.select import NAN_IS_LEFT_OUT, launch_selection
+    from weft.engine.devices.cpu.kernels.select import launch_selection
     from weft.engine.devices.cpu.kernels.sort import is_wide
 
     operand, (axis, number, nan, first) = node.inputs[0], node.params
@@ -225,9 +226,7 @@ def lower_selection(lowering: Lowering, node: Node) -> None:
     length = operand.shape[axis]
     rows = operand.numel // length
     units, grain_size = launch_selection(rows, length)
-    rule = nan if dtype.is_floating_point else 0
-    if nan == NAN_IS_LEFT_OUT and rule == 0:  # nothing is left out: the middle of all
-        number = (length - 1) // 2
+    rule = nan if dtype.is_floating_point else NAN_IS_LARGEST
     lowering.add(
         _selection(dtype.name, is_wide(dtype.name, 0)),
         [source, (lowering.slot_of(node), 0)],
