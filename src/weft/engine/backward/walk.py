@@ -293,10 +293,9 @@ class Walk(ReadyQueue):
         """Give up saves, unless the graph is retained."""
         if self.keep:
             return
-        if observers_on(node) is not None and node.residual_mask != 0:
-            observers_on(
-                node
-            ).forget_hooks()  # it runs no more, and a hook may close over what is computed from it
+        observers: Observers = observers_on(node)
+        if observers is not None and node.residual_mask != 0:
+            observers.forget_hooks()  # it runs no more, and a hook may close over what is computed from it
         quotient: Node = None if node.released else node.quotient
         give_up(node)
         if quotient is not None:
@@ -308,15 +307,10 @@ class Walk(ReadyQueue):
     def vjp_group(self, group: Group) -> cython.void:
         """The derivative of the reached members of a batch, recorded once."""
         first: Node = group.at(0)
-        if group.members.count == 1:
-            self.came[group.members.items[0]] = group.contributions()[0]
-            group.quotient = None
-            self.vjp_node(first)
-            return
-        self.need_saved(group)
-        if group.is_partial_union():
+        if group.members.count == 1 or group.is_partial_union():
             self.vjp_apart(group)
             return
+        self.need_saved(group)
         if self.adds_up(group):
             self.vjp_sums(group)
             return
@@ -342,10 +336,10 @@ class Walk(ReadyQueue):
         """The derivatives of the reached members of a batch, one by one."""
         came: list = group.contributions()
         member: cython.Py_ssize_t
+        group.quotient = None
         for member in range(len(came)):
             self.came[group.members.items[member]] = came[member]
             self.vjp_node(group.at(member))
-        group.quotient = None
 
     @cython.cfunc
     def arrived(self, group: Group, shape: tuple):

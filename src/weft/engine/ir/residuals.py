@@ -85,8 +85,9 @@ def release_residuals(node: Node) -> cython.void:
             if is_saved(mask, index):
                 unsave(node.inputs[index])
     if node.op.kind == COMPOSITE:
-        if result_of(node) is not None:
-            unsave(result_of(node))
+        result: Node = result_of(node)
+        if result is not None:
+            unsave(result)
     elif mask >> RESULT_SHIFT & 1:
         unsave(node)
 

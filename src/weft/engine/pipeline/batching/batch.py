@@ -27,7 +27,7 @@ from cython.cimports.weft.engine.pipeline.batching.batch_key import (
     operand_role,
     tuning_of,
 )
-from cython.cimports.weft.engine.pipeline.batching.disjoint_union import unite
+from cython.cimports.weft.engine.pipeline.batching.disjoint_union import union_operands
 from cython.cimports.weft.engine.pipeline.batching.known_groups import Grouping, recall
 from cython.cimports.weft.engine.pipeline.batching.membership import (
     adopt,
@@ -210,7 +210,7 @@ def _build(members: list, stacks: dict) -> cython.void:
         _build_sums(members, stacks)
         return
     if joins_tables(first) and (first.op.kind == _SCATTER or not _shared(members, columns[0], 0)):
-        unite(members, stacks)
+        _build_union(members, stacks)
         return
     axis: cython.Py_ssize_t = axis_of_operands(members)
     if axis != EQUAL:
@@ -327,6 +327,16 @@ def _build_ragged(
     for is_batchable_with in of_one_height(members):
         if len(is_batchable_with) >= tuning_of(first).fewest_rows:
             _build(is_batchable_with, stacks)
+
+
+@cython.cfunc
+def _build_union(members: list, stacks: dict) -> cython.void:
+    """The quotient of members that each read or write rows of a table of their own."""
+    first: Node = members[0]
+    operands, shape, operand_rows = union_operands(members, stacks)
+    shapes: tuple = tuple([cython.cast(Node, operand).shape for operand in operands])
+    _make_quotient(members, operands, first.params, shape, shapes, (True,) * len(operands))
+    batch_of(first.quotient).operand_rows = operand_rows
 
 
 @cython.cfunc

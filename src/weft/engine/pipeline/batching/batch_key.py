@@ -154,8 +154,10 @@ def is_batchable_with(one: Node, other: Node) -> cython.bint:
     ):
         return False
     joins: cython.bint = joins_tables(one)
-    if joins or joins_tables(other):
-        return joins and joins_tables(other) and _tables_alike(one, other)
+    if joins != joins_tables(other):
+        return False
+    if joins:
+        return _tables_alike(one, other)
     if not equal(one.shape, other.shape):
         return _rows_alike(one, other)
     index: cython.Py_ssize_t

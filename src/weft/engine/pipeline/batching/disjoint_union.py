@@ -10,13 +10,13 @@ rows from its `qrow` on, as in `ragged`, but other rows of each operand (`Batch.
 
 import cython
 from cython.cimports.weft.engine.capi.int_array import Integers, integers, push
-from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_node
+from cython.cimports.weft.engine.frontend.node_factory import new_node
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
-from cython.cimports.weft.engine.ir.batch import Batch, batch_of
+from cython.cimports.weft.engine.ir.batch import batch_of
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.ir.primitive import Primitive
-from cython.cimports.weft.engine.pipeline.batching.membership import adopt, with_height
+from cython.cimports.weft.engine.pipeline.batching.membership import with_height
 from cython.cimports.weft.engine.pipeline.batching.ragged import lay, piece
 from cython.cimports.weft.engine.pipeline.batching.segment_gather import Sources
 
@@ -32,8 +32,8 @@ _iota_op = cython.declare(Primitive, OPS["iota"])
 
 
 @cython.cfunc
-def unite(members: list, stacks: dict) -> cython.void:
-    """The quotient of members in one table that is all of theirs."""
+def union_operands(members: list, stacks: dict) -> tuple:
+    """(operands, shape, operand_rows) of the quotient of members in one table that is all of theirs."""
     first: Node = members[0]
     tables: list = []
     rows: list = [_table_rows(members, tables), _rows_of([node.inputs[1] for node in members])]
@@ -42,18 +42,10 @@ def unite(members: list, stacks: dict) -> cython.void:
     operands: tuple = (table, index)
     shape: tuple = with_height(first.shape, 0, index.numel)
     if first.op.kind == _SCATTER:
-        sources: list = [node.inputs[2] for node in members]
         rows.append(rows[1])
-        operands = (table, index, lay(sources, 0))
+        operands = (table, index, lay([node.inputs[2] for node in members], 0))
         shape = table.shape
-    quotient: Node = new_node(
-        first.op, operands, first.params, shape, count_elements(shape), first.dtype, None
-    )
-    quotient.operand_shapes = tuple([cython.cast(Node, operand).shape for operand in operands])
-    adopt(quotient, members, (True,) * len(operands))
-    batch: Batch = batch_of(quotient)
-    batch.operand_rows = tuple([tuple(each) for each in rows])
-    quotient.batch_seen = True
+    return operands, shape, tuple([tuple(each) for each in rows])
 
 
 @cython.cfunc

@@ -19,7 +19,7 @@ from cython.cimports.weft.engine.ir.residuals import (
     retain_residuals,
 )
 from cython.cimports.weft.engine.ir.tape import finish
-from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on, identity
+from cython.cimports.weft.engine.pipeline.batching.batch_key import goes_on
 from cython.cimports.weft.engine.pipeline.batching.membership import (
     become_row,
     height_in,
@@ -31,18 +31,17 @@ from cython.cimports.weft.engine.pipeline.batching.operand_columns import (
     column_of,
     same_operands,
 )
-from cython.cimports.weft.engine.pipeline.batching.ragged import piece
+from cython.cimports.weft.engine.pipeline.batching.ragged import expanded, number_in, piece
 from cython.cimports.weft.engine.pipeline.batching.segment_gather import Sources
 from cython.cimports.weft.engine.pipeline.program_ir import row_major
 
 from weft._build.compiled import require
-from weft.engine.ir.primitive import SCALAR_OP, VIEW
+from weft.engine.ir.primitive import VIEW
 from weft.ops.registry import OPS
 
 require(__name__, cython.compiled)
 
 _VIEW = cython.declare(cython.int, VIEW)
-_expand_op = cython.declare(Primitive, OPS["expand"])
 # A view of less than such a part of a row, or of a row that is longer, is gathered by itself.
 _NARROWEST = cython.declare(cython.longlong, 4)
 _LONGEST = cython.declare(cython.longlong, 4096)
@@ -119,45 +118,19 @@ def gathered(column: Column, stacks: dict) -> Node:
     if known is not None:
         return known
     first: Node = column.at(0)
-    if _is_one_number(column):
-        return _number_in_rows(first, column.count)
+    index: cython.Py_ssize_t
+    shape: tuple = (column.count,) + first.shape
+    if first.op.form == EXPAND:
+        number: Node = number_in([column.at(index) for index in range(column.count)])
+        if number is not None:
+            return expanded(number, shape)
     if _views_one_batch(column):
         return _view_of_gathered(column, stacks)
     sources: Sources = Sources()
-    index: cython.Py_ssize_t
     for index in range(column.count):
         sources.add(column.at(index))
-    shape: tuple = (column.count,) + first.shape
     result: Node = sources.gather(None, shape, first.dtype)
     stacks.setdefault(column.hash(), []).append((column, result))
-    return result
-
-
-@cython.cfunc
-def _is_one_number(column: Column) -> cython.bint:
-    """True if the operands are all one number, expanded to one shape: mostly zeros that something is written into."""
-    first: Node = column.at(0)
-    index: cython.Py_ssize_t
-    if first.state != PENDING or first.op.form != EXPAND:
-        return False
-    number: Node = first.inputs[0]
-    if number.op is not SCALAR_OP or number.state != DONE:
-        return False
-    same: tuple = identity(first)
-    for index in range(1, column.count):
-        if identity(column.at(index)) != same:
-            return False
-    return True
-
-
-@cython.cfunc
-def _number_in_rows(like: Node, count: cython.Py_ssize_t) -> Node:
-    """A number, expanded to so many rows."""
-    shape: tuple = (count,) + like.shape
-    result: Node = new_node(
-        _expand_op, like.inputs, shape, shape, count_elements(shape), like.dtype, None
-    )
-    result.batch_seen = True
     return result
 
 

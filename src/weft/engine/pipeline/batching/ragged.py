@@ -147,9 +147,9 @@ def lay(sources: list, axis: cython.Py_ssize_t) -> Node:
     single rows that repeat, else by a copy that joins them."""
     first: Node = sources[0]
     shape: tuple = with_height(first.shape, axis, height_of(sources, axis))
-    number: Node = _number_in(sources)
+    number: Node = number_in(sources)
     if number is not None:
-        return _expanded(number, shape)
+        return expanded(number, shape)
     repeated: Node = _repeated(sources, axis)
     if repeated is not None:
         return repeated
@@ -301,13 +301,13 @@ def in_shape_of(node: Node, shape: tuple) -> Node:
 
 
 @cython.cfunc
-def _number_in(sources: list) -> Node:
+def number_in(sources: list) -> Node:
     """The number that all elements of all values are (zeros that rows are added to); None where they are not one."""
     found: Node = None
     source: Node
     number: Node
     for source in sources:
-        if source.state != PENDING or source.quotient is not None or source.op.form != EXPAND:
+        if source.state != PENDING or source.op.form != EXPAND:
             return None
         number = source.inputs[0]
         if number is found:
@@ -321,7 +321,7 @@ def _number_in(sources: list) -> Node:
 
 
 @cython.cfunc
-def _expanded(number: Node, shape: tuple) -> Node:
+def expanded(number: Node, shape: tuple) -> Node:
     """A number, expanded to a shape."""
     found: Node = new_node(
         _expand_op, (number,), shape, shape, count_elements(shape), number.dtype, None
