@@ -13,7 +13,7 @@ from typing import Any
 from weft.autograd.backward import Arrivals
 from weft.board.run import Document, Sources, Table, rounded
 from weft.board.scopes import Scopes, names_of
-from weft.board.statistics import COLUMNS, array_of, describe_all, norms_of
+from weft.board.statistics import COLUMNS, array_of, describe, describe_all, norms_of
 from weft.board.timing import TimeLook
 from weft.debug.graph import Entry, collect_graph
 from weft.engine.frontend.node_factory import count_live_nodes
@@ -127,7 +127,7 @@ class Look:
             if leaf and entry.record.variable.grad is not None:
                 gradient = _array(entry.record.variable.grad)
                 if gradient is not None:
-                    norms[entry.number] = describe_all([gradient])[0][COLUMNS.index("norm")]
+                    norms[entry.number] = describe(gradient)[COLUMNS.index("norm")]
         rows = dict(zip(arrays, describe_all(list(arrays.values())), strict=True))
         for entry in self.entries:
             behind = None if entry.value is None else entry.value.number  # of a composite

@@ -168,36 +168,46 @@ def embedding_dense_backward(
 # -- losses ------------------------------------------------------------------------------------------------------------
 
 
+def _of_loss(
+    loss: Callable[..., object],
+    grad_output: Tensor,
+    primal: Tensor,
+    target: Tensor,
+    *more: object,
+    reduction: int,
+    **options: object,
+) -> Any:
+    """The cotangent of the input of a loss, whose reduction is given by number."""
+    word = _REDUCTIONS[reduction]
+    return _one(lambda x: loss(x, target, *more, reduction=word, **options), primal, grad_output)
+
+
 def mse_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Any:
     """The cotangent of `mse_loss`'s input."""
-    word = _REDUCTIONS[reduction]
-    return _one(lambda x: functional.mse_loss(x, target, reduction=word), self, grad_output)
+    return _of_loss(functional.mse_loss, grad_output, self, target, reduction=reduction)
 
 
 def smooth_l1_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, beta: float
 ) -> Any:
     """The cotangent of `smooth_l1_loss`'s input."""
-    word = _REDUCTIONS[reduction]
-    forward = lambda x: functional.smooth_l1_loss(x, target, reduction=word, beta=beta)  # noqa: E731
-    return _one(forward, self, grad_output)
+    loss = functional.smooth_l1_loss
+    return _of_loss(loss, grad_output, self, target, reduction=reduction, beta=beta)
 
 
 def huber_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int, delta: float
 ) -> Any:
     """The cotangent of `huber_loss`'s input."""
-    word = _REDUCTIONS[reduction]
-    forward = lambda x: functional.huber_loss(x, target, reduction=word, delta=delta)  # noqa: E731
-    return _one(forward, self, grad_output)
+    loss = functional.huber_loss
+    return _of_loss(loss, grad_output, self, target, reduction=reduction, delta=delta)
 
 
 def soft_margin_loss_backward(
     grad_output: Tensor, self: Tensor, target: Tensor, reduction: int
 ) -> Any:
     """The cotangent of `soft_margin_loss`'s input."""
-    word = _REDUCTIONS[reduction]
-    return _one(lambda x: functional.soft_margin_loss(x, target, reduction=word), self, grad_output)
+    return _of_loss(functional.soft_margin_loss, grad_output, self, target, reduction=reduction)
 
 
 def binary_cross_entropy_backward(
@@ -208,9 +218,8 @@ def binary_cross_entropy_backward(
     reduction: int = 1,
 ) -> Any:
     """The cotangent of `binary_cross_entropy`'s input."""
-    word = _REDUCTIONS[reduction]
-    forward = lambda x: functional.binary_cross_entropy(x, target, weight, reduction=word)  # noqa: E731
-    return _one(forward, self, grad_output)
+    loss = functional.binary_cross_entropy
+    return _of_loss(loss, grad_output, self, target, weight, reduction=reduction)
 
 
 def nll_loss_backward(
@@ -223,12 +232,8 @@ def nll_loss_backward(
     total_weight: Tensor,
 ) -> Any:
     """The cotangent of `nll_loss`'s input; also as `nll_loss2d_backward`."""
-    word = _REDUCTIONS[reduction]
-
-    def forward(x: Tensor) -> Any:
-        return functional.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=word)
-
-    return _one(forward, self, grad_output)
+    loss, given = functional.nll_loss, (grad_output, self, target, weight)
+    return _of_loss(loss, *given, reduction=reduction, ignore_index=ignore_index)
 
 
 # -- activations -------------------------------------------------------------------------------------------------------
@@ -340,7 +345,10 @@ def _upsampled(mode: str, aligns: bool) -> Callable[..., Any]:
         scales = [scale for scale in more[1 if aligns else 0 :] if scale is not None]
         sizes = {"scale_factor": tuple(scales)} if scales else {"size": tuple(output_size)}
         options = {"align_corners": more[0]} if aligns else {}
-        resize = lambda x: functional.interpolate(x, mode=mode, **sizes, **options)  # noqa: E731
+
+        def resize(x: Tensor) -> Any:
+            return functional.interpolate(x, mode=mode, **sizes, **options)
+
         return _linear(resize, input_size, grad_output)
 
     return kernel
@@ -387,7 +395,10 @@ def slice_backward(
 ) -> Any:
     """The cotangent of the input of a slice."""
     end = min(end, tuple(input_sizes)[dim])
-    forward = lambda x: x.transpose(0, dim)[start:end:step].transpose(0, dim)  # noqa: E731
+
+    def forward(x: Tensor) -> Any:
+        return x.transpose(0, dim)[start:end:step].transpose(0, dim)
+
     return _linear(forward, input_sizes, grad_output)
 
 

@@ -45,25 +45,24 @@ _smaller = cython.declare(cython.int, INDEX_BOUNDS["smaller"])
 _larger = cython.declare(cython.int, INDEX_BOUNDS["larger"])
 _joined = cython.declare(cython.int, INDEX_BOUNDS["joined"])
 
-# What PyTorch says of the index {0} for a dimension {2} of size {1}, by the name of the function: along the first
-# dimension, and along another one.
+# What PyTorch says of the index {0} for a dimension {2} of size {1}, by the name of the function.
 _IN_SELF = "index out of range in self"
 _OUT_OF_BOUNDS = "index {0} is out of bounds for dimension {2} with size {1}"
 _NO_SUCH_ELEMENT = "out of range: tried to access index {0} on a tensor of {1} elements."
-_ANY_FUNCTION = (_OUT_OF_BOUNDS, _OUT_OF_BOUNDS)
 _OUT_OF_RANGE = {
-    "embedding": (_IN_SELF, _IN_SELF),
-    "index_add": (_IN_SELF, _OUT_OF_BOUNDS),
-    "index_copy": (f"index_copy_(): {_OUT_OF_BOUNDS}", f"index_copy_(): {_OUT_OF_BOUNDS}"),
-    "index_reduce": (_IN_SELF, _IN_SELF),
-    "index_select": (_IN_SELF, _IN_SELF),
-    "multi_margin_loss": ("target out of range", "target out of range"),
-    "multilabel_margin_loss": ("argument #2 'target' is out of range",) * 2,
-    "nll_loss": ("Target {0} is out of bounds.",) * 2,
-    "one_hot": ("Class values must be smaller than num_classes.",) * 2,
-    "put_": (_NO_SUCH_ELEMENT, _NO_SUCH_ELEMENT),
-    "take": (_NO_SUCH_ELEMENT, _NO_SUCH_ELEMENT),
+    "embedding": _IN_SELF,
+    "index_add": _IN_SELF,
+    "index_copy": f"index_copy_(): {_OUT_OF_BOUNDS}",
+    "index_reduce": _IN_SELF,
+    "index_select": _IN_SELF,
+    "multi_margin_loss": "target out of range",
+    "multilabel_margin_loss": "argument #2 'target' is out of range",
+    "nll_loss": "Target {0} is out of bounds.",
+    "one_hot": "Class values must be smaller than num_classes.",
+    "put_": _NO_SUCH_ELEMENT,
+    "take": _NO_SUCH_ELEMENT,
 }
+_BEHIND_THE_FIRST = {"index_add": _OUT_OF_BOUNDS}  # what it says of other dimensions than the first
 
 
 @cython.cfunc
@@ -277,7 +276,9 @@ def range_error(name, values, size, dimension, wraps, where=None):
         place.insert(0, flat % extent)
         flat //= extent
     got = f"{value}" + (f" at position {place}" if place else "")
-    words = _OUT_OF_RANGE.get(name, _ANY_FUNCTION)[dimension != 0]
+    words = _OUT_OF_RANGE.get(name, _OUT_OF_BOUNDS)
+    if dimension != 0:
+        words = _BEHIND_THE_FIRST.get(name, words)
     return IndexRangeError(
         words.format(value, size, dimension),
         where=where,

@@ -44,12 +44,12 @@ def _sorted_by(edges: Tensor, sorter: Tensor) -> Any:
             got=f"{sorter._dtype.name}{list(sorter._shape)}",
             fix="pass sorted_sequence.argsort()",
         )
-    places = host.to_numpy(sorter)
-    if places.size and not 0 <= places.min() <= places.max() < edges._shape[-1]:
+    order = host.to_numpy(sorter)
+    if order.size and not 0 <= order.min() <= order.max() < edges._shape[-1]:
         raise ArgumentError(
             "torch.searchsorted(): sorter index out of range",
             expected=f"0 <= index < {edges._shape[-1]}",
-            got=f"{places.min()} to {places.max()}",
+            got=f"{order.min()} to {order.max()}",
             fix="pass sorted_sequence.argsort()",
         )
     return gather(edges, len(edges._shape) - 1, sorter)

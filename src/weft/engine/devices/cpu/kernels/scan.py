@@ -73,8 +73,8 @@ def launch_scan(rows: int, length: int) -> tuple[int, int, int]:
     return rows, max(1, ELEMENTS_PER_GRAIN // max(1, length)), 0
 
 
-class _Scan:
-    """The lowering of one scan."""
+class _Steps:
+    """The steps of a scan, which combine two values of the dtype that it is computed in."""
 
     def __init__(self, family: Family, kind: str) -> None:
         self.family = family
@@ -82,16 +82,23 @@ class _Scan:
         self.e = family.e
         self.method = METHODS[kind]
         self.dtype = work_type(kind, family.dtype)
-        self.source, self.out, self.totals = family.pointers(3)
-        _, self.length, *strides = family.arguments(8)
-        self.source_row, self.source_step, self.out_row, self.out_step = strides[:4]
-        self.continued = self.builder.icmp_signed("!=", strides[4], integer(0))
-        self.total_bytes = strides[5]
 
     def combine(self, a: SimdValue, b: SimdValue) -> SimdValue:
         """One step."""
         result: SimdValue = getattr(self.e, self.method)(a, b)
         return result
+
+
+class _Scan(_Steps):
+    """The lowering of one scan."""
+
+    def __init__(self, family: Family, kind: str) -> None:
+        super().__init__(family, kind)
+        self.source, self.out, self.totals = family.pointers(3)
+        _, self.length, *strides = family.arguments(8)
+        self.source_row, self.source_step, self.out_row, self.out_step = strides[:4]
+        self.continued = self.builder.icmp_signed("!=", strides[4], integer(0))
+        self.total_bytes = strides[5]
 
     def row(self, number: Value) -> None:
         """One row: the first sixteen, then the others with the total before them."""
@@ -203,20 +210,16 @@ class _Scan:
         choose(self.builder, whole, full, partial)
 
 
-class _ScanOfColumns:
+class _ScanOfColumns(_Steps):
     """The lowering of one scan, a row in each lane."""
 
     def __init__(self, family: Family, kind: str) -> None:
-        self.family = family
-        self.builder = b = family.builder
-        self.e = family.e
-        self.method = METHODS[kind]
-        self.dtype = work_type(kind, family.dtype)
+        super().__init__(family, kind)
         self.zero = self.e.constant(0, self.dtype).parts
         self.source, self.out = family.pointers(2)
         _, self.length, self.rows, self.units, *strides = family.arguments(10)
         self.source_strides, self.out_strides = strides[:3], strides[3:]
-        self.lines = b.alloca(ir.ArrayType(self.zero[0].type, LANES * len(self.zero)))
+        self.lines = self.builder.alloca(ir.ArrayType(self.zero[0].type, LANES * len(self.zero)))
 
     def sixteen_rows(self, unit: Value) -> None:
         """One unit: the first sixteen elements of its rows, then the others with the totals before them."""
@@ -242,7 +245,7 @@ class _ScanOfColumns:
 
             def later() -> list[Value]:
                 total = SimdValue(self.dtype, *carry)
-                joined = [self._combine(total, line) for line in local]
+                joined = [self.combine(total, line) for line in local]
                 return [part for line in joined for part in line.parts]
 
             parts = choose(b, b.icmp_signed("==", index, integer(0)), first, later)
@@ -252,10 +255,6 @@ class _ScanOfColumns:
             return parts[-len(self.zero) :]
 
         counted(b, integer(0), self.length, LANES, list(self.zero), sixteen)
-
-    def _combine(self, a: SimdValue, b: SimdValue) -> SimdValue:
-        result: SimdValue = getattr(self.e, self.method)(a, b)
-        return result
 
     def _part(self, number: Value) -> Value:
         """The address of one of the vectors that sixteen elements of sixteen rows are kept in."""
@@ -275,7 +274,7 @@ class _ScanOfColumns:
         distance = 1
         while distance < LANES:
             pairs = zip(lines[:-distance], lines[distance:], strict=True)
-            lines = lines[:distance] + [self._combine(a, b) for a, b in pairs]
+            lines = lines[:distance] + [self.combine(a, b) for a, b in pairs]
             distance *= 2
         return lines
 
