@@ -81,6 +81,7 @@ class Gone(NamedTuple):
     reason: str
     since: float
     finished: dict[str, int]
+    is_told: bool  # it said so itself; else it was found
 
 
 class Peers:
@@ -132,7 +133,9 @@ class Peers:
 
     def _take(self, source: int, note: Note, waiting: list[Operation]) -> None:
         if note["kind"] == "gone":
-            self._gone[source] = Gone(note["reason"], time.monotonic(), note.get("finished", {}))
+            self._gone[source] = Gone(
+                note["reason"], time.monotonic(), note.get("finished", {}), is_told=True
+            )
         elif note["kind"] == "broken":
             self.broken.setdefault(note["group"], note["reason"])
         elif note["kind"] == "where":
@@ -161,11 +164,11 @@ class Peers:
                 reason = (
                     f"rank {rank} is gone: process {other.pid} was killed, or ended without a word"
                 )
-                self._gone[rank] = Gone(reason, now, {})
+                self._gone[rank] = Gone(reason, now, {}, is_told=False)
         for rank in set(self._control.failed()) - set(self._gone):
             other = self._identities[rank]
             reason = f"rank {rank} is gone: process {other.pid} was killed, or cannot be reached"
-            self._gone[rank] = Gone(reason, now, {})
+            self._gone[rank] = Gone(reason, now, {}, is_told=False)
 
     def is_dead(self, rank: int) -> bool:
         """True if a process of this machine has ended."""
@@ -173,10 +176,19 @@ class Peers:
         state, started = _state(other.pid)
         return state in ("", "Z", "X") or started != other.started
 
-    def dead(self) -> list[int]:
-        """The ranks of this machine whose processes have ended."""
-        here = [r for r, other in enumerate(self._identities) if other.machine == self._own.machine]
-        return [rank for rank in here if self._own.started and self.is_dead(rank)]
+    def loss(self) -> str:
+        """Why ranks take no more part: what one said of itself, else what was found; empty where all are at work.
+        Waits a moment, as last words may be on the way."""
+        end, pause = time.monotonic() + ANSWER_S, Pause()
+        while time.monotonic() < end:
+            self._read_notes([])
+            self._check_processes()
+            now, gone = time.monotonic(), self._gone.values()
+            if any(one.is_told or now - one.since > LAST_WORDS_S for one in gone):
+                break
+            pause.rest(False)
+        told_first = sorted(self._gone.values(), key=lambda one: not one.is_told)
+        return told_first[0].reason if told_first else ""
 
     def _judge(self, operation: Operation) -> None:
         now, key = time.monotonic(), operation.key

@@ -114,7 +114,7 @@ class Progress:
         self._channels: dict[int, Channel] = {}
         self._wanted = threading.Event()
         self._thread: threading.Thread | None = None
-        self._waiting = 0  # threads that carry on what is under way
+        self._waiting: list[Operation] = []  # what threads wait for, and so carry on
 
     def start(self, channel: Channel, operation: Operation) -> None:
         """Begin an operation, as soon as those before it in its channel are done."""
@@ -169,7 +169,7 @@ class Progress:
     def wait(self, operation: Operation, timeout: float | None = None) -> bool:
         """Wait until an operation is done; False if the time is over before."""
         pause, end = Pause(), None if timeout is None else time.monotonic() + timeout
-        self._waiting += 1
+        self._waiting.append(operation)
         try:
             while not operation.done:
                 pause.rest(self.poll(), operation.transfers > 1)
@@ -177,7 +177,11 @@ class Progress:
                     return False
             return True
         finally:
-            self._waiting -= 1
+            self._waiting.remove(operation)
+
+    def waited_for(self) -> Operation | None:
+        """What was begun to be waited for last; None: nobody waits."""
+        return self._waiting[-1] if self._waiting else None
 
     def drain(self) -> None:
         """Wait until nothing is under way."""

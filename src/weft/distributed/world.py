@@ -29,7 +29,7 @@ from weft.distributed.group import (
     run_recorded,
     warn_non_member,
 )
-from weft.distributed.peers import Peers
+from weft.distributed.peers import Peers, lost
 from weft.distributed.progress import Progress
 from weft.errors import ArgumentError, DeviceError, GradientError, is_internal, user_line
 
@@ -341,15 +341,18 @@ def tell_failure(
 
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
-    """The launcher ends the program, most often because a rank has died: raise that where this rank is."""
+    """The launcher ends the program, most often because a rank has died: raise that where this rank is, for what it
+    waits for if it does."""
     if _ended:
         return
-    dead = _world[0].peers.dead() if _world else []
-    cause = f"since rank {', '.join(map(str, dead))} is gone" if dead else "for a reason of its own"
+    reason = _world[0].peers.loss() if _world else ""
+    waited_for = _world[0].progress.waited_for() if _world else None
+    if reason and waited_for is not None:
+        raise lost(waited_for.what, reason, waited_for.where)
     raise DistBackendError(
-        f"the launcher ends this program (SIGTERM), {cause}",
+        f"the launcher ends this program (SIGTERM): {reason or 'for a reason of its own'}",
         expected="all ranks at work",
-        got=f"processes of ranks {dead} that have ended" if dead else "SIGTERM",
+        got=reason or "SIGTERM",
         fix="see what that rank printed",
     )
 
