@@ -247,13 +247,15 @@ def _join() -> None:
 
 
 def compile(model: object = None, **options: object) -> Any:  # noqa: A001
-    """The model itself: every graph is compiled anyway. Also a decorator with options.
+    """A function itself, a module under the name `_orig_mod`: every graph is compiled anyway. Also a decorator.
 
     Args:
         model: a function or a module; None: a decorator is returned.
         **options: accepted, without effect.
     """
-    return (lambda function: function) if model is None else model
+    if model is None:
+        return compile
+    return _load("weft._dynamo").optimized(model) if hasattr(model, "named_modules") else model
 
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None

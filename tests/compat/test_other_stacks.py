@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -29,6 +30,47 @@ def test_nothing_is_traced(lib: Any) -> None:
     tracing = submodule(f"{lib.__name__}.fx.experimental.proxy_tensor")
     assert tracing.get_proxy_mode() is None
     assert not lib.onnx.is_in_onnx_export()
+
+
+@both
+def test_a_compiled_module_is_the_module_under_a_name(lib: Any) -> None:
+    model = lib.nn.Sequential(lib.nn.Linear(2, 2), lib.nn.Dropout(1.0))
+    compiled = lib.compile(model, backend="eager")
+    dynamo = submodule(f"{lib.__name__}._dynamo")
+
+    assert isinstance(compiled, dynamo.OptimizedModule) and compiled._orig_mod is model
+    assert list(compiled.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"]
+    assert [name for name, _ in compiled.named_children()] == ["_orig_mod"]
+    assert list(model.state_dict()) == ["0.weight", "0.bias"]
+    assert len(compiled) == 2 and compiled.add_module is not None
+    compiled.eval()
+    assert not model.training and not compiled.training
+    compiled.note = "kept"
+    assert model.note == "kept" and {"note", "forward"} <= set(dir(compiled))
+    x = lib.ones(1, 2)
+    assert lib.equal(compiled(x), model(x))
+    seen: list[str] = []
+    compiled.register_forward_hook(lambda module, *rest: seen.append(type(module).__name__))
+    compiled(x)
+    assert seen == ["OptimizedModule"]
+    compiled.load_state_dict(compiled.state_dict())
+    assert list(copy.deepcopy(compiled).state_dict()) == list(compiled.state_dict())
+    with pytest.raises(AttributeError, match="'Sequential' object has no attribute 'missing'"):
+        _ = compiled.missing
+    del compiled.note
+    assert not hasattr(model, "note")
+
+
+@both
+def test_functions_are_compiled_as_they_are(lib: Any) -> None:
+    @lib.compile(backend="eager")  # type: ignore[untyped-decorator]
+    def add(x: Any) -> Any:
+        return x + 1
+
+    assert add(lib.ones(1)).tolist() == [2.0]
+    assert isinstance(lib.compile(backend="eager")(lib.nn.Linear(1, 1)), lib.nn.Module)
+    same = submodule(f"{lib.__name__}.utils._mode_utils").all_same_mode
+    assert same([]) and same([1, 1]) and not same([1, 2])
 
 
 def test_numbers_are_numbers() -> None:

@@ -127,7 +127,9 @@ def test_plateau_agrees(mode: str, threshold_mode: str) -> None:
     theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(
         oracle, min_lr=1e-4, threshold=0.05, **options
     )
-    for value in [3, 2, 2, 2.01, 1.99, 2, 2, 2, 1, 1, -1, -1, -0.99, -1.02, -1, -1, -1, -1, -1]:
+    falling = [3, 2, 2, 2.01, 1.99, 2, 2, 2, 1, 1, -1, -1, -0.99, -1.02, -1, -1, -1, -1, -1]
+    growing = [1.5 * 1.02**epoch for epoch in range(9)] + [-2, float("nan"), 4, float("inf"), 5, 5]
+    for value in falling + growing:
         ours.step(value)
         theirs.step(value)
         assert optimizer.param_groups[0]["lr"] == pytest.approx(oracle.param_groups[0]["lr"])

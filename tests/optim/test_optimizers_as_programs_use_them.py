@@ -101,3 +101,36 @@ def test_the_numbers_of_a_scaler(lib: Any) -> None:
     for name, value in zip(names, (4.0, 0.5, 6), strict=True):
         getattr(scaler, f"set_{name}")(value)
     assert [scaler.state_dict()[name] for name in names] == [4.0, 0.5, 6]
+
+
+@BOTH
+def test_lbfgs_steps_where_no_gradient_is_flat_enough(lib: Any) -> None:
+    """The gradient is zero, and the tolerance below zero: the first size is that of the rate."""
+    weight = parameter(lib)
+    optimizer = lib.optim.LBFGS([weight], tolerance_grad=-float("inf"))
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = (weight * 0.0).sum()
+        loss.backward()
+        return loss
+
+    assert isinstance(optimizer.step(closure), lib.Tensor)
+    assert weight.tolist() == [1.0, 1.0]
+
+
+@BOTH
+def test_nadam_is_differentiable_through_its_product(lib: Any) -> None:
+    weight = lib.nn.Parameter(lib.ones(2)).clone()
+    weight.grad = lib.tensor([1.0, -2.0])
+    optimizer = lib.optim.NAdam([lib.ones(2).requires_grad_()], lr=0.5, differentiable=True)
+    optimizer.param_groups[0]["params"] = [weight]
+    product = lib.tensor(0.9, requires_grad=True)
+    optimizer.state[weight] = {
+        "step": lib.tensor(3.0) if lib is torch else 3,
+        "mu_product": product.clone(),
+        **{name: lib.zeros(2) for name in ("exp_avg", "exp_avg_sq")},
+    }
+    optimizer.step()
+    (weight * lib.tensor([1.0, 3.0])).sum().backward()
+    assert float(product.grad) == pytest.approx(1.42588, rel=1e-3)

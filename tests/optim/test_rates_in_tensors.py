@@ -50,6 +50,42 @@ def test_what_was_asked_for_does_not_change(lib):
     assert [float(x) for x in (rate, first, initial)] == pytest.approx([0.05, 0.1, 0.1])
 
 
+def test_bounds_in_tensors_are_those_of_the_beginning(lib):
+    module, rate, high, low = lib.optim, lib.tensor(0.1), lib.tensor(0.2), lib.tensor(0.8)
+    optimizer = module.SGD([lib.zeros(1, requires_grad=True)], lr=rate)
+    cyclic = module.lr_scheduler.CyclicLR(
+        optimizer, rate, [high], base_momentum=low, max_momentum=high
+    )
+    averaged = module.SGD([lib.zeros(1, requires_grad=True)], lr=rate)
+    module.swa_utils.SWALR(averaged, swa_lr=high)
+    for bound in (rate, high, low):
+        bound.mul_(0.5)
+    optimizer.step()
+    cyclic.step()
+    group = optimizer.param_groups[0]
+    seen = [*cyclic.base_lrs, *cyclic.max_lrs, group["base_momentum"], group["max_momentum"]]
+    assert [float(bound) for bound in seen] == pytest.approx([0.1, 0.2, 0.8, 0.2])
+    assert float(averaged.param_groups[0]["swa_lr"]) == pytest.approx(0.2)
+    with pytest.raises(ValueError, match="swa_lr must have the same length as optimizer.param"):
+        module.swa_utils.SWALR(averaged, swa_lr=[0.1, 0.2])
+
+
+def test_chained_schedules_take_their_turn_in_a_sequence(lib):
+    module = lib.optim.lr_scheduler
+    optimizer = lib.optim.SGD([lib.zeros(1, requires_grad=True)], lr=0.05)
+    chained = module.ChainedScheduler(
+        [module.LinearLR(optimizer, 0.1, total_iters=5), module.ConstantLR(optimizer, 0.1, 5)]
+    )
+    last = module.ConstantLR(optimizer, factor=0.5, total_iters=5)
+    schedule = module.SequentialLR(optimizer, [chained, last], milestones=[5])
+    rates = []
+    for _ in range(7):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert rates == pytest.approx([0.0005, 0.0014, 0.0023, 0.0032, 0.0041, 0.025, 0.025])
+
+
 def test_time_by_an_argument_is_deprecated(lib):
     module = lib.optim.lr_scheduler
     optimizer = lib.optim.SGD([lib.zeros(1, requires_grad=True)], lr=1.0)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import weft
+from oracle import both
 from weft.errors import CheckpointError
 
 
@@ -184,3 +185,19 @@ def test_scaled_losses_of_tables(factor: float) -> None:
 def test_layouts_that_do_not_fit_are_refused(asked: Any) -> None:
     with pytest.raises(RuntimeError, match="to_sparse.*(layout|blocksize)"):
         weft.eye(2).to_sparse(**asked)
+
+
+@both
+@pytest.mark.filterwarnings("ignore:torch.sparse.SparseTensor:UserWarning")
+def test_old_constructors_are_types_and_take_sizes_or_parts(lib: Any) -> None:
+    made = lib.sparse.DoubleTensor(lib.tensor([[0, 2]]), lib.tensor([1.0, 2.0]).double())
+    assert made.to_dense().tolist() == [1.0, 0.0, 2.0]
+    assert isinstance(made, lib.sparse.DoubleTensor) and made.type().endswith(
+        ".sparse.DoubleTensor"
+    )
+    assert not isinstance(made, (lib.sparse.FloatTensor, lib.DoubleTensor))
+    assert not isinstance(made.to_dense(), lib.sparse.DoubleTensor)
+    for sizes, shape in (((), (0,)), ((2, 3), (2, 3)), ((lib.Size([4]),), (4,))):
+        assert lib.sparse.FloatTensor(*sizes).shape == shape
+    with pytest.raises(TypeError, match=r"sparse.SparseTensor\(sequence\) only accepts sizes"):
+        lib.sparse.FloatTensor([1, 2])

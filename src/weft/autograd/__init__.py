@@ -22,6 +22,7 @@ _EXPORTS = {
     "gradcheck": "gradcheck",
     "gradgradcheck": "gradcheck",
     "inference_mode": "grad_mode",
+    "kineto_available": "profiler",
     "is_anomaly_check_nan_enabled": "anomaly_mode",
     "is_anomaly_enabled": "anomaly_mode",
     "is_multithreading_enabled": "multithreading",

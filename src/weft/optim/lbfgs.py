@@ -184,7 +184,8 @@ class _Minimisation:
         lr: float = number(self.group, "lr")
         if self.state["n_iter"] > 1:
             return lr
-        return min(1.0, 1.0 / float(self.gradient.abs().sum())) * lr
+        total = float(self.gradient.abs().sum())
+        return 1.0 / total * lr if total > 1.0 else lr
 
     def _advance(self, slope: float, last: bool) -> None:
         """Move along the direction, and evaluate there unless nobody will ask."""
@@ -311,5 +312,8 @@ def _between(one: _Trial, other: _Trial, least: float, most: float) -> float:
     if square < 0:
         return (least + most) / 2.0
     root = square**0.5
-    share = (other.slope + root - mean) / (other.slope - one.slope + 2 * root)
+    curvature = other.slope - one.slope + 2 * root
+    if curvature == 0:
+        return (least + most) / 2.0
+    share = (other.slope + root - mean) / curvature
     return min(max(other.size - (other.size - one.size) * share, least), most)

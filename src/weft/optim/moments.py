@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 def _rounded(value: float) -> float:
-    """A number as a state_dict keeps it."""
-    return float(scalar_dtype().numpy.type(value))
+    """A number as a state_dict keeps it; a tensor, through which gradients flow, as it is."""
+    return value if isinstance(value, Tensor) else float(scalar_dtype().numpy.type(value))
 
 
 def _start_moments(parameter: Tensor) -> Group:

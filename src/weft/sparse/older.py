@@ -6,8 +6,12 @@ import warnings
 from typing import Any
 
 import weft
-from weft.errors import ArgumentError, ShapeError
+from weft.engine.frontend.tensor import Tensor
+from weft.engine.ir.dtype import DType
+from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, rooted
 from weft.sparse.making import sparse_coo_tensor
+from weft.tensor.legacy_constructors import TensorType
+from weft.tensor.size import Size
 
 
 def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: object = None) -> Any:
@@ -41,21 +45,59 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: object = None) -> 
     return made.to_sparse(layout=layout) if layout is not None else made
 
 
-def _older(name: str, dtype: Any) -> Any:
-    def make(*args: Any, device: Any = None) -> Any:
+class SparseTensorType(TensorType):
+    """An old constructor such as `sparse.FloatTensor`; its `dtype` is what its instances have.
+
+    Args:
+        *arguments: indices, values and perhaps a size; or a size, of a tensor without entries.
+        **keywords: `device`, where it lies.
+    """
+
+    def __init__(self, name: str, dtype: DType) -> None:
+        super().__init__(name, dtype)
+        self.__module__ = "weft.sparse"
+
+    def __call__(self, *arguments: object, **keywords: object) -> Any:
+        given, instead = _signatures(arguments)
+        device: Any = keywords.pop("device", None)
         warnings.warn(
-            f"weft.sparse.{name}() is deprecated. Please use weft.sparse_coo_tensor(..., dtype=).",
+            f"torch.sparse.SparseTensor({given}) is deprecated.  Please use torch.sparse_coo_tensor({instead}).",
             UserWarning,
             stacklevel=2,
         )
-        if len(args) >= 2 and isinstance(args[0], weft.Tensor):
-            return sparse_coo_tensor(*args, dtype=dtype)
-        size = args[0] if len(args) == 1 and isinstance(args[0], tuple | list) else args
-        return sparse_coo_tensor(size=tuple(size), dtype=dtype)
+        if len(arguments) >= 2 and isinstance(arguments[0], Tensor):
+            parts: Any = arguments
+            return sparse_coo_tensor(*parts, device=device)
+        first = arguments[0] if arguments else 0
+        size: Any = first if isinstance(first, Size) else arguments or (0,)
+        if not all(isinstance(one, int) for one in size):
+            raise ArgumentTypeError(
+                "torch.sparse.SparseTensor(sequence) only accepts sizes.  Please use torch.sparse_coo_tensor() or "
+                "construct a strided tensor and convert it to sparse via to_sparse.",
+                expected="indices, values and a size, or a size alone",
+                got=f"a {type(first).__name__}",
+                fix="use weft.tensor(...).to_sparse()",
+            )
+        return sparse_coo_tensor(size=tuple(size), dtype=self.dtype, device=device)
 
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"A sparse {dtype.name} tensor of indices, values and a size, or one of a size without entries."
-    return make
+    def __instancecheck__(self, value: Tensor | int) -> bool:
+        return (
+            isinstance(value, Tensor)
+            and value.layout is weft.sparse_coo
+            and value.dtype is self.dtype
+        )
+
+    def __repr__(self) -> str:
+        return rooted(f"weft.sparse.{self.__name__}")
+
+
+def _signatures(arguments: tuple[object, ...]) -> tuple[str, str]:
+    """What an old constructor was given, and what the function in its place is to be given."""
+    if not arguments:
+        return "", "(0,), dtype="
+    parts = ("indices", "values", "shape") if isinstance(arguments[0], Tensor) else ("shape",)
+    words = ", ".join(parts[: len(arguments)])
+    return f"{words}, *, device=", f"{words}, dtype=, device="
 
 
 _TYPES = {
@@ -63,5 +105,5 @@ _TYPES = {
     "Half": weft.float16, "Int": weft.int32, "Long": weft.int64, "Short": weft.int16,
 }  # fmt: skip
 TYPES: dict[str, Any] = {
-    f"{name}Tensor": _older(f"{name}Tensor", dtype) for name, dtype in _TYPES.items()
+    f"{name}Tensor": SparseTensorType(f"{name}Tensor", dtype) for name, dtype in _TYPES.items()
 }

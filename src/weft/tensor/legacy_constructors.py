@@ -94,7 +94,7 @@ class TensorType:
         return build(self.__name__, self.dtype, arguments, keywords)
 
     def __instancecheck__(self, value: Tensor | int) -> bool:
-        return isinstance(value, Tensor) and value._dtype is self.dtype
+        return isinstance(value, Tensor) and value._dtype is self.dtype and not value.is_sparse
 
     def __mro_entries__(self, bases: tuple[object, ...]) -> NoReturn:
         raise ArgumentTypeError(

@@ -21,6 +21,7 @@ _gather(
         **absent.MODULES,
         "_dtype_abbrs": {"_prims_common": "dtype_abbrs"},
         "_foreach_utils": {"utils.foreach": _FOREACH},
+        "_mode_utils": {"utils._python_dispatch": "all_same_mode no_dispatch"},
         "_import_utils": {"_utils_internal": "_check_module_exists dill_available"},
     },
 )

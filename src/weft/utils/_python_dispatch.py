@@ -6,6 +6,7 @@ see.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, NoReturn
 
@@ -55,3 +56,11 @@ def _get_current_dispatch_mode_stack() -> list[TorchDispatchMode]:
 def _disable_current_modes() -> nullcontext[None]:
     """A context that changes nothing: no mode is on."""
     return nullcontext()
+
+
+no_dispatch = _disable_current_modes
+
+
+def all_same_mode(modes: Sequence[object]) -> bool:
+    """True if all modes are the first of them."""
+    return all(mode == modes[0] for mode in modes)

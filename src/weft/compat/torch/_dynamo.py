@@ -1,6 +1,7 @@
 """`weft._dynamo`: the settings and marks of PyTorch's tracing compiler. Nothing is traced: they change nothing.
 
-Functions that are marked stay what they are; no module is an `OptimizedModule`.
+Functions that are marked stay what they are; a module that `weft.compile` is given is in an `OptimizedModule`, so that
+its state has the names that PyTorch's programs expect.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 from weft.compiler import allow_in_graph, disable, is_compiling, reset
 
 from weft._build.lazy import join as _join
+from weft.engine.frontend.tensor import Tensor
 from weft.nn import Module
 
 __all__ = [
@@ -21,7 +24,52 @@ __all__ = [
 
 
 class OptimizedModule(Module):
-    """No module is one: `weft.compile` returns what it is given."""
+    """A module that `weft.compile` was given: a call is the module's own, its members are named `_orig_mod.…`, all other
+    attributes are the module's."""
+
+    def __init__(self, mod: Module, dynamo_ctx: object = None) -> None:
+        super().__init__()
+        self._modules["_orig_mod"] = mod
+
+    def forward(self, *args: object, **kwargs: object) -> Any:
+        """The module's result."""
+        return self._orig_mod(*args, **kwargs)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        """Whether the module trains."""
+        return bool(self._orig_mod.training)
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._orig_mod.training = mode
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return super().__getattr__(name)
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Tensor | Module) -> None:
+        if name == "_orig_mod" or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+
+def optimized(model: object) -> Any:
+    """A module as an `OptimizedModule`; a function, a class and what is one already as they are."""
+    if isinstance(model, Module) and not isinstance(model, OptimizedModule):
+        return OptimizedModule(model)
+    return model
 
 
 class Unsupported(RuntimeError):

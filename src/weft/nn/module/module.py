@@ -194,7 +194,7 @@ class Module(HookMethods, states.ExtraState):
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
-        keys = {*object.__dir__(self), *own_values(self).get("_kinds", ())}
+        keys = {*object.__dir__(self), *own_values(self)}
         return sorted(key for key in keys if not key[0].isdigit())
 
     # -- registration ---------------------------------------------------------------------------

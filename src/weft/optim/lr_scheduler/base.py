@@ -85,6 +85,10 @@ class LRScheduler:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._advance(epoch)
 
+    def _undo(self) -> None:
+        """Let the time be what it was before the first step, which `__init__` has taken."""
+        self.last_epoch -= 1
+
     def _restart(self) -> None:
         """Set the rates of time zero, in the middle of training."""
         self._advance(0)
@@ -128,15 +132,16 @@ def check_optimizer(optimizer: Optimizer) -> None:
 
 
 def for_each_group(optimizer: Optimizer, value: object, name: str) -> list[Any]:
-    """One value for every group, or the values given."""
+    """One value for every group, or the values given; tensors as they are now."""
     count = len(optimizer.param_groups)
     if not isinstance(value, list | tuple):
-        return [value] * count
+        return [copied(value) for _ in range(count)]
     if len(value) != count:
         raise ArgumentError(
-            f"Expected {count} {name}, but got {len(value)}",
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, param_groups "
+            f"has {count}.",
             expected=f"{count} values, one per group",
             got=str(len(value)),
             fix="pass one number for all groups, or one for each",
         )
-    return list(value)
+    return [copied(one) for one in value]

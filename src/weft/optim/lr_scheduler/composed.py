@@ -44,7 +44,7 @@ class SequentialLR(LRScheduler):
         for group in optimizer.param_groups:  # as before any of them was made
             put_rate(group, group["initial_lr"])
         for scheduler in schedulers:
-            scheduler.last_epoch -= 1
+            scheduler._undo()
         schedulers[0]._begin()
         self._last_lr = self._rates()
 
@@ -59,6 +59,10 @@ class SequentialLR(LRScheduler):
         else:
             scheduler.step()
         self._last_lr = self._rates()
+
+    def _undo(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler._undo()
 
     def state_dict(self) -> dict[str, Any]:
         """The state of all schedules."""

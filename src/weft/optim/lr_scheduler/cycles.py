@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from weft.errors import ArgumentError
-from weft.optim.lr_scheduler.base import LRScheduler, for_each_group
+from weft.optim.lr_scheduler.base import LRScheduler, copied, for_each_group
 from weft.optim.optimizer import Optimizer
 
 
@@ -191,7 +191,7 @@ def check_momentum(optimizer: Optimizer) -> None:
 def begin_momenta(optimizer: Optimizer, low: list[float], high: list[float]) -> None:
     """Start at the highest momentum, and note both ends in each group."""
     for number, group in enumerate(optimizer.param_groups):
-        set_momentum(optimizer, number, high[number])
+        set_momentum(optimizer, number, copied(high[number]))
         group.update(max_momentum=high[number], base_momentum=low[number])
 
 

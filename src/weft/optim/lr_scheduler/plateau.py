@@ -56,12 +56,14 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._rates()
 
     def _is_better(self, value: float) -> bool:
-        sign = 1.0 if self.mode == "min" else -1.0
-        margin = self.threshold
-        if self.threshold_mode == "rel":
-            # An infinite best times zero threshold would be nan; any finite value beats it.
-            margin = 0.0 if math.isinf(self.best) else sign * self.best * self.threshold
-        return sign * value < sign * self.best - margin
+        change = -self.threshold if self.mode == "min" else self.threshold
+        if self.threshold_mode == "abs":
+            least = self.best + change
+        elif math.isinf(self.best):
+            least = self.best  # times zero it would be nan; any finite value beats it
+        else:
+            least = self.best * (1.0 + change)
+        return value < least if self.mode == "min" else value > least
 
     def step(self, metrics: float, epoch: int | None = None) -> None:  # type: ignore[override]
         """Tell the measurement of this epoch; lower the rates where it is time to."""
