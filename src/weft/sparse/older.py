@@ -92,7 +92,7 @@ class SparseTensorType(TensorType):
 
 
 def _signatures(arguments: tuple[object, ...]) -> tuple[str, str]:
-    """What an old constructor was given, and what the function in its place is to be given."""
+    """The parameters of an old constructor as it was called, and those of the function in its place."""
     if not arguments:
         return "", "(0,), dtype="
     parts = ("indices", "values", "shape") if isinstance(arguments[0], Tensor) else ("shape",)

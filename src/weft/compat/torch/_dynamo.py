@@ -24,8 +24,8 @@ __all__ = [
 
 
 class OptimizedModule(Module):
-    """A module that `weft.compile` was given: a call is the module's own, its members are named `_orig_mod.…`, all other
-    attributes are the module's."""
+    """A module that `weft.compile` was given: its members are named `_orig_mod.…`; calls and all other attributes are
+    its own."""
 
     def __init__(self, mod: Module, dynamo_ctx: object = None) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class OptimizedModule(Module):
 
     @property
     def training(self) -> bool:  # type: ignore[override]
-        """Whether the module trains."""
+        """True while the module trains."""
         return bool(self._orig_mod.training)
 
     @training.setter
