@@ -176,6 +176,11 @@ class Peers:
         state, started = _state(other.pid)
         return state in ("", "Z", "X") or started != other.started
 
+    def dead(self) -> list[int]:
+        """The ranks of this machine whose processes have ended."""
+        here = [r for r, other in enumerate(self._identities) if other.machine == self._own.machine]
+        return [rank for rank in here if self._own.started and self.is_dead(rank)]
+
     def loss(self) -> str:
         """Why ranks take no more part: what one said of itself, else what was found; empty where all are at work.
         Waits a moment, as last words may be on the way."""

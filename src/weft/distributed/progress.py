@@ -180,7 +180,7 @@ class Progress:
             self._waiting.remove(operation)
 
     def waited_for(self) -> Operation | None:
-        """What was begun to be waited for last; None: nobody waits."""
+        """The operation whose wait began last; None where nobody waits."""
         return self._waiting[-1] if self._waiting else None
 
     def drain(self) -> None:
