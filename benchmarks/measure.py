@@ -69,6 +69,8 @@ class Context:
     dynet: str = ""  # a Python that has DyNet
     calls: str = ""  # what the names of the calls that are scanned match, as a regular expression
     report: Callable[[Line], None] = field(default=print)
+    # takes each workload by its title in place of measuring it (`builds.py`)
+    instead: Callable[[str, Callable[[Any], Job]], None] | None = None
 
     def pick(self, full: Any, quick: Any) -> Any:
         """A size, by the kind of run."""
@@ -96,6 +98,9 @@ def compare(
 ) -> None:
     """Measure a workload and report its line; `note` makes words of the figures, `work` is what the limit is computed
     from, `rivals` says how others than PyTorch and Weft do it."""
+    if context.instead is not None:
+        context.instead(title, make)
+        return
     offered = rivals or {}
     if context.rivals and not context.rivals.keys() & offered.keys():
         return

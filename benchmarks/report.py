@@ -60,9 +60,9 @@ def print_line(line: Line) -> None:
     print_cells(cells(line))
 
 
-def print_cells(texts: Sequence[str]) -> None:
+def print_cells(texts: Sequence[str], widths: Sequence[int] = WIDTHS) -> None:
     """Columns under each other."""
-    title, *others = zip(texts, WIDTHS, strict=True)
+    title, *others = zip(texts, widths, strict=True)
     padded = [f"{title[0]:<{title[1]}}", *(f"{text:>{width}}" for text, width in others)]
     print(" ".join(padded), flush=True)
 
