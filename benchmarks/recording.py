@@ -112,9 +112,9 @@ def launch(context: Context) -> None:
 def launches(count: int) -> Job:
     """A program of so many launches of one kernel, run ten thousand times over."""
     from weft.engine.devices.cpu.executor import CpuExecutable
-    from weft.engine.devices.cpu.jit import Request, compiler
+    from weft.engine.devices.cpu.jit import KernelRequest, compiler
 
-    library = compiler().batch([Request("benchmark", lambda: SMALL_KERNEL, ["add_one"])])[0]
+    library = compiler().batch([KernelRequest("benchmark", lambda: SMALL_KERNEL, ["add_one"])])[0]
     program = CpuExecutable()
     for _ in range(count):
         program.append(library["add_one"], [(0, 0)], [], 16, 16, 10, owner=library)

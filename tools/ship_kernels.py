@@ -38,7 +38,7 @@ if __name__ == "__main__":
 
 from weft.config import config  # noqa: E402
 from weft.engine.devices.cpu import jit  # noqa: E402
-from weft.engine.devices.cpu.background import Request  # noqa: E402
+from weft.engine.devices.cpu.background import KernelRequest  # noqa: E402
 from weft.engine.devices.cpu.codegen_hash import revision  # noqa: E402
 from weft.engine.devices.cpu.kernel_files import shipped_kernels  # noqa: E402
 from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache  # noqa: E402
@@ -76,14 +76,14 @@ class Noting(jit.Compiler):
 
     def __init__(self, level: Level) -> None:
         super().__init__(jit.JitTarget(level.cpu, level.features), DiskCache(None))
-        self.requests: dict[str, Request] = {}
+        self.requests: dict[str, KernelRequest] = {}
         self.codes: dict[str, bytes] = {}
         self._ways = {
             way: jit.Compiler(jit.JitTarget(level.cpu, f"{level.features},{feature}"))
             for way, feature in level.ways.items()
         }
 
-    def _compiled(self, request: Request, text: str) -> bytes:
+    def _compiled(self, request: KernelRequest, text: str) -> bytes:
         code = super()._compiled(request, text)
         self.requests[request.key] = request
         if GATHER not in text or not self._ways:
@@ -93,7 +93,7 @@ class Noting(jit.Compiler):
             self.codes[shipped_kernels.key_of_way(request.key, way)] = compiler.compile(text)
         return code
 
-    def compile_all(self, requests: list[Request]) -> None:
+    def compile_all(self, requests: list[KernelRequest]) -> None:
         """Compile what has not been asked for."""
         for request in requests:
             if request.key not in self.requests:
@@ -113,7 +113,7 @@ def as_level(level: Level) -> Iterator[None]:
         targets.host.cache_clear()
 
 
-def products() -> list[Request]:
+def products() -> list[KernelRequest]:
     """Matrix products of all shapes and orders in memory, with a bias and without, as the present level cuts them."""
     from weft.engine.devices.cpu.gemm import lower_gemm
     from weft.engine.devices.cpu.gemm.choose import launch_gemm
@@ -128,7 +128,7 @@ def products() -> list[Request]:
         for variant in sorted([*variants, *(f"{variant}_bias" for variant in variants)]):
             name = f"gemm_{dtype}_{variant}"
             build = partial(lower_gemm, dtype, name, variant)
-            requests.append(Request(name, build, (name,), revision()))
+            requests.append(KernelRequest(name, build, (name,), revision()))
     return requests
 
 
@@ -147,7 +147,7 @@ def compile_own(level: Level) -> Noting:
     return compiler
 
 
-def compile_other(level: Level, requests: list[Request]) -> Noting:
+def compile_other(level: Level, requests: list[KernelRequest]) -> Noting:
     """The same kernels for another level, but for those that it would not choose, and its own products."""
     compiler = Noting(level)
     with as_level(level):

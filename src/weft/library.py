@@ -207,7 +207,7 @@ def _named(op: str | CustomOpDef) -> CustomOpDef:
     return found
 
 
-class Namespace:
+class OpNamespace:
     """`weft.ops.namespace`: the operations that have been defined under it.
 
     Args:
@@ -226,13 +226,13 @@ class Namespace:
             ) from None
 
 
-def namespace(name: str) -> Namespace:
+def namespace(name: str) -> OpNamespace:
     """The namespace, whether or not operations have been defined under it yet.
 
     Args:
         name: its name.
     """
-    return Namespace(name)
+    return OpNamespace(name)
 
 
 def register_autograd(

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from weft import nn
-from weft.debug.explanation import GATHERED, IN_PLACE, SHARED, Explanation, Run
+from weft.debug.explanation import GATHERED, IN_PLACE, SHARED, BatchSearch, Explanation
 from weft.engine.pipeline.batching import batch
 
 
@@ -60,7 +60,7 @@ def test_rows_that_lie_in_order_are_used_in_place() -> None:
     assert report.counts()["bytes"] == 0
 
 
-def the_reasons(run: Run, operation: str) -> list[list[str]]:
+def the_reasons(run: BatchSearch, operation: str) -> list[list[str]]:
     """Why pairs of an operation are apart."""
     return [reasons for one, _, _, _, reasons in run.apart() if one.operation == operation]
 

@@ -14,7 +14,7 @@ import weft
 import weft.nn.functional as F
 from weft import nested
 from weft.nested import attention
-from weft.nested.rows import Rows
+from weft.nested.rows import RaggedDim
 
 # One ragged dimension behind the batch, one behind a uniform dimension, and two.
 KINDS: dict[str, Callable[[int, int], tuple[int, ...]]] = {
@@ -50,7 +50,7 @@ def build(kind: str, lengths: list[tuple[int, int]], seed: int = 0) -> tuple[lis
         values = weft.cat(items, 1)
         return items, nested.nested_tensor_from_jagged(values, lengths=weft.tensor(a), jagged_dim=2)
     b = np.array([inner if outer else 0 for outer, inner in lengths])
-    rows = Rows.of(a).below(b)
+    rows = RaggedDim.of(a).below(b)
     if kind == "both":
         return items, nested.NestedTensor(weft.cat([item.flatten() for item in items]), rows)
     values = weft.cat([item.movedim(0, -1).flatten(0, 1) for item in items])  # (2, a, b) -> (ab, 2)

@@ -12,7 +12,7 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft import nested
-from weft.nested.rows import Rows, buckets_of
+from weft.nested.rows import RaggedDim, buckets_of
 
 
 def two(requires_grad: bool = False) -> Any:
@@ -55,7 +55,7 @@ def test_structures_are_forgotten() -> None:
     from weft.nested.rows import _known
 
     before = set(_known)  # some may be in garbage of the tests before, which is freed at any time
-    made = [Rows.of([number, 7, 1]) for number in range(50)]
+    made = [RaggedDim.of([number, 7, 1]) for number in range(50)]
     assert len(set(_known) - before) >= 50
     x = nested.nested_tensor_from_jagged(weft.ones(40, 2), lengths=[17, 0, 23])
     used = [

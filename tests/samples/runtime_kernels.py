@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from weft.engine.devices.cpu.background import Request
+from weft.engine.devices.cpu.background import KernelRequest
 from weft.engine.devices.cpu.executor import CpuExecutable
-from weft.engine.devices.cpu.jit import Compiler, Library
+from weft.engine.devices.cpu.jit import Compiler, KernelLibrary
 from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache
 
 LOOP = """
@@ -75,16 +75,16 @@ def compiler() -> Compiler:
 
 
 @cache
-def kernels() -> Library:
+def kernels() -> KernelLibrary:
     """`add`: target = source + k. `slow`: about 250 ns per element. `nop`."""
     text = loop_ir("add", "  %w = fadd float %v, %k") + loop_ir("slow", SLOW_BODY) + NOP
-    return compiler().batch([Request("kernels", lambda: text, ["add", "slow", "nop"])])[0]
+    return compiler().batch([KernelRequest("kernels", lambda: text, ["add", "slow", "nop"])])[0]
 
 
 @cache
-def flush_kernels() -> Library:
+def flush_kernels() -> KernelLibrary:
     """`flush` and `normal` set the calling thread's floating-point mode (x86)."""
-    return compiler().batch([Request("flush", lambda: FLUSH, ["flush", "normal"])])[0]
+    return compiler().batch([KernelRequest("flush", lambda: FLUSH, ["flush", "normal"])])[0]
 
 
 def addresses(*arrays: np.ndarray) -> list[int]:

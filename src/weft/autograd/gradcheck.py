@@ -22,7 +22,7 @@ from weft.autograd.gradient_checks.jacobians import (
     _get_numerical_jacobian as _get_numerical_jacobian,
 )
 from weft.autograd.gradient_checks.jacobians import _iter_tensors as _iter_tensors
-from weft.autograd.gradient_checks.options import Options, need_for, need_one
+from weft.autograd.gradient_checks.options import GradcheckOptions, need_for, need_one
 from weft.autograd.gradient_checks.sparse_inputs import by_values
 from weft.engine.api.api_function import publish
 from weft.engine.frontend.tensor import Tensor
@@ -117,7 +117,7 @@ def gradcheck(
         "check_batched_forward_grad",
         "check_forward_ad",
     )
-    options = Options(
+    options = GradcheckOptions(
         eps,
         atol,
         rtol,
@@ -176,7 +176,10 @@ def _checked_inputs(arguments: list[Tensor]) -> list[int]:
 
 
 def _run_checks(
-    func: Callable[..., Tensor], arguments: list[Tensor], checked: list[int], options: Options
+    func: Callable[..., Tensor],
+    arguments: list[Tensor],
+    checked: list[int],
+    options: GradcheckOptions,
 ) -> None:
     outputs = outputs_of(func, arguments)
     plain = [a.detach() if isinstance(a, Tensor) else a for a in arguments]
@@ -192,7 +195,9 @@ def _run_checks(
     _check_absent_and_batched(func, arguments, plain, checked, options)
 
 
-def _check_cotangents(target: Tensor, inputs: list[Tensor], output: int, options: Options) -> None:
+def _check_cotangents(
+    target: Tensor, inputs: list[Tensor], output: int, options: GradcheckOptions
+) -> None:
     """The dtypes of the gradients of one output, and their values where cotangents come in a batch."""
     if options.check_grad_dtypes:
         extras.check_dtypes(target, inputs)
@@ -205,7 +210,7 @@ def _check_absent_and_batched(
     arguments: list[Tensor],
     plain: list[Tensor],
     checked: list[int],
-    options: Options,
+    options: GradcheckOptions,
 ) -> None:
     """Check the function with absent cotangents, absent tangents, and a batch of tangents."""
     if options.check_backward_ad and options.check_undefined_grad:
@@ -238,7 +243,7 @@ def _check_reverse(
     index: int,
     output: int,
     numerical: Any,
-    options: Options,
+    options: GradcheckOptions,
 ) -> None:
     target = outputs[output]
     if options.fast_mode and target.requires_grad:
@@ -265,7 +270,7 @@ def _check_reverse(
             raise _mismatch(output, index, numerical, analytic, "", only)
 
 
-def _check_repeat(first: np.ndarray, again: np.ndarray, options: Options) -> None:
+def _check_repeat(first: np.ndarray, again: np.ndarray, options: GradcheckOptions) -> None:
     """Errors: GradcheckError where a second walk gives other gradients."""
     if not np.allclose(first, again, 0, options.nondet_tol, equal_nan=True):
         raise GradcheckError(
@@ -287,7 +292,7 @@ def _check_direction(
     index: int,
     output: int,
     numerical: list[list[np.ndarray]],
-    options: Options,
+    options: GradcheckOptions,
 ) -> None:
     """<u, J v> by reverse mode and by differences, for random u and v."""
     from weft.tensor.creation.factories import tensor as make_tensor
@@ -333,7 +338,7 @@ def _check_forward(
     index: int,
     output: int,
     numerical: Any,
-    options: Options,
+    options: GradcheckOptions,
 ) -> None:
     """Tangents of one input's elements against differences."""
     primal = plain[index]

@@ -1,6 +1,6 @@
 """The graph of a step as plain columns: records, their arrows, the module calls around them, their values in numbers.
 
-`Look` is opened where a step begins and hears of its module calls; `take` reads the graph at the beginning of a
+`ObservedStep` is opened where a step begins and hears of its module calls; `take` reads the graph at the beginning of a
 backward, before anything has run, and holds the values that are pending; `document` reads them when the step is over.
 A graph that is too large is counted instead: equal operations of one line are one entry.
 """
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.autograd.backward import Arrivals
-from weft.board.run import Document, Sources, Table, rounded
-from weft.board.scopes import Scopes, names_of
+from weft.board.run import Document, SourceFiles, Table, rounded
+from weft.board.scopes import ModuleCalls, names_of
 from weft.board.statistics import COLUMNS, array_of, describe, describe_all, norms_of
 from weft.board.timing import TimeLook
 from weft.debug.graph import Entry, collect_graph
@@ -31,11 +31,11 @@ MOST_VALUES, MOST_VALUE_BYTES = 50_000, 256 << 20  # are held until the step is 
 MOST_LETTERS = 200  # of an operation's parameters
 
 
-class Look:
+class ObservedStep:
     """One step that is looked at closely."""
 
-    def __init__(self, sources: Sources) -> None:
-        self.scopes = Scopes(MOST_CALLS)
+    def __init__(self, sources: SourceFiles) -> None:
+        self.scopes = ModuleCalls(MOST_CALLS)
         self.time = TimeLook()
         self.sources = sources
         self.entries: list[Entry] = []
@@ -197,7 +197,7 @@ def _array(tensor: Tensor) -> Any:
         return None
 
 
-def columns_of(entries: list[Entry], names: dict[int, str], sources: Sources) -> dict[str, Any]:
+def columns_of(entries: list[Entry], names: dict[int, str], sources: SourceFiles) -> dict[str, Any]:
     """Records and arrows as columns; what repeats stands in tables."""
     operations, types, lines, texts = Table(), Table(), Lines(sources), Table()
     stacks = Table()
@@ -259,7 +259,7 @@ def _text(entry: Entry) -> str:
 class Lines:
     """The user's lines: number of the file, line, function."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: SourceFiles) -> None:
         self.sources = sources
         self.table = Table()
         self._known: dict[tuple[Any, int], int] = {}
@@ -280,7 +280,7 @@ class Lines:
         return [list(row) for row in self.table.listed()]
 
 
-def count_records(pending: list[Node], sources: Sources) -> dict[str, Any]:
+def count_records(pending: list[Node], sources: SourceFiles) -> dict[str, Any]:
     """The graph of too many records: those of one operation, type and line are one entry with their number."""
     groups, lines = Table(), Lines(sources)
     sizes: list[int] = []

@@ -20,7 +20,7 @@ DEAD_AFTER_ROWS = 10  # without a gradient
 MOST_PARAMETERS = 400  # have columns of their own
 
 
-class Rows:
+class GrowingColumns:
     """Columns in groups that grow row by row."""
 
     def __init__(self) -> None:

@@ -15,8 +15,8 @@ from types import FrameType
 from typing import Any
 
 import weft
-from weft.board.learning import Rows
-from weft.board.run import Sources
+from weft.board.learning import GrowingColumns
+from weft.board.run import SourceFiles
 from weft.engine.devices.cpu import live_buffers, pool
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.frontend.resolve import value_of
@@ -32,9 +32,9 @@ SMALL = "smaller values and others"
 class MemoryWatch:
     """The memory of a run."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: SourceFiles) -> None:
         self.sources = sources
-        self.rows = Rows()
+        self.rows = GrowingColumns()
         self.places: dict[str, list[int]] = {}  # of a line's name: file, line
         self._looks: deque[dict[int, int]] = deque(maxlen=LOOKS_OF_GROWTH)  # lengths by id
         self.leaks: dict[str, dict[str, Any]] = {}

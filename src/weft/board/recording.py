@@ -18,8 +18,8 @@ from typing import Any, SupportsFloat
 
 import weft
 from weft.autograd.backward import Arrivals, before_walk
-from weft.board.graph import Look, layer_norms
-from weft.board.learning import Histograms, Rows, Units, layer_numbers, unit_weights_of
+from weft.board.graph import ObservedStep, layer_norms
+from weft.board.learning import GrowingColumns, Histograms, Units, layer_numbers, unit_weights_of
 from weft.board.memory import MemoryWatch
 from weft.board.run import Document, Run, rounded
 from weft.board.run_file import save
@@ -82,9 +82,9 @@ class Board:
         self.server: Server | None = None
         self.step_number = 0
         self._port, self._serve, self._save, self._quiet = port, serve, save, quiet
-        self._rows, self._units, self._histograms = Rows(), Units(), Histograms()
+        self._rows, self._units, self._histograms = GrowingColumns(), Units(), Histograms()
         self._memory = MemoryWatch(self.run.sources)
-        self._look: Look | None = None
+        self._look: ObservedStep | None = None
         self._loss: Tensor | None = None
         self._started = self._written = 0.0
         self._row_is_new = False
@@ -197,7 +197,7 @@ class Board:
             return None
         return lambda arrivals: self._guarded(self._hear, look, arrivals)
 
-    def _hear(self, look: Look, arrivals: Arrivals) -> None:
+    def _hear(self, look: ObservedStep, arrivals: Arrivals) -> None:
         began = time.perf_counter()
         with weft.profiler.record_function(WATCHING):
             look.hear(arrivals)
@@ -253,7 +253,7 @@ class Board:
 
     def _open_look(self) -> None:
         if self.step_number % self.every == 0 and self._allowance.is_left():
-            self._look = Look(self.run.sources)
+            self._look = ObservedStep(self.run.sources)
 
     def _read_numbers(self) -> None:
         with weft.no_grad():
@@ -264,7 +264,7 @@ class Board:
             self._rows.add(self.step_number, groups)
         self._memory.add(self.step_number)
 
-    def _read_graph(self, look: Look) -> None:
+    def _read_graph(self, look: ObservedStep) -> None:
         with weft.no_grad():
             document = look.document()
             self._histograms.add(self.step_number, self._parameters())

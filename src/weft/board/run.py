@@ -59,7 +59,7 @@ class Run:
         self.facts: Document = {"format": FORMAT, "version": VERSION, **facts}
         self.graphs: list[Document] = []
         self.times: list[Document] = []
-        self.sources = Sources()
+        self.sources = SourceFiles()
         self.put_facts()
 
     def put_facts(self) -> None:
@@ -115,7 +115,7 @@ class Run:
             return dict(self._versions)
 
 
-class Sources:
+class SourceFiles:
     """The user's files that lines of a run are in, numbered."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from weft.nn.module.global_hooks import (
 
 
 @dataclass
-class Call:
+class ModuleCall:
     """A call of a module: the records after `first`, up to `last`, its thread and its time; `parent` is the number of
     the call around it."""
 
@@ -35,11 +35,11 @@ class Call:
     end_ns: int = -1
 
 
-class Scopes:
+class ModuleCalls:
     """The calls of modules on one thread, while it is open."""
 
     def __init__(self, most: int) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[ModuleCall] = []
         self.most = most
         self._open: list[int] = []
         self._thread = threading.get_ident()
@@ -60,7 +60,7 @@ class Scopes:
         if self._listens():
             if len(self.calls) < self.most:
                 parent = self._open[-1] if self._open else -1
-                call = Call(module, parent, last_sequence(), self._thread, trace.clock())
+                call = ModuleCall(module, parent, last_sequence(), self._thread, trace.clock())
                 self.calls.append(call)
                 self._open.append(len(self.calls) - 1)
             else:
@@ -78,7 +78,7 @@ class Scopes:
         starts = [call.first for call in self.calls]  # in order of entering
         return [self._innermost(bisect.bisect_left(starts, seq) - 1, seq) for seq in sequences]
 
-    def named(self, names: Mapping[Module, str]) -> list[tuple[Call, str]]:
+    def named(self, names: Mapping[Module, str]) -> list[tuple[ModuleCall, str]]:
         """The calls that have ended, with the names of their modules."""
         return [
             (call, names.get(call.module, type(call.module).__name__))

@@ -6,8 +6,8 @@ the program's own. Of very many events the shortest that have none within them a
 
 from __future__ import annotations
 
-from weft.board.run import Document, Sources, Table
-from weft.board.scopes import Call
+from weft.board.run import Document, SourceFiles, Table
+from weft.board.scopes import ModuleCall
 from weft.engine.devices import trace
 from weft.profiler.timeline import Timeline, as_data
 
@@ -29,7 +29,7 @@ class TimeLook:
         """Record no more, and forget it."""
         self._recording.close()
 
-    def close(self, calls: list[tuple[Call, str]]) -> Document:
+    def close(self, calls: list[tuple[ModuleCall, str]]) -> Document:
         """Record no more; the profile's data, with the module calls of the step and their names."""
         end = trace.clock()
         is_full = self._recording.is_full
@@ -41,7 +41,7 @@ class TimeLook:
         return {**as_data(timeline), "cut": is_full}
 
 
-def columns_of(data: Document, sources: Sources) -> Document:
+def columns_of(data: Document, sources: SourceFiles) -> Document:
     """The data of a profile (`weft.profiler.timeline.as_data`) as columns; what repeats stands in tables."""
     tables = Tables(sources)
     kept, parents = _kept(data["events"])
@@ -73,7 +73,7 @@ def columns_of(data: Document, sources: Sources) -> Document:
 class Tables:
     """Names, lines and texts by number."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: SourceFiles) -> None:
         self.names, self.kinds, self.modules = Table(), Table(), Table()
         self.texts, self.irs, self.lines = Table(), Table(), Table()
         self._sources = sources

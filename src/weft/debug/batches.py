@@ -21,11 +21,11 @@ from weft.debug.drawing import (
     draw_arrow,
     svg_page,
 )
-from weft.debug.layout import Layout, lay_out
+from weft.debug.layout import BoxLayout, lay_out
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from weft.debug.explanation import Batch, Run
+    from weft.debug.explanation import Batch, BatchSearch
 
 COLOURS = {
     True: ("#fde3c8", "#d9822b"),
@@ -34,7 +34,7 @@ COLOURS = {
 MEANINGS = {True: "operands are gathered", False: "operands in place or shared"}
 
 
-def draw_run(runs: list[Run], path: str | os.PathLike[str], number: int | None) -> str:
+def draw_run(runs: list[BatchSearch], path: str | os.PathLike[str], number: int | None) -> str:
     """Draw one run (counted from 1; None: the one with the most operations) and return the path."""
     if not runs or (number is not None and not 1 <= number <= len(runs)):
         raise ArgumentError(
@@ -52,7 +52,7 @@ def draw_run(runs: list[Run], path: str | os.PathLike[str], number: int | None) 
     return os.fspath(path)
 
 
-def svg_of(run: Run, title: str) -> str:
+def svg_of(run: BatchSearch, title: str) -> str:
     """The drawing of a run as SVG."""
     shown = run.batches[:LIMIT]
     if len(shown) < len(run.batches):
@@ -77,7 +77,7 @@ def _labels(made: Batch) -> tuple[str, str, str]:
     )
 
 
-def _box(layout: Layout, made: Batch, width: float, lines: tuple[str, str, str]) -> str:
+def _box(layout: BoxLayout, made: Batch, width: float, lines: tuple[str, str, str]) -> str:
     fill, border = COLOURS[made.nbytes > 0]
     center = layout.centers[made.number] + MARGIN
     top = HEAD + layout.rows[made.number] * ROW

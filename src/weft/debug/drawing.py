@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from html import escape
 
 from weft.debug.graph import Entry, collect_graph
-from weft.debug.layout import Layout, lay_out
+from weft.debug.layout import BoxLayout, lay_out
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError
 
@@ -114,7 +114,7 @@ def svg_text(entries: list[Entry], total: int) -> str:
     return svg_page(width, layout, [*_head(entries, total), *parts])
 
 
-def svg_page(width: float, layout: Layout, parts: list[str]) -> str:
+def svg_page(width: float, layout: BoxLayout, parts: list[str]) -> str:
     """A whole SVG file of a layout's parts."""
     height = HEAD + layout.height * ROW + MARGIN
     return "\n".join(
@@ -158,7 +158,12 @@ def _labels(entry: Entry, is_result: bool) -> tuple[tuple[str, str, str], str]:
 
 
 def _box(
-    layout: Layout, place: int, width: float, lines: tuple[str, str, str], kind: str, shift: float
+    layout: BoxLayout,
+    place: int,
+    width: float,
+    lines: tuple[str, str, str],
+    kind: str,
+    shift: float,
 ) -> str:
     fill, border = COLOURS[kind]
     center = layout.centers[place] + shift
@@ -175,13 +180,13 @@ def _box(
     )
 
 
-def _cut_mark(layout: Layout, place: int, shift: float) -> str:
+def _cut_mark(layout: BoxLayout, place: int, shift: float) -> str:
     """Dots above a box of whose sources some are not drawn."""
     x, y = layout.centers[place] + shift, HEAD + layout.rows[place] * ROW - 4
     return f'<text x="{x - 22:.1f}" y="{y:.1f}" class="small">\u22ef</text>'
 
 
-def draw_arrow(layout: Layout, arrow: tuple[int, int], kind: str, shift: float) -> str:
+def draw_arrow(layout: BoxLayout, arrow: tuple[int, int], kind: str, shift: float) -> str:
     """A smooth line from the bottom of one box through its points to the top of another."""
     points = layout.paths[arrow]
     x, row = points[0]

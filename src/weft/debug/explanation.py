@@ -34,7 +34,7 @@ SHARED, IN_PLACE, GATHERED, AGAIN = "shared", "in place", "gathered", "gathered 
 
 
 @dataclass(frozen=True)
-class Operand:
+class PackedOperand:
     """The packing of a batch's operand; `nbytes` are copied for it from `sources` values."""
 
     packing: str
@@ -75,7 +75,7 @@ class Batch:
     facts: Facts
     size: int
     level: int
-    operands: tuple[Operand, ...]
+    operands: tuple[PackedOperand, ...]
     sources: tuple[int, ...]
     rows: tuple[int, ...] | None = None
 
@@ -112,7 +112,7 @@ class Alone:
 
 
 @dataclass
-class Run:
+class BatchSearch:
     """One search for batches: what was pending when a value was wanted, or a backward pass began."""
 
     where: str
@@ -183,7 +183,7 @@ class Explanation:
     """The batches in the runs of a block or of a step. `print` shows it; `draw` draws a run."""
 
     def __init__(self) -> None:
-        self.runs: deque[Run] = deque(maxlen=MOST_RUNS)
+        self.runs: deque[BatchSearch] = deque(maxlen=MOST_RUNS)
         self.passages: list[collective.Passage] = []  # collectives that began together
         self._before = self._after = _counts()
         self._open = True
@@ -282,7 +282,7 @@ def _headline(counts: dict[str, int]) -> str:
     )
 
 
-def _run_lines(run: Run) -> list[str]:
+def _run_lines(run: BatchSearch) -> list[str]:
     lines = []
     level = 0
     for made in sorted(run.batches, key=lambda made: (made.level, made.number)):
@@ -345,7 +345,7 @@ def _counts() -> dict[str, Any]:
 
 def _hear(notes: list[Any], quotients: list[object]) -> None:
     """Make a run of what the agenda noted, for everybody who listens."""
-    run = Run(user_line())
+    run = BatchSearch(user_line())
     numbers: dict[int, int] = {}  # of batches, by the id of their quotient
     gathered: set[int] = set()
     made = iter(quotients)
@@ -367,25 +367,30 @@ def _hear(notes: list[Any], quotients: list[object]) -> None:
 
 
 def _batch_of(
-    run: Run, facts: Facts, count: int, quotient: Any, numbers: dict[int, int], gathered: set[int]
+    run: BatchSearch,
+    facts: Facts,
+    count: int,
+    quotient: Any,
+    numbers: dict[int, int],
+    gathered: set[int],
 ) -> Batch:
-    operands: list[Operand] = []
+    operands: list[PackedOperand] = []
     sources: dict[int, None] = {}
     for node, batched in zip(quotient.inputs, quotient.info.flags, strict=False):
         if not batched:
-            operands.append(Operand(SHARED))
+            operands.append(PackedOperand(SHARED))
             continue
         root = _below_views(node)
         roots = (root,)
         joined = root.op.name == "cat" and id(root) not in numbers  # rows of different heights
         if root.op.kind != ROWS and not joined:
-            operands.append(Operand(IN_PLACE))
+            operands.append(PackedOperand(IN_PLACE))
         elif id(root) in gathered:
-            operands.append(Operand(AGAIN))
+            operands.append(PackedOperand(AGAIN))
         else:
             gathered.add(id(root))
             roots = root.inputs
-            operands.append(Operand(GATHERED, len(roots), root.numel * root.dtype.itemsize))
+            operands.append(PackedOperand(GATHERED, len(roots), root.numel * root.dtype.itemsize))
         sources |= {numbers[key]: None for key in map(_key, roots) if key in numbers}
     level = 1 + max((run.batches[number].level for number in sources), default=0)
     number = numbers[id(quotient)] = len(run.batches)

@@ -27,7 +27,7 @@ class Spot:
 
 
 @dataclass
-class Layout:
+class BoxLayout:
     """`centers` and `rows` per box, the x of each point of an arrow (row by row), and the extent."""
 
     centers: list[float]
@@ -37,7 +37,7 @@ class Layout:
     height: int
 
 
-def lay_out(widths: list[float], arrows: list[tuple[int, int]], gap: float = 24.0) -> Layout:
+def lay_out(widths: list[float], arrows: list[tuple[int, int]], gap: float = 24.0) -> BoxLayout:
     """Place boxes, numbered so that every arrow (from, to) goes to a higher number."""
     rows = _rows(len(widths), arrows)
     spots = [Spot(box, rows[box], width) for box, width in enumerate(widths)]
@@ -54,7 +54,7 @@ def lay_out(widths: list[float], arrows: list[tuple[int, int]], gap: float = 24.
             spot.x -= left
     right = max((spot.x + spot.width / 2 for layer in layers for spot in layer), default=0.0)
     lines = {arrow: [(spot.x, spot.row) for spot in path] for arrow, path in paths.items()}
-    return Layout([spot.x for spot in spots], rows, lines, right, len(layers))
+    return BoxLayout([spot.x for spot in spots], rows, lines, right, len(layers))
 
 
 def _rows(count: int, arrows: list[tuple[int, int]]) -> list[int]:

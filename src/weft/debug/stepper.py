@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from weft.autograd.anomaly.nonfinite_origin import Operand, in_numbers
-from weft.debug.capsules.capsule import Capsule, Replay, load_capsule
+from weft.autograd.anomaly.nonfinite_origin import OperandStatistics, in_numbers
+from weft.debug.capsules.capsule import Capsule, CapsuleReplay, load_capsule
 from weft.debug.capsules.capture import recorded_of
-from weft.debug.capsules.records import VALUE, Record
+from weft.debug.capsules.records import VALUE, CapsuleRecord
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ArgumentTypeError, class_name
 
@@ -55,7 +55,7 @@ class stepper:  # noqa: N801 - called as a function
 
     def __init__(self, target: Target) -> None:
         self.capsule = as_capsule(target)
-        self._run = Replay(self.capsule)
+        self._run = CapsuleReplay(self.capsule)
         self.number = len(self.capsule.records) - 1
         if self.number < 0:
             raise ArgumentError(
@@ -66,7 +66,7 @@ class stepper:  # noqa: N801 - called as a function
             )
 
     @property
-    def record(self) -> Record:
+    def record(self) -> CapsuleRecord:
         """The operation that it stands at."""
         return self.capsule.records[self.number]
 
@@ -107,7 +107,7 @@ class stepper:  # noqa: N801 - called as a function
         """The user's line, and its text."""
         return f"{self.record.line}: {self.record.source}".strip(": ")
 
-    def numbers(self, number: int | None = None) -> Operand:
+    def numbers(self, number: int | None = None) -> OperandStatistics:
         """A value in numbers: extremes, mean, how many elements are not finite."""
         number = self.number if number is None else number
         record = self.capsule.records[number]

@@ -16,7 +16,7 @@ from weft.autograd.anomaly.nonfinite_origin import in_numbers, name_of, path_to,
 from weft.autograd.anomaly_mode import find_anomaly
 from weft.autograd.backward import grad
 from weft.autograd.graph import GradientEdge
-from weft.debug.capsules.capture import Recording, actual
+from weft.debug.capsules.capture import CapturedRun, actual
 from weft.debug.capsules.records import VALUE
 from weft.debug.capsules.reduction import first_not_finite, is_finite
 from weft.debug.stepper import Target, stepper
@@ -86,9 +86,9 @@ def _is_pending(tensor: Tensor) -> bool:
     return value_of(tensor).inputs is not None
 
 
-def _active(node: Node) -> Recording | None:
+def _active(node: Node) -> CapturedRun | None:
     """The recording that goes on and knows a node's inputs."""
-    found = [r for r in driver.run_observers if isinstance(r, Recording)]
+    found = [r for r in driver.run_observers if isinstance(r, CapturedRun)]
     return next((r for r in reversed(found) if node in r.snapshot.inputs), None)
 
 

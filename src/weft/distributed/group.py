@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from weft.distributed.backends.protocol import Communicator
-from weft.distributed.collectives.agreement import Call
+from weft.distributed.collectives.agreement import CollectiveCall
 from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.peers import lost
 from weft.distributed.progress import Channel, Operation, Steps
@@ -123,7 +123,7 @@ class ProcessGroup:
 
     def collective(
         self,
-        call: Call,
+        call: CollectiveCall,
         steps: Steps[object],
         deliver: Deliver | None = None,
         async_op: bool = False,
@@ -135,7 +135,7 @@ class ProcessGroup:
         operation = self._operation(call, steps, self.timeout if timeout is None else timeout)
         return self._start(self._channel, operation, deliver, async_op)
 
-    def begin(self, call: Call, steps: Steps[object], count: int = 1) -> Work:
+    def begin(self, call: CollectiveCall, steps: Steps[object], count: int = 1) -> Work:
         """Begin collectives that have been recorded, `count` as one operation."""
         operation = self._operation(call, steps, self.timeout, count)
         work = self._start(self._channel, operation, None, True)
@@ -143,7 +143,7 @@ class ProcessGroup:
         return work
 
     def _operation(
-        self, call: Call, steps: Steps[object], timeout: float, count: int = 1
+        self, call: CollectiveCall, steps: Steps[object], timeout: float, count: int = 1
     ) -> Operation:
         """The next collectives of this group. Ranks may do more or fewer as one operation, and number them alike."""
         self._need_intact(call)
@@ -154,7 +154,7 @@ class ProcessGroup:
 
     def message(
         self,
-        call: Call,
+        call: CollectiveCall,
         steps: Steps[object],
         peer: int | None,
         tag: int,
@@ -170,7 +170,7 @@ class ProcessGroup:
         assert work is not None
         return work
 
-    def _need_intact(self, call: Call) -> None:
+    def _need_intact(self, call: CollectiveCall) -> None:
         """Errors: DistBackendError for a group that has lost a rank."""
         reason = self.world.peers.broken.get(self.group_name)
         if reason is not None:

@@ -37,7 +37,7 @@ Note = dict[str, Any]
 Places = list[list[Any]]  # where a rank waits: group, number of the collective, text
 
 
-class Identity(NamedTuple):
+class ProcessIdentity(NamedTuple):
     """A process, as those of the same machine find it."""
 
     machine: str
@@ -45,13 +45,13 @@ class Identity(NamedTuple):
     started: str
 
 
-def own_identity() -> Identity:
+def own_identity() -> ProcessIdentity:
     """This process. Two that see other processes, as in containers, count as on different machines."""
     machine = socket.gethostname()
     with contextlib.suppress(OSError):
         machine += Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         machine += os.readlink("/proc/self/ns/pid")
-    return Identity(machine, os.getpid(), _state(os.getpid())[1])
+    return ProcessIdentity(machine, os.getpid(), _state(os.getpid())[1])
 
 
 def _state(pid: int) -> tuple[str, str]:
@@ -63,7 +63,7 @@ def _state(pid: int) -> tuple[str, str]:
     return fields[0], fields[19]
 
 
-def exchange_identities(communicator: Communicator) -> list[Identity]:
+def exchange_identities(communicator: Communicator) -> list[ProcessIdentity]:
     """The identities of all ranks."""
     mine = np.zeros(IDENTITY_BYTES, np.uint8)
     content = json.dumps(own_identity()).encode()
@@ -72,7 +72,7 @@ def exchange_identities(communicator: Communicator) -> list[Identity]:
     request, pause = communicator.all_gather(mine, table.reshape(-1)), Pause()
     while not request.test():
         pause.rest(False)
-    return [Identity(*json.loads(row.tobytes().rstrip(b"\0"))) for row in table]
+    return [ProcessIdentity(*json.loads(row.tobytes().rstrip(b"\0"))) for row in table]
 
 
 class Gone(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from weft._typing import Array
 from weft.distributed.backends.protocol import ANY_SOURCE
 from weft.distributed.buffers import Received, as_bytes, elements, need_tensor
-from weft.distributed.collectives.agreement import MOST_INLINE_BYTES, TEXT_BYTES, Call
+from weft.distributed.collectives.agreement import MOST_INLINE_BYTES, TEXT_BYTES, CollectiveCall
 from weft.distributed.collectives.operations import call_of
 from weft.distributed.errors import DistError
 from weft.distributed.group import Group, ProcessGroup
@@ -47,7 +47,9 @@ class _Awaited:
         return found is not None
 
 
-def _sent(group: ProcessGroup, call: Call, data: Array, peer: int, tag: int) -> Steps[None]:
+def _sent(
+    group: ProcessGroup, call: CollectiveCall, data: Array, peer: int, tag: int
+) -> Steps[None]:
     record = np.zeros(
         TEXT_BYTES + (data.nbytes if data.nbytes <= MOST_INLINE_BYTES else 0), np.uint8
     )
@@ -62,7 +64,9 @@ def _sent(group: ProcessGroup, call: Call, data: Array, peer: int, tag: int) -> 
     yield head
 
 
-def _received(group: ProcessGroup, call: Call, target: Array, peer: int, tag: int) -> Steps[int]:
+def _received(
+    group: ProcessGroup, call: CollectiveCall, target: Array, peer: int, tag: int
+) -> Steps[int]:
     """Receive into `target`; the rank in the world that it came from. Errors: DistError for another message."""
     awaited = _Awaited(group, peer, tag)
     yield awaited

@@ -19,7 +19,7 @@ from zlib import crc32
 from weft.distributed import launch
 from weft.distributed.backends.local import LocalCommunicator
 from weft.distributed.backends.protocol import Communicator
-from weft.distributed.collectives.agreement import Call, agree
+from weft.distributed.collectives.agreement import CollectiveCall, agree
 from weft.distributed.errors import DistBackendError
 from weft.distributed.group import (
     NON_GROUP_MEMBER,
@@ -71,7 +71,7 @@ class World:
             key = crc32(str(ranks).encode()) % KEYS
             name = f"{ranks} {len(self.groups)}"
         else:
-            call = Call("new_group", f"of ranks {list(ranks)}", user_line())
+            call = CollectiveCall("new_group", f"of ranks {list(ranks)}", user_line())
             self.group.collective(call, agree(self.group, call))
             self._made += 1  # the same on all ranks, as names have to be
             key, name = self._made % KEYS, str(self._made)

@@ -43,7 +43,7 @@ class Outputs(NamedTuple):
                 self.lifting.connect(one, whole)
 
 
-class Mapping:
+class FunctionMap:
     """The map around a Function that is called."""
 
     def __init__(self, lifting: Lifting, randomness: str, outer: object) -> None:
@@ -112,7 +112,7 @@ class Mapping:
 class _Outside:
     """The context around a `vmap` staticmethod, which belongs to the code outside the map."""
 
-    def __init__(self, mapping: Mapping) -> None:
+    def __init__(self, mapping: FunctionMap) -> None:
         self.mapping = mapping
 
     def __enter__(self) -> None:
@@ -183,4 +183,4 @@ def _spread(
     return found
 
 
-__all__ = ["Mapping", "Outputs", "VmapInfo"]
+__all__ = ["FunctionMap", "Outputs", "VmapInfo"]

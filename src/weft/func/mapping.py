@@ -26,7 +26,7 @@ from weft.engine.ir.mode import Contexts
 from weft.engine.ir.tape import intact, last_sequence
 from weft.engine.pipeline import driver
 from weft.errors import ArgumentError, GradientError, KindError, MutationError
-from weft.func.functions import Mapping
+from weft.func.functions import FunctionMap
 from weft.func.lifting import Lifting, Unliftable
 from weft.func.randomness import Randomness
 from weft.func.tree import leaves, need_function, rebuild
@@ -208,7 +208,7 @@ class _Traced:
     def __init__(self, strict: bool, lifting: Lifting, randomness: str) -> None:
         self.mode = tapes.tape().mode
         around = self.mode.contexts
-        self.mapping = Mapping(lifting, randomness, around)
+        self.mapping = FunctionMap(lifting, randomness, around)
         self.strict = strict
         self.writes = _Writes(lifting, None if around is None else around.note_write)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import ArgumentTypeError
-from weft.io.safe_unpickler import Known
+from weft.io.safe_unpickler import KnownGlobal
 
 entries: list[Any] = []  # classes, functions, or pairs of one and the name that files have for it
 
@@ -28,10 +28,10 @@ def name_in_files(entry: object) -> tuple[str, Any]:
     return f"{entry.__module__}.{name}", entry
 
 
-def by_name_in_files() -> dict[str, Known]:
+def by_name_in_files() -> dict[str, KnownGlobal]:
     """The allowed classes and functions by the names that they have in files."""
     found = {}
     for entry in entries:
         path, value = name_in_files(entry)
-        found[path] = Known(value, value, own=isinstance(value, type))
+        found[path] = KnownGlobal(value, value, own=isinstance(value, type))
     return found

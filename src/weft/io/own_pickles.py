@@ -10,20 +10,20 @@ from typing import Any
 
 from weft.engine.frontend.tensor import Storage, Tensor
 from weft.engine.ir import dtype as dtypes
-from weft.io.safe_unpickler import Damaged, Known, region_within
+from weft.io.safe_unpickler import Damaged, KnownGlobal, region_within
 from weft.nn import parameter
 from weft.tensor import copying
 from weft.tensor.memory.host_memory import handle_of
 
 
-def own_globals() -> dict[str, Known]:
+def own_globals() -> dict[str, KnownGlobal]:
     """The globals of pickled tensors and parameters."""
     return {
-        "weft.Tensor": Known(Tensor),
-        "weft.nn.parameter.Parameter": Known(parameter.Parameter),
-        "weft.nn.parameter._rebuild": Known(parameter._rebuild, _parameter),
-        "weft.tensor.copying.rebuild_storage": Known(copying.rebuild_storage, _storage),
-        "weft.tensor.copying.rebuild_tensor": Known(copying.rebuild_tensor, _tensor),
+        "weft.Tensor": KnownGlobal(Tensor),
+        "weft.nn.parameter.Parameter": KnownGlobal(parameter.Parameter),
+        "weft.nn.parameter._rebuild": KnownGlobal(parameter._rebuild, _parameter),
+        "weft.tensor.copying.rebuild_storage": KnownGlobal(copying.rebuild_storage, _storage),
+        "weft.tensor.copying.rebuild_tensor": KnownGlobal(copying.rebuild_tensor, _tensor),
     }
 
 

@@ -39,7 +39,7 @@ class Damaged(Exception):
     """The error for bytes that make no sense; the text says where."""
 
 
-class Known:
+class KnownGlobal:
     """A global: what it stands for, how it is called (None: not at all), and whether it is the caller's own class,
     whose instances may be made and filled as Python would."""
 
@@ -65,18 +65,18 @@ def refused(what: str) -> PickledError:
     )
 
 
-def plain_globals() -> dict[str, Known]:
+def plain_globals() -> dict[str, KnownGlobal]:
     """The globals of plain containers."""
     return {
-        "collections.OrderedDict": Known(OrderedDict, _ordered),
-        "collections.Counter": Known(dict, _ordered),
-        "builtins.set": Known(set, _as_set),
-        "builtins.frozenset": Known(frozenset, lambda parts=(): frozenset(_as_set(parts))),
-        "builtins.bytearray": Known(bytearray, _as_bytearray),
-        "builtins.complex": Known(
+        "collections.OrderedDict": KnownGlobal(OrderedDict, _ordered),
+        "collections.Counter": KnownGlobal(dict, _ordered),
+        "builtins.set": KnownGlobal(set, _as_set),
+        "builtins.frozenset": KnownGlobal(frozenset, lambda parts=(): frozenset(_as_set(parts))),
+        "builtins.bytearray": KnownGlobal(bytearray, _as_bytearray),
+        "builtins.complex": KnownGlobal(
             complex, lambda real, imag=0.0: complex(float(real), float(imag))
         ),
-        "_codecs.encode": Known(_encoded, _encoded),
+        "_codecs.encode": KnownGlobal(_encoded, _encoded),
     }
 
 
@@ -142,7 +142,7 @@ def _short(error: BaseException) -> str:
 
 
 def read(
-    content: BinaryIO, known: Mapping[str, Known], persistent: Persistent | None = None
+    content: BinaryIO, known: Mapping[str, KnownGlobal], persistent: Persistent | None = None
 ) -> Any:
     """The value of the next pickle of a file.
 
@@ -166,7 +166,7 @@ def read(
 class _Machine:
     """The stack, the marks in it and the memory of one pickle."""
 
-    def __init__(self, known: Mapping[str, Known], persistent: Persistent | None) -> None:
+    def __init__(self, known: Mapping[str, KnownGlobal], persistent: Persistent | None) -> None:
         self.known, self.persistent = known, persistent
         self.callable = {
             id(entry.value): entry for entry in known.values() if entry.call or entry.own
@@ -345,7 +345,7 @@ class _Machine:
         self._keep(kind, made)
         self.stack.append(made)
 
-    def _keep(self, kind: Known, made: object) -> None:
+    def _keep(self, kind: KnownGlobal, made: object) -> None:
         if kind.own:
             self.own[id(made)] = made
 

@@ -23,7 +23,7 @@ from weft.engine.ir.dtype import DType
 from weft.io import skipping
 from weft.io.safe_unpickler import (
     Damaged,
-    Known,
+    KnownGlobal,
     is_index,
     plain_globals,
     read,
@@ -233,21 +233,21 @@ def refused_type(what: str) -> Exception:
     return Damaged(f"{what}, which Weft does not have")
 
 
-def torch_globals() -> dict[str, Known]:
+def torch_globals() -> dict[str, KnownGlobal]:
     """The globals that a file of tensors and plain values may name."""
     known = plain_globals()
 
     def function(path: str, call: Callable[..., object]) -> None:
-        known[path] = Known(call, call)
+        known[path] = KnownGlobal(call, call)
 
     for name, dtype in _STORAGES.items():
         for module in ("torch", "torch.cuda"):
-            known[f"{module}.{name}"] = Known(_Kind(dtype))
-    known["torch.storage.UntypedStorage"] = Known(_Kind(None))
+            known[f"{module}.{name}"] = KnownGlobal(_Kind(dtype))
+    known["torch.storage.UntypedStorage"] = KnownGlobal(_Kind(None))
     for name, dtype in _DTYPES.items():
-        known[f"torch.{name}"] = Known(getattr(weft, dtype))
+        known[f"torch.{name}"] = KnownGlobal(getattr(weft, dtype))
     for name in (*_OTHER, *_FLOAT8):
-        known[f"torch.{name}"] = Known(_Kind(f"torch.{name}"))
+        known[f"torch.{name}"] = KnownGlobal(_Kind(f"torch.{name}"))
     function("torch._utils._rebuild_tensor", _rebuild_tensor_v2)
     function("torch._utils._rebuild_tensor_v2", _rebuild_tensor_v2)
     function("torch._utils._rebuild_tensor_v3", _rebuild_tensor_v3)
@@ -257,11 +257,11 @@ def torch_globals() -> dict[str, Known]:
     function("torch._utils._rebuild_sparse_tensor", _rebuild_sparse)
     function("torch._utils._rebuild_qtensor", _unsupported("a quantized tensor"))
     function("torch._utils._rebuild_nested_tensor", _unsupported("a nested tensor"))
-    known["torch.Size"] = Known(weft.Size, lambda shape=(): weft.Size(shape))
-    known["torch.device"] = Known(weft.device, _device)
-    known["torch.Tensor"] = Known(Tensor)
-    known["torch.nn.parameter.Parameter"] = Known(weft.nn.Parameter, _rebuild_parameter)
-    known["torch.serialization._get_layout"] = Known(_layout, _layout)
+    known["torch.Size"] = KnownGlobal(weft.Size, lambda shape=(): weft.Size(shape))
+    known["torch.device"] = KnownGlobal(weft.device, _device)
+    known["torch.Tensor"] = KnownGlobal(Tensor)
+    known["torch.nn.parameter.Parameter"] = KnownGlobal(weft.nn.Parameter, _rebuild_parameter)
+    known["torch.serialization._get_layout"] = KnownGlobal(_layout, _layout)
     return known
 
 
@@ -328,7 +328,7 @@ class _Archive:
             raise Damaged(f"a record {name[:80]} that cannot be read ({str(error)[:80]})") from None
 
 
-def read_archive(content: bytes, extra: Mapping[str, Known], trusted: bool) -> Any:
+def read_archive(content: bytes, extra: Mapping[str, KnownGlobal], trusted: bool) -> Any:
     """The value of a zip file of PyTorch's. Errors: PickledError, Damaged."""
     archive = _Archive(content)
     order = archive.record("byteorder") if "byteorder" in archive.entries else b"little"
@@ -369,7 +369,7 @@ def _check_count(count: int, kind: _Kind, have: int) -> int:
 
 
 def _unpickled(
-    stream: Any, extra: Mapping[str, Known], storage: Callable[[Any], Any], trusted: bool
+    stream: Any, extra: Mapping[str, KnownGlobal], storage: Callable[[Any], Any], trusted: bool
 ) -> Any:
     """The value of a pickle that refers to storages."""
     if not trusted:
@@ -380,7 +380,9 @@ def _unpickled(
 class _Trusted(pickle.Unpickler):
     """Python's own machine, for files that the caller trusts; PyTorch's names stand for Weft's."""
 
-    def __init__(self, stream: Any, known: Mapping[str, Known], storage: Callable[[Any], Any]):
+    def __init__(
+        self, stream: Any, known: Mapping[str, KnownGlobal], storage: Callable[[Any], Any]
+    ):
         super().__init__(stream)
         self.known, self.storage = known, storage
 
@@ -407,7 +409,7 @@ def is_stream(content: bytes) -> bool:
         return False
 
 
-def read_stream(content: bytes, extra: Mapping[str, Known], trusted: bool) -> Any:
+def read_stream(content: bytes, extra: Mapping[str, KnownGlobal], trusted: bool) -> Any:
     """The value of an older file: four pickles, the keys of the storages, and each storage's count and bytes.
 
     Errors: PickledError, Damaged.

@@ -15,7 +15,7 @@ from weft import Tensor
 from weft.engine.ir.strides import inverse_order
 from weft.errors import NotDefinedError, ShapeError, TensorIndexError
 from weft.nested.elementwise import fit, same_structure
-from weft.nested.rows import Rows, indices, spans
+from weft.nested.rows import RaggedDim, indices, spans
 from weft.nested.tensor import NestedTensor, shape_text
 from weft.ops.primitives import take
 
@@ -114,12 +114,12 @@ def _uniform(tensor: NestedTensor, given: list[Tensor | int | slice]) -> NestedT
 
 
 def _below(
-    rows: Rows, level: int, places: np.ndarray, parent: Rows | None
-) -> tuple[Rows | None, np.ndarray]:
+    rows: RaggedDim, level: int, places: np.ndarray, parent: RaggedDim | None
+) -> tuple[RaggedDim | None, np.ndarray]:
     """The structure under chosen entries of a level, and where all entries under them are."""
     for deeper in rows.levels[level + 1 :]:
         lengths = deeper.lengths[places]
-        parent = Rows.of(lengths, parent)
+        parent = RaggedDim.of(lengths, parent)
         places = spans(deeper.offsets[places], lengths)
     return parent, places
 
@@ -135,7 +135,7 @@ def part_of_rows(tensor: NestedTensor, level: int, part: slice) -> NestedTensor:
     starts, steps, lengths = bounds[which, 0], bounds[which, 2], counts[which]
     within = spans(np.zeros_like(lengths), lengths)
     places = np.repeat(own.offsets[:-1] + starts, lengths) + within * np.repeat(steps, lengths)
-    rows, entries = _below(tensor.rows, level, places, Rows.of(lengths, own.parent))
+    rows, entries = _below(tensor.rows, level, places, RaggedDim.of(lengths, own.parent))
     assert rows is not None
     return NestedTensor(take(tensor.packed, 0, indices(entries)), rows, tensor.dims)
 
@@ -210,14 +210,14 @@ def _item(tensor: NestedTensor, number: int, part: Tensor) -> Any:
     if tensor.dims[0] != 1:
         raise _refuse("by item", tensor, "the outer ragged dimension before the others")
     rows, _ = tensor.rows.select(np.array([number]))
-    inner: Rows | None = None
+    inner: RaggedDim | None = None
     for level in rows.levels[1:]:
-        inner = Rows.of(level.lengths, inner)
+        inner = RaggedDim.of(level.lengths, inner)
     assert inner is not None
     return NestedTensor(part, inner, tuple(dim - 1 for dim in tensor.dims[1:]))
 
 
-def _sizes(rows: Rows, number: int) -> list[int] | None:
+def _sizes(rows: RaggedDim, number: int) -> list[int] | None:
     """The ragged sizes of an item; None where its rows differ."""
     found: list[int] = []
     first, last = number, number + 1

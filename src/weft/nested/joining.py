@@ -14,7 +14,7 @@ import numpy as np
 import weft
 from weft import Tensor
 from weft.errors import ShapeError
-from weft.nested.rows import Rows, indices
+from weft.nested.rows import RaggedDim, indices
 from weft.nested.tensor import NestedTensor, shape_text
 from weft.ops.primitives import take
 
@@ -40,7 +40,7 @@ def of_dense(tensor: Tensor, like: NestedTensor) -> NestedTensor:
         )
     inner = [dim for dim in range(1, tensor.ndim) if dim not in dims]
     values = tensor.permute(0, *dims, *inner).flatten(0, len(dims))
-    rows = Rows.of(np.full(tensor.shape[0], tensor.shape[dims[0]]))
+    rows = RaggedDim.of(np.full(tensor.shape[0], tensor.shape[dims[0]]))
     for dim in dims[1:]:
         rows = rows.below(np.full(tensor.shape[0], tensor.shape[dim]))
     return NestedTensor(values, rows, dims)
@@ -71,23 +71,23 @@ def cat(function: Callable[..., Tensor], tensors: list[NestedTensor], dim: int =
     return NestedTensor(take(values, 0, indices(order)), rows, first.dims)
 
 
-def _stacked(rows: Sequence[Rows]) -> Rows:
+def _stacked(rows: Sequence[RaggedDim]) -> RaggedDim:
     """The structure of all items, one batch after the other."""
-    found: Rows | None = None
+    found: RaggedDim | None = None
     for levels in zip(*(one.levels for one in rows), strict=True):
-        found = Rows.of(np.concatenate([level.lengths for level in levels]), found)
+        found = RaggedDim.of(np.concatenate([level.lengths for level in levels]), found)
     assert found is not None
     return found
 
 
-def _woven(rows: Sequence[Rows], level: int) -> tuple[Rows, np.ndarray]:
+def _woven(rows: Sequence[RaggedDim], level: int) -> tuple[RaggedDim, np.ndarray]:
     """The structure with longer rows at a level, and the order of the joined entries."""
     lengths = np.sum([one.levels[level].lengths for one in rows], axis=0)
-    found = Rows.of(lengths, rows[0].levels[level].parent)
+    found = RaggedDim.of(lengths, rows[0].levels[level].parent)
     for deeper in range(level + 1, rows[0].depth):
         under = np.concatenate([one.levels[deeper - 1].ancestors(level) for one in rows])
         joined = np.concatenate([one.levels[deeper].lengths for one in rows])
-        found = Rows.of(joined[np.argsort(under, kind="stable")], found)
+        found = RaggedDim.of(joined[np.argsort(under, kind="stable")], found)
     ids = np.concatenate([one.ancestors(level) for one in rows])
     return found, np.argsort(ids, kind="stable")
 

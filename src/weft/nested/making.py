@@ -13,7 +13,7 @@ from weft._typing import DeviceLike, Shape
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, class_name
 from weft.nested.padding import to_padded
-from weft.nested.rows import Rows, indices, spans
+from weft.nested.rows import RaggedDim, indices, spans
 from weft.nested.tensor import NestedTensor, shape_text
 from weft.ops.primitives import take
 
@@ -124,7 +124,7 @@ def _nested_item(name: str, item: Tensor | list[Tensor | int], convert: Any) -> 
 def _joined(items: Sequence[Any]) -> NestedTensor:
     """Items of one rank and type as one ragged tensor."""
     if not items:
-        return NestedTensor(weft.zeros(0), Rows.of([]))
+        return NestedTensor(weft.zeros(0), RaggedDim.of([]))
     if any(isinstance(item, NestedTensor) for item in items):
         return _joined_ragged(items)
     shapes = np.array([item.shape for item in items], dtype=np.int64)
@@ -136,7 +136,7 @@ def _joined(items: Sequence[Any]) -> NestedTensor:
     parts = [
         (item if straight else item.permute(*order)).flatten(0, len(ragged) - 1) for item in items
     ]
-    rows = Rows.of(shapes[:, ragged[0]])
+    rows = RaggedDim.of(shapes[:, ragged[0]])
     for dim in ragged[1:]:
         rows = rows.below(shapes[:, dim])
     values = weft.cat(parts)
@@ -155,9 +155,11 @@ def _joined_ragged(items: Sequence[NestedTensor]) -> NestedTensor:
             got="; ".join(shape_text(item) for item in ragged),
             fix="make all items with nested_tensor from lists of one depth",
         )
-    rows = Rows.of([len(item) for item in ragged])
+    rows = RaggedDim.of([len(item) for item in ragged])
     for level in range(ragged[0].rows.depth):
-        rows = Rows.of(np.concatenate([item.rows.levels[level].lengths for item in ragged]), rows)
+        rows = RaggedDim.of(
+            np.concatenate([item.rows.levels[level].lengths for item in ragged]), rows
+        )
     values = weft.cat([item.packed for item in ragged])
     return NestedTensor(values, rows, (1, *(dim + 1 for dim in ragged[0].dims)))
 
@@ -212,7 +214,7 @@ def nested_tensor_from_jagged(
             starts = bounds
     whole = offsets is None or lengths is None
     _check_bounds(starts, counts, total, whole)
-    rows = Rows.of(counts)
+    rows = RaggedDim.of(counts)
     if rows.total != total or (starts != rows.offsets[:-1]).any():
         packed = take(packed, 0, indices(spans(starts, counts)))
     return NestedTensor(packed, rows, (dim,))
@@ -303,7 +305,7 @@ def narrow(
         )
     packed = (tensor if place == 1 else tensor.movedim(place, 1)).flatten(0, 1)
     index = indices(spans(np.arange(count) * size + starts, lengths))
-    return NestedTensor(take(packed, 0, index), Rows.of(lengths), (place,))
+    return NestedTensor(take(packed, 0, index), RaggedDim.of(lengths), (place,))
 
 
 def _per_item(name: str, given: Tensor | int, count: int) -> np.ndarray:
@@ -338,7 +340,7 @@ def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
     wide = np.broadcast_to(mask.numpy(), shape)
     lengths = wide.reshape(shape[0], -1).sum(1)
     index = indices(np.flatnonzero(wide.ravel()))
-    return NestedTensor(take(tensor.expand(shape).reshape(-1), 0, index), Rows.of(lengths))
+    return NestedTensor(take(tensor.expand(shape).reshape(-1), 0, index), RaggedDim.of(lengths))
 
 
 def keep_where(tensor: NestedTensor, mask: Any) -> NestedTensor:
@@ -354,5 +356,5 @@ def keep_where(tensor: NestedTensor, mask: Any) -> NestedTensor:
     level = tensor.rows
     lengths = np.bincount(level.ancestors(level.depth - 1)[kept], minlength=len(level.lengths))
     return NestedTensor(
-        take(tensor.packed, 0, indices(kept)), Rows.of(lengths, level.parent), tensor.dims
+        take(tensor.packed, 0, indices(kept)), RaggedDim.of(lengths, level.parent), tensor.dims
     )

@@ -14,12 +14,12 @@ import numpy as np
 import weft
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.strides import inverse_order
-from weft.nested.rows import Rows, buckets_of, constant, indices
+from weft.nested.rows import RaggedDim, buckets_of, constant, indices
 from weft.nested.tensor import NestedTensor
 from weft.ops.primitives import take
 
 
-def places_of(rows: Rows, items: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+def places_of(rows: RaggedDim, items: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """The source entry of each element of padded items: (items, *sizes); the number of all entries stands for
     padding."""
     grid = np.meshgrid(items, *(np.arange(size) for size in sizes), indexing="ij")
@@ -30,17 +30,17 @@ def places_of(rows: Rows, items: np.ndarray, sizes: Sequence[int]) -> np.ndarray
     return found.reshape(grid[0].shape)
 
 
-def longest(rows: Rows, items: np.ndarray) -> list[int]:
+def longest(rows: RaggedDim, items: np.ndarray) -> list[int]:
     """The largest size of each ragged dimension in some items."""
     return [int(counts[items].max()) if len(items) else 0 for counts in sizes_per_item(rows)]
 
 
-def sizes_per_item(rows: Rows) -> list[np.ndarray]:
+def sizes_per_item(rows: RaggedDim) -> list[np.ndarray]:
     """For each ragged dimension the longest row in each item."""
     return rows.kept("sizes per item", lambda: _sizes_per_item(rows))
 
 
-def _sizes_per_item(rows: Rows) -> list[np.ndarray]:
+def _sizes_per_item(rows: RaggedDim) -> list[np.ndarray]:
     found = [rows.levels[0].lengths]
     for level in rows.levels[1:]:
         longest_rows = np.zeros(rows.batch, dtype=np.int64)
@@ -53,7 +53,7 @@ def _sizes_per_item(rows: Rows) -> list[np.ndarray]:
 class Padded:
     """The padding of one structure for one bucket of items: index tensors, made once."""
 
-    def __init__(self, rows: Rows, items: np.ndarray) -> None:
+    def __init__(self, rows: RaggedDim, items: np.ndarray) -> None:
         self.items, self.sizes = items, longest(rows, items)
         self.places = places_of(rows, items, self.sizes)
         self.index = indices(self.places)
@@ -78,11 +78,11 @@ def pad(tensor: NestedTensor, edged: Tensor, padded: Padded) -> Any:
 class Buckets:
     """Items of several structures in common buckets, and the way back to the entries of another structure."""
 
-    def __init__(self, *structures: Rows) -> None:
+    def __init__(self, *structures: RaggedDim) -> None:
         counts = [count for rows in structures for count in sizes_per_item(rows)]
         self.parts = [[Padded(rows, items) for rows in structures] for items in buckets_of(*counts)]
 
-    def back(self, rows: Rows, sizes: Sequence[Sequence[int]]) -> tuple[Any, bool]:
+    def back(self, rows: RaggedDim, sizes: Sequence[Sequence[int]]) -> tuple[Any, bool]:
         """The position of each entry of `rows` among the padded elements of all buckets, and whether some have none:
         these get the position after the last."""
         coordinates = rows.coordinates()

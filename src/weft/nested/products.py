@@ -16,7 +16,7 @@ from weft import Tensor
 from weft.errors import NotDefinedError, ShapeError
 from weft.nested.joining import of_dense
 from weft.nested.padding import Buckets, anchored, pad, with_edge
-from weft.nested.rows import Rows
+from weft.nested.rows import RaggedDim
 from weft.nested.tensor import NestedTensor, shape_text
 from weft.ops.primitives import take
 
@@ -121,7 +121,7 @@ def _as_items(dense: Any, like: NestedTensor) -> NestedTensor:
     if dense.ndim != like.ndim:
         raise _misfit(dense, like, "operands of one rank")
     place = dense.ndim - 2
-    rows = Rows.of(np.full(dense.shape[0], dense.shape[place]))
+    rows = RaggedDim.of(np.full(dense.shape[0], dense.shape[place]))
     template = NestedTensor(weft.zeros((rows.total, *(1,) * (dense.ndim - 2))), rows, (place,))
     return of_dense(dense, template)
 
@@ -139,7 +139,7 @@ def _contracted(tensor: NestedTensor, dim: int) -> Any:
     return np.full(len(tensor), tensor.size(dim))
 
 
-def _buckets(a: Rows, b: Rows) -> Buckets:
+def _buckets(a: RaggedDim, b: RaggedDim) -> Buckets:
     return a.kept(("buckets", None if a is b else b), lambda: Buckets(a, b))
 
 
@@ -168,7 +168,7 @@ def _joined(
     sizes = [[part.shape[place] for place in dims] for part in parts]
     flat = [part.permute(0, *dims, *inner).flatten(0, len(dims)) for part in parts]
     flat.append(nothing)
-    rows = Rows.of(ragged[0][1]) if ragged else Rows.of(np.ones(len(a)))
+    rows = RaggedDim.of(ragged[0][1]) if ragged else RaggedDim.of(np.ones(len(a)))
     for _, lengths in ragged[1:]:
         rows = rows.below(lengths)
     index, _ = buckets.back(rows, sizes if ragged else [[1]] * len(parts))

@@ -2,7 +2,7 @@
 
 Over uniform dimensions the dense function does the work. Over the batch and ragged dimensions, sums add the entries of
 a group by index, in one kernel; what is no sum runs on groups padded together with what does not count, a few at most
-(`weft.nested.rows.Plan`), whatever the number of items.
+(`weft.nested.rows.GroupPlan`), whatever the number of items.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, DimensionError, NotDefinedError, ShapeError
 from weft.functional.linalg.norms import vector_norm
 from weft.nested.elementwise import apply
-from weft.nested.rows import Plan
+from weft.nested.rows import GroupPlan
 from weft.nested.tensor import NestedTensor, shape_text
 from weft.ops.primitives import take, take_add
 from weft.tensor.arguments import is_empty
@@ -47,7 +47,7 @@ def dimensions(input: NestedTensor, dim: int | Shape) -> tuple[int, ...]:
     return found
 
 
-def grouping(input: NestedTensor, removed: tuple[int, ...]) -> Plan:
+def grouping(input: NestedTensor, removed: tuple[int, ...]) -> GroupPlan:
     """The entries by what is left of the batch and the ragged dimensions."""
     keep = [0] if 0 not in removed else []
     keep += [level + 1 for level, dim in enumerate(input.dims) if dim not in removed]
@@ -62,7 +62,7 @@ def grouping(input: NestedTensor, removed: tuple[int, ...]) -> Plan:
 
 
 def shaped(
-    values: Tensor, input: NestedTensor, removed: tuple[int, ...], keepdim: bool, plan: Plan
+    values: Tensor, input: NestedTensor, removed: tuple[int, ...], keepdim: bool, plan: GroupPlan
 ) -> Any:
     """The result of a reduction. Shapes: values (groups, *uniform dimensions that are left)."""
     left = [dim for dim in range(input.ndim) if dim not in removed]
@@ -95,7 +95,7 @@ def _split(input: NestedTensor, dims: tuple[int, ...]) -> tuple[tuple[int, ...],
 # -- folding groups --------------------------------------------------------------------------------
 
 
-def segment_sum(values: Tensor, plan: Plan) -> Any:
+def segment_sum(values: Tensor, plan: GroupPlan) -> Any:
     """The sum of each group. Shapes: (entries, *) -> (groups, *)."""
     base = weft.zeros((plan.groups, *values.shape[1:]), dtype=values.dtype)
     return take_add(base, 0, plan.index, values)
@@ -115,7 +115,7 @@ def highest(dtype: DType) -> Any:
     return math.inf if dtype.is_floating_point else weft.iinfo(dtype).max
 
 
-def padded_groups(values: Tensor, plan: Plan, fill: float) -> list[Any]:
+def padded_groups(values: Tensor, plan: GroupPlan, fill: float) -> list[Any]:
     """The entries of each bucket, padded: (groups, longest, *)."""
     if any(not bucket.full for bucket in plan.buckets):
         edge = weft.full((1, *values.shape[1:]), fill, dtype=values.dtype)
@@ -123,7 +123,7 @@ def padded_groups(values: Tensor, plan: Plan, fill: float) -> list[Any]:
     return [take(values, 0, bucket.index) for bucket in plan.buckets]
 
 
-def fold_groups(values: Tensor, plan: Plan, fill: float, fold: Fold, empty: Any) -> Any:
+def fold_groups(values: Tensor, plan: GroupPlan, fill: float, fold: Fold, empty: Any) -> Any:
     """`fold` of each group, which reduces dimension 1. Shapes: (entries, *) -> (groups, *)."""
     parts = [fold(padded) for padded in padded_groups(values, plan, fill)]
     missing = int((plan.counts == 0).sum())
@@ -136,19 +136,19 @@ def fold_groups(values: Tensor, plan: Plan, fill: float, fold: Fold, empty: Any)
     return take(weft.cat(parts), 0, plan.order())
 
 
-def along_groups(values: Tensor, plan: Plan, fill: float, function: Fold) -> Any:
+def along_groups(values: Tensor, plan: GroupPlan, fill: float, function: Fold) -> Any:
     """`function` along dimension 1 of each group, which keeps its size. Shapes: (entries, *) -> (entries, *)."""
     padded = padded_groups(values, plan, fill) or [values.unsqueeze(0)]
     return joined_groups([function(part) for part in padded], plan)
 
 
-def joined_groups(parts: list[Tensor], plan: Plan) -> Any:
+def joined_groups(parts: list[Tensor], plan: GroupPlan) -> Any:
     """The entries of all buckets in their own order, without what padded them."""
     flat = [part.flatten(0, 1) for part in parts]
     return take(weft.cat(flat) if len(flat) > 1 else flat[0], 0, plan.back())
 
 
-def need_entries(name: str, plan: Plan) -> None:
+def need_entries(name: str, plan: GroupPlan) -> None:
     """Errors: IndexError where a group has no entries."""
     if (plan.counts == 0).any():
         raise DimensionError(
@@ -454,7 +454,7 @@ def norm(
 # -- along a dimension -----------------------------------------------------------------------------
 
 
-def plan_along(input: NestedTensor, dim: int) -> Plan:
+def plan_along(input: NestedTensor, dim: int) -> GroupPlan:
     """The entries grouped into rows along the batch or a ragged dimension."""
     return input.rows.plan(tuple(level for level, own in enumerate((0, *input.dims)) if own != dim))
 

@@ -1,7 +1,7 @@
 """The structure of ragged tensors: the number of entries in each row, known to the host.
 
-Lengths make `Rows`, one per structure: equal lengths are the same object, so that structures are compared by identity,
-and offsets, coordinates and plans of padding are computed once. Values are no part of it.
+Lengths make `RaggedDim`, one per structure: equal lengths are the same object, so that structures are compared by
+identity, and offsets, coordinates and plans of padding are computed once. Values are no part of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WASTE = (
 )
 
 
-class Rows:
+class RaggedDim:
     """One ragged dimension below a batch, or below another ragged dimension (`parent`).
 
     `lengths` has an entry for each entry of the parent: row r holds the entries offsets[r] to offsets[r + 1] - 1.
@@ -41,7 +41,7 @@ class Rows:
         "__weakref__",
     )
 
-    parent: Rows | None
+    parent: RaggedDim | None
     lengths: np.ndarray
     offsets: np.ndarray
     total: int
@@ -50,7 +50,7 @@ class Rows:
     _kept: dict[Any, Any]
 
     @classmethod
-    def of(cls, lengths: object, parent: Rows | None = None) -> Rows:
+    def of(cls, lengths: object, parent: RaggedDim | None = None) -> RaggedDim:
         """The structure with these lengths; the same object each time."""
         array = np.array(lengths, dtype=np.int64)  # a copy: it is kept
         key = (parent, array.tobytes())
@@ -74,12 +74,12 @@ class Rows:
         return found
 
     def __reduce__(self) -> Any:
-        return (Rows.of, (self.lengths, self.parent))
+        return (RaggedDim.of, (self.lengths, self.parent))
 
     # -- the levels of a structure -----------------------------------------------------------------
 
     @property
-    def levels(self) -> tuple[Rows, ...]:
+    def levels(self) -> tuple[RaggedDim, ...]:
         """All ragged dimensions, outermost first."""
         above = () if self.parent is None else self.parent.levels
         return (*above, self)
@@ -141,30 +141,30 @@ class Rows:
         lengths = self.lengths_per_item()
         if lengths is None or self.parent is None:
             return RaggedSize(self)  # not kept: it holds this structure
-        return RaggedSize(self.kept("flat", lambda: Rows.of(lengths)))
+        return RaggedSize(self.kept("flat", lambda: RaggedDim.of(lengths)))
 
     # -- other structures --------------------------------------------------------------------------
 
-    def below(self, lengths: np.ndarray) -> Rows:
+    def below(self, lengths: np.ndarray) -> RaggedDim:
         """This structure with one more dimension: `lengths[i]` entries in each row of item i."""
-        return Rows.of(np.asarray(lengths)[self.coordinates()[0]], self)
+        return RaggedDim.of(np.asarray(lengths)[self.coordinates()[0]], self)
 
-    def select(self, items: np.ndarray) -> tuple[Rows, np.ndarray]:
+    def select(self, items: np.ndarray) -> tuple[RaggedDim, np.ndarray]:
         """The structure of some items, and where their entries are."""
-        rows: Rows | None = None
+        rows: RaggedDim | None = None
         places = items
         for level in self.levels:
             lengths = level.lengths[places]
-            rows = Rows.of(lengths, rows)
+            rows = RaggedDim.of(lengths, rows)
             places = spans(level.offsets[places], lengths)
         assert rows is not None
         return rows, places
 
-    def plan(self, keep: tuple[int, ...]) -> Plan:
+    def plan(self, keep: tuple[int, ...]) -> GroupPlan:
         """The entries grouped by some of their coordinates (0 is the item)."""
         if len(keep) > self.depth:
-            return Plan(self, keep)  # not kept: it holds this structure
-        return self.kept(("plan", keep), lambda: Plan(self, keep))
+            return GroupPlan(self, keep)  # not kept: it holds this structure
+        return self.kept(("plan", keep), lambda: GroupPlan(self, keep))
 
     def ancestors(self, level: int) -> np.ndarray:
         """The row of level `level` (0 is the outermost) to which each entry belongs."""
@@ -197,7 +197,7 @@ class RaggedSize:
 
     __slots__ = ("rows",)
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RaggedDim) -> None:
         self.rows = rows
 
     @property
@@ -230,14 +230,14 @@ def _short(numbers: Sequence[int]) -> str:
     return f"[{shown}, ...]" if len(numbers) > 8 else f"[{shown}]"
 
 
-class Plan:
+class GroupPlan:
     """Entries grouped by coordinates, for reductions within groups and for operations along a group.
 
     `ids`: the group of each entry. `counts`: the size of each. `buckets`: groups of like size, padded together; the
     padded places read the entry after the last one.
     """
 
-    def __init__(self, rows: Rows, keep: tuple[int, ...]) -> None:
+    def __init__(self, rows: RaggedDim, keep: tuple[int, ...]) -> None:
         self.total = rows.total
         self.levels, self.ids = _grouped(rows, keep)
         self.groups = int(self.levels[-1].total) if self.levels else self.batch_of(rows, keep)
@@ -249,7 +249,7 @@ class Plan:
         self._sizes: dict[Any, Any] = {}
 
     @staticmethod
-    def batch_of(rows: Rows, keep: tuple[int, ...]) -> int:
+    def batch_of(rows: RaggedDim, keep: tuple[int, ...]) -> int:
         """The number of groups if no ragged structure is left."""
         if not keep:
             return 1
@@ -309,7 +309,7 @@ class Bucket:
     """Groups of like size: `places` (groups, longest), padded with the number of all entries."""
 
     def __init__(
-        self, plan: Plan, groups: np.ndarray, order: np.ndarray, starts: np.ndarray
+        self, plan: GroupPlan, groups: np.ndarray, order: np.ndarray, starts: np.ndarray
     ) -> None:
         counts = plan.counts[groups]
         self.groups, self.longest = groups, int(counts.max())
@@ -355,7 +355,7 @@ def _padded(counts: Sequence[np.ndarray]) -> int:
     return total
 
 
-def _grouped(rows: Rows, keep: tuple[int, ...]) -> tuple[tuple[Rows, ...], np.ndarray]:
+def _grouped(rows: RaggedDim, keep: tuple[int, ...]) -> tuple[tuple[RaggedDim, ...], np.ndarray]:
     """The structure that is left of the kept coordinates (levels, outermost first) and each entry's place in it."""
     if keep == tuple(range(len(keep))) and keep:  # the outer levels as they are
         places = rows.ancestors(len(keep) - 1)
@@ -363,13 +363,13 @@ def _grouped(rows: Rows, keep: tuple[int, ...]) -> tuple[tuple[Rows, ...], np.nd
     coordinates = rows.coordinates()
     if not keep:
         return (), np.zeros(rows.total, dtype=np.int64)
-    groups = Plan.batch_of(rows, keep[:1])
+    groups = GroupPlan.batch_of(rows, keep[:1])
     ids, levels = coordinates[keep[0]], []
-    parent: Rows | None = None
+    parent: RaggedDim | None = None
     for dimension in keep[1:]:
         lengths = np.zeros(groups, dtype=np.int64)
         np.maximum.at(lengths, ids, coordinates[dimension] + 1)
-        parent = Rows.of(lengths, parent)
+        parent = RaggedDim.of(lengths, parent)
         levels.append(parent)
         ids, groups = parent.offsets[ids] + coordinates[dimension], parent.total
     return tuple(levels), ids

@@ -18,7 +18,7 @@ from weft.engine.dispatch.torch_function import intercept
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentTypeError, DimensionError, MissingError, ShapeError, rooted
-from weft.nested.rows import RaggedSize, Rows, indices
+from weft.nested.rows import RaggedDim, RaggedSize, indices
 from weft.tensor.arguments import wrap_dim
 from weft.tensor.layout import jagged
 
@@ -64,7 +64,7 @@ class NestedTensor:
 
     __slots__ = ("_values", "rows", "dims", "__weakref__")
 
-    def __init__(self, values: Any, rows: Rows, dims: tuple[int, ...] | None = None) -> None:
+    def __init__(self, values: Any, rows: RaggedDim, dims: tuple[int, ...] | None = None) -> None:
         self._values, self.rows = values, rows
         self.dims = tuple(range(1, rows.depth + 1)) if dims is None else dims
         assert values.shape[0] == rows.total
@@ -151,7 +151,7 @@ class NestedTensor:
         """The length of each row of a ragged dimension, the first by default."""
         return indices(self._level(dim).lengths)
 
-    def _level(self, dim: int | None) -> Rows:
+    def _level(self, dim: int | None) -> RaggedDim:
         dim = self.dims[0] if dim is None else self.dimension(dim)
         if dim not in self.dims:
             raise DimensionError(

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import onnx as _package
-from weft.debug.capsules.records import VALUE, Number, Record
+from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand
 from weft.engine.frontend.resolve import value_of
 from weft.engine.pipeline import driver
 from weft.errors import ArgumentError, ArgumentTypeError, WeftError, class_name
 from weft.nn import Module
 from weft.onnx import dynamic as dimensions
 from weft.onnx.errors import OnnxExporterError, missing
-from weft.onnx.graph import Graph, UnknownSize, element_type
-from weft.onnx.operators import TABLE, Operation, is_one, refusal
+from weft.onnx.graph import OnnxGraph, UnknownSize, element_type
+from weft.onnx.operators import TABLE, RecordedOperation, is_one, refusal
 from weft.onnx.program import MOST_INLINE_BYTES, ONNXProgram
-from weft.onnx.recording import Trace, record_call
+from weft.onnx.recording import RecordedCall, record_call
 from weft.onnx.sizes import Disagreement, Size, Varied, merged
 from weft.utils._pytree import tree_flatten, tree_unflatten
 
@@ -149,7 +149,7 @@ def export(
     dynamic = call.dynamic(dynamic_shapes, dynamic_axes, inputs)
     opset = OPSET if opset_version is None else opset_version
 
-    def written(traces: list[Trace]) -> ModelProto:
+    def written(traces: list[RecordedCall]) -> ModelProto:
         return _Export(call, traces, dynamic, max(opset, LEAST_OPSET), inputs, output_names).model()
 
     with _mode(model, training):
@@ -276,7 +276,7 @@ class _Call:
         return placed[0], placed[1]
 
     def written(
-        self, dynamic: dimensions.Dynamic, write: Callable[[list[Trace]], ModelProto]
+        self, dynamic: dimensions.Dynamic, write: Callable[[list[RecordedCall]], ModelProto]
     ) -> ModelProto:
         """The model of the call, or of calls of other sizes. Errors: OnnxExporterError; what the call raises."""
         if not dynamic.dimensions:
@@ -298,7 +298,7 @@ class _Call:
                 first = first or error
         raise first or _no_sizes(dynamic)
 
-    def trace(self, inputs: Sequence[Tensor]) -> Trace:
+    def trace(self, inputs: Sequence[Tensor]) -> RecordedCall:
         args, kwargs = self.with_inputs(inputs)
         driver.flush()
         names = _names(self.model)
@@ -367,7 +367,7 @@ def _renamed(names: list[str], given: Sequence[str] | None, what: str) -> list[s
 # -- agreement of calls ----------------------------------------------------------------------------------------------
 
 
-def _check_agreement(traces: Sequence[Trace]) -> None:
+def _check_agreement(traces: Sequence[RecordedCall]) -> None:
     """Errors: OnnxExporterError where calls of other sizes record other operations."""
     first = traces[0].records
     for trace in traces[1:]:
@@ -383,7 +383,7 @@ def _check_agreement(traces: Sequence[Trace]) -> None:
             raise _apart(longer[min(len(first), len(trace.records))], None)
 
 
-def _apart(one: Record, other: Record | None) -> OnnxExporterError:
+def _apart(one: CapsuleRecord, other: CapsuleRecord | None) -> OnnxExporterError:
     return OnnxExporterError(
         "onnx.export: calls of other sizes record other operations",
         expected="the same steps for all sizes of the dynamic dimensions",
@@ -401,7 +401,7 @@ class _Export:
     def __init__(
         self,
         call: _Call,
-        traces: list[Trace],
+        traces: list[RecordedCall],
         dynamic: dimensions.Dynamic,
         opset: int,
         input_names: list[str],
@@ -412,7 +412,7 @@ class _Export:
         defaults = [f"output_{number}" for number in range(len(traces[0].outputs))]
         self.output_names = _renamed(defaults, output_names, "output_names")
         labels = {record.name for record in traces[0].records if record.name}
-        self.graph = Graph(opset, {*input_names, *self.output_names, *labels})
+        self.graph = OnnxGraph(opset, {*input_names, *self.output_names, *labels})
         self.names: dict[int, str] = {}
 
     def model(self) -> ModelProto:
@@ -476,7 +476,7 @@ class _Export:
         except (UnknownSize, Disagreement) as error:
             raise _unknown_size(records[0], str(error)) from None
 
-    def add_value(self, number: int, record: Record) -> str:
+    def add_value(self, number: int, record: CapsuleRecord) -> str:
         arrays = [trace.arrays[number] for trace in self.traces]
         if element_type(record.dtype) is None:
             raise _unsupported(record, f"ONNX Runtime has no {record.dtype}")
@@ -485,13 +485,13 @@ class _Export:
         name = record.name if record.name not in self.graph.initializers else ""
         return self.graph.constant(arrays[0], record.dtype, name)
 
-    def operation(self, number: int, records: list[Record]) -> Operation:
+    def operation(self, number: int, records: list[CapsuleRecord]) -> RecordedOperation:
         """One operation of all calls. Errors: Disagreement."""
         shapes: list[tuple[Size, ...]] = []
         dtypes, operands = [], []
         for place, source in enumerate(records[0].inputs):
             sources = [record.inputs[place] for record in records]
-            if isinstance(source, Number):
+            if isinstance(source, ScalarOperand):
                 shapes.append(())
                 dtypes.append(source.dtype)
                 operands.append(self.number(sources))
@@ -503,7 +503,7 @@ class _Export:
             dtypes.append(found[0].dtype)
             operands.append(self.names[source])
         record = records[0]
-        return Operation(
+        return RecordedOperation(
             record.op,
             operands,
             dtypes,
@@ -515,7 +515,7 @@ class _Export:
 
     def number(self, sources: Sequence[object]) -> str:
         """A number among operands; one that differs by call is a size."""
-        numbers = [source for source in sources if isinstance(source, Number)]
+        numbers = [source for source in sources if isinstance(source, ScalarOperand)]
         if len(numbers) != len(sources):
             raise Disagreement
         values = [_whole(number.value) for number in numbers]
@@ -528,7 +528,7 @@ class _Export:
         """One output, under its name."""
         numbers = [trace.outputs[place] for trace in self.traces]
         first = numbers[0]
-        if isinstance(first, Number):
+        if isinstance(first, ScalarOperand):
             self.graph.nodes.append(_identity(self.number(numbers), name))
             return _value_info(name, first.dtype, [])
         records = [trace.records[first] for trace in self.traces]
@@ -576,7 +576,7 @@ def _value_info(name: str, dtype: str, shape: Sequence[int | str]) -> ValueInfoP
     return helper.make_tensor_value_info(name, kind, list(shape))
 
 
-def _unsupported(record: Record, why: str) -> OnnxExporterError:
+def _unsupported(record: CapsuleRecord, why: str) -> OnnxExporterError:
     return OnnxExporterError(
         f"onnx.export: {record.op} cannot be exported",
         expected="an operation that ONNX has",
@@ -586,7 +586,7 @@ def _unsupported(record: Record, why: str) -> OnnxExporterError:
     )
 
 
-def _unknown_size(record: Record, what: str) -> OnnxExporterError:
+def _unknown_size(record: CapsuleRecord, what: str) -> OnnxExporterError:
     return OnnxExporterError(
         "onnx.export: a size that is no formula of the dynamic dimensions",
         expected="sums, multiples, products and quotients of them",

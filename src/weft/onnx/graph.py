@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.onnx.sizes import Formula, Known, Size, Varied, combined, explained, text_of
+from weft.onnx.sizes import Formula, NamedSize, Size, Varied, combined, explained, text_of
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
@@ -38,7 +38,7 @@ class UnknownSize(Exception):
     """A size that no formula gives."""
 
 
-class Graph:
+class OnnxGraph:
     """Nodes and constants. Names that users see, of inputs, outputs and parameters, are `taken` from the start."""
 
     def __init__(self, opset: int, taken: Iterable[str] = ()) -> None:
@@ -46,7 +46,7 @@ class Graph:
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, TensorProto] = {}
         self.taken = set(taken)
-        self.known: list[Known] = []
+        self.known: list[NamedSize] = []
         self.dimensions: list[str] = []
         self.label = ""  # the user's line, for the nodes that are made next
         self._constants: dict[Any, str] = {}
@@ -115,7 +115,7 @@ class Graph:
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
-    def know(self, made: Known) -> None:
+    def know(self, made: NamedSize) -> None:
         """A size has a name from now on, that of a vector of one int64.
 
         Errors: UnknownSize where the calls cannot tell it from another one.
@@ -131,7 +131,7 @@ class Graph:
         """A dynamic dimension has a name from now on."""
         if dimension not in self.dimensions:
             self.dimensions.append(dimension)
-            self.know(Known(size, name, dimension, lambda sizes: sizes[dimension]))
+            self.know(NamedSize(size, name, dimension, lambda sizes: sizes[dimension]))
 
     def know_windows(self, size: Size, source: Size, room: int, step: int) -> None:
         """A size is the number of windows in another one: (source + room) // step + 1."""
@@ -143,7 +143,7 @@ class Graph:
         turns = self.call("Div", wide, self.integers([step]))
         text = f"({before.text} {'+' if room > 0 else '-'} {abs(room)})//{step} + 1"
         self.know(
-            Known(
+            NamedSize(
                 size,
                 self.call("Add", turns, self.integers([1])),
                 text,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import weft
-from weft.debug.capsules.capture import Recording, Writer, actual, line_of
-from weft.debug.capsules.records import VALUE, Number, Record
+from weft.debug.capsules.capture import CapturedRun, Writer, actual, line_of
+from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand
 from weft.engine.frontend.resolve import edge_for, value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.mode import Contexts
@@ -36,14 +36,14 @@ Taken = Callable[
 
 
 @dataclass
-class Trace:
+class RecordedCall:
     """The records of a call; `inputs` are the numbers of the records that stand for the tensors among its arguments
     (None: not used), `outputs` those of its results, or a number that is one itself."""
 
-    records: list[Record]
+    records: list[CapsuleRecord]
     arrays: dict[int, Array]
     inputs: list[int | None]
-    outputs: list[int | Number]
+    outputs: list[int | ScalarOperand]
 
 
 def record_call(
@@ -52,7 +52,7 @@ def record_call(
     kwargs: Mapping[str, object],
     names: Mapping[Node, str],
     taken: Taken,
-) -> Trace:
+) -> RecordedCall:
     """Record `function(*args, **kwargs)`. `names` are those of values from outside.
 
     Errors: OnnxExporterError where a value is read that depends on a tensor among the arguments, and for results that
@@ -144,15 +144,15 @@ def _tensors(found: object) -> list[Tensor]:
 
 def _trace(
     inputs: list[Node], results: list[Tensor], names: Mapping[Node, str], taken: Taken
-) -> Trace:
-    recording = Recording()
+) -> RecordedCall:
+    recording = CapturedRun()
     nodes = [value_of(result) for result in results]
     composites = _composites(results, taken)
     recording.take([*nodes, *inputs, *tape().pending()])
     writer = _Graph(recording, names, inputs, composites)
     writer.add_all(nodes)
     numbers = [writer.number_of(node) for node in nodes]
-    return Trace(
+    return RecordedCall(
         writer.records, writer.arrays, [writer.numbers.get(node) for node in inputs], numbers
     )
 
@@ -183,7 +183,7 @@ class _Graph(Writer):
 
     def __init__(
         self,
-        recording: Recording,
+        recording: CapturedRun,
         names: Mapping[Node, str],
         inputs: Sequence[Node],
         composites: Mapping[Node, Node],
@@ -211,16 +211,16 @@ class _Graph(Writer):
             return super().add_value(node)
         line, source = "", ""
         self.records.append(
-            Record(VALUE, (), None, node.dtype.name, node.shape, line, source, name="input")
+            CapsuleRecord(VALUE, (), None, node.dtype.name, node.shape, line, source, name="input")
         )
         return len(self.records) - 1
 
-    def operation(self, node: Node) -> Record:
+    def operation(self, node: Node) -> CapsuleRecord:
         return replace(super().operation(node), gradient="", edges=None)
 
-    def number_of(self, node: Node) -> int | Number:
+    def number_of(self, node: Node) -> int | ScalarOperand:
         """The record of a node, or the number that it is."""
         resolved = self.resolved(node)
         if resolved.op is SCALAR_OP:
-            return Number(resolved.params, resolved.dtype.name)
+            return ScalarOperand(resolved.params, resolved.dtype.name)
         return self.numbers[resolved]

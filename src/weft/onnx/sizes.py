@@ -44,7 +44,7 @@ class Formula:
 
 
 @dataclass(frozen=True)
-class Known:
+class NamedSize:
     """A size that has a name in the graph; `value` computes it from sizes of the dynamic dimensions."""
 
     size: Varied
@@ -52,7 +52,7 @@ class Known:
     text: str
     value: Callable[[Mapping[str, int]], int]
 
-    def is_same(self, other: Known, dimensions: Sequence[str]) -> bool:
+    def is_same(self, other: NamedSize, dimensions: Sequence[str]) -> bool:
         """True if both are one number, for all of some hundred sizes of the dimensions."""
         numbers = Random(0)
         for _ in range(TRIALS):
@@ -162,7 +162,7 @@ _QUOTIENTS = [(1, divisor) for divisor in range(2, MOST_DIVISOR + 1)] + [
 ]
 
 
-def combined(formula: Formula, known: Sequence[Known], size: Varied, name: str) -> Known:
+def combined(formula: Formula, known: Sequence[NamedSize], size: Varied, name: str) -> NamedSize:
     """A size that a formula gives, with its name."""
     parts = [known[place] for place in formula.factors]
 
@@ -170,10 +170,10 @@ def combined(formula: Formula, known: Sequence[Known], size: Varied, name: str) 
         product = _product([part.value(sizes) for part in parts])
         return (formula.scale * product + formula.offset) // formula.divisor
 
-    return Known(size, name, text_of(formula, known), value)
+    return NamedSize(size, name, text_of(formula, known), value)
 
 
-def text_of(formula: Formula, known: Sequence[Known]) -> str:
+def text_of(formula: Formula, known: Sequence[NamedSize]) -> str:
     """`2*batch + 1`."""
     product = "*".join(_bracketed(known[place].text) for place in formula.factors)
     if formula == Formula(formula.factors) and len(formula.factors) == 1:

@@ -46,7 +46,7 @@ OPERATIONS: dict[
 ] = {}  # name of an op of a rule -> names of the rule's operations
 
 
-class Step:
+class RuleStep:
     """One operation of a rule: a row, the dtype of its result, and its operands: the numbers of earlier steps, of what
     the rule reads (`~number`), and Python numbers with their types."""
 
@@ -89,11 +89,11 @@ def _define_of(op: Primitive) -> None:
             )
 
 
-def _read(rule: Rule, saves: tuple[int, ...]) -> list[Step] | None:
+def _read(rule: Rule, saves: tuple[int, ...]) -> list[RuleStep] | None:
     """The operations that a rule records, in order; None where they are not all elementwise, or too many."""
     sources = [make_value(dtypes.float32, (2,), None, 0) for _ in range(1 + len(saves))]
     result = rule(*[wrap_node(source) for source in sources])
-    steps: list[Step] = []
+    steps: list[RuleStep] = []
     known: dict[Node, int] = {source: ~number for number, source in enumerate(sources)}
     waiting = [value_of(result)]
     while waiting:
@@ -109,11 +109,13 @@ def _read(rule: Rule, saves: tuple[int, ...]) -> list[Step] | None:
             continue
         operands: list[Any] = [known.get(i, (i.params, i.dtype)) for i in node.inputs]
         known[node] = len(steps)
-        steps.append(Step(node.op, node.dtype, operands))
+        steps.append(RuleStep(node.op, node.dtype, operands))
     return steps if len(steps) <= MOST_OPERATIONS and len(sources) <= MOST_SOURCES else None
 
 
-def _row_for(name: str, op: Primitive, steps: list[Step], sources: tuple[int, ...]) -> DirectVjp:
+def _row_for(
+    name: str, op: Primitive, steps: list[RuleStep], sources: tuple[int, ...]
+) -> DirectVjp:
     """The op that computes what a rule records, and its operands: an existing op, or a new one."""
     if not steps:
         return DirectVjp(None, sources[:1])
@@ -137,9 +139,9 @@ def _row_for(name: str, op: Primitive, steps: list[Step], sources: tuple[int, ..
 
 
 def _evaluated(
-    steps: list[Step],
+    steps: list[RuleStep],
     given: tuple[object, ...],
-    apply: Callable[[Step, list[Any]], Any],
+    apply: Callable[[RuleStep, list[Any]], Any],
     number: Callable[[Any, Any], Any],
 ) -> Any:
     """The last step's value, from those that the rule reads."""
@@ -157,7 +159,7 @@ def _evaluated(
     return values[-1]
 
 
-def _numpy_of(steps: list[Step]) -> Rule:
+def _numpy_of(steps: list[RuleStep]) -> Rule:
     """The meaning in NumPy."""
 
     def reference(*given: Array) -> Any:
@@ -171,7 +173,7 @@ def _numpy_of(steps: list[Step]) -> Rule:
     return reference
 
 
-def _lowering_of(steps: list[Step]) -> Rule:
+def _lowering_of(steps: list[RuleStep]) -> Rule:
     """The lowering: that of each operation, in the type of the kernel where the rule's is a float."""
 
     def lower(emitter: Emitter, dtype: str, *given: SimdValue) -> Any:

@@ -224,7 +224,7 @@ def define(
     return op
 
 
-class Facts(TypedDict, total=False):
+class ElementwiseFacts(TypedDict, total=False):
     """Further fields of an elementwise row."""
 
     dtype: Rule | None
@@ -245,7 +245,7 @@ def define_elementwise(
     vjp: dict[str, Rule] | NotDifferentiable,
     rule: int = 0,
     lower: Rule | str | None = None,
-    **facts: Unpack[Facts],
+    **facts: Unpack[ElementwiseFacts],
 ) -> None:
     """Add the row of an operation element by element; kernels have it under its name unless `lower` says otherwise."""
     define(

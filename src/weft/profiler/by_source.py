@@ -6,7 +6,7 @@ import linecache
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from weft.profiler.operations import Line
+from weft.profiler.operations import SourceLine
 from weft.profiler.timeline import Span, Timeline
 from weft.profiler.units import format_share, format_time
 
@@ -33,7 +33,7 @@ class Spent:
         return ", ".join(name.partition("::")[2] for name in order[:3])
 
 
-class LineTable(dict[Line, Spent]):
+class LineTable(dict[SourceLine, Spent]):
     """Time by line; printing it prints the source with the time beside it."""
 
     def __str__(self) -> str:

@@ -51,7 +51,7 @@ _OWN = (
 )
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of the user's source."""
 
     file: str
@@ -63,7 +63,7 @@ class Line(NamedTuple):
 
 
 @functools.lru_cache(1 << 16)
-def line_of(code: CodeType | None, instruction: int) -> Line | None:
+def line_of(code: CodeType | None, instruction: int) -> SourceLine | None:
     """The line of an instruction, as nodes keep it; None where nobody knows."""
     if code is None or isinstance(code, str):
         return None
@@ -72,7 +72,7 @@ def line_of(code: CodeType | None, instruction: int) -> Line | None:
         if start <= 2 * instruction < end and line is not None:
             number = line
             break
-    return Line(code.co_filename, number, code.co_qualname)
+    return SourceLine(code.co_filename, number, code.co_qualname)
 
 
 def name_of(label: Label) -> str:
@@ -125,12 +125,12 @@ def _cost(label: Label) -> float:
 
 
 @dataclass(slots=True)
-class Part:
+class LaunchPart:
     """An operation in a launch. `share` of its time; `count` is 0 where an earlier launch has counted it."""
 
     name: str
     label: Label
-    line: Line | None
+    line: SourceLine | None
     share: float
     count: int
     flops: int
@@ -143,7 +143,7 @@ class LaunchFacts:
     position among the program's kernels. `again`: an earlier launch has computed it, and its value was given up."""
 
     kernel: str
-    parts: list[Part]
+    parts: list[LaunchPart]
     read_bytes: int
     written_bytes: int
     spec: KernelSpec
@@ -156,9 +156,9 @@ class LaunchFacts:
         return "" if key is None or key[0] == "indexed" else kernel_text(key)
 
 
-def part_of(label: Label, share: float = 1.0, first: bool = True) -> Part:
+def part_of(label: Label, share: float = 1.0, first: bool = True) -> LaunchPart:
     """A node as an operation of a launch."""
-    return Part(
+    return LaunchPart(
         name_of(label),
         label,
         line_of(label.code, label.offset_in_code),
@@ -169,7 +169,7 @@ def part_of(label: Label, share: float = 1.0, first: bool = True) -> Part:
     )
 
 
-def parts_of_nodes(labels: list[Label]) -> list[Part]:
+def parts_of_nodes(labels: list[Label]) -> list[LaunchPart]:
     """Nodes that the interpreter ran, with their shares of its time: calls take most of it, elements the rest."""
     tiering = default_device().tuning.tiering
     costs = [tiering.call_ns + math.prod(label.shape) / 4 for label in labels]

@@ -81,7 +81,7 @@ class record_function:  # noqa: N801 - PyTorch's name
         return named
 
 
-class Recorder:
+class ProfileRecorder:
     """One recording: it runs what is pending at its begin and at its end, so that work is counted where it belongs."""
 
     def __init__(self, memory: bool, operands: bool, stacks: bool, modules: bool) -> None:
@@ -158,7 +158,7 @@ class _KinetoProfile:
         self.custom_trace_id_callback = custom_trace_id_callback
         self.preset_metadata: dict[str, Any] = {}
         self._metadata: dict[str, Any] = {}
-        self._recorder: Recorder | None = None
+        self._recorder: ProfileRecorder | None = None
         self._timelines: list[Timeline] = []
         self._events: EventList | None = None
 
@@ -182,7 +182,9 @@ class _KinetoProfile:
         asked = self.custom_trace_id_callback
         self.trace_id = asked() if asked is not None else uuid.uuid4().hex
         operands = self.record_shapes or self.with_flops
-        self._recorder = Recorder(self.profile_memory, operands, self.with_stack, self.with_modules)
+        self._recorder = ProfileRecorder(
+            self.profile_memory, operands, self.with_stack, self.with_modules
+        )
 
     def stop_trace(self, run: bool = True) -> None:
         """Record no more; what has been recorded can be asked for."""

@@ -15,7 +15,7 @@ GAP = "  "
 _FLOPS = ((1e15, "PFLOPs"), (1e12, "TFLOPs"), (1e9, "GFLOPs"), (1e6, "MFLOPs"), (1e3, "KFLOPs"))
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: its head, its width, and the text of an event in it."""
 
     head: str
@@ -54,7 +54,7 @@ def build_table(
     return "\n".join([*lines, rule, f"Self CPU time total: {format_time(whole_us)}", ""])
 
 
-def _row(texts: Sequence[str], columns: Sequence[Column]) -> str:
+def _row(texts: Sequence[str], columns: Sequence[TableColumn]) -> str:
     cells = [f"{text:>{column.width}}" for text, column in zip(texts, columns, strict=True)]
     return GAP.join(cells) + GAP
 
@@ -66,40 +66,44 @@ def _columns(
     unit: str | None,
     memory: bool,
     with_flops: bool,
-) -> list[Column]:
+) -> list[TableColumn]:
     names, shapes, sources = widths
 
     def time(name: str) -> Text:
         return lambda event: format_time(getattr(event, name), unit)
 
     columns = [
-        Column("Name", _width([e.key for e in rows], names), lambda e: _cut(e.key, names)),
-        Column("Self CPU %", COLUMN, lambda e: format_share(e.self_cpu_time_total, whole)),
-        Column("Self CPU", COLUMN, time("self_cpu_time_total")),
-        Column("CPU total %", COLUMN, lambda e: format_share(e.cpu_time_total, whole)),
-        Column("CPU total", COLUMN, time("cpu_time_total")),
-        Column("CPU time avg", COLUMN, time("cpu_time")),
+        TableColumn("Name", _width([e.key for e in rows], names), lambda e: _cut(e.key, names)),
+        TableColumn("Self CPU %", COLUMN, lambda e: format_share(e.self_cpu_time_total, whole)),
+        TableColumn("Self CPU", COLUMN, time("self_cpu_time_total")),
+        TableColumn("CPU total %", COLUMN, lambda e: format_share(e.cpu_time_total, whole)),
+        TableColumn("CPU total", COLUMN, time("cpu_time_total")),
+        TableColumn("CPU time avg", COLUMN, time("cpu_time")),
     ]
     if memory:
         columns += [
-            Column("CPU Mem", COLUMN, lambda e: format_memory(e.cpu_memory_usage)),
-            Column("Self CPU Mem", COLUMN, lambda e: format_memory(e.self_cpu_memory_usage)),
+            TableColumn("CPU Mem", COLUMN, lambda e: format_memory(e.cpu_memory_usage)),
+            TableColumn("Self CPU Mem", COLUMN, lambda e: format_memory(e.self_cpu_memory_usage)),
         ]
-    columns.append(Column("# of Calls", COLUMN, lambda e: str(e.count)))
+    columns.append(TableColumn("# of Calls", COLUMN, lambda e: str(e.count)))
     if any(event.input_shapes for event in rows):
         width = _width([str(e.input_shapes or []) for e in rows], shapes)
         columns.append(
-            Column("Input Shapes", width, lambda e: _cut(str(e.input_shapes or []), shapes))
+            TableColumn("Input Shapes", width, lambda e: _cut(str(e.input_shapes or []), shapes))
         )
     if any(event.stack for event in rows):
         width = _width([e.stack[0] if e.stack else "" for e in rows], sources)
         columns.append(
-            Column("Source Location", width, lambda e: _cut(e.stack[0] if e.stack else "", sources))
+            TableColumn(
+                "Source Location", width, lambda e: _cut(e.stack[0] if e.stack else "", sources)
+            )
         )
     if with_flops and any(event.flops for event in rows):
         scale, word = _flops_unit(max(event.flops or 0 for event in rows))
         columns.append(
-            Column(f"Total {word}", COLUMN, lambda e: f"{e.flops / scale:.3f}" if e.flops else "--")
+            TableColumn(
+                f"Total {word}", COLUMN, lambda e: f"{e.flops / scale:.3f}" if e.flops else "--"
+            )
         )
     return columns
 

@@ -16,8 +16,8 @@ from weft.engine.devices.cpu.threads import worker_names
 from weft.engine.devices.trace import Labels
 from weft.profiler.operations import (
     LaunchFacts,
-    Line,
-    Part,
+    LaunchPart,
+    SourceLine,
     facts_of,
     nbytes_of,
     part_of,
@@ -38,8 +38,8 @@ class Span:
     begin_ns: int
     end_ns: int
     thread: int
-    line: Line | None = None
-    part: Part | None = None
+    line: SourceLine | None = None
+    part: LaunchPart | None = None
     launch: LaunchFacts | None = None
     args: str | None = None
     stack: tuple[str, ...] = ()
@@ -57,19 +57,19 @@ class Span:
 
 
 @dataclass(slots=True)
-class Block:
+class MemoryBlock:
     """A block of memory: when it was had and let go (None: not in this profile), and whose value lay in it first."""
 
     address: int
     nbytes: int
     begin_ns: int
     end_ns: int | None
-    part: Part | None = None
+    part: LaunchPart | None = None
     module: str = ""
 
 
 @dataclass(slots=True)
-class Value:
+class ValueLifetime:
     """A value that lies in a program's memory, which others share, from the launch that computes it to the last one
     that reads it."""
 
@@ -77,7 +77,7 @@ class Value:
     nbytes: int
     begin_ns: int
     end_ns: int
-    part: Part
+    part: LaunchPart
     module: str
 
 
@@ -91,7 +91,7 @@ class Change(NamedTuple):
     total: int
 
 
-class Scopes:
+class NamedRanges:
     """Modules and named ranges by the numbers of the nodes that were recorded in them."""
 
     def __init__(self, raw: list[Raw]) -> None:
@@ -123,9 +123,9 @@ class Timeline:
 
     def __init__(self, raw: list[Raw], begin_ns: int, end_ns: int, dropped: int = 0) -> None:
         self.begin_ns, self.end_ns, self.dropped = begin_ns, end_ns, dropped
-        self.scopes = Scopes(raw)
+        self.scopes = NamedRanges(raw)
         self._facts: dict[int, list[LaunchFacts]] = {}
-        self.values: list[Value] = []
+        self.values: list[ValueLifetime] = []
         self.spans = sorted(self._spans(raw), key=lambda span: (span.begin_ns, -span.end_ns))
         self.blocks, self.memory = self._read_memory(raw)
         self._nest()
@@ -201,10 +201,12 @@ class Timeline:
                     until = max(ends.get(label.last_use, end), end)
                     module = self.scopes.name_at(label.seq + shift)
                     nbytes = nbytes_of(label.shape, label.dtype)
-                    self.values.append(Value(label.slot, nbytes, begin, until, part, module))
+                    self.values.append(
+                        ValueLifetime(label.slot, nbytes, begin, until, part, module)
+                    )
 
     def _behind_each_other(
-        self, parts: list[Part], shift: int, begin: int, end: int, thread: int
+        self, parts: list[LaunchPart], shift: int, begin: int, end: int, thread: int
     ) -> Iterator[Span]:
         at, done = begin, 0.0
         for part in parts:
@@ -231,20 +233,24 @@ class Timeline:
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
-    def _read_memory(self, raw: list[Raw]) -> tuple[list[Block], list[Change]]:
+    def _read_memory(self, raw: list[Raw]) -> tuple[list[MemoryBlock], list[Change]]:
         """The blocks, and the changes in order."""
-        blocks: list[Block] = []
-        alive: dict[int, Block] = {}
+        blocks: list[MemoryBlock] = []
+        alive: dict[int, MemoryBlock] = {}
         changes: list[Change] = []
         total = 0
         for kind, at, _, thread, payload, second in raw:
             if kind == "allocate":
-                alive[payload] = block = Block(payload, second, at, None)
+                alive[payload] = block = MemoryBlock(payload, second, at, None)
                 blocks.append(block)
                 total += second
                 changes.append(Change(at, thread, payload, second, total))
             elif kind == "free":
-                block = alive.pop(payload) if payload in alive else Block(payload, second, 0, None)
+                block = (
+                    alive.pop(payload)
+                    if payload in alive
+                    else MemoryBlock(payload, second, 0, None)
+                )
                 block.end_ns = at
                 total -= second
                 changes.append(Change(at, thread, payload, -second, total))
@@ -397,5 +403,5 @@ def _kernel_data(launch: LaunchFacts) -> dict[str, Any]:
     }
 
 
-def _line_data(line: Line | None) -> dict[str, Any] | None:
+def _line_data(line: SourceLine | None) -> dict[str, Any] | None:
     return None if line is None else line._asdict()

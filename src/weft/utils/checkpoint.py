@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
-from weft.autograd.custom.context import Saved
+from weft.autograd.custom.context import SavedInput
 from weft.autograd.function import Function
 from weft.autograd.graph import saved_tensors_hooks
 from weft.engine.api.api_function import all_public
@@ -280,7 +280,7 @@ def _kept_argument(argument: object) -> Any:
     if not isinstance(argument, weft.Tensor):
         return argument
     inside = tapes.tape().mode.saved_hooks
-    return _Argument(argument) if inside and not argument.leaf_grad else Saved(argument)
+    return _Argument(argument) if inside and not argument.leaf_grad else SavedInput(argument)
 
 
 class _Holder:
@@ -352,7 +352,7 @@ class _Frame:
                 raise _Stop
             return tensor
 
-        args = [a.unpack(None) if isinstance(a, (Saved, _Argument)) else a for a in self.args]
+        args = [a.unpack(None) if isinstance(a, (SavedInput, _Argument)) else a for a in self.args]
         with (
             _random_state(self.state),
             contextlib.suppress(_Stop),

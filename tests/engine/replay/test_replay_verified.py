@@ -16,7 +16,7 @@ import weft
 from properties import QUICK
 from weft import nn, optim
 from weft.engine.api import call_cache
-from weft.engine.api.call_cache import Part
+from weft.engine.api.call_cache import ComposedPart
 from weft.engine.backward.replay import known_walks
 from weft.engine.frontend.recorder import was_inference_used
 from weft.engine.replay import cache, conditions
@@ -102,7 +102,7 @@ def test_gradients_that_add_up_on_several_leaves() -> None:
 
 def test_a_call_that_depends_on_something_else_is_found() -> None:
     factor = [2.0]
-    part = Part(library(lambda x: (x * factor[0]).tanh()))
+    part = ComposedPart(library(lambda x: (x * factor[0]).tanh()))
     x, before = weft.ones(3), call_cache.counters["hits"]
     for _ in range(4):
         part(x)
@@ -119,7 +119,7 @@ def test_a_call_that_records_more_is_found() -> None:
         y = x * 2
         return y.exp() if more else y
 
-    part = Part(library(function))
+    part = ComposedPart(library(function))
     x = weft.ones(3)
     for _ in range(4):
         part(x)

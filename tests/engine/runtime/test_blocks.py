@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from weft.engine.frontend.resolve import value_of
-from weft.engine.runtime.blocks import Rows
+from weft.engine.runtime.blocks import ValuesByBlock
 
 ROWS, WIDTH = 16, 4
 
@@ -101,9 +101,9 @@ def test_a_block_is_covered_by_its_rows_or_is_none() -> None:
         made = turn(states, weight)
     nodes = [value_of(each) for each in made]
     whole = nodes[0].quotient
-    block = Rows(nodes).block_of(whole)
+    block = ValuesByBlock(nodes).block_of(whole)
     assert block is not None
     assert sorted(block.places) == list(range(ROWS))
     assert sorted(block.distances) == [4 * WIDTH * row for row in range(ROWS)]
-    assert Rows(nodes[1:]).block_of(whole) is None
-    assert Rows(nodes).block_of(value_of(weight)) is None
+    assert ValuesByBlock(nodes[1:]).block_of(whole) is None
+    assert ValuesByBlock(nodes).block_of(value_of(weight)) is None

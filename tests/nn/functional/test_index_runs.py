@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.nn.functional.index_runs import MOST_RUNS, Run, places_of, runs, taken
+from weft.nn.functional.index_runs import MOST_RUNS, IndexRun, places_of, runs, taken
 
 INDICES: list[list[int]] = [
     [0, 1, 2, 3],
@@ -45,11 +45,11 @@ def test_taken_is_what_indices_give(index: list[int], axis: int) -> None:
 
 def test_runs_are_as_long_as_they_can_be() -> None:
     assert runs(np.array([2, 1, 0, 1, 2, 2, 2])) == [
-        Run(2, 3, -1, 1),
-        Run(1, 1, 1, 1),
-        Run(2, 1, 1, 3),
+        IndexRun(2, 3, -1, 1),
+        IndexRun(1, 1, 1, 1),
+        IndexRun(2, 1, 1, 3),
     ]
-    assert runs(np.repeat(np.arange(9), 3)) == [Run(0, 9, 1, 3)]
+    assert runs(np.repeat(np.arange(9), 3)) == [IndexRun(0, 9, 1, 3)]
     assert len(runs(np.arange(100) * 7 % 100)) == MOST_RUNS + 1
 
 

@@ -36,7 +36,7 @@ Unit = tuple[Any, int, int, list[Any], list[Any]]
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandStatistics:
     """One input of an operation in numbers: the extremes and the mean are of its finite elements."""
 
     name: str
@@ -64,7 +64,7 @@ class Anomaly:
     where: str  # the user's line of the forward call
     phase: str  # "forward" or "backward"
     kind: str  # "nan" or "inf"
-    operands: tuple[Operand, ...]
+    operands: tuple[OperandStatistics, ...]
     path: tuple[str, ...]  # the records from there to the loss, with their lines
 
     def __str__(self) -> str:
@@ -261,19 +261,21 @@ class Search:
         return found
 
 
-def describe_operand(values: Values, node: Node, name: str) -> Operand | None:
+def describe_operand(values: Values, node: Node, name: str) -> OperandStatistics | None:
     """An input in numbers; None where its value is not known."""
     array = values.array(node)
     return None if array is None else in_numbers(array, name, node.dtype.name, node.shape)
 
 
-def in_numbers(array: np.ndarray, name: str, dtype: str, shape: tuple[int, ...]) -> Operand:
+def in_numbers(
+    array: np.ndarray, name: str, dtype: str, shape: tuple[int, ...]
+) -> OperandStatistics:
     """A value in numbers."""
     reals = array if array.dtype.kind in "fiub" else np.abs(array)
     finite = reals[np.isfinite(reals)].astype(np.float64)
     numbers = (finite.min(), finite.max(), finite.mean()) if finite.size else (math.nan,) * 3
     low, high, mean = (float(number) for number in numbers)
-    return Operand(name, dtype, shape, low, high, mean, reals.size - finite.size)
+    return OperandStatistics(name, dtype, shape, low, high, mean, reals.size - finite.size)
 
 
 def name_of(record: FunctionNode | Node) -> str:
@@ -360,7 +362,9 @@ class Diagnosis:
         for figures in record.call.inputs:
             low, high, mean, count, _nan = figures.read()
             operands.append(
-                Operand(figures.name, figures.dtype, figures.shape, low, high, mean, count)
+                OperandStatistics(
+                    figures.name, figures.dtype, figures.shape, low, high, mean, count
+                )
             )
         return Anomaly(
             operation=name_of(record),
@@ -443,4 +447,4 @@ class Diagnosis:
         return chain[0]
 
 
-__all__ = ["Anomaly", "Diagnosis", "Operand", "Search", "Unit", "Values", "records_below"]
+__all__ = ["Anomaly", "Diagnosis", "OperandStatistics", "Search", "Unit", "Values", "records_below"]

@@ -43,7 +43,7 @@ class Figures:
         return low, high, total / size if size else math.nan, count, nans > 0
 
 
-class Call:
+class CallTensors:
     """The tensors of one call."""
 
     def __init__(self, arguments: Any, outputs: list[Tensor]) -> None:

@@ -1,6 +1,6 @@
 from weft.engine.frontend.tensor cimport Tensor
 
-cdef class Saved:
+cdef class SavedInput:
     cdef Tensor tensor
     cdef Tensor value
     cdef object version

@@ -51,7 +51,7 @@ def _no_tensor(text: str, value: object) -> GradientError:
 
 
 @cython.cclass
-class Saved:
+class SavedInput:
     """One tensor of `save_for_backward`, with the value that it had then. An input comes back as itself while it has
     not changed, an output on the edge of its record (which it does not hold: that would be a cycle)."""
 
@@ -130,7 +130,7 @@ class FunctionCtx:
                     got=type(tensor).__name__,
                     fix="store it as an attribute of ctx",
                 )
-        self._saved = tuple([Saved(t) if isinstance(t, Tensor) else None for t in tensors])
+        self._saved = tuple([SavedInput(t) if isinstance(t, Tensor) else None for t in tensors])
 
     def save_for_forward(self, *tensors: object) -> None:
         """Keep tensors for `jvp`, where `saved_tensors` gives them. Where nothing is saved for the other mode, each is
@@ -147,7 +147,7 @@ class FunctionCtx:
                     got=f"{tensor!r:.60}",
                     fix="store it as an attribute of ctx",
                 )
-        self._forward = tuple([Saved(t) if isinstance(t, Tensor) else None for t in tensors])
+        self._forward = tuple([SavedInput(t) if isinstance(t, Tensor) else None for t in tensors])
         if not self._saved:
             self.save_for_backward(*tensors)
 
@@ -183,7 +183,7 @@ class FunctionCtx:
         record = None if self._record is None else self._record()
         found: list = []
         for kept in self._forward if self._pushing and self._forward is not None else self._saved:
-            found.append(None if kept is None else cython.cast(Saved, kept).unpack(record))
+            found.append(None if kept is None else cython.cast(SavedInput, kept).unpack(record))
         if record is not None and record.function.clear_saved_tensors_on_access:
             record.release()
             self._given = True

@@ -14,7 +14,7 @@ from typing import Any
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.weft.autograd.custom.context import NOTHING, FunctionCtx, Saved, among
+from cython.cimports.weft.autograd.custom.context import NOTHING, FunctionCtx, SavedInput, among
 from cython.cimports.weft.autograd.custom.node import FunctionNode
 from cython.cimports.weft.engine.capi.call_site import caller
 from cython.cimports.weft.engine.frontend.node_factory import hide
@@ -140,9 +140,9 @@ def attach(
 
 def _count(record: FunctionNode, arguments: tuple, tensors: list) -> None:
     """Keep the figures of a call, in anomaly mode."""
-    from weft.autograd.anomaly.tensor_statistics import Call
+    from weft.autograd.anomaly.tensor_statistics import CallTensors
 
-    record.call = Call(arguments, tensors)
+    record.call = CallTensors(arguments, tensors)
 
 
 @cython.cfunc
@@ -172,7 +172,7 @@ def _attach_several(
         result.append(v)
     for kept in ctx._saved if ctx._forward is None else ctx._saved + ctx._forward:
         if kept is not None:
-            cython.cast(Saved, kept).settle(values, arguments, ctx._dirty)
+            cython.cast(SavedInput, kept).settle(values, arguments, ctx._dirty)
     ctx._dirty = NOTHING  # what has been marked is a result: its record would hold itself
     return result[0] if single else tuple(result)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from weft.errors import AssertedError
 
 
-class Options(NamedTuple):
+class GradcheckOptions(NamedTuple):
     """The options of `gradcheck`."""
 
     eps: float

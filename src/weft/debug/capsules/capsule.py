@@ -1,6 +1,6 @@
 """Capsules: files of recorded operations and values, read, run again and compared.
 
-`load_capsule` checks everything in a file before anything of it runs (`checks`); nothing in it is code. `Replay`
+`load_capsule` checks everything in a file before anything of it runs (`checks`); nothing in it is code. `CapsuleReplay`
 records the operations once more, on values of the file, and the engine runs them as it runs any program.
 """
 
@@ -18,7 +18,14 @@ import numpy as np
 
 import weft
 from weft.debug.capsules import checks
-from weft.debug.capsules.records import VALUE, Number, Record, digest_of, from_json, to_json
+from weft.debug.capsules.records import (
+    VALUE,
+    CapsuleRecord,
+    ScalarOperand,
+    digest_of,
+    from_json,
+    to_json,
+)
 from weft.engine.devices.api import default_device
 from weft.engine.frontend.node_factory import make_node, make_scalar, make_value
 from weft.engine.frontend.resolve import value_of
@@ -46,7 +53,7 @@ _REALS = {"complex64": np.float32, "complex128": np.float64}
 class Capsule:
     """Records by number, and the values from outside among them. `error` is what the program raised."""
 
-    records: list[Record]
+    records: list[CapsuleRecord]
     arrays: dict[int, Array]
     random_state: Tensor | None = None
     error: str = ""
@@ -72,7 +79,7 @@ class Capsule:
 
     def replay(self) -> Report:
         """Run everything once more, and compare what was held by its digests."""
-        run = Replay(self)
+        run = CapsuleReplay(self)
         held = self.held()
         failures = run.run(held)
         outcomes = [
@@ -110,7 +117,7 @@ class Outcome:
     """The digest of a held result in a replay, empty where it has failed, and the error that it has failed with."""
 
     number: int
-    record: Record
+    record: CapsuleRecord
     digest: str
     error: BaseException | None = None
 
@@ -154,7 +161,7 @@ class Report:
 # -- running -------------------------------------------------------------------------------------------------------
 
 
-class Replay:
+class CapsuleReplay:
     """Records of a capsule as tensors. `given` are values for records that are not to be computed."""
 
     def __init__(self, capsule: Capsule, given: Mapping[int, Array] | None = None) -> None:
@@ -212,14 +219,14 @@ class Replay:
             return
         inputs = tuple(
             make_scalar(source.value, dtypes.by_name(source.dtype))
-            if isinstance(source, Number)
+            if isinstance(source, ScalarOperand)
             else value_of(self._tensors[source])
             for source in record.inputs
         )
         self._tensors[number] = operation(record, inputs)
 
 
-def operation(record: Record, inputs: tuple[Node, ...]) -> Tensor:
+def operation(record: CapsuleRecord, inputs: tuple[Node, ...]) -> Tensor:
     """Record an operation once more, on nodes. Errors: checks.Unfit where they are not what it can be run on."""
     op = checks.check(record, [(node.dtype.name, tuple(node.shape)) for node in inputs])
     if op.name == "cross_entropy":  # its kernels trust the function, which has looked
@@ -263,7 +270,7 @@ def _compact(array: Array) -> Any:
     return small if real is None else small.reshape(*small.shape, 1).view(real)
 
 
-def _restored(array: object, record: Record) -> Any:
+def _restored(array: object, record: CapsuleRecord) -> Any:
     """The array that `_compact` has been given. Errors: ValueError."""
     dtype = dtypes.by_name(record.dtype)
     kind = dtype.numpy or np.dtype(np.uint16)
@@ -339,20 +346,20 @@ def _read(content: dict[str, Any]) -> Capsule:
     return Capsule(records, arrays, content["random"], content["error"], str(content["weft"]))
 
 
-def _check_operation(number: int, record: Record, records: list[Record]) -> None:
+def _check_operation(number: int, record: CapsuleRecord, records: list[CapsuleRecord]) -> None:
     """Operands come before, edges lead to records that there are, and the operation may run."""
     checks.need(all(source < number for source in record.sources()), "operands that come later")
     checks.need(all(e is None or e < len(records) for e in record.edges or ()), "edges")
     types = [
-        (source.dtype, ()) if isinstance(source, Number) else _type_of(records[source])
+        (source.dtype, ()) if isinstance(source, ScalarOperand) else _type_of(records[source])
         for source in record.inputs
     ]
     for source in record.inputs:
-        if isinstance(source, Number):
+        if isinstance(source, ScalarOperand):
             dtypes.by_name(source.dtype)
     dtypes.by_name(record.dtype)
     checks.check(record, types)
 
 
-def _type_of(record: Record) -> tuple[str, tuple[int, ...]]:
+def _type_of(record: CapsuleRecord) -> tuple[str, tuple[int, ...]]:
     return record.dtype, record.shape

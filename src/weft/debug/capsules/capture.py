@@ -16,7 +16,7 @@ from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from weft.debug.capsules.capsule import Capsule
-from weft.debug.capsules.records import VALUE, Number, Record, digest_of, to_json
+from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand, digest_of, to_json
 from weft.debug.graph import refuse_more
 from weft.engine.backward.pending_snapshot import PendingSnapshot
 from weft.engine.frontend.node_factory import make_value
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FilePath = str | os.PathLike[str]
 
 
-class Recording:
+class CapturedRun:
     """The nodes that ran while it listened, with what they read and what of their results was held."""
 
     def __init__(self) -> None:
@@ -86,14 +86,14 @@ class Writer:
 
     def __init__(
         self,
-        recording: Recording,
+        recording: CapturedRun,
         names: Mapping[Node, str],
         counted: Callable[[int], None] | None = None,
     ) -> None:
         self.recording, self.names, self.counted = recording, names, counted
         self.inputs, self.values = recording.snapshot.inputs, recording.snapshot.values
         self.numbers: dict[Any, int] = {}
-        self.records: list[Record] = []
+        self.records: list[CapsuleRecord] = []
         self.arrays: dict[int, Any] = {}
         self.known: dict[Any, int] = {}  # numbers of values, by where they lie
 
@@ -159,18 +159,18 @@ class Writer:
             number = self.known[key] = len(self.records)
             self.arrays[number] = array_over(owner)
             line, source = line_of(node)
-            record = Record(VALUE, (), None, node.dtype.name, node.shape, line, source)
+            record = CapsuleRecord(VALUE, (), None, node.dtype.name, node.shape, line, source)
             self.records.append(replace(record, name=self.names.get(node, "")))
         return self.known[key]
 
-    def operation(self, node: Node) -> Record:
+    def operation(self, node: Node) -> CapsuleRecord:
         held = self.recording.held.get(node)
         edges = self.recording.edges.get(node)
         terms = None
         line, source = line_of(node)
         if node.info is not None and node.op.name == "gather_rows":
             terms = [list(part) if part is not None else None for part in node.info]
-        return Record(
+        return CapsuleRecord(
             node.op.name,
             tuple(self.operand(self.resolved(source)) for source in self.inputs[node]),
             node.params,
@@ -185,9 +185,9 @@ class Writer:
             source=source,
         )
 
-    def operand(self, source: Node) -> int | Number:
+    def operand(self, source: Node) -> int | ScalarOperand:
         if source.op is SCALAR_OP:
-            return Number(source.params, source.dtype.name)
+            return ScalarOperand(source.params, source.dtype.name)
         return self.numbers[source]
 
     def target(self, edge: object) -> int | None:
@@ -223,8 +223,8 @@ def recorded_of(tensor: Tensor) -> Capsule:
     """A capsule of what a tensor was recorded from, as far as it is pending, or known to a capture that goes on; it is
     computed. Errors: ExecutionError for a graph of more than a million records."""
     node = value_of(tensor)
-    known = [one for one in driver.run_observers if isinstance(one, Recording)]
-    recording = next((one for one in known if node in one.snapshot.inputs), None) or Recording()
+    known = [one for one in driver.run_observers if isinstance(one, CapturedRun)]
+    recording = next((one for one in known if node in one.snapshot.inputs), None) or CapturedRun()
     driver.run_observers.append(recording)
     try:
         driver.require(node)
@@ -278,7 +278,7 @@ class capture:  # noqa: N801 - a context, as no_grad is
     def __enter__(self) -> capture:
         driver.flush()  # what was recorded before is no part of it
         self.labels = {value_of(tensor): name for name, tensor in self.names.items()}
-        self.recording = Recording()
+        self.recording = CapturedRun()
         driver.run_observers.append(self.recording)
         return self
 
@@ -301,7 +301,7 @@ class capture:  # noqa: N801 - a context, as no_grad is
             self.write(self.recording, failure)
             del self.recording
 
-    def write(self, recording: Recording, error: BaseException | None) -> None:
+    def write(self, recording: CapturedRun, error: BaseException | None) -> None:
         """Write the file; `error` is what was raised meanwhile."""
         made = Writer(recording, self.labels).write()
         if error is not None:
@@ -325,8 +325,8 @@ class on_error(capture):  # noqa: N801 - as capture
     def __init__(self, path: FilePath, names: Mapping[str, Tensor] | None = None) -> None:
         super().__init__(path, names)
         self.labels: dict[Any, str] = {}
-        self.previous: Recording | None = None
-        self.recording = Recording()
+        self.previous: CapturedRun | None = None
+        self.recording = CapturedRun()
         driver.run_observers.append(self.recording)
         stepping.after_step.append(self.turn_over)
         self.hook, sys.excepthook = sys.excepthook, self.excepthook
@@ -335,7 +335,7 @@ class on_error(capture):  # noqa: N801 - as capture
     def turn_over(self) -> None:
         """A step is over: the ring forgets the one before."""
         driver.run_observers.remove(self.recording)
-        self.previous, self.recording = self.recording, Recording()
+        self.previous, self.recording = self.recording, CapturedRun()
         driver.run_observers.append(self.recording)
 
     def __enter__(self) -> on_error:
@@ -381,4 +381,4 @@ class on_error(capture):  # noqa: N801 - as capture
         stepping.after_step.remove(self.turn_over)
         if sys.excepthook == self.excepthook:
             sys.excepthook = self.hook
-        self.previous, self.recording = None, Recording()
+        self.previous, self.recording = None, CapturedRun()

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.debug.capsules.records import Record
+from weft.debug.capsules.records import CapsuleRecord
 from weft.engine.frontend.recorder import COMPARE, LOGICAL, SELECT, TO_FLOAT
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir import primitive as kinds
@@ -36,7 +36,7 @@ def need(condition: object, why: str) -> None:
         raise Unfit(why)
 
 
-def check(record: Record, types: Types) -> Primitive:
+def check(record: CapsuleRecord, types: Types) -> Primitive:
     """The row of a record that may be run. Errors: Unfit (a ValueError), or what a shape rule raises."""
     op = OPS.get(record.op)
     if op is None or op.kind in _REFUSED:
@@ -61,7 +61,7 @@ def _check_dtypes(op: Primitive, types: Types) -> None:
         need(dtype == "int64" if name == "index" else dtype in (*op.dtypes, "bool"), "dtypes")
 
 
-def _check_result(op: Primitive, record: Record, types: Types) -> None:
+def _check_result(op: Primitive, record: CapsuleRecord, types: Types) -> None:
     """Shape and dtype are those that the op table makes of the operands."""
     shapes = [shape for _, shape in types]
     if op.kind == kinds.ELEMENTWISE:
@@ -83,7 +83,7 @@ def _check_result(op: Primitive, record: Record, types: Types) -> None:
         need(record.shape == tuple(op.shape(record.params, *shapes)), "shape")
 
 
-def _check_elementwise(op: Primitive, record: Record, given: list[str]) -> None:
+def _check_elementwise(op: Primitive, record: CapsuleRecord, given: list[str]) -> None:
     """Operands of one dtype, beside a condition; the dtype of the result that the row makes of it."""
     if op.rule == SELECT:
         need(given[0] == "bool", "condition")
@@ -124,7 +124,7 @@ def _inside(whole: Shape, region: Shape, offset: int, strides: Shape) -> None:
     need(low >= 0 and high < math.prod(whole), "region outside of its memory")
 
 
-def _check_view(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
+def _check_view(op: Primitive, record: CapsuleRecord, shapes: Sequence[Shape]) -> None:
     (shape,) = shapes
     if op.name == "strided":
         offset, strides = record.params
@@ -183,7 +183,7 @@ _VIEW_PARAMS: dict[str, Callable[[Shape, Shape, Shape], None]] = {
 }
 
 
-def _check_region(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
+def _check_region(op: Primitive, record: CapsuleRecord, shapes: Sequence[Shape]) -> None:
     if op.name == "put":
         base, source = shapes
         offset, strides = record.params
@@ -198,7 +198,7 @@ def _check_region(op: Primitive, record: Record, shapes: Sequence[Shape]) -> Non
         need(len(rest) == 1 and len({len(s) for s in shapes}) == 1, "shapes that differ")
 
 
-def _check_reduction(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
+def _check_reduction(op: Primitive, record: CapsuleRecord, shapes: Sequence[Shape]) -> None:
     (shape,) = shapes
     axes, keep = record.params
     need(type(keep) is bool and list(_integers(axes)) == sorted(set(axes)), "params")
@@ -209,7 +209,7 @@ def _check_reduction(op: Primitive, record: Record, shapes: Sequence[Shape]) -> 
     need(list(record.shape) == (whole if keep else kept), "shape")
 
 
-def _check_contraction(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
+def _check_contraction(op: Primitive, record: CapsuleRecord, shapes: Sequence[Shape]) -> None:
     need(all(len(shape) >= 1 for shape in shapes), "dimensions")
     if op.name == "matmul":
         need(min(map(len, shapes)) >= 2 and record.params is None, "dimensions")
@@ -222,7 +222,7 @@ def _check_contraction(op: Primitive, record: Record, shapes: Sequence[Shape]) -
         _check_attention(op, record, dict(zip(op.operands, shapes, strict=True)))
 
 
-def _check_attention(op: Primitive, record: Record, named: dict[str, Shape]) -> None:
+def _check_attention(op: Primitive, record: CapsuleRecord, named: dict[str, Shape]) -> None:
     _, causal, order = record.params
     need(type(causal) is bool and sorted(_integers(order, 4)) == [0, 1, 2, 3], "params")
     query, key, value = named["query"], named["key"], named["value"]
@@ -239,7 +239,7 @@ def _check_attention(op: Primitive, record: Record, named: dict[str, Shape]) -> 
         need(named["stats"] == (*query[:3], 2), "statistics")
 
 
-def _check_macro(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
+def _check_macro(op: Primitive, record: CapsuleRecord, shapes: Sequence[Shape]) -> None:
     gates = {"lstm_memory": 4, "lstm_output": 4, "gru": 3}.get(op.name)
     if gates is not None:
         hidden = shapes[-1]
@@ -253,7 +253,7 @@ def _check_macro(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None
         need(op.name == "cross_entropy" and -len(shapes[0]) <= axis < 0, "axis")
 
 
-def _check_scan(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
+def _check_scan(op: Primitive, record: CapsuleRecord, shapes: Sequence[Shape]) -> None:
     need(isinstance(record.params, tuple) and record.params, "params")
     axis = _axis(record.params[0], shapes[0])
     if op.name == "order":
@@ -266,17 +266,17 @@ def _check_scan(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
         need(record.params[1] == shapes[0][axis], "size")
 
 
-def _check_index(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
+def _check_index(op: Primitive, record: CapsuleRecord, shapes: Sequence[Shape]) -> None:
     (axis,) = _integers(record.params, 1)
     _axis(axis, shapes[0])
 
 
-def _check_source(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
+def _check_source(op: Primitive, record: CapsuleRecord, shapes: Sequence[Shape]) -> None:
     shape, skip = record.params
     need(record.dtype == "int64" and 0 <= skip <= len(_integers(shape)), "params")
 
 
-def _check_rows(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
+def _check_rows(op: Primitive, record: CapsuleRecord, shapes: Sequence[Shape]) -> None:
     """Rows of values: each term names one that there is, of the size of the result's rows."""
     need(record.terms is not None and record.shape and shapes, "terms")
     numbers, rows, offsets = record.terms
@@ -294,7 +294,7 @@ def _check_rows(op: Primitive, record: Record, shapes: Sequence[Shape]) -> None:
         need(steps == sorted(steps), "terms")
 
 
-_CHECKS: dict[str, Callable[[Any, Record, Sequence[Shape]], None]] = {
+_CHECKS: dict[str, Callable[[Any, CapsuleRecord, Sequence[Shape]], None]] = {
     "view": _check_view,
     "region": _check_region,
     "reduce": _check_reduction,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from weft.debug.capsules.records import Record
+from weft.debug.capsules.records import CapsuleRecord
 from weft.tensor.reading.html import STYLE
 
 MOST_RECORDS = 1000
 
 
-def table(title: str, records: Sequence[Record]) -> str:
+def table(title: str, records: Sequence[CapsuleRecord]) -> str:
     """The records of a capsule: number, operation, type and the user's line of each."""
     rows = [
         f"<tr><td>%{number}</td><td>{escape(_call(record.text(number)))}</td><td>{escape(record.type)}</td>"

@@ -17,7 +17,7 @@ import numpy as np
 import weft
 from weft.debug.capsules.capsule import Capsule, operation
 from weft.debug.capsules.capture import recorded_of
-from weft.debug.capsules.records import VALUE, Number, Record
+from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand
 from weft.engine.frontend.node_factory import make_scalar
 from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
@@ -71,7 +71,7 @@ def primitive(
         value_of(operand) if isinstance(operand, Tensor) else make_scalar(operand, kind)
         for operand in operands
     )
-    record = Record(name, (), params, dtype.name, tuple(shape), terms=terms)
+    record = CapsuleRecord(name, (), params, dtype.name, tuple(shape), terms=terms)
     try:
         return operation(record, nodes)
     except ValueError as error:
@@ -168,41 +168,45 @@ class _File:
             note += f": {record.source}"
         return f"{self.names[number]} = {call}{note}"
 
-    def call(self, record: Record) -> str:
+    def call(self, record: CapsuleRecord) -> str:
         operands = [self.operand(source) for source in record.inputs]
         spelled = self.spelled(record, operands)
         if spelled is not None:
             return spelled
-        kinds = {source.dtype for source in record.inputs if isinstance(source, Number)}
+        kinds = {source.dtype for source in record.inputs if isinstance(source, ScalarOperand)}
         more = "" if record.params is None else f", {_literal(record.params)}"
         more += f", shape={record.shape!r}, dtype=weft.{record.dtype}"
         more += f", numbers=weft.{kinds.pop()}" if len(kinds) == 1 else ""
         more += "" if record.terms is None else f", terms={record.terms!r}"
         return f'weft.debug.primitive("{record.op}", [{", ".join(operands)}]{more})'
 
-    def operand(self, source: int | Number) -> str:
-        return _literal(source.value) if isinstance(source, Number) else self.names[source]
+    def operand(self, source: int | ScalarOperand) -> str:
+        return _literal(source.value) if isinstance(source, ScalarOperand) else self.names[source]
 
-    def spelled(self, record: Record, operands: list[str]) -> str | None:
+    def spelled(self, record: CapsuleRecord, operands: list[str]) -> str | None:
         """A call of a public function that records the same; None where there is none."""
         kinds = {
-            source.dtype if isinstance(source, Number) else self.capsule.records[source].dtype
+            source.dtype
+            if isinstance(source, ScalarOperand)
+            else self.capsule.records[source].dtype
             for source in record.inputs
         }
         wide = record.op == "where" or len(kinds) == 1
-        if all(isinstance(source, Number) for source in record.inputs) or not wide:
+        if all(isinstance(source, ScalarOperand) for source in record.inputs) or not wide:
             return None
-        if record.dtype == "float16" and any(isinstance(s, Number) for s in record.inputs):
+        if record.dtype == "float16" and any(isinstance(s, ScalarOperand) for s in record.inputs):
             return None  # a number out of its range would be computed in float32
         if record.op in _SIGNS and len(operands) == 2:
             return f"{operands[0]} {_SIGNS[record.op]} {operands[1]}"
-        if record.op in _SAME_NAME and not any(isinstance(s, Number) for s in record.inputs[:1]):
+        if record.op in _SAME_NAME and not any(
+            isinstance(s, ScalarOperand) for s in record.inputs[:1]
+        ):
             return f"weft.{record.op}({', '.join(operands)})"
         spelling = _SPELLINGS.get(record.op)
         return None if spelling is None else spelling(record, operands)
 
 
-def _reduction(record: Record, operands: list[str]) -> str | None:
+def _reduction(record: CapsuleRecord, operands: list[str]) -> str | None:
     """Sums over all operands that come as the dtype of the result."""
     axes, keep = record.params
     if record.op in ("argmax", "argmin", "prod", "any", "all"):
@@ -212,13 +216,13 @@ def _reduction(record: Record, operands: list[str]) -> str | None:
     return f"weft.{record.op}({operands[0]}, dim={axes!r}{ends}{kind})" if axes else None
 
 
-def _slice(record: Record, operands: list[str]) -> str:
+def _slice(record: CapsuleRecord, operands: list[str]) -> str:
     axis, start, length, step = record.params
     steps = f":{step}" if step != 1 else ""
     return f"{operands[0]}[{':, ' * axis}{start}:{start + length * step}{steps}]"
 
 
-_SPELLINGS: dict[str, Callable[[Record, list[str]], str | None]] = {
+_SPELLINGS: dict[str, Callable[[CapsuleRecord, list[str]], str | None]] = {
     "view": lambda r, x: f"{x[0]}.reshape({r.shape!r})",
     "permute": lambda r, x: f"{x[0]}.permute({r.params!r})",
     "expand": lambda r, x: f"{x[0]}.expand({r.params!r})",
@@ -236,7 +240,7 @@ _SPELLINGS: dict[str, Callable[[Record, list[str]], str | None]] = {
 }
 
 
-def _names(records: list[Record]) -> list[str]:
+def _names(records: list[CapsuleRecord]) -> list[str]:
     """A name for each record: that of a parameter, or one of its number."""
     found: list[str] = []
     for number, record in enumerate(records):
@@ -249,7 +253,7 @@ def _names(records: list[Record]) -> list[str]:
 _TAKEN = {"weft", "np", "nan", "inf", "base64", "hashlib", "value", "program", "DIGESTS"}
 
 
-def _value(array: Array, record: Record) -> str:
+def _value(array: Array, record: CapsuleRecord) -> str:
     """A value from outside as a call."""
     dtype = dtypes.by_name(record.dtype)
     if array.size <= MOST_LISTED and dtype.numpy is not None and _is_listed(array):

@@ -27,7 +27,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True)
-class Number:
+class ScalarOperand:
     """A Python number among operands, of a dtype."""
 
     value: Any
@@ -38,14 +38,14 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Record:
-    """An operation, or a value from outside (`op` is "value"). `inputs` are numbers of earlier records, or a `Number`;
-    `edges` are those that its cotangents go to. `line` and `source` are the user's line and its text. `digest` is that
-    of the value, where somebody held it, `error` the class of what computing it raised; `terms` are those of rows that
-    a batch gathered."""
+class CapsuleRecord:
+    """An operation, or a value from outside (`op` is "value"). `inputs` are numbers of earlier records, or a
+    `ScalarOperand`; `edges` are those that its cotangents go to. `line` and `source` are the user's line and its text.
+    `digest` is that of the value, where somebody held it, `error` the class of what computing it raised; `terms` are
+    those of rows that a batch gathered."""
 
     op: str
-    inputs: tuple[int | Number, ...]
+    inputs: tuple[int | ScalarOperand, ...]
     params: Any
     dtype: str
     shape: tuple[int, ...]
@@ -65,7 +65,7 @@ class Record:
 
     def sources(self) -> Iterator[int]:
         """The numbers of the records that it reads."""
-        return (source for source in self.inputs if not isinstance(source, Number))
+        return (source for source in self.inputs if not isinstance(source, ScalarOperand))
 
     def text(self, number: int) -> str:
         """`%3 = mul(%1, 2.0) : float32[2]  train.py:4 in step`."""
@@ -79,7 +79,7 @@ class Record:
         return f"%{number} = {call} : {self.type}{state}  {self.line}".rstrip()
 
 
-def to_json(record: Record) -> dict[str, Any]:
+def to_json(record: CapsuleRecord) -> dict[str, Any]:
     """A record as JSON values; fields that say nothing are left out. Errors: TypeError for params that files lack."""
     read = [
         i if isinstance(i, int) else {"number": to_plain_json(i.value), "dtype": i.dtype}
@@ -96,14 +96,14 @@ def to_json(record: Record) -> dict[str, Any]:
     return {name: value for name, value in pairs if name in kept or value not in (None, "")}
 
 
-def from_json(entry: dict[str, object]) -> Record:
+def from_json(entry: dict[str, object]) -> CapsuleRecord:
     """The record that `to_json` wrote. Errors: TypeError, ValueError, KeyError, LookupError for anything else."""
     strangers = set(entry) - set(FIELDS)
     if strangers:
         raise ValueError(f"fields that no record has: {sorted(strangers)}")
     texts = {field: _text(entry.get(field, "")) for field in FIELDS[5:8]}
     edges: object = entry.get("edges")
-    return Record(
+    return CapsuleRecord(
         op=_text(entry["op"]),
         inputs=tuple(_operand(source) for source in _list(entry["in"])),
         params=from_plain_json(entry.get("params")),
@@ -120,9 +120,11 @@ def from_json(entry: dict[str, object]) -> Record:
     )
 
 
-def _operand(source: object) -> int | Number:
+def _operand(source: object) -> int | ScalarOperand:
     if isinstance(source, dict):
-        return Number(_plain_number(from_plain_json(source["number"])), _text(source["dtype"]))
+        return ScalarOperand(
+            _plain_number(from_plain_json(source["number"])), _text(source["dtype"])
+        )
     return _size(source)
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.debug.capsules.capsule import Capsule, Replay
-from weft.debug.capsules.records import VALUE, Number, Record, digest_of
+from weft.debug.capsules.capsule import Capsule, CapsuleReplay
+from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand, digest_of
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def reduce_capsule(capsule: Capsule, fault: str | None = None) -> Capsule:
 
 def find_fault(capsule: Capsule, faults: Collection[str] = FAULTS) -> tuple[str, int] | None:
     """(fault, number of the earliest record that shows it); None where there is none."""
-    run = Replay(capsule)
+    run = CapsuleReplay(capsule)
     held = capsule.held()
     failures = run.run(held)
     for fault in faults:
@@ -77,7 +77,7 @@ def is_finite(array: Array) -> bool:
 
 def first_not_finite(capsule: Capsule, number: int) -> int:
     """The earliest record below one that is not finite: nothing that it reads has a nan or an infinity."""
-    run = Replay(capsule)
+    run = CapsuleReplay(capsule)
     state = {n: is_finite(run.array(n)) for n in run.needed([number])}
     bad = [n for n, finite in state.items() if not finite]
     operations = [n for n in bad if capsule.records[n].op != VALUE]
@@ -90,7 +90,7 @@ class _Reduction:
 
     def __init__(self, capsule: Capsule, fault: str, root: int) -> None:
         self.capsule, self.fault, self.root = capsule, fault, root
-        self.apart = Replay(capsule)
+        self.apart = CapsuleReplay(capsule)
         self.wanted = self.kind_of_error(set(self.apart.needed([root])))
 
     def value(self, number: int) -> Array:
@@ -101,7 +101,9 @@ class _Reduction:
         return self.apart.array(number)
 
     def smallest(self) -> Capsule:
-        operations = [n for n in Replay(self.capsule).needed([self.root]) if self.is_operation(n)]
+        operations = [
+            n for n in CapsuleReplay(self.capsule).needed([self.root]) if self.is_operation(n)
+        ]
         kept = ddmin(operations, self.fails)
         return self.made_of(set(kept))
 
@@ -132,10 +134,10 @@ class _Reduction:
         error = self.replay(kept).run([self.root]).get(self.root)
         return "" if error is None else type(error).__name__
 
-    def replay(self, kept: set[int]) -> Replay:
+    def replay(self, kept: set[int]) -> CapsuleReplay:
         """A replay of some operations, on values of the others."""
         given = {n: self.value(n) for n in self.border(kept)}
-        return Replay(self.capsule, given)
+        return CapsuleReplay(self.capsule, given)
 
     def border(self, kept: set[int]) -> list[int]:
         """The records that kept ones read and that are not kept themselves."""
@@ -149,7 +151,7 @@ class _Reduction:
         needed = sorted({*kept, *(s for n in kept for s in records[n].sources())})
         numbers = {number: place for place, number in enumerate(needed)}
         arrays: dict[int, Any] = {}
-        made: list[Record] = []
+        made: list[CapsuleRecord] = []
         for number in needed:
             record = records[number]
             if number not in kept or record.op == VALUE:
@@ -164,8 +166,8 @@ class _Reduction:
         return Capsule(made, arrays, self.capsule.random_state, self.capsule.error)
 
 
-def _renumbered(record: Record, numbers: dict[int, int]) -> Record:
-    inputs = tuple(s if isinstance(s, Number) else numbers[s] for s in record.inputs)
+def _renumbered(record: CapsuleRecord, numbers: dict[int, int]) -> CapsuleRecord:
+    inputs = tuple(s if isinstance(s, ScalarOperand) else numbers[s] for s in record.inputs)
     edges = record.edges and tuple(None if e is None else numbers.get(e) for e in record.edges)
     return replace(record, inputs=inputs, edges=edges)
 

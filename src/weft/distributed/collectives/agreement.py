@@ -25,7 +25,7 @@ DIGEST_BYTES, COUNT_AT, HEADER_BYTES, TEXT_BYTES = 16, 20, 24, 512
 MOST_INLINE_BYTES, MOST_TABLE_BYTES = 8192, 16384
 
 
-class Call(NamedTuple):
+class CollectiveCall(NamedTuple):
     """A call of a collective: its name, what all ranks have to say alike, and the user's line."""
 
     name: str
@@ -41,7 +41,9 @@ def inline_bytes(size: int) -> int:
     return min(MOST_INLINE_BYTES, MOST_TABLE_BYTES // size)
 
 
-def agree(group: ProcessGroup, call: Call, data: Array | None = None) -> Steps[Array | None]:
+def agree(
+    group: ProcessGroup, call: CollectiveCall, data: Array | None = None
+) -> Steps[Array | None]:
     """Compare the call with those of the other ranks. Gives the data of all ranks, a row for each, if the data of none
     is too large for its record. Errors: DistError on all ranks where their calls differ."""
     _, rows = yield from agree_on_several(group, [call], data)
@@ -49,7 +51,7 @@ def agree(group: ProcessGroup, call: Call, data: Array | None = None) -> Steps[A
 
 
 def agree_on_several(
-    group: ProcessGroup, calls: Sequence[Call], data: Array | None
+    group: ProcessGroup, calls: Sequence[CollectiveCall], data: Array | None
 ) -> Steps[tuple[int, Array | None]]:
     """`agree` on calls that go together. Ranks may have more or fewer of them: gives how many go together on all, and
     the data of all ranks where that is all of them. Where the calls differ they are compared one by one."""
@@ -69,7 +71,7 @@ def agree_on_several(
         count = fewest if fewest < most else 1
 
 
-def _record(group: ProcessGroup, calls: Sequence[Call], data: Array | None) -> Array:
+def _record(group: ProcessGroup, calls: Sequence[CollectiveCall], data: Array | None) -> Array:
     """The record of a rank: a digest of its calls, and its data if they fit."""
     room = inline_bytes(group.size())
     record = np.zeros(HEADER_BYTES + room, np.uint8)
@@ -82,7 +84,7 @@ def _record(group: ProcessGroup, calls: Sequence[Call], data: Array | None) -> A
     return record
 
 
-def disagree(group: ProcessGroup, call: Call, problem: str) -> Steps[NoReturn]:
+def disagree(group: ProcessGroup, call: CollectiveCall, problem: str) -> Steps[NoReturn]:
     """Exchange what each rank called and where, and raise it. All ranks of the group come here, or none."""
     text = np.zeros(TEXT_BYTES, np.uint8)
     content = f"{call} at {call.where}".encode()[:TEXT_BYTES]

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from weft._typing import Array
 from weft.distributed.buffers import Received, as_bytes, elements
-from weft.distributed.collectives.agreement import Call
+from weft.distributed.collectives.agreement import CollectiveCall
 from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.collectives.steps import (
-    Reduction,
+    RankReduction,
     collected,
     exchanged,
     sent_from,
@@ -63,7 +63,7 @@ class _Part(NamedTuple):
     of several that go together."""
 
     group: ProcessGroup
-    call: Call
+    call: CollectiveCall
     params: Collective
     operand: Tensor
     targets: list[Array]
@@ -74,8 +74,8 @@ class _Part(NamedTuple):
         return self.targets[0]
 
 
-def _reduction(part: _Part) -> Reduction:
-    return Reduction(part.group, part.call, ReduceOp(part.params.reduction), part.operand.dtype)
+def _reduction(part: _Part) -> RankReduction:
+    return RankReduction(part.group, part.call, ReduceOp(part.params.reduction), part.operand.dtype)
 
 
 def _broadcast(part: _Part, data: Array) -> Steps[None]:
@@ -109,7 +109,7 @@ def _all_to_all(part: _Part, data: Array) -> Steps[None]:
 
 
 # Those of which several go together: their steps take several calls and operands.
-_TOGETHER: dict[str, Callable[[_Part, Sequence[Call], Sequence[Array]], Steps[None]]] = {
+_TOGETHER: dict[str, Callable[[_Part, Sequence[CollectiveCall], Sequence[Array]], Steps[None]]] = {
     "all_reduce": lambda part, calls, data: _reduction(part).several_to_all(
         calls, data, part.target
     ),
@@ -231,7 +231,7 @@ def _start(lot: list[Node], operands: list[Tensor], targets: list[Array]) -> Wor
     params: Collective = lot[0].params
     group = current_world().member_group(params.group)
     calls = [
-        Call(params.name, _terms(params, operand), node.where)
+        CollectiveCall(params.name, _terms(params, operand), node.where)
         for node, operand in zip(lot, operands, strict=True)
     ]
     data = [elements(operand) for operand in operands]

@@ -11,7 +11,7 @@ from weft._typing import Array
 from weft.distributed.buffers import Received, as_bytes, elements, need_tensor
 from weft.distributed.collectives.operations import call_of, hand_out, need_alike, need_op
 from weft.distributed.collectives.reduction import ReduceOp
-from weft.distributed.collectives.steps import Reduction, gathered
+from weft.distributed.collectives.steps import RankReduction, gathered
 from weft.distributed.errors import DistError
 from weft.distributed.group import Group
 from weft.distributed.work import Work
@@ -81,7 +81,7 @@ def all_reduce_coalesced(
     dtype = first.real.dtype if is_sum and first.is_complex() else first.dtype
     data = np.concatenate([take(tensor) for tensor in found_tensors])
     received = Received(dtype, data.size)
-    steps = Reduction(found, call, op, dtype).to_all(data, received.elements)
+    steps = RankReduction(found, call, op, dtype).to_all(data, received.elements)
     return found.collective(call, steps, lambda _: give(received, found_tensors), async_op)
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from weft._typing import Array
 from weft.distributed.buffers import Received, as_bytes, elements, need_tensor
 from weft.distributed.collectives.agreement import (
-    Call,
+    CollectiveCall,
 )
 from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.collectives.steps import (
-    Reduction,
+    RankReduction,
     collected,
     exchanged,
     gathered,
@@ -83,9 +83,9 @@ def need_multiple(name: str, large: Tensor, small: Tensor, group: ProcessGroup) 
         )
 
 
-def call_of(name: str, terms: str) -> Call:
+def call_of(name: str, terms: str) -> CollectiveCall:
     """A call at the user's line."""
-    return Call(name, terms, user_line())
+    return CollectiveCall(name, terms, user_line())
 
 
 # -- collectives ------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def all_reduce(
         return None
     call = call_of("all_reduce", f"{need_op(op).value} {describe(tensor)}")
     received = Received(tensor.dtype, tensor.numel())
-    steps = Reduction(found, call, op, tensor.dtype).to_all(elements(tensor), received.elements)
+    steps = RankReduction(found, call, op, tensor.dtype).to_all(elements(tensor), received.elements)
     return found.collective(call, steps, lambda _: received.fill(tensor), async_op)
 
 
@@ -192,7 +192,7 @@ def reduce(
     call = call_of("reduce", f"{need_op(op).value} {describe(tensor)} to {found.ranks[root]}")
     is_root = found.rank() == root
     received = Received(tensor.dtype, tensor.numel() if is_root else 0)
-    reduction = Reduction(found, call, op, tensor.dtype)
+    reduction = RankReduction(found, call, op, tensor.dtype)
     steps = reduction.to_one(elements(tensor), received.elements, root)
     deliver = (lambda _: received.fill(tensor)) if is_root else None
     return found.collective(call, steps, deliver, async_op)
@@ -401,7 +401,7 @@ def _reduce_scatter(
 ) -> Work | None:
     call = call_of(name, f"{need_op(op).value} {describe(output)}")
     received = Received(output.dtype, output.numel())
-    steps = Reduction(group, call, op, output.dtype).to_parts(data, received.elements)
+    steps = RankReduction(group, call, op, output.dtype).to_parts(data, received.elements)
     return group.collective(call, steps, lambda _: received.fill(output), async_op)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from weft._typing import Array
 from weft.distributed.buffers import as_bytes
 from weft.distributed.collectives.agreement import (
-    Call,
+    CollectiveCall,
     agree,
     agree_on_several,
     disagree,
@@ -27,14 +27,14 @@ from weft.engine.ir.dtype import DType
 MOST_BYTES_AT_ONCE = 1 << 19  # of all ranks, up to which each takes and combines them all itself
 
 
-def gathered(group: ProcessGroup, call: Call, data: Array, target: Array) -> Steps[None]:
+def gathered(group: ProcessGroup, call: CollectiveCall, data: Array, target: Array) -> Steps[None]:
     """Put the equally many bytes of all ranks into `target`."""
     yield from several_gathered(group, [call], [data], [target])
 
 
 def in_lots(
     group: ProcessGroup,
-    calls: Sequence[Call],
+    calls: Sequence[CollectiveCall],
     data: Sequence[Array],
     join: Callable[[Sequence[Array]], Array],
     move: Callable[[Sequence[Array], int, Array | None], Steps[None]],
@@ -57,7 +57,10 @@ def _joined(some: Sequence[Array]) -> Array:
 
 
 def several_gathered(
-    group: ProcessGroup, calls: Sequence[Call], data: Sequence[Array], targets: Sequence[Array]
+    group: ProcessGroup,
+    calls: Sequence[CollectiveCall],
+    data: Sequence[Array],
+    targets: Sequence[Array],
 ) -> Steps[None]:
     """Put the parts of all ranks of several arrays into targets, with those that other ranks do together."""
     size = group.size()
@@ -86,7 +89,7 @@ def _deal(rows: Array, targets: Sequence[Array]) -> None:
         first += width
 
 
-def sent_from(group: ProcessGroup, call: Call, memory: Array, root: int) -> Steps[None]:
+def sent_from(group: ProcessGroup, call: CollectiveCall, memory: Array, root: int) -> Steps[None]:
     """Overwrite the bytes of all ranks with the root's."""
     rows = yield from agree(group, call, memory)
     if rows is None:
@@ -96,7 +99,7 @@ def sent_from(group: ProcessGroup, call: Call, memory: Array, root: int) -> Step
 
 
 def collected(
-    group: ProcessGroup, call: Call, data: Array, target: Array, root: int
+    group: ProcessGroup, call: CollectiveCall, data: Array, target: Array, root: int
 ) -> Steps[None]:
     """Put the bytes of all ranks into the root's `target`."""
     rows = yield from agree(group, call, data)
@@ -110,7 +113,9 @@ def collected(
         target.reshape(group.size(), data.nbytes)[...] = rows[:, : data.nbytes]
 
 
-def spread(group: ProcessGroup, call: Call, data: Array, target: Array, root: int) -> Steps[None]:
+def spread(
+    group: ProcessGroup, call: CollectiveCall, data: Array, target: Array, root: int
+) -> Steps[None]:
     """Put each rank's part of the root's bytes into its `target`."""
     size, own = group.size(), group.rank()
     rows = yield from agree(group, call, data if own == root else target[:0])
@@ -124,7 +129,7 @@ def spread(group: ProcessGroup, call: Call, data: Array, target: Array, root: in
 
 def exchanged(
     group: ProcessGroup,
-    call: Call,
+    call: CollectiveCall,
     data: Array,
     counts: Sequence[int],
     target: Array,
@@ -143,10 +148,12 @@ def exchanged(
     yield group.communicator.all_to_all(data, counts, target, expected)
 
 
-class Reduction:
+class RankReduction:
     """Steps that combine equally many elements of all ranks. Each rank combines its part, in the order of ranks."""
 
-    def __init__(self, group: ProcessGroup, call: Call, op: ReduceOp, dtype: DType) -> None:
+    def __init__(
+        self, group: ProcessGroup, call: CollectiveCall, op: ReduceOp, dtype: DType
+    ) -> None:
         self.group, self.call, self.op, self.dtype = group, call, op, dtype
         self._combination = combination(op, dtype, call.name.removesuffix("_coalesced"), call.where)
 
@@ -176,7 +183,7 @@ class Reduction:
         yield from self.several_to_all([self.call], [data], target)
 
     def several_to_all(
-        self, calls: Sequence[Call], data: Sequence[Array], target: Array
+        self, calls: Sequence[CollectiveCall], data: Sequence[Array], target: Array
     ) -> Steps[None]:
         """`to_all` of several arrays, one behind the other in `target`, with those that other ranks do together."""
 
@@ -193,7 +200,7 @@ class Reduction:
         yield from in_lots(self.group, calls, data, _joined, move)
 
     def several_to_parts(
-        self, calls: Sequence[Call], data: Sequence[Array], targets: Sequence[Array]
+        self, calls: Sequence[CollectiveCall], data: Sequence[Array], targets: Sequence[Array]
     ) -> Steps[None]:
         """`to_parts` of several arrays, with those that other ranks do together."""
         size, own = self.group.size(), self.group.rank()
@@ -246,6 +253,6 @@ class Reduction:
         yield from self.several_to_parts([self.call], [data], [target])
 
 
-def ready(group: ProcessGroup, call: Call) -> Steps[None]:
+def ready(group: ProcessGroup, call: CollectiveCall) -> Steps[None]:
     """Only agree."""
     yield from agree(group, call)

@@ -13,7 +13,7 @@ import numpy as np
 
 import weft
 from weft.distributed.buffers import Received, as_bytes, elements
-from weft.distributed.collectives.agreement import Call
+from weft.distributed.collectives.agreement import CollectiveCall
 from weft.distributed.collectives.carrier import record
 from weft.distributed.collectives.operations import call_of, hand_out
 from weft.distributed.collectives.reduction import ReduceOp
@@ -34,7 +34,7 @@ def _by_dtype(tensors: Sequence[Tensor]) -> dict[DType, list[Tensor]]:
     return found
 
 
-def _call(name: str, tensors: Sequence[Tensor]) -> Call:
+def _call(name: str, tensors: Sequence[Tensor]) -> CollectiveCall:
     """A call that is the same on ranks that have the same tensors."""
     shapes = ", ".join(map(describe, tensors))
     digest = blake2b(shapes.encode(), digest_size=4).hexdigest()

@@ -25,7 +25,7 @@ class TensorChunkSpec(NamedTuple):
     split_dim: int = 0
 
 
-class Step(NamedTuple):
+class PipelineStep(NamedTuple):
     """One step of a rank: forward or backward of a microbatch in one of its stages."""
 
     is_forward: bool
@@ -67,7 +67,7 @@ class Schedule(ABC):
         self._rank = self._stages[0].group_rank
 
     @abstractmethod
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PipelineStep]:
         """The steps of this rank, in their order."""
 
     def step(
@@ -198,28 +198,28 @@ class PipelineScheduleMulti(Schedule):
 class ScheduleGPipe(PipelineScheduleSingle):
     """All microbatches forward, then all backward (Huang et al. 2019)."""
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PipelineStep]:
         """The steps of this rank."""
         for number in range(self._count):
-            yield Step(True, 0, number)
+            yield PipelineStep(True, 0, number)
         for number in range(self._count):
-            yield Step(False, 0, number)
+            yield PipelineStep(False, 0, number)
 
 
 class Schedule1F1B(PipelineScheduleSingle):
     """As many forward as stages are behind this one, then backward and forward in turn (Narayanan et al. 2019): a stage
     keeps no more microbatches than stages follow it, and itself."""
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PipelineStep]:
         """The steps of this rank."""
         stage = self._stages[0]
         ahead = min(self._count, stage.num_stages - stage.stage_index)
         for number in range(ahead):
-            yield Step(True, 0, number)
+            yield PipelineStep(True, 0, number)
         for number in range(self._count):
-            yield Step(False, 0, number)
+            yield PipelineStep(False, 0, number)
             if number + ahead < self._count:
-                yield Step(True, 0, number + ahead)
+                yield PipelineStep(True, 0, number + ahead)
 
 
 # -- schedules of several stages on each rank --------------------------------------------------------------------------
@@ -228,11 +228,13 @@ class Schedule1F1B(PipelineScheduleSingle):
 class ScheduleLoopedBFS(PipelineScheduleMulti):
     """All microbatches forward through each stage in turn, then backward (Lamy-Poirier 2022)."""
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PipelineStep]:
         """The steps of this rank."""
         count = len(self._stages)
-        yield from (Step(True, s, n) for s in range(count) for n in range(self._count))
-        yield from (Step(False, s, n) for s in reversed(range(count)) for n in range(self._count))
+        yield from (PipelineStep(True, s, n) for s in range(count) for n in range(self._count))
+        yield from (
+            PipelineStep(False, s, n) for s in reversed(range(count)) for n in range(self._count)
+        )
 
 
 class ScheduleInterleaved1F1B(PipelineScheduleMulti):
@@ -241,7 +243,7 @@ class ScheduleInterleaved1F1B(PipelineScheduleMulti):
     Errors: ValueError for a number of microbatches that rounds do not divide.
     """
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PipelineStep]:
         """The steps of this rank."""
         ranks, count = self._ranks, len(self._stages)
         rounds = max(1, self._count // ranks)
@@ -257,7 +259,7 @@ class ScheduleInterleaved1F1B(PipelineScheduleMulti):
         total = count * self._count
         ahead = min((count - 1) * width + 2 * (ranks - 1 - self._rank), total)
         forwards = [self._nth(n, width, count) for n in range(total)]
-        backwards = [Step(False, count - 1 - s, n) for _, s, n in forwards]
+        backwards = [PipelineStep(False, count - 1 - s, n) for _, s, n in forwards]
         yield from forwards[:ahead]
         for number in range(total):
             if ahead + number < total:
@@ -265,8 +267,8 @@ class ScheduleInterleaved1F1B(PipelineScheduleMulti):
             yield backwards[number]
 
     @staticmethod
-    def _nth(number: int, width: int, count: int) -> Step:
+    def _nth(number: int, width: int, count: int) -> PipelineStep:
         """The forward of a number: rounds of microbatches, through the stages of this rank one after the other."""
         rest, place = divmod(number, width)
         round_number, stage = divmod(rest, count)
-        return Step(True, stage, round_number * width + place)
+        return PipelineStep(True, stage, round_number * width + place)

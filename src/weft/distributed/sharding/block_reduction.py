@@ -20,8 +20,8 @@ from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.data_parallel.blocks import PairwiseSum, dtype_of_sums, interleaved_blocks
 from weft.distributed.sharding.dtensor import DTensor, local
 from weft.distributed.sharding.gradient_reduction import (
+    GradientReducer,
     Owner,
-    Reduction,
     Totals,
     dense,
     over_copies,
@@ -35,7 +35,7 @@ from weft.errors import ArgumentError
 from weft.tensor.modes import no_grad
 
 
-class Batch:
+class GlobalBatch:
     """The blocks of one global batch that this rank has computed for a model: how many, and the modules that took
     part."""
 
@@ -84,9 +84,11 @@ class BlockReduction:
 
     def __init__(self, owner: Owner, count: int, ranks: int, index: int) -> None:
         self.owner, self.count = owner, count
-        self.batch = Batch(interleaved_blocks(count, ranks, index))  # of this module's own calls
+        self.batch = GlobalBatch(
+            interleaved_blocks(count, ranks, index)
+        )  # of this module's own calls
         self.divisor: float | None = None
-        self._joined: Batch | None = None
+        self._joined: GlobalBatch | None = None
         self._sum = PairwiseSum()
         self._shards: list[DTensor] = []  # that are trained
         self._awaited = 0  # calls of this block whose gradients are to come
@@ -96,7 +98,7 @@ class BlockReduction:
 
     # -- a block -----------------------------------------------------------------------------------------------------
 
-    def expect(self, outermost: Reduction) -> None:
+    def expect(self, outermost: GradientReducer) -> None:
         """A forward has gathered the parameters: a block of the outermost module's batch has a call more. Errors:
         ValueError for gradients that are there already, and for a module of two models at a time."""
         batch = outermost.batch if isinstance(outermost, BlockReduction) else self.batch
@@ -110,7 +112,7 @@ class BlockReduction:
                 self._sum.add([None] * (len(self._shards) + 1))
         self._awaited += 1
 
-    def _need_free(self, batch: Batch) -> None:
+    def _need_free(self, batch: GlobalBatch) -> None:
         problem = ""
         if self._joined not in (None, batch):
             problem, fix = "is called in blocks of two models at a time", "end one batch first"

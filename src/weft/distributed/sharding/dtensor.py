@@ -20,7 +20,7 @@ from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.placements import Placement, Replicate, Shard
 from weft.distributed.ranks import get_world_size
 from weft.distributed.sharding.layout import (
-    Layout,
+    MeshLayout,
     Placements,
     first_of,
     need_group,
@@ -49,16 +49,16 @@ _DATA: Any = Tensor.data
 class DTensor(Tensor):
     """A tensor over a mesh. `shape` is that of the whole; `to_local()` is this rank's part."""
 
-    spread: Layout
-    gathers: Layout | None = (
+    spread: MeshLayout
+    gathers: MeshLayout | None = (
         None  # of a parameter that `fully_shard` has: what its ranks share out,
     )
-    within: Layout | None = (
+    within: MeshLayout | None = (
         None  # and how it lies once it is gathered, where it lies over other ranks, too
     )
     _is_param = False
 
-    def __new__(cls, part: Tensor, layout: Layout, requires_grad: bool = False) -> Self:
+    def __new__(cls, part: Tensor, layout: MeshLayout, requires_grad: bool = False) -> Self:
         made: Self = Tensor._make_subclass(cls, local(part).detach(), requires_grad)
         made.spread = layout
         return made
@@ -215,7 +215,7 @@ class DTensor(Tensor):
         rank."""
         given = [Replicate()] * device_mesh.ndim if placements is None else placements
         found = need_placements(given, device_mesh, local_tensor.ndim)
-        layout = Layout(
+        layout = MeshLayout(
             device_mesh, found, tuple(shape or _whole_shape(local_tensor, device_mesh, found))
         )
         if run_check:
@@ -308,14 +308,14 @@ def local(tensor: Tensor) -> Any:
     return as_subclass(tensor, Tensor) if isinstance(tensor, DTensor) else tensor
 
 
-def wrap(part: Tensor, layout: Layout) -> DTensor:
+def wrap(part: Tensor, layout: MeshLayout) -> DTensor:
     """The tensor of which this rank has a part, with the history of the part."""
     made: DTensor = as_subclass(part, DTensor)
     made.spread = layout
     return made
 
 
-def _part_like(value: Tensor, layout: Layout) -> Any:
+def _part_like(value: Tensor, layout: MeshLayout) -> Any:
     """This rank's part of a value in a layout; of ordinary tensors of the whole shape, their part."""
     if isinstance(value, DTensor):
         return redistribute(local(value), value.spread, layout.placements)
@@ -332,7 +332,7 @@ def _whole_shape(part: Tensor, mesh: DeviceMesh, placements: Placements) -> list
     return shape
 
 
-def _of_first_ranks(part: Tensor, layout: Layout) -> Any:
+def _of_first_ranks(part: Tensor, layout: MeshLayout) -> Any:
     for dim, placement in enumerate(layout.placements):
         if placement.is_replicate():
             part = record("broadcast", part, need_group(layout.group(dim)))
@@ -455,7 +455,7 @@ def _mixed(name: str) -> ArgumentTypeError:
     )
 
 
-def _layouts(name: str, tensors: Sequence[Tensor]) -> list[Layout]:
+def _layouts(name: str, tensors: Sequence[Tensor]) -> list[MeshLayout]:
     """The layouts of operands; plain ones of one element are whole everywhere. Errors: TypeError for other plain ones,
     and for tensors of several meshes."""
     mesh = next(x.spread.mesh for x in tensors if isinstance(x, DTensor))
@@ -464,7 +464,7 @@ def _layouts(name: str, tensors: Sequence[Tensor]) -> list[Layout]:
         if isinstance(x, DTensor):
             found.append(x.spread)
         else:
-            found.append(Layout(mesh, (Replicate(),) * mesh.ndim, tuple(x.shape)))
+            found.append(MeshLayout(mesh, (Replicate(),) * mesh.ndim, tuple(x.shape)))
         is_plain = not isinstance(x, DTensor) and (x.numel() != 1 and not _implicit.allowed)
         if is_plain or found[-1].mesh != mesh:
             raise _mixed(name)
@@ -505,7 +505,7 @@ def _computed(func: Function, name: str, writes: bool, args: Arguments, kwargs: 
     mesh = layouts[0].mesh
     if plan.call is not None and not writes:
         lie = [layout._replace(placements=p) for layout, p in zip(layouts, chosen, strict=True)]
-        made = plan.call(parts, lie, Layout(mesh, placements, plan.shape))
+        made = plan.call(parts, lie, MeshLayout(mesh, placements, plan.shape))
     else:
         for position, part in zip(places, parts, strict=True):
             leaves[position] = part
@@ -546,7 +546,7 @@ def distribute_tensor(
         )
     if isinstance(tensor, DTensor):
         return tensor.redistribute(mesh, found)
-    layout = Layout(mesh, found, tuple(tensor.shape))
+    layout = MeshLayout(mesh, found, tuple(tensor.shape))
     with weft.no_grad():
         whole_tensor = tensor.detach()
         if src_data_rank is not None:
@@ -603,7 +603,7 @@ def _factory(name: str) -> Function:
         mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
         everything = plain(*size, **options)
         given = [Replicate()] * mesh.ndim if placements is None else placements
-        layout = Layout(
+        layout = MeshLayout(
             mesh, need_placements(given, mesh, everything.ndim), tuple(everything.shape)
         )
         return DTensor(layout.own_part(everything).clone(), layout, requires_grad)

@@ -21,7 +21,7 @@ from weft.distributed.sharding.block_reduction import BlockReduction
 from weft.distributed.sharding.dtensor import DTensor, local, wrap
 from weft.distributed.sharding.gathering import Gathering, calls
 from weft.distributed.sharding.gradient_reduction import GradientReduction, need_gathered
-from weft.distributed.sharding.layout import Layout, need_group
+from weft.distributed.sharding.layout import MeshLayout, need_group
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, ArgumentTypeError, NotDefinedError
@@ -103,7 +103,7 @@ class ShardedParameters:
         """This rank's rows of a parameter, or of its part of one that lies over other ranks already."""
         part = local(parameter).detach()
         copied = [Replicate()] * (self._mesh.ndim - 1)
-        gathers = Layout(self._mesh, (*copied, Shard(0)), tuple(part.shape))
+        gathers = MeshLayout(self._mesh, (*copied, Shard(0)), tuple(part.shape))
         within = parameter.spread if isinstance(parameter, DTensor) else None
         spread = gathers if within is None else _over_both(gathers, within)
         made = DTensor(gathers.own_part(part).clone(), spread, parameter.requires_grad)
@@ -190,14 +190,14 @@ class ShardedParameters:
             self._held = None
 
 
-def _over_both(rows: Layout, parts: Layout) -> Layout:
+def _over_both(rows: MeshLayout, parts: MeshLayout) -> MeshLayout:
     """The layout of a tensor whose parts lie over some ranks, and the rows of each part over others."""
     inner = math.prod(
         n for n, p in zip(parts.mesh.shape, parts.placements, strict=True) if p.is_shard(0)
     )
     shard = Shard(0) if inner == 1 else _StridedShard(0, split_factor=inner)
     mesh = rows.mesh.joined(parts.mesh)
-    return Layout(mesh, (*rows.placements[:-1], shard, *parts.placements), parts.shape)
+    return MeshLayout(mesh, (*rows.placements[:-1], shard, *parts.placements), parts.shape)
 
 
 def _index(mesh: DeviceMesh) -> int:

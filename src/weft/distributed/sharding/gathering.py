@@ -49,7 +49,7 @@ class _Calls(threading.local):
 calls = _Calls()
 
 
-class Saved(NamedTuple):
+class SavedGathered(NamedTuple):
     """A saved value, as it is kept: which gathered table it is of, and the operations (op, parameters, shape, dtype)
     that lead from that to what was saved."""
 
@@ -176,7 +176,7 @@ def _saving() -> AbstractContextManager[None]:
     return saved_tensors_hooks(_pack, _unpack)
 
 
-def _pack(tensor: Tensor) -> Tensor | Saved:
+def _pack(tensor: Tensor) -> Tensor | SavedGathered:
     """A value that is to be saved, or how to gather it again."""
     node: Node = value_of(tensor)
     steps: list[tuple[Any, ...]] = []
@@ -184,7 +184,7 @@ def _pack(tensor: Tensor) -> Tensor | Saved:
         for gathering in reversed(calls.open):
             index = gathering.find(node)
             if index is not None:
-                return Saved(gathering, index, steps[::-1])
+                return SavedGathered(gathering, index, steps[::-1])
         inputs = node.inputs or ()
         is_alone = len(inputs) == 1 and inputs[0] is not None and len(steps) < MOST_STEPS
         if not is_alone or node.op.kind not in (VIEW, ELEMENTWISE):
@@ -193,5 +193,5 @@ def _pack(tensor: Tensor) -> Tensor | Saved:
         node = inputs[0]
 
 
-def _unpack(saved: Tensor | Saved) -> Any:
-    return saved.again() if isinstance(saved, Saved) else saved
+def _unpack(saved: Tensor | SavedGathered) -> Any:
+    return saved.again() if isinstance(saved, SavedGathered) else saved

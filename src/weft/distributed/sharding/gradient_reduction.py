@@ -15,17 +15,17 @@ from weft.distributed.collectives.carrier import record as record_collective
 from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.group import ProcessGroup
 from weft.distributed.sharding.dtensor import DTensor, local
-from weft.distributed.sharding.layout import Layout, first_of, need_group, with_more
+from weft.distributed.sharding.layout import MeshLayout, first_of, need_group, with_more
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 
 Totals = Sequence[Tensor | None]
 
 
-class Reduction(Protocol):
+class GradientReducer(Protocol):
     """The reduction of the gradients of a module's parameters."""
 
-    def expect(self, outermost: Reduction) -> None:
+    def expect(self, outermost: GradientReducer) -> None:
         """A forward has gathered the parameters, within one of the module that `outermost` belongs to."""
 
     def reduced(self, shards: Sequence[DTensor], cotangents: Totals) -> list[Any]:
@@ -40,7 +40,7 @@ class Owner(Protocol):
     copies: ProcessGroup | None
 
     @property
-    def reduction(self) -> Reduction:
+    def reduction(self) -> GradientReducer:
         """The reduction of their gradients."""
 
     def shards(self) -> list[DTensor]:
@@ -56,7 +56,7 @@ class Owner(Protocol):
         """The type in which gradients are combined."""
 
 
-def need_gathered(shard: DTensor) -> Layout:
+def need_gathered(shard: DTensor) -> MeshLayout:
     """The layout of the rows of a parameter that the ranks of `fully_shard` share out."""
     assert shard.gathers is not None
     return shard.gathers
@@ -101,7 +101,7 @@ class GradientReduction:
         self.divisor: float | None = None
         self._kept: dict[int, Tensor] = {}  # by the parameter's identity
 
-    def expect(self, outermost: Reduction) -> None:
+    def expect(self, outermost: GradientReducer) -> None:
         """Nothing: each backward ends by itself."""
 
     def reduced(self, shards: Sequence[DTensor], cotangents: Totals) -> list[Any]:

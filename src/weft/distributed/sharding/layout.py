@@ -44,7 +44,7 @@ def outermost_first(placements: Sequence[Placement]) -> list[int]:
     )
 
 
-class Layout(NamedTuple):
+class MeshLayout(NamedTuple):
     """The layout of a tensor of a shape over a mesh: for each dimension of the mesh a placement."""
 
     mesh: DeviceMesh
@@ -69,7 +69,7 @@ class Layout(NamedTuple):
         """The shape of this rank's part."""
         return tuple(count for _, count in self.bounds())
 
-    def before(self, mesh_dim: int) -> Layout:
+    def before(self, mesh_dim: int) -> MeshLayout:
         """The layout without what this dimension of the mesh, and those that share out what it leaves, do."""
         order = outermost_first(self.placements)
         kept = order[: order.index(mesh_dim)]
@@ -83,7 +83,7 @@ class Layout(NamedTuple):
                 whole = whole.narrow(dim, first, count)
         return whole
 
-    def of_cotangents(self) -> Layout:
+    def of_cotangents(self) -> MeshLayout:
         """The layout of cotangents: that of values, but whole where values are still to be summed."""
         placements = [Replicate() if p.is_partial() else p for p in self.placements]
         return self._replace(placements=tuple(placements))

@@ -13,23 +13,25 @@ from typing import Any
 import weft
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.placements import Partial, Placement, Replicate, Shard
-from weft.distributed.sharding.layout import Layout, Placements, need_group
+from weft.distributed.sharding.layout import MeshLayout, Placements, need_group
 from weft.distributed.sharding.redistribute import redistribute, used_in_parts
-from weft.distributed.sharding.rules import Label, Labels, Plan
+from weft.distributed.sharding.rules import Label, Labels, ShardingPlan
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import NotDefinedError
 
 Column = list[Placement]  # of one dimension of the mesh, for each operand
 
 
-def place(plan: Plan, layouts: Sequence[Layout]) -> tuple[list[Placements], Placements]:
+def place(plan: ShardingPlan, layouts: Sequence[MeshLayout]) -> tuple[list[Placements], Placements]:
     """Placements for each operand, and of the result, over all dimensions of the mesh."""
     columns = [_column(plan, layouts, dim) for dim in range(layouts[0].mesh.ndim)]
     operands = [tuple(column[n] for column, _ in columns) for n in range(len(layouts))]
     return operands, tuple(result for _, result in columns)
 
 
-def _column(plan: Plan, layouts: Sequence[Layout], dim: int) -> tuple[Column, Placement]:
+def _column(
+    plan: ShardingPlan, layouts: Sequence[MeshLayout], dim: int
+) -> tuple[Column, Placement]:
     """Placements of operands and result over one dimension of the mesh."""
     label, shard = _most_shared(plan, layouts, dim)
     if label is None:
@@ -46,7 +48,9 @@ def _column(plan: Plan, layouts: Sequence[Layout], dim: int) -> tuple[Column, Pl
     return column, result
 
 
-def _most_shared(plan: Plan, layouts: Sequence[Layout], dim: int) -> tuple[Label, Shard]:
+def _most_shared(
+    plan: ShardingPlan, layouts: Sequence[MeshLayout], dim: int
+) -> tuple[Label, Shard]:
     """The label of which most elements are shared out already, and how; None if there is none."""
     found: dict[Label, int] = {}
     shards: dict[Label, Shard] = {None: Shard(0)}
@@ -59,7 +63,9 @@ def _most_shared(plan: Plan, layouts: Sequence[Layout], dim: int) -> tuple[Label
     return most, shards[most]
 
 
-def _without_shards(plan: Plan, layouts: Sequence[Layout], dim: int) -> tuple[Column, Placement]:
+def _without_shards(
+    plan: ShardingPlan, layouts: Sequence[MeshLayout], dim: int
+) -> tuple[Column, Placement]:
     """Operands that are whole, or sums still to be taken where the operation passes them on."""
     before = [layout.placements[dim] for layout in layouts]
     sums = [number for number, placement in enumerate(before) if placement.is_partial("sum")]
@@ -73,7 +79,7 @@ def _without_shards(plan: Plan, layouts: Sequence[Layout], dim: int) -> tuple[Co
 
 
 def place_in(
-    plan: Plan, layouts: Sequence[Layout], name: str
+    plan: ShardingPlan, layouts: Sequence[MeshLayout], name: str
 ) -> tuple[list[Placements], Placements]:
     """The same for an operation that writes to its first operand, which keeps its placements. Errors: RuntimeError for
     writes to a sum that is still to be taken, of what cannot be added to it."""
@@ -83,7 +89,7 @@ def place_in(
     return operands, target.placements
 
 
-def _column_in(plan: Plan, layouts: Sequence[Layout], dim: int, name: str) -> Column:
+def _column_in(plan: ShardingPlan, layouts: Sequence[MeshLayout], dim: int, name: str) -> Column:
     placement = layouts[0].placements[dim]
     rest = [layout.placements[dim] for layout in layouts]
     if placement.is_replicate():
@@ -107,7 +113,7 @@ def _column_in(plan: Plan, layouts: Sequence[Layout], dim: int, name: str) -> Co
     )
 
 
-def moved(part: Tensor, layout: Layout, placements: Placements, result: Placements) -> Any:
+def moved(part: Tensor, layout: MeshLayout, placements: Placements, result: Placements) -> Any:
     """This rank's part of an operand, as an operation takes it whose result lies so: a whole operand that goes into
     parts of a result has its cotangents summed."""
     part = redistribute(part, layout, placements)
@@ -118,20 +124,20 @@ def moved(part: Tensor, layout: Layout, placements: Placements, result: Placemen
 
 
 def result_layout(
-    plan: Plan,
-    layouts: Sequence[Layout],
+    plan: ShardingPlan,
+    layouts: Sequence[MeshLayout],
     placements: Placements,
     mesh: DeviceMesh,
     shape: Sequence[int],
-) -> Layout:
+) -> MeshLayout:
     """The layout of a result of which this rank's part has a shape."""
     if plan.shape:
-        return Layout(mesh, placements, plan.shape)
-    return Layout(mesh, placements, _whole_shape(plan.result, plan.operands, layouts, shape))
+        return MeshLayout(mesh, placements, plan.shape)
+    return MeshLayout(mesh, placements, _whole_shape(plan.result, plan.operands, layouts, shape))
 
 
 def _whole_shape(
-    result: Labels, operands: Sequence[Labels], layouts: Sequence[Layout], shape: Sequence[int]
+    result: Labels, operands: Sequence[Labels], layouts: Sequence[MeshLayout], shape: Sequence[int]
 ) -> tuple[int, ...]:
     if not result:
         return tuple(shape)
@@ -139,7 +145,7 @@ def _whole_shape(
     return tuple(sizes.get(label, size) for label, size in zip(result, shape, strict=True))
 
 
-def sizes_of(operands: Sequence[Labels], layouts: Sequence[Layout]) -> dict[Label, int]:
+def sizes_of(operands: Sequence[Labels], layouts: Sequence[MeshLayout]) -> dict[Label, int]:
     """The sizes of labelled dimensions."""
     return {
         label: layout.shape[dim]

@@ -19,7 +19,7 @@ from weft.distributed.collectives.reduction import ReduceOp
 from weft.distributed.group import ProcessGroup
 from weft.distributed.placements import Partial, Placement, Replicate, Shard
 from weft.distributed.sharding.layout import (
-    Layout,
+    MeshLayout,
     Placements,
     gathered,
     need_group,
@@ -154,14 +154,16 @@ def _dirty(now: Placements, then: Placements) -> list[bool]:
     return dirty
 
 
-def _is_shared_out(layout: Layout, now: Sequence[Placement], then: Placements, dim: int) -> bool:
+def _is_shared_out(
+    layout: MeshLayout, now: Sequence[Placement], then: Placements, dim: int
+) -> bool:
     """True if another dimension of the mesh shares out, before or afterwards, what this one did or is to."""
     touched = {p.dim for p in (now[dim], then[dim]) if isinstance(p, Shard)}
     others = [p for k in range(len(now)) if k != dim for p in (now[k], then[k])]
     return any(isinstance(p, Shard) and p.dim in touched for p in others)
 
 
-def redistribute(local: Tensor, layout: Layout, placements: Sequence[Placement]) -> Any:
+def redistribute(local: Tensor, layout: MeshLayout, placements: Sequence[Placement]) -> Any:
     """This rank's part under other placements."""
     then = tuple(placements)
     dirty = _dirty(layout.placements, then)

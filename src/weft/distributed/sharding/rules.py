@@ -24,7 +24,7 @@ Parts = Sequence[Part]
 Dims = Any  # a number of a dimension, or some
 
 
-class Plan(NamedTuple):
+class ShardingPlan(NamedTuple):
     """The plan of one call, whose tensors are counted from left to right.
 
     `result` are the labels of each tensor that comes out. `linear` are operands in which alone the operation is linear,
@@ -85,7 +85,7 @@ def _broadcast(shapes: Sequence[Sequence[int]]) -> tuple[list[Labels], Labels]:
 def elementwise(name: str) -> Rule:
     """The rule of an elementwise operation of a name."""
 
-    def rule(*args: object, **kwargs: object) -> Plan:
+    def rule(*args: object, **kwargs: object) -> ShardingPlan:
         tensors = tensors_of(args, kwargs)
         labels, result = _broadcast([x.shape for x in tensors])
         linear = {0} if name in _LINEAR_IN_FIRST else set()
@@ -93,7 +93,7 @@ def elementwise(name: str) -> Rule:
             linear = set(range(len(tensors)))
         only_tensors = len(tensors) == len([a for a in args if not isinstance(a, dict)])
         added = set(range(len(tensors))) if name in _ADDED and only_tensors else set()
-        return Plan(labels, result, frozenset(linear), frozenset(added))
+        return ShardingPlan(labels, result, frozenset(linear), frozenset(added))
 
     return rule
 
@@ -101,36 +101,36 @@ def elementwise(name: str) -> Rule:
 # -- products --------------------------------------------------------------------------------------------------------
 
 
-def matmul(a: Tensor, b: Tensor, **kwargs: object) -> Plan:
+def matmul(a: Tensor, b: Tensor, **kwargs: object) -> ShardingPlan:
     """(..., m, k) @ (..., k, n) -> (..., m, n)"""
     left: Labels = ["m", "k"] if len(a.shape) > 1 else ["k"]
     right: Labels = ["k", "n"] if len(b.shape) > 1 else ["k"]
     end = [label for label in (*left, *right) if label != "k"]
     outer = [a.shape[:-2], b.shape[:-2]]
     if not any(outer):
-        return Plan([left, right], end, frozenset({0, 1}))
+        return ShardingPlan([left, right], end, frozenset({0, 1}))
     (first, second), batch = _broadcast(outer)
-    return Plan([[*first, *left], [*second, *right]], [*batch, *end], frozenset({0, 1}))
+    return ShardingPlan([[*first, *left], [*second, *right]], [*batch, *end], frozenset({0, 1}))
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Plan:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> ShardingPlan:
     """(..., k) x (n, k) + (n) -> (..., n)"""
     batch: Labels = list(range(len(input.shape) - 1))
     operands: list[Labels] = [[*batch, "k"], ["n", "k"]]
     added = frozenset[int]()
     if bias is not None:
         operands, added = [*operands, ["n"]], frozenset({2})
-    return Plan(operands, [*batch, "n"], frozenset() if added else frozenset({0, 1}), added)
+    return ShardingPlan(operands, [*batch, "n"], frozenset() if added else frozenset({0, 1}), added)
 
 
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, **factors: float) -> Plan:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, **factors: float) -> ShardingPlan:
     """(m, n) + (m, k) @ (k, n) -> (m, n)"""
     (bias, _), _ = _broadcast([input.shape, (mat1.shape[0], mat2.shape[1])])
     names = [{0: "n", 1: "m"}.get(label) for label in bias]  # type: ignore[call-overload]
-    return Plan([names, ["m", "k"], ["k", "n"]], ["m", "n"], added=frozenset({0}))
+    return ShardingPlan([names, ["m", "k"], ["k", "n"]], ["m", "n"], added=frozenset({0}))
 
 
-def einsum(equation: str, *operands: Part) -> Plan:
+def einsum(equation: str, *operands: Part) -> ShardingPlan:
     """The labels of the equation."""
     listed = (
         operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
@@ -140,10 +140,12 @@ def einsum(equation: str, *operands: Part) -> Plan:
     if "." in equation or any(len(set(term)) < len(term) for term in inputs) or not arrow:
         return whole(equation, *operands)
     names: list[Labels] = [list(term) for term in inputs]
-    return Plan(names, list(result), frozenset(range(len(listed))))
+    return ShardingPlan(names, list(result), frozenset(range(len(listed))))
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, *rest: object, **kwargs: object) -> Plan:
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, *rest: object, **kwargs: object
+) -> ShardingPlan:
     """(..., L, E), (..., S, E), (..., S, V) -> (..., L, V), whole but for what comes first."""
     batch: Labels = list(range(len(query.shape) - 2))
     same = query.shape[:-2] == key.shape[:-2]
@@ -151,20 +153,22 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *rest: object, **kwargs
         [*(batch if same else [None] * (len(x.shape) - 2)), None, None] for x in (query, key, value)
     ]
     more = [[None] * len(x.shape) for x in tensors_of(rest, kwargs)]
-    return Plan([*names, *more], [*(batch if same else [None] * len(batch)), None, None])
+    return ShardingPlan([*names, *more], [*(batch if same else [None] * len(batch)), None, None])
 
 
 # -- reductions and what goes along one dimension ----------------------------------------------------------------------
 
 
-def total(input: Tensor, dim: object = None, keepdim: bool = False, **kwargs: object) -> Plan:
+def total(
+    input: Tensor, dim: object = None, keepdim: bool = False, **kwargs: object
+) -> ShardingPlan:
     """Sums: a dimension that is summed may be shared out."""
     gone = _dims(len(input.shape), dim)
     kept = [None if n in gone else n for n in range(len(input.shape)) if keepdim or n not in gone]
-    return Plan([_own_labels(input)], kept, frozenset({0}))
+    return ShardingPlan([_own_labels(input)], kept, frozenset({0}))
 
 
-def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, **kwargs: object) -> Plan:
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, **kwargs: object) -> ShardingPlan:
     """Means: as sums, each part divided by the count of the whole."""
     gone = _dims(len(input.shape), dim)
     count = 1
@@ -179,37 +183,37 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, **kwargs: objec
 
 def along(
     input: Tensor, dim: object = None, keepdim: bool = False, *rest: object, **kwargs: object
-) -> Plan:
+) -> ShardingPlan:
     """Reductions that are no sums: their dimensions are whole."""
     gone = _dims(len(input.shape), dim)
     labels = _own_labels(input, gone)
     kept = [n for n, label in enumerate(labels) if keepdim or n not in gone]
-    return Plan([labels], [labels[n] for n in kept])
+    return ShardingPlan([labels], [labels[n] for n in kept])
 
 
-def keeping(input: Tensor, dim: object = -1, *rest: object, **kwargs: object) -> Plan:
+def keeping(input: Tensor, dim: object = -1, *rest: object, **kwargs: object) -> ShardingPlan:
     """Results of the operand's shape, along one dimension: softmax, cumsum, flip."""
     labels = _own_labels(input, _dims(len(input.shape), dim))
-    return Plan([labels], labels)
+    return ShardingPlan([labels], labels)
 
 
-def topk(input: Tensor, k: int, dim: int = -1, *rest: object, **kwargs: object) -> Plan:
+def topk(input: Tensor, k: int, dim: int = -1, *rest: object, **kwargs: object) -> ShardingPlan:
     """The largest along a dimension."""
     return keeping(input, dim)
 
 
 def normalization(
     input: Tensor, normalized_shape: Sequence[int], *rest: object, **kwargs: object
-) -> Plan:
+) -> ShardingPlan:
     """layer_norm and rms_norm: the last dimensions are whole."""
     count = len(normalized_shape)
     first = len(input.shape) - count
     labels = _own_labels(input, set(range(first, len(input.shape))))
     more = [[None] * len(x.shape) for x in tensors_of(rest, kwargs)]
-    return Plan([labels, *more], labels)
+    return ShardingPlan([labels, *more], labels)
 
 
-def embedding(input: Tensor, weight: Tensor, *rest: Part, **kwargs: Part) -> Plan:
+def embedding(input: Tensor, weight: Tensor, *rest: Part, **kwargs: Part) -> ShardingPlan:
     """Rows of a table: where rows are shared out, each rank has some of those that are asked for, and zeros."""
     dims: Labels = [f"index {dim}" for dim in range(len(input.shape))]
 
@@ -223,7 +227,7 @@ def embedding(input: Tensor, weight: Tensor, *rest: Part, **kwargs: Part) -> Pla
         found = weft.nn.functional.embedding(index.masked_fill(outside, 0), _some(table))
         return found.masked_fill(outside.unsqueeze(-1), 0)
 
-    return Plan([dims, ["row", "column"]], [*dims, "column"], call=call)
+    return ShardingPlan([dims, ["row", "column"]], [*dims, "column"], call=call)
 
 
 def _some(table: Tensor) -> Any:
@@ -234,11 +238,11 @@ def _some(table: Tensor) -> Any:
 # -- shapes ------------------------------------------------------------------------------------------------------------
 
 
-def _moved(x: Tensor, order: Sequence[int]) -> Plan:
-    return Plan([_own_labels(x)], list(order), frozenset({0}))
+def _moved(x: Tensor, order: Sequence[int]) -> ShardingPlan:
+    return ShardingPlan([_own_labels(x)], list(order), frozenset({0}))
 
 
-def transpose(input: Tensor, dim0: int = 0, dim1: int = 1) -> Plan:
+def transpose(input: Tensor, dim0: int = 0, dim1: int = 1) -> ShardingPlan:
     """Two dimensions change places."""
     order = list(range(len(input.shape)))
     if len(order) > 1:
@@ -246,26 +250,26 @@ def transpose(input: Tensor, dim0: int = 0, dim1: int = 1) -> Plan:
     return _moved(input, order)
 
 
-def matrix_transpose(input: Tensor) -> Plan:
+def matrix_transpose(input: Tensor) -> ShardingPlan:
     """The last two dimensions change places."""
     return transpose(input, -2, -1)
 
 
-def permute(input: Tensor, *dims: Dims) -> Plan:
+def permute(input: Tensor, *dims: Dims) -> ShardingPlan:
     """Dimensions in another order."""
     order = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
     return _moved(input, [dim % len(input.shape) for dim in order])
 
 
-def unsqueeze(input: Tensor, dim: int) -> Plan:
+def unsqueeze(input: Tensor, dim: int) -> ShardingPlan:
     """One more dimension."""
     labels = _own_labels(input)
     result = [*labels]
     result.insert(dim % (len(labels) + 1), None)
-    return Plan([labels], result, frozenset({0}))
+    return ShardingPlan([labels], result, frozenset({0}))
 
 
-def squeeze(input: Tensor, dim: Dims = None) -> Plan:
+def squeeze(input: Tensor, dim: Dims = None) -> ShardingPlan:
     """Without dimensions of one element."""
     ones = {n for n in _dims(len(input.shape), dim) if input.shape[n] == 1}
     labels = _own_labels(input, ones)
@@ -274,14 +278,14 @@ def squeeze(input: Tensor, dim: Dims = None) -> Plan:
     def call(parts: Parts, *layouts: object) -> Any:
         return parts[0].squeeze(tuple(sorted(ones)))
 
-    return Plan([labels], kept, frozenset({0}), call=call)
+    return ShardingPlan([labels], kept, frozenset({0}), call=call)
 
 
 def _sizes(given: Parts) -> list[int]:
     return list(given[0] if len(given) == 1 and not isinstance(given[0], int) else given)
 
 
-def view(input: Tensor, *shape: Dims) -> Plan:
+def view(input: Tensor, *shape: Dims) -> ShardingPlan:
     """Another shape: of dimensions that become one, or one that becomes some, the first may be shared out."""
     if len(shape) == 1 and isinstance(shape[0], type(weft.float32)):
         return elementwise("view")(input)
@@ -289,7 +293,7 @@ def view(input: Tensor, *shape: Dims) -> Plan:
     return _reshaped(input, _without_minus_one(sizes, input.numel()))
 
 
-def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Plan:
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> ShardingPlan:
     """Some dimensions become one."""
     ndim = len(input.shape)
     if ndim == 0:
@@ -299,7 +303,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Plan:
     return _reshaped(input, [*sizes[:first], _product(sizes[first : last + 1]), *sizes[last + 1 :]])
 
 
-def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Plan:
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> ShardingPlan:
     """One dimension becomes some."""
     dim %= len(input.shape)
     shape = list(input.shape)
@@ -319,13 +323,13 @@ def _without_minus_one(sizes: list[int], count: int) -> list[int]:
     return [count // max(rest, 1) if size == -1 else size for size in sizes]
 
 
-def _reshaped(input: Tensor, shape: Sequence[int]) -> Plan:
+def _reshaped(input: Tensor, shape: Sequence[int]) -> ShardingPlan:
     before, after = _groups(list(input.shape), list(shape), _ranks(input))
 
     def call(parts: Parts, layouts: object, result: Part) -> Any:
         return parts[0].reshape(result.local_shape)
 
-    return Plan([before], after, frozenset({0}), call=call, shape=tuple(shape))
+    return ShardingPlan([before], after, frozenset({0}), call=call, shape=tuple(shape))
 
 
 def _ranks(x: Tensor) -> int:
@@ -356,7 +360,7 @@ def _groups(old: list[int], new: list[int], ranks: int) -> tuple[Labels, Labels]
     return before, after
 
 
-def expand(input: Tensor, *sizes: Dims) -> Plan:
+def expand(input: Tensor, *sizes: Dims) -> ShardingPlan:
     """Dimensions of one element become as many as are asked for."""
     wanted = _sizes(sizes)
     added = len(wanted) - len(input.shape)
@@ -371,48 +375,48 @@ def expand(input: Tensor, *sizes: Dims) -> Plan:
         ]
         return parts[0].expand(kept)
 
-    return Plan([labels], [*[None] * added, *labels], frozenset({0}), call=call)
+    return ShardingPlan([labels], [*[None] * added, *labels], frozenset({0}), call=call)
 
 
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Plan:
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> ShardingPlan:
     """One behind the other along a dimension that is whole."""
     ndim = len(tensors[0].shape)
     labels: Labels = [None if n == dim % ndim else n for n in range(ndim)]
-    return Plan([labels] * len(tensors), labels, added=frozenset(range(len(tensors))))
+    return ShardingPlan([labels] * len(tensors), labels, added=frozenset(range(len(tensors))))
 
 
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Plan:
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> ShardingPlan:
     """Along a new dimension."""
     labels = _own_labels(tensors[0])
     result = [*labels]
     result.insert(dim % (len(labels) + 1), None)
-    return Plan([labels] * len(tensors), result, added=frozenset(range(len(tensors))))
+    return ShardingPlan([labels] * len(tensors), result, added=frozenset(range(len(tensors))))
 
 
-def split(input: Tensor, size: object = None, dim: int = 0, **kwargs: object) -> Plan:
+def split(input: Tensor, size: object = None, dim: int = 0, **kwargs: object) -> ShardingPlan:
     """Parts along a dimension that is whole."""
     plan = keeping(input, dim)
     return plan._replace(linear=frozenset({0}))
 
 
-def unbind(input: Tensor, dim: int = 0) -> Plan:
+def unbind(input: Tensor, dim: int = 0) -> ShardingPlan:
     """The entries of a dimension."""
     labels = _own_labels(input, _dims(len(input.shape), dim))
     rest = [label for n, label in enumerate(labels) if n != dim % len(labels)]
-    return Plan([labels], rest, frozenset({0}))
+    return ShardingPlan([labels], rest, frozenset({0}))
 
 
-def select(input: Tensor, dim: int, index: int) -> Plan:
+def select(input: Tensor, dim: int, index: int) -> ShardingPlan:
     """One entry of a dimension."""
     return unbind(input, dim)
 
 
-def narrow(input: Tensor, dim: int, *rest: object) -> Plan:
+def narrow(input: Tensor, dim: int, *rest: object) -> ShardingPlan:
     """Some entries of a dimension."""
     return split(input, dim=dim)
 
 
-def getitem(input: Tensor, index: Dims) -> Plan:
+def getitem(input: Tensor, index: Dims) -> ShardingPlan:
     """Dimensions that are taken as they are may be shared out."""
     entries = list(index) if isinstance(index, tuple) else [index]
     if not all(entry is None or isinstance(entry, (int, slice, type(...))) for entry in entries):
@@ -431,12 +435,12 @@ def getitem(input: Tensor, index: Dims) -> Plan:
         if not isinstance(entry, int):
             result.append(labels[dim])
         dim += 1
-    return Plan([labels], result, frozenset({0}))
+    return ShardingPlan([labels], result, frozenset({0}))
 
 
-def whole(*args: object, **kwargs: object) -> Plan:
+def whole(*args: object, **kwargs: object) -> ShardingPlan:
     """All operands are whole."""
-    return Plan([[None] * len(x.shape) for x in tensors_of(args, kwargs)], [])
+    return ShardingPlan([[None] * len(x.shape) for x in tensors_of(args, kwargs)], [])
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

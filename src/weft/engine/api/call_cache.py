@@ -30,7 +30,7 @@ from cython.cimports.weft.engine.ir.dtype import DType
 from cython.cimports.weft.engine.ir.mode import Mode
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
 from cython.cimports.weft.engine.ir.tape import current_tape
-from cython.cimports.weft.engine.replay.cache import Cache, Entry
+from cython.cimports.weft.engine.replay.cache import Cache, CacheEntry
 from cython.cimports.weft.engine.replay.conditions import is_plain, plain_kinds, verifying
 from cython.cimports.weft.engine.replay.fingerprint import (
     Fingerprint,
@@ -70,7 +70,7 @@ def composed_of_primitives(function):
 
 @cython.final
 @cython.cclass
-class Part:
+class ComposedPart:
     """A part of a public function that is composed of primitives, where the whole is not. Called by position."""
 
     function: object
@@ -91,7 +91,7 @@ class Part:
 
 @cython.final
 @cython.cclass
-class Call(Replay):
+class CallFingerprint(Replay):
     """The fingerprint of a call, and the values and gradient edges of its tensors."""
 
     key: Fingerprint
@@ -228,7 +228,7 @@ class CallTrace(Trace):
     is_tuple: cython.bint
 
     @cython.cfunc
-    def replay(self, call: Call):
+    def replay(self, call: CallFingerprint):
         """The nodes once more, on other tensors."""
         self.begin(call)
         self.record(call, 0, self.count)
@@ -237,7 +237,7 @@ class CallTrace(Trace):
         return found
 
     @cython.cfunc
-    def results_of(self, call: Call):
+    def results_of(self, call: CallFingerprint):
         """Handles around the results among the nodes that were made."""
         found: list = []
         edge: cython.Py_ssize_t
@@ -259,10 +259,10 @@ def composed(
     names: cython.pointer(PyObject),
 ):
     """Call a function, or record what calls of this kind are known to record. The caller has opened a scope."""
-    call: Call = Call.__new__(Call)
+    call: CallFingerprint = CallFingerprint.__new__(CallFingerprint)
     if not call.read(function, arguments, count, names):
         return PyObject_Vectorcall(function, arguments, count, names)
-    found: Entry = _calls.find(call.key)
+    found: CacheEntry = _calls.find(call.key)
     if type(found) is CallTrace:
         _calls.counters.hits += 1
         if verifying:
@@ -277,7 +277,7 @@ def composed(
 def _verified(
     function,
     trace: CallTrace,
-    call: Call,
+    call: CallFingerprint,
     arguments: Arguments,
     count: cython.size_t,
     names: cython.pointer(PyObject),
@@ -312,7 +312,7 @@ def _verified(
 @cython.cfunc
 def _learn(
     function,
-    call: Call,
+    call: CallFingerprint,
     arguments: Arguments,
     count: cython.size_t,
     names: cython.pointer(PyObject),
@@ -330,7 +330,7 @@ def _learn(
     except NoMemoryOrderError:
         pass  # it has taken a view of a region, of which a handle of our own knows no memory
     if trace is None:  # it may have given an operand, or a view of one
-        _calls.keep(call.key, Entry(), 0)
+        _calls.keep(call.key, CacheEntry(), 0)
         call.tape.mode.scope.count = 0
         return PyObject_Vectorcall(function, arguments, count, names)
     _calls.keep(call.key, trace, trace.size())
@@ -340,7 +340,10 @@ def _learn(
 
 @cython.cfunc
 def _handles(
-    call: Call, arguments: Arguments, count: cython.size_t, names: cython.pointer(PyObject)
+    call: CallFingerprint,
+    arguments: Arguments,
+    count: cython.size_t,
+    names: cython.pointer(PyObject),
 ) -> tuple:
     """The arguments of a call, with a handle of its own around each value."""
     entries: list = []
@@ -360,7 +363,7 @@ def _handles(
 
 
 @cython.cfunc
-def _traced(call: Call, start: cython.longlong, result) -> CallTrace:
+def _traced(call: CallFingerprint, start: cython.longlong, result) -> CallTrace:
     """The trace of what has been recorded since `start`; None where it cannot be replayed. A tensor that is no operand
     of a node may have been read in place of a number, or of sizes: then its numbers are in the nodes."""
     trace: CallTrace = CallTrace()

@@ -34,7 +34,7 @@ COMPLEX: Types = frozenset(["complex64", "complex128"])
 ALL: Types = BOOL | INTEGERS | FLOATS | COMPLEX
 
 
-class Rule(NamedTuple):
+class TypeRule(NamedTuple):
     """The types that a function takes for some of its parameters."""
 
     operands: tuple[str, ...]
@@ -43,7 +43,7 @@ class Rule(NamedTuple):
 
 
 def check(
-    rule: Rule,
+    rule: TypeRule,
     places: Mapping[str, int],
     values: Sequence[object],
     keywords: Mapping[str, object],
@@ -60,7 +60,7 @@ def check(
             part(tensors)
 
 
-def positions(function: Callable[..., object], rule: Rule) -> dict[str, int]:
+def positions(function: Callable[..., object], rule: TypeRule) -> dict[str, int]:
     """The places of a rule's operands among a function's parameters, by name."""
     names = list(inspect.signature(function).parameters)
     return {name: names.index(name) for name in rule.operands if name in names}
@@ -239,25 +239,25 @@ def _with_parameters(*parameters: str) -> Check:
 # -- the rules ---------------------------------------------------------------------------------------------------------
 
 
-def _rule(operands: str, *checks: Check, of_one_type: bool = True) -> Rule:
-    return Rule(tuple(operands.split()), checks, of_one_type)
+def _rule(operands: str, *checks: Check, of_one_type: bool = True) -> TypeRule:
+    return TypeRule(tuple(operands.split()), checks, of_one_type)
 
 
-def _normalization(kernel: str, parameters: str) -> Rule:
+def _normalization(kernel: str, parameters: str) -> TypeRule:
     """Of a layer that normalises: PyTorch looks at its weights first."""
     names = parameters.split()
     return _rule(f"input {parameters}", _with_parameters(*names), _kernel(kernel, FLOATS, "input"))
 
 
-def _one(kernel: str, takes: Types, operand: str = "input") -> Rule:
+def _one(kernel: str, takes: Types, operand: str = "input") -> TypeRule:
     return _rule(operand, _kernel(kernel, takes))
 
 
-def _words(words: str, takes: Types, operands: str = "input") -> Rule:
+def _words(words: str, takes: Types, operands: str = "input") -> TypeRule:
     return _rule(operands, _types(words, takes))
 
 
-def _indexed(words: str, takes: Types, operands: str = "index", *more: Check) -> Rule:
+def _indexed(words: str, takes: Types, operands: str = "index", *more: Check) -> TypeRule:
     """Of a function that looks up: indices of floating-point numbers are none."""
     return _rule(operands, _types(words, takes, "index", "indices"), *more, of_one_type=False)
 
@@ -316,7 +316,7 @@ _UNPOOL = "elements in indices should be type int64 but got: {1}"
 _TRAPEZOID = "trapezoid: received a bool input for `x` or `y`, but bool is not supported"
 _BATCHES = "Input dtypes must be the same, got: input {0}, batch1: {1}, batch2: {2}"
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, TypeRule] = {
     # losses
     "binary_cross_entropy": _rule(
         "input target",

@@ -27,7 +27,7 @@ cdef enum:
     RANGE
     MODULE
 
-cdef struct Event:
+cdef struct TraceEvent:
     int64_t begin_ns
     int64_t end_ns
     int64_t first
@@ -76,7 +76,7 @@ cdef class NodeTimes:
     cdef void close(self) noexcept
 
 cdef class Chunk:
-    cdef Event* events
+    cdef TraceEvent* events
     cdef Py_ssize_t count, room
     cdef long long before  # events in the chunks that lead to it
     cdef list payloads
@@ -96,7 +96,7 @@ cdef bint tracing  # whether anybody records
 cdef bint tracing_operands  # whether anybody wants to know the operands of nodes that are interpreted
 cdef bint tracing_memory  # whether anybody records what is allocated and freed
 
-cdef Event* reserve(Py_ssize_t count) noexcept
+cdef TraceEvent* reserve(Py_ssize_t count) noexcept
 cdef Chunk last_chunk()
 cdef void put(int kind, int64_t begin_ns, int64_t end_ns, int64_t first, int64_t second) noexcept
 cdef void put_payload(int kind, int64_t begin_ns, int64_t end_ns, object payload, int64_t second) noexcept

@@ -46,8 +46,8 @@ from cython.cimports.weft.engine.devices.trace import (
     PIECE,
     TIMED_ELEMENTS,
     TIMED_NODES,
-    Event,
     LabelWords,
+    TraceEvent,
 )
 from cython.cimports.weft.engine.ir.batch import Batch
 from cython.cimports.weft.engine.ir.dtype import DType
@@ -251,7 +251,9 @@ class Chunk:
 
     def __cinit__(self, room: cython.Py_ssize_t):
         global _kept
-        self.events = cython.cast(cython.pointer(Event), calloc(room, cython.sizeof(Event)))
+        self.events = cython.cast(
+            cython.pointer(TraceEvent), calloc(room, cython.sizeof(TraceEvent))
+        )
         if self.events == cython.NULL:
             raise MemoryError
         self.room = room
@@ -286,7 +288,7 @@ def _take_following(chunk: Chunk) -> Chunk:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def reserve(count: cython.Py_ssize_t) -> cython.pointer(Event):
+def reserve(count: cython.Py_ssize_t) -> cython.pointer(TraceEvent):
     """So many events behind each other, all EMPTY, in the chunk that `last_chunk` says: it lives while somebody holds
     it. NULL where there is no room for them: they are dropped."""
     global _last, _dropped
@@ -325,7 +327,7 @@ def put(
     kind: cython.int, begin_ns: int64_t, end_ns: int64_t, first: int64_t, second: int64_t
 ) -> cython.void:
     """Record one event."""
-    event: cython.pointer(Event) = reserve(1)
+    event: cython.pointer(TraceEvent) = reserve(1)
     if event == cython.NULL:
         return
     event.begin_ns, event.end_ns, event.first, event.second = begin_ns, end_ns, first, second
@@ -339,7 +341,7 @@ def put_payload(
     kind: cython.int, begin_ns: int64_t, end_ns: int64_t, payload: object, second: int64_t
 ) -> cython.void:
     """Record an event with an object."""
-    event: cython.pointer(Event) = reserve(1)
+    event: cython.pointer(TraceEvent) = reserve(1)
     if event == cython.NULL:
         return
     event.begin_ns, event.end_ns, event.second = begin_ns, end_ns, second
@@ -356,7 +358,7 @@ def put_payload(
 @cython.exceptval(check=False)
 def put_owner(node: Node, address: cython.size_t) -> cython.void:
     """Record whose value the memory at an address holds from now on."""
-    event: cython.pointer(Event) = reserve(1)
+    event: cython.pointer(TraceEvent) = reserve(1)
     if event == cython.NULL:
         return
     event.begin_ns = event.end_ns = now()
@@ -517,7 +519,7 @@ def _read_events(
 ) -> cython.void:
     """Append events of a chunk."""
     index: cython.Py_ssize_t
-    event: cython.pointer(Event)
+    event: cython.pointer(TraceEvent)
     payload: object
     labels: list = chunk.labels.rows()
     for index in range(start, end):

@@ -18,7 +18,7 @@ cdef class Admission:
     cdef int miss(self, long long look) except -1
     cdef int succeed(self, long long look) except -1
 
-cdef class Entry:
+cdef class CacheEntry:
     cdef Fingerprint key
     cdef Py_ssize_t nbytes
     cdef long long used  # by the clock of its cache
@@ -34,7 +34,7 @@ cdef class Cache:
     cdef long long uses
     cdef object __weakref__
     cdef bint admits(self, long long look) except -1
-    cdef Entry find(self, Fingerprint key)
-    cdef int keep(self, Fingerprint key, Entry entry, Py_ssize_t nbytes) except -1
+    cdef CacheEntry find(self, Fingerprint key)
+    cdef int keep(self, Fingerprint key, CacheEntry entry, Py_ssize_t nbytes) except -1
     cdef int evict(self) except -1
-    cdef int drop(self, Entry entry) except -1
+    cdef int drop(self, CacheEntry entry) except -1

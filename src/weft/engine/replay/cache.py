@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Caches for replay: one admission policy, one bound in bytes, LRU eviction, one way to clear, one record of counts.
 
-A client makes a `Cache`, asks whether it `admits` a structure, finds an `Entry` by its fingerprint and keeps new ones.
-The least recently used entries are evicted when the bound is reached. `clear` empties all caches; `text` is a line for
-people.
+A client makes a `Cache`, asks whether it `admits` a structure, finds a `CacheEntry` by its fingerprint and keeps new
+ones. The least recently used entries are evicted when the bound is reached. `clear` empties all caches; `text` is a
+line for people.
 """
 
 from weakref import WeakSet
@@ -96,11 +96,11 @@ class Admission:
 
 
 @cython.cclass
-class Entry:
+class CacheEntry:
     """The value that a cache keeps for one fingerprint. Clients derive their own."""
 
 
-def _last_use(entry: Entry) -> int:
+def _last_use(entry: CacheEntry) -> int:
     return entry.used
 
 
@@ -128,10 +128,10 @@ class Cache:
         return False
 
     @cython.cfunc
-    def find(self, key: Fingerprint) -> Entry:
+    def find(self, key: Fingerprint) -> CacheEntry:
         """The entry of a fingerprint, confirmed by full comparison, or None. Clients count what they use as a hit."""
         slot: cython.Py_ssize_t = key.hash % RECENT_ENTRIES
-        entry: Entry = self.recent[slot]
+        entry: CacheEntry = self.recent[slot]
         if entry is None or entry.key.hash != key.hash:
             entry = self.entries.get(key.hash)
             if entry is None:
@@ -145,11 +145,11 @@ class Cache:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def keep(self, key: Fingerprint, entry: Entry, nbytes: cython.Py_ssize_t) -> cython.int:
+    def keep(self, key: Fingerprint, entry: CacheEntry, nbytes: cython.Py_ssize_t) -> cython.int:
         """Keep an entry that takes about `nbytes` in addition to its fingerprint; others are evicted if there is no
         room."""
         self.counters.stored += 1
-        previous: Entry = self.entries.pop(key.hash, None)
+        previous: CacheEntry = self.entries.pop(key.hash, None)
         if previous is not None:
             self.drop(previous)
         key.shrink()
@@ -169,14 +169,14 @@ class Cache:
         """Let go of what has waited longest: an eighth of the entries at once, since finding them takes a sort."""
         oldest: list = sorted(self.entries.values(), key=_last_use)
         for entry in oldest[: len(oldest) // 8 + 1]:
-            del self.entries[cython.cast(Entry, entry).key.hash]
+            del self.entries[cython.cast(CacheEntry, entry).key.hash]
             self.drop(entry)
             self.counters.evicted += 1
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def drop(self, entry: Entry) -> cython.int:
+    def drop(self, entry: CacheEntry) -> cython.int:
         """An entry has left."""
         self.nbytes -= entry.nbytes
         slot: cython.Py_ssize_t = entry.key.hash % RECENT_ENTRIES

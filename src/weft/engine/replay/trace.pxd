@@ -2,7 +2,7 @@ from cpython.object cimport PyObject
 from weft.engine.capi.growable_array cimport Array
 from weft.engine.ir.node cimport Node
 from weft.engine.ir.tape cimport Tape
-from weft.engine.replay.cache cimport Entry
+from weft.engine.replay.cache cimport CacheEntry
 
 cdef enum:
     NOTHING = -(1 << 30)  # in place of an operand: an edge without a target
@@ -34,7 +34,7 @@ cdef class Replay:
     cdef tuple shape  # of all steps; None: each has its own
     cdef bint hold
 
-cdef class Trace(Entry):
+cdef class Trace(CacheEntry):
     cdef Step* steps
     cdef Py_ssize_t count
     cdef Array operands

@@ -17,7 +17,7 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.ir.residuals import retain_residuals
 from cython.cimports.weft.engine.ir.tape import finish
 from cython.cimports.weft.engine.ir.tuple_cache import one, three, two
-from cython.cimports.weft.engine.replay.cache import Entry
+from cython.cimports.weft.engine.replay.cache import CacheEntry
 from cython.cimports.weft.engine.replay.trace import NOTHING, Step, entry_of
 
 from weft._build.compiled import require
@@ -32,7 +32,7 @@ class Replay:
 
 
 @cython.cclass
-class Trace(Entry):
+class Trace(CacheEntry):
     """Steps in the order in which they were recorded."""
 
     def __cinit__(self):

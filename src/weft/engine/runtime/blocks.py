@@ -22,7 +22,7 @@ class RowBlock(NamedTuple):
     distances: tuple[int, ...]
 
 
-class Rows:
+class ValuesByBlock:
     """The values from outside by the memory that they lie in."""
 
     def __init__(self, external: Sequence[Node]) -> None:

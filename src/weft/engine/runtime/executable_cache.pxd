@@ -2,7 +2,7 @@ from libc.stdint cimport uintptr_t
 from weft.engine.devices.api cimport Device, Executable
 from weft.engine.devices.trace cimport Labels
 from weft.engine.pipeline.fingerprint cimport FlushFingerprint
-from weft.engine.replay.cache cimport Entry
+from weft.engine.replay.cache cimport CacheEntry
 from weft.engine.runtime.tier_choice cimport Debt
 
 cdef struct Commit:
@@ -12,7 +12,7 @@ cdef struct Commit:
     long long offset
     bint checkpoint  # it keeps its inputs
 
-cdef class CachedExecutable(Entry):
+cdef class CachedExecutable(CacheEntry):
     cdef Device device
     cdef readonly Executable executable
     cdef readonly int launches

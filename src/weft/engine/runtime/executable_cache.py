@@ -19,7 +19,7 @@ from cython.cimports.weft.engine.ir.primitive import Primitive
 from cython.cimports.weft.engine.pipeline.budget.checkpoints import Recorded, note_staying
 from cython.cimports.weft.engine.pipeline.fingerprint import SINGLE_NODE, FlushFingerprint
 from cython.cimports.weft.engine.pipeline.launch_ir import KernelSpec, SegmentTable
-from cython.cimports.weft.engine.replay.cache import Cache, Entry
+from cython.cimports.weft.engine.replay.cache import Cache, CacheEntry
 from cython.cimports.weft.engine.runtime.commit import leave
 from cython.cimports.weft.engine.runtime.executable_cache import Commit
 from cython.cimports.weft.engine.runtime.labels import labels_of
@@ -34,7 +34,7 @@ from weft.engine.pipeline.budget.constrain import bytes_taken
 from weft.engine.pipeline.memory_plan import is_private
 from weft.engine.replay.cache import named
 from weft.engine.runtime import tier_choice
-from weft.engine.runtime.blocks import Rows
+from weft.engine.runtime.blocks import ValuesByBlock
 from weft.errors import ExecutionError
 
 require(__name__, cython.compiled)
@@ -54,7 +54,7 @@ counters = _cache.counters
 
 @cython.final
 @cython.cclass
-class CachedExecutable(Entry):
+class CachedExecutable(CacheEntry):
     """One stored program."""
 
     def __dealloc__(self):
@@ -104,7 +104,7 @@ class CachedExecutable(Entry):
 def lookup(fingerprint: FlushFingerprint) -> CachedExecutable:
     """The stored program of a signature, or None."""
     cache: Cache = _cache_of(fingerprint)
-    found: Entry = cache.find(fingerprint.key)
+    found: CacheEntry = cache.find(fingerprint.key)
     if found is not None:
         cache.counters.hits += 1
     return cython.cast(CachedExecutable, found)
@@ -146,7 +146,7 @@ def storable_as(fingerprint: FlushFingerprint, memory):
 def _blocks_of(external: list, roots: list, written: set) -> dict:
     """The blocks of rows that values are, by value; None where one is no such block, or is written over."""
     found: dict = {}
-    rows = Rows(external) if roots else None
+    rows = ValuesByBlock(external) if roots else None
     for root in roots:
         block = None if root in written else rows.block_of(root)
         if block is None:

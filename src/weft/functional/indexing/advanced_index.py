@@ -201,7 +201,7 @@ def regrouped(x: Tensor, shape: Shape) -> Any:
     return x.view(shape) if shared else reshape(x, shape)
 
 
-class Gather:
+class ResolvedIndex:
     """An advanced index resolved on a view: which dimensions are joined, in which order, at which linear index."""
 
     def __init__(self, name: str, x: Tensor, pairs: list[tuple[int, object]]) -> None:

@@ -35,7 +35,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, TensorIndexError
 from weft.functional.elementwise.comparison import fill_value
-from weft.functional.indexing.advanced_index import Gather, gather_rows
+from weft.functional.indexing.advanced_index import ResolvedIndex, gather_rows
 from weft.functional.indexing.assignment import assign_region
 from weft.functional.indexing.nonzero import coordinates
 from weft.functional.indexing.overlapping_writes import set_indexed, shows_twice
@@ -302,7 +302,7 @@ def getitem(x: Tensor, index: Index) -> Any:
     viewed, pairs = _apply_basic(x, items)
     if not pairs:
         return _alias(x) if viewed is x else viewed
-    return Gather("x[index]", viewed, pairs).values(viewed)
+    return ResolvedIndex("x[index]", viewed, pairs).values(viewed)
 
 
 def _counts_rows(dtype: DType) -> bool:
@@ -415,7 +415,7 @@ def _fill_masked(x: Tensor, mask: Tensor, new: TensorLike) -> bool:
 def _assign_gathered(
     x: Tensor, pairs: list[tuple[int, Any]], new: TensorLike, accumulate: bool
 ) -> None:
-    gather = Gather("x[index] = value", x, pairs)
+    gather = ResolvedIndex("x[index] = value", x, pairs)
     if shows_twice(x):
         set_indexed(x, gather.values, new, accumulate)
     else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.strides import overlaps
-from weft.functional.indexing.advanced_index import Gather
+from weft.functional.indexing.advanced_index import ResolvedIndex
 from weft.functional.shape.strided_regions import as_strided
 from weft.functional.support.variants import named
 from weft.tensor.creation.ranges import arange
@@ -36,7 +36,7 @@ def write_memory(x: Tensor, select: Function, values: TensorLike, accumulate: bo
     extent = 1 + sum((size - 1) * step for size, step in zip(x._shape, x.strides, strict=True))
     memory = as_strided(x, (extent,), (1,), x.offset)
     places = select(as_strided(arange(extent), x._shape, x.strides))
-    Gather("x[index] = value", memory, [(0, places)]).assign(memory, values, accumulate)
+    ResolvedIndex("x[index] = value", memory, [(0, places)]).assign(memory, values, accumulate)
     return x
 
 

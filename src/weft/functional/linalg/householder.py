@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from weft.engine.api.api_function import publish
-from weft.engine.api.call_cache import Part
+from weft.engine.api.call_cache import ComposedPart
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ShapeError
@@ -35,7 +35,7 @@ def geqrf(input: Tensor, *, out: Tensor | None = None) -> Any:
     return given(out, Geqrf(results), converts=True)
 
 
-@Part
+@ComposedPart
 def _reflected(
     name: str, A: Tensor, tau: Tensor, start: Tensor, backwards: bool, turned: bool
 ) -> Any:

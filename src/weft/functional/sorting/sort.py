@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.engine.api.call_cache import Part
+from weft.engine.api.call_cache import ComposedPart
 from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import record_gradient
 from weft.engine.frontend.resolve import rename_record
@@ -226,7 +226,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     return picked("mode", input, axis, _ends_of_longest_runs(input.detach(), axis), keepdim)
 
 
-@Part
+@ComposedPart
 def _ends_of_longest_runs(x: Tensor, axis: int) -> Any:
     """The position of the last element of the longest run of equal elements once they are sorted; of equal runs the
     first."""

@@ -22,7 +22,7 @@ from cython.cimports.cpython.buffer import (
     PyObject_GetBuffer,
 )
 from cython.cimports.libc.string import memcpy
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
+from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer, allocate
 
 from weft._build.compiled import require
 from weft._build.lazy import later
@@ -95,12 +95,12 @@ def occurrences(numbers: object, size: int) -> Any:
 
 
 @cython.cfunc
-def _copied(array: object) -> Buffer:
+def _copied(array: object) -> PooledBuffer:
     """The elements of an array in row-major order, in the pool."""
     view = cython.declare(Py_buffer)
     PyObject_GetBuffer(array, cython.address(view), PyBUF_SIMPLE)
     try:
-        buffer = cython.declare(Buffer, allocate(max(view.len, 1)))
+        buffer = cython.declare(PooledBuffer, allocate(max(view.len, 1)))
         if view.len > 0:
             memcpy(cython.cast(cython.p_void, buffer.address), view.buf, view.len)
     finally:

@@ -12,7 +12,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.libc.string import memcpy
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
+from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer, allocate
 from cython.cimports.weft.engine.frontend.tensor import Tensor
 from cython.cimports.weft.functional.support.matrix_batches import (
     Matrices,
@@ -68,7 +68,7 @@ def solve(batch: Matrices, right: Matrices) -> tuple[Matrices, Any]:
 def _solve(factors: Matrices, found: Matrices, infos: np.ndarray) -> None:
     routine = cython.cast(gesv_routine, routine_at(GESV, factors.letter))
     info = ints_of(infos)
-    places: Buffer = allocate(factors.rows * 4)
+    places: PooledBuffer = allocate(factors.rows * 4)
     pivots = cython.cast(cython.p_int, places.address)
     k: cython.Py_ssize_t
     with cython.nogil:
@@ -255,7 +255,7 @@ def _reflected(factors: Matrices) -> object:
 def _reflect(factors: Matrices, scales: np.ndarray) -> None:
     routine = cython.cast(geqrf_routine, routine_at(GEQRF, factors.letter))
     room: cython.int = BLOCK * factors.rows
-    work: Buffer = allocate(room * factors.item)
+    work: PooledBuffer = allocate(room * factors.item)
     space = cython.cast(cython.p_void, work.address)
     scale: cython.size_t = address_of(scales)
     step: cython.size_t = min(factors.rows, factors.columns) * factors.item
@@ -293,7 +293,7 @@ def _multiply_out(factors: Matrices, scales: np.ndarray) -> None:
     which = UNGQR if factors.letter > 1 else ORGQR
     routine = cython.cast(orgqr_routine, routine_at(which, factors.letter))
     room: cython.int = BLOCK * factors.rows
-    work: Buffer = allocate(room * factors.item)
+    work: PooledBuffer = allocate(room * factors.item)
     space = cython.cast(cython.p_void, work.address)
     scale: cython.size_t = address_of(scales)
     count: cython.int = scales.shape[-1]

@@ -8,7 +8,7 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
+from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer, allocate
 from cython.cimports.weft.functional.support.lapack_batches import ints_of
 from cython.cimports.weft.functional.support.matrix_batches import (
     Matrices,
@@ -50,8 +50,8 @@ def _decompose(found: Matrices, values: np.ndarray, infos: np.ndarray, lower: cy
     n: cython.int = found.rows
     room: cython.int = max(1 + 6 * n + 2 * n * n, 2 * n + BLOCK * n)
     more_room: cython.int = 3 + 5 * n
-    work: Buffer = allocate(cython.cast(cython.Py_ssize_t, room) * found.item)
-    places: Buffer = allocate(cython.cast(cython.Py_ssize_t, more_room) * 4)
+    work: PooledBuffer = allocate(cython.cast(cython.Py_ssize_t, room) * found.item)
+    places: PooledBuffer = allocate(cython.cast(cython.Py_ssize_t, more_room) * 4)
     space = cython.cast(cython.p_void, work.address)
     numbers = cython.cast(cython.p_int, places.address)
     vectors: cython.char = 86  # V
@@ -100,8 +100,8 @@ def _decompose_twice(
     step: cython.size_t = cython.cast(cython.size_t, count) * given.item
     larger: cython.int = max(given.rows, given.columns)
     room: cython.int = 4 * count * count + 7 * count + larger + BLOCK * (larger + 3 * count)
-    work: Buffer = allocate(cython.cast(cython.Py_ssize_t, room) * given.item)
-    places: Buffer = allocate(cython.cast(cython.Py_ssize_t, count) * 32)
+    work: PooledBuffer = allocate(cython.cast(cython.Py_ssize_t, room) * given.item)
+    places: PooledBuffer = allocate(cython.cast(cython.Py_ssize_t, count) * 32)
     space = cython.cast(cython.p_void, work.address)
     numbers = cython.cast(cython.p_int, places.address)
     thin: cython.char = 83  # S

@@ -9,7 +9,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.libc.string import memcpy, memset
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
+from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer, allocate
 from cython.cimports.weft.functional.support.lapack_batches import first_rows, ints_of
 from cython.cimports.weft.functional.support.matrix_batches import (
     Matrices,
@@ -88,7 +88,7 @@ def _exchange(batch: Matrices, pivots: np.ndarray, backwards: cython.bint) -> cy
     places = ints_of(pivots)
     count: cython.Py_ssize_t = pivots.shape[pivots.ndim - 1]
     step: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, batch.columns) * batch.item
-    space: Buffer = allocate(max(step, 1))
+    space: PooledBuffer = allocate(max(step, 1))
     k: cython.Py_ssize_t
     turn: cython.Py_ssize_t
     for k in range(batch.count):
@@ -106,7 +106,7 @@ def _swap(
     one: cython.Py_ssize_t,
     other: cython.Py_ssize_t,
     nbytes: cython.Py_ssize_t,
-    space: Buffer,
+    space: PooledBuffer,
 ) -> cython.void:
     """Exchange two spans of memory."""
     start = cython.cast(cython.p_char, memory)

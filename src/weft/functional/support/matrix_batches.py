@@ -17,7 +17,7 @@ import cython
 import numpy as np
 from cython.cimports.cpython.pycapsule import PyCapsule_GetName, PyCapsule_GetPointer
 from cython.cimports.libc.string import memcpy, memset
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
+from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer, allocate
 from cython.cimports.weft.engine.frontend.node_factory import count_elements, new_value
 from cython.cimports.weft.engine.frontend.resolve import value
 from cython.cimports.weft.engine.frontend.tensor import Tensor
@@ -108,7 +108,7 @@ class Matrices:
 
     def tensor(self) -> Any:
         """A tensor that has the memory, or a copy of it."""
-        if self.turned or not isinstance(self.owner, Buffer):
+        if self.turned or not isinstance(self.owner, PooledBuffer):
             return copied(self).tensor()
         shape = (*self.lead, self.rows, self.columns)
         return wrap(new_value(_DTYPES[self.letter], shape, self.owner, 0), None)
@@ -168,7 +168,7 @@ def blank(other: Matrices, rows: cython.int, columns: cython.int) -> Matrices:
     """As many matrices, of the same type, of any values."""
     made: Matrices = _like(other, rows, columns)
     size: cython.Py_ssize_t = made.count * rows * columns * made.item
-    buffer: Buffer = allocate(max(size, 1))
+    buffer: PooledBuffer = allocate(max(size, 1))
     made.owner, made.address = buffer, buffer.address
     return made
 

@@ -21,7 +21,7 @@ from weft.errors import DTypeError, DTypeKindError
 from weft.functional.support.variants import check_apart, check_out, given, tensors_in
 
 
-class Rule(NamedTuple):
+class OutRule(NamedTuple):
     """`accepts` is true if a dtype may be that of `out`, given the result's and the tensors; `words` are PyTorch's if
     not, and `error` the class."""
 
@@ -165,14 +165,14 @@ _OF_DTYPE = frozenset(("sum", "prod", "nansum", "nanmean", "mean", "cumsum", "cu
 _IN_ITS_TYPE = frozenset(["cumsum", "cumprod"])
 
 
-_COPIES = Rule(_same, _ALLOCATED)
+_COPIES = OutRule(_same, _ALLOCATED)
 _COPYING = "weft.functional.shape.view_copies"  # the module of functions that have this rule
 
 
-def _rules() -> dict[str, Rule]:
+def _rules() -> dict[str, OutRule]:
     groups = ((_same, _EXACT), (_holding, _HOLDS), (_alike, _OF_THE_KIND), *_OTHERS)
     return {
-        name: Rule(accepts, words, DTypeKindError if words is _JOINED else DTypeError)
+        name: OutRule(accepts, words, DTypeKindError if words is _JOINED else DTypeError)
         for accepts, table in groups
         for words, names in table.items()
         for name in names.split()
@@ -183,7 +183,7 @@ _RULES = _rules()
 
 
 @cache
-def _rule_of(function: Callable[..., object]) -> Rule | None:
+def _rule_of(function: Callable[..., object]) -> OutRule | None:
     """The rule of a function, by its name; all copies have that of what picks elements."""
     copies = defined_in(function) == _COPYING
     return _RULES.get(function.__name__, _COPIES if copies else None)
@@ -209,7 +209,7 @@ def answer_out(function: Callable[..., Tensor], values: Any, keywords: Any) -> A
     return given(out, result)
 
 
-def _asked_rule(name: str, out: Tensor | None, keywords: dict[str, object]) -> Rule | None:
+def _asked_rule(name: str, out: Tensor | None, keywords: dict[str, object]) -> OutRule | None:
     """The rule of a function that takes `dtype=`: what is computed in the type of `out` is, if none is asked for."""
     if not isinstance(out, Tensor):
         return None
@@ -221,7 +221,9 @@ def _asked_rule(name: str, out: Tensor | None, keywords: dict[str, object]) -> R
     return _COPIES if name in _OF_DTYPE and asked is not None else None
 
 
-def _check_type(name: str, rule: Rule, out: Tensor, result: Tensor, tensors: list[Tensor]) -> None:
+def _check_type(
+    name: str, rule: OutRule, out: Tensor, result: Tensor, tensors: list[Tensor]
+) -> None:
     """Errors: RuntimeError where a rule does not take the type of `out`."""
     if out._dtype is not result._dtype and not rule.accepts(out._dtype, result._dtype, tensors):
         _refuse(name, rule.words, out, result._dtype, rule.error)

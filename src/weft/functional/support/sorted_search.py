@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.engine.api.call_cache import Part
+from weft.engine.api.call_cache import ComposedPart
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
@@ -20,7 +20,7 @@ from weft.ops.primitives import full, gather, reduce, reshape, where
 MOST_COMPARED = 128  # boundaries with which each value is compared
 
 
-@Part
+@ComposedPart
 def places(edges: Tensor, values: Tensor, behind: bool, wanted: DType) -> Any:
     """The places of values before or behind ascending boundaries. Shapes: (*, n), (*, m) -> (*, m)."""
     shape, count = values._shape, edges._shape[-1]

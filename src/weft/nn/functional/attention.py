@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 
 from weft._build.compiled import require
-from weft.engine.api.call_cache import Part
+from weft.engine.api.call_cache import ComposedPart
 from weft.engine.dispatch.type_names import C_NAMES
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -198,7 +198,7 @@ def _attention(
     )  # (..., L, S) @ (..., S, V)
 
 
-_certainly = Part(_attention)
+_certainly = ComposedPart(_attention)
 
 
 def scaled_dot_product_attention(

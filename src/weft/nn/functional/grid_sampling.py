@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.engine.api.call_cache import Part
+from weft.engine.api.call_cache import ComposedPart
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.resolve import rename_record
 from weft.engine.frontend.tensor import Tensor
@@ -105,7 +105,7 @@ def grid_sample(
     return _sampled(input, grid, mode, padding_mode, bool(align_corners))
 
 
-@Part
+@ComposedPart
 def _sampled(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Any:
     """The same, after the checks."""
     sampler = _Sampler(input, padding, align)

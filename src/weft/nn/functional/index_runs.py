@@ -19,7 +19,7 @@ from weft.ops.primitives import concat, expand, flip, slice_axis, take
 MOST_RUNS = 5  # runs of an index; more cost more than indices
 
 
-class Run(NamedTuple):
+class IndexRun(NamedTuple):
     """`length` neighbours from `start` on, in steps of 1 or -1, each `repeat` times."""
 
     start: int
@@ -32,7 +32,7 @@ class Places(NamedTuple):
     """An array of int64, and what it consists of."""
 
     index: Any
-    runs: list[Run]
+    runs: list[IndexRun]
 
 
 def places_of(index: np.ndarray) -> Places:
@@ -49,28 +49,28 @@ def taken(x: Tensor, axis: int, places: Places) -> Any:
     return parts[0] if len(parts) == 1 else concat(tuple(parts), axis)
 
 
-def runs(index: np.ndarray) -> list[Run]:
+def runs(index: np.ndarray) -> list[IndexRun]:
     """The runs of an index array; counting stops once there are more than `MOST_RUNS`."""
     if not len(index):
         return []
     edges = np.flatnonzero(np.diff(index)) + 1
     starts = np.concatenate(([0], edges))
     values, repeats = index[starts].tolist(), np.diff(np.append(starts, len(index))).tolist()
-    found: list[Run] = []
+    found: list[IndexRun] = []
     for value, repeat in zip(values, repeats, strict=True):
         last = found[-1] if found else None
         if last is not None and last.repeat == repeat:
             step = value - last.start if last.length == 1 else last.step
             if abs(step) == 1 and value == last.start + step * last.length:
-                found[-1] = Run(last.start, last.length + 1, step, repeat)
+                found[-1] = IndexRun(last.start, last.length + 1, step, repeat)
                 continue
         if len(found) > MOST_RUNS:
             break
-        found.append(Run(value, 1, 1, repeat))
+        found.append(IndexRun(value, 1, 1, repeat))
     return found
 
 
-def _part(x: Tensor, axis: int, run: Run) -> Any:
+def _part(x: Tensor, axis: int, run: IndexRun) -> Any:
     """The elements of one run."""
     first = min(run.start, run.start + run.step * (run.length - 1))
     part = x if run.length == x._shape[axis] else slice_axis(x, axis, first, run.length)

@@ -16,7 +16,7 @@ from typing import Any
 import cython
 
 from weft._build.compiled import require
-from weft.engine.api.call_cache import Part, composed_of_primitives
+from weft.engine.api.call_cache import ComposedPart, composed_of_primitives
 from weft.engine.frontend.inplace import in_place
 from weft.engine.frontend.recorder import cast, record_gradient
 from weft.engine.frontend.tensor import Tensor
@@ -213,7 +213,7 @@ def _normed_by_statistics(
     return cast(_affine(shifted, None, bias, shape), input._dtype)
 
 
-_by_statistics = Part(_normed_by_statistics)
+_by_statistics = ComposedPart(_normed_by_statistics)
 
 
 def _move_statistics(

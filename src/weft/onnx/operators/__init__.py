@@ -11,6 +11,6 @@ from weft.onnx.operators import (  # noqa: F401 - they fill the table
     reductions,
     structure,
 )
-from weft.onnx.operators.table import TABLE, Operation, is_one, refusal
+from weft.onnx.operators.table import TABLE, RecordedOperation, is_one, refusal
 
-__all__ = ["TABLE", "Operation", "is_one", "refusal"]
+__all__ = ["TABLE", "RecordedOperation", "is_one", "refusal"]

@@ -5,21 +5,21 @@ from __future__ import annotations
 
 import math
 
-from weft.onnx.graph import Graph
+from weft.onnx.graph import OnnxGraph
 from weft.onnx.operators.elementwise import extremum, gated
-from weft.onnx.operators.table import Operation, rule
+from weft.onnx.operators.table import RecordedOperation, rule
 
 # -- macros --------------------------------------------------------------------------------------------------------
 
 
-def _gate(graph: Graph, gates: str, op: Operation, number: int) -> str:
+def _gate(graph: OnnxGraph, gates: str, op: RecordedOperation, number: int) -> str:
     width = op.shape[-1]
     assert isinstance(width, int)
     return graph.slice(gates, op.rank - 1, number * width, (number + 1) * width)
 
 
 @rule("lstm_memory")
-def _memory(graph: Graph, op: Operation) -> str:
+def _memory(graph: OnnxGraph, op: RecordedOperation) -> str:
     gates, memory = op.inputs
     written, kept, new = (_gate(graph, gates, op, number) for number in range(3))
     added = gated(graph, written, graph.call("Tanh", new))
@@ -27,13 +27,13 @@ def _memory(graph: Graph, op: Operation) -> str:
 
 
 @rule("lstm_output")
-def _output(graph: Graph, op: Operation) -> str:
+def _output(graph: OnnxGraph, op: RecordedOperation) -> str:
     gates, memory = op.inputs
     return gated(graph, _gate(graph, gates, op, 3), graph.call("Tanh", memory))
 
 
 @rule("gru")
-def _gru(graph: Graph, op: Operation) -> str:
+def _gru(graph: OnnxGraph, op: RecordedOperation) -> str:
     of_input, of_hidden, hidden = op.inputs
     inputs = [_gate(graph, of_input, op, number) for number in range(3)]
     states = [_gate(graph, of_hidden, op, number) for number in range(3)]
@@ -43,13 +43,13 @@ def _gru(graph: Graph, op: Operation) -> str:
 
 
 @rule("logsumexp")
-def _logsumexp(graph: Graph, op: Operation) -> str:
+def _logsumexp(graph: OnnxGraph, op: RecordedOperation) -> str:
     axes = [axis % op.rank for axis in op.params]
     return graph.reduce("ReduceLogSumExp", op.inputs[0], axes, True)
 
 
 @rule("cross_entropy")
-def _cross_entropy(graph: Graph, op: Operation) -> str:
+def _cross_entropy(graph: OnnxGraph, op: RecordedOperation) -> str:
     axis = op.rank + op.params[0]
     logs = graph.call("LogSoftmax", op.inputs[0], axis=axis)
     places = graph.call("Unsqueeze", op.inputs[1], graph.integers([op.params[0]]))
@@ -61,29 +61,29 @@ def _cross_entropy(graph: Graph, op: Operation) -> str:
 
 
 @rule("softmax", "log_softmax")
-def _softmax(graph: Graph, op: Operation) -> str:
+def _softmax(graph: OnnxGraph, op: RecordedOperation) -> str:
     kind = "Softmax" if op.name == "softmax" else "LogSoftmax"
     return graph.call(kind, op.inputs[0], axis=op.params[0])
 
 
 @rule("picked_log_softmax")
-def _picked(graph: Graph, op: Operation) -> str:
+def _picked(graph: OnnxGraph, op: RecordedOperation) -> str:
     logs = graph.call("LogSoftmax", op.inputs[0], axis=op.params[0])
     return graph.call("GatherElements", logs, op.inputs[1], axis=op.params[0])
 
 
 @rule("norm")
-def _norm(graph: Graph, op: Operation) -> str:
+def _norm(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.reduce("ReduceL2", op.inputs[0], op.params[0], True)
 
 
 @rule("mean")
-def _mean(graph: Graph, op: Operation) -> str:
+def _mean(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.reduce("ReduceMean", op.inputs[0], *op.params)
 
 
 @rule("standardize")
-def _standardize(graph: Graph, op: Operation) -> str:
+def _standardize(graph: OnnxGraph, op: RecordedOperation) -> str:
     axes, eps = op.params
     x = op.inputs[0]
     centred = graph.call("Sub", x, graph.reduce("ReduceMean", x, axes, True))
@@ -93,28 +93,28 @@ def _standardize(graph: Graph, op: Operation) -> str:
 
 
 @rule("clamp")
-def _clamp(graph: Graph, op: Operation) -> str:
+def _clamp(graph: OnnxGraph, op: RecordedOperation) -> str:
     low, high = (graph.number(value, op.dtype) for value in op.params)
     return _between(graph, op.dtype, op.inputs[0], low, high)
 
 
 @rule("clamp_between")
-def _clamp_between(graph: Graph, op: Operation) -> str:
+def _clamp_between(graph: OnnxGraph, op: RecordedOperation) -> str:
     return _between(graph, op.dtype, *op.inputs)
 
 
-def _between(graph: Graph, dtype: str, x: str, low: str, high: str) -> str:
+def _between(graph: OnnxGraph, dtype: str, x: str, low: str, high: str) -> str:
     return extremum(graph, dtype, "Min", extremum(graph, dtype, "Max", x, low), high)
 
 
 @rule("max", "min", "max_all", "min_all")
-def _extremum(graph: Graph, op: Operation) -> str:
+def _extremum(graph: OnnxGraph, op: RecordedOperation) -> str:
     kind = "ReduceMax" if op.name.startswith("max") else "ReduceMin"
     return graph.reduce(kind, op.inputs[0], *op.params)
 
 
 @rule("gelu")
-def _gelu(graph: Graph, op: Operation) -> str:
+def _gelu(graph: OnnxGraph, op: RecordedOperation) -> str:
     x, dtype = op.inputs[0], op.dtype
     if graph.opset >= 20:
         return graph.call("Gelu", x, approximate=op.params)
@@ -139,7 +139,7 @@ def _is_padded(params: object) -> bool:
 
 
 @rule("convolution", "convolution_bias", fits=_is_padded)
-def _convolution(graph: Graph, op: Operation) -> str:
+def _convolution(graph: OnnxGraph, op: RecordedOperation) -> str:
     stride, padding, dilation, groups = op.params
     _know_positions(graph, op)
     return graph.call(
@@ -152,7 +152,7 @@ def _convolution(graph: Graph, op: Operation) -> str:
     )
 
 
-def _know_positions(graph: Graph, op: Operation) -> None:
+def _know_positions(graph: OnnxGraph, op: RecordedOperation) -> None:
     """The sizes of the result that depend on those of the images."""
     stride, padding, dilation, _ = op.params
     for number, (before, after) in enumerate(padding):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 
-from weft.onnx.graph import Graph
-from weft.onnx.operators.table import Operation, rule
+from weft.onnx.graph import OnnxGraph
+from weft.onnx.operators.table import RecordedOperation, rule
 from weft.onnx.sizes import Size
 
 
 @rule("matmul")
-def _matmul(graph: Graph, op: Operation) -> str:
+def _matmul(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.call("MatMul", *op.inputs)
 
 
 @rule("linear", "linear_bias")
-def _linear(graph: Graph, op: Operation) -> str:
+def _linear(graph: OnnxGraph, op: RecordedOperation) -> str:
     """x @ weight.T + bias; of rows one Gemm."""
     x, weight, *bias = op.inputs
     if op.rank == 2 and op.dtype in ("float32", "float64", "float16"):
@@ -27,7 +27,7 @@ def _linear(graph: Graph, op: Operation) -> str:
 # -- attention -----------------------------------------------------------------------------------------------------
 
 
-def _shared(graph: Graph, x: str, have: int, heads: int) -> str:
+def _shared(graph: OnnxGraph, x: str, have: int, heads: int) -> str:
     """Heads of keys or values repeated for the query heads that share them."""
     if have == heads:
         return x
@@ -35,7 +35,7 @@ def _shared(graph: Graph, x: str, have: int, heads: int) -> str:
     return graph.call("Gather", x, index, axis=1)
 
 
-def attended(graph: Graph, op: Operation, masked: bool) -> tuple[str, str, str]:
+def attended(graph: OnnxGraph, op: RecordedOperation, masked: bool) -> tuple[str, str, str]:
     """The result (B, H, L, V), the largest scores and the sums of powers."""
     query, key, value = op.inputs[:3]
     scale, causal, _ = op.params
@@ -63,12 +63,12 @@ def attended(graph: Graph, op: Operation, masked: bool) -> tuple[str, str, str]:
 
 
 @rule("attention", "attention_masked")
-def _attention(graph: Graph, op: Operation) -> str:
+def _attention(graph: OnnxGraph, op: RecordedOperation) -> str:
     return attended(graph, op, op.name == "attention_masked")[0]
 
 
 @rule("attention_forward", "attention_masked_forward")
-def _packed_attention(graph: Graph, op: Operation) -> str:
+def _packed_attention(graph: OnnxGraph, op: RecordedOperation) -> str:
     """The result in its order in memory and the statistics, one behind the other."""
     result, top, total = attended(graph, op, "masked" in op.name)
     stats = graph.call("Concat", top, graph.call("Reciprocal", total), axis=3)
@@ -81,7 +81,7 @@ def _packed_attention(graph: Graph, op: Operation) -> str:
 
 
 @rule("resample")
-def _resample(graph: Graph, op: Operation) -> str:
+def _resample(graph: OnnxGraph, op: RecordedOperation) -> str:
     """Sums of weighted elements: those that each tap reads, along a dimension of their own."""
     x, index, weights = op.inputs
     axis, size = op.params
@@ -96,7 +96,7 @@ def _resample(graph: Graph, op: Operation) -> str:
     return graph.reduce("ReduceSum", graph.call("Mul", read, weights), [axis], False)
 
 
-def _within(graph: Graph, index: str, size: Size) -> tuple[str, str]:
+def _within(graph: OnnxGraph, index: str, size: Size) -> tuple[str, str]:
     """The index, 0 where it points outside, and where it does not."""
     zero = graph.number(0, "int64")
     low = graph.call("GreaterOrEqual", index, zero)

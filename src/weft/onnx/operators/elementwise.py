@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from weft.onnx.graph import NARROW, Graph
-from weft.onnx.operators.table import TABLE, Operation, rule
+from weft.onnx.graph import NARROW, OnnxGraph
+from weft.onnx.operators.table import TABLE, RecordedOperation, rule
 
 Formula = Callable[..., str]  # of a graph, a dtype and operands
 
@@ -50,7 +50,9 @@ def is_float(dtype: str) -> bool:
     return "float" in dtype
 
 
-def computed(graph: Graph, dtype: str, formula: Formula, *operands: str, result: str = "") -> str:
+def computed(
+    graph: OnnxGraph, dtype: str, formula: Formula, *operands: str, result: str = ""
+) -> str:
     """A formula on operands of a dtype, in a type that operators take."""
     if dtype not in NARROW:
         return formula(graph, dtype, *operands)
@@ -60,7 +62,7 @@ def computed(graph: Graph, dtype: str, formula: Formula, *operands: str, result:
 
 
 def _define(name: str, formula: Formula, result: str = "") -> None:
-    def made(graph: Graph, op: Operation) -> str:
+    def made(graph: OnnxGraph, op: RecordedOperation) -> str:
         return computed(graph, op.dtypes[-1], formula, *op.inputs, result=result)
 
     TABLE[name] = made
@@ -76,7 +78,7 @@ for _name, _kind in COMPARED.items():
     _define(_name, lambda g, dtype, x, y, kind=_kind: compared(g, dtype, kind, x, y), "bool")
 
 
-def compared(graph: Graph, dtype: str, kind: str, x: str, y: str) -> str:
+def compared(graph: OnnxGraph, dtype: str, kind: str, x: str, y: str) -> str:
     """A comparison; that of truth values is one of integers."""
     if dtype == "bool" and kind != "Equal":
         x, y = graph.cast(x, "int32"), graph.cast(y, "int32")
@@ -92,7 +94,7 @@ def _of_truths(kind: str, of_truths: str) -> Formula:
 
 
 def _power_of(count: int) -> Formula:
-    def formula(graph: Graph, dtype: str, x: str) -> str:
+    def formula(graph: OnnxGraph, dtype: str, x: str) -> str:
         result = x
         for _ in range(count - 1):
             result = graph.call("Mul", result, x)
@@ -101,7 +103,7 @@ def _power_of(count: int) -> Formula:
     return formula
 
 
-def _floored(graph: Graph, dtype: str, x: str, y: str) -> str:
+def _floored(graph: OnnxGraph, dtype: str, x: str, y: str) -> str:
     """x // y, towards minus infinity."""
     quotient = graph.call("Div", x, y)
     if is_float(dtype):
@@ -113,7 +115,7 @@ def _floored(graph: Graph, dtype: str, x: str, y: str) -> str:
     return graph.call("Sub", quotient, graph.cast(graph.call("And", uneven, apart), dtype))
 
 
-def _remainder(graph: Graph, dtype: str, x: str, y: str) -> str:
+def _remainder(graph: OnnxGraph, dtype: str, x: str, y: str) -> str:
     """With the sign of y."""
     if not is_float(dtype):
         return graph.call("Mod", x, y)
@@ -124,13 +126,13 @@ def _remainder(graph: Graph, dtype: str, x: str, y: str) -> str:
     return graph.call("Where", graph.call("And", uneven, apart), graph.call("Add", rest, y), rest)
 
 
-def _truncated(graph: Graph, dtype: str, x: str) -> str:
+def _truncated(graph: OnnxGraph, dtype: str, x: str) -> str:
     if not is_float(dtype):
         return x
     return graph.call("Mul", graph.call("Sign", x), graph.call("Floor", graph.call("Abs", x)))
 
 
-def extremum(graph: Graph, dtype: str, kind: str, x: str, y: str) -> str:
+def extremum(graph: OnnxGraph, dtype: str, kind: str, x: str, y: str) -> str:
     """Max or Min; of truth values Or and And. A nan stays."""
     if dtype == "bool":
         return graph.call("Or" if kind == "Max" else "And", x, y)
@@ -141,7 +143,7 @@ def extremum(graph: Graph, dtype: str, kind: str, x: str, y: str) -> str:
     return graph.call("Where", strange, graph.call("Add", x, y), found)
 
 
-def _arctangent(graph: Graph, dtype: str, y: str, x: str) -> str:
+def _arctangent(graph: OnnxGraph, dtype: str, y: str, x: str) -> str:
     """The angle of (x, y): atan(y / x), with half a turn where x is negative, and quarters where it is 0."""
     zero, half = graph.number(0, dtype), graph.number(math.pi, dtype)
     angle = graph.call("Atan", graph.call("Div", y, x))
@@ -154,7 +156,7 @@ def _arctangent(graph: Graph, dtype: str, y: str, x: str) -> str:
     return graph.call("Where", graph.call("Equal", x, zero), quarter, angle)
 
 
-def _hypotenuse(graph: Graph, dtype: str, x: str, y: str) -> str:
+def _hypotenuse(graph: OnnxGraph, dtype: str, x: str, y: str) -> str:
     """sqrt(x * x + y * y), scaled by the larger one."""
     x, y = graph.call("Abs", x), graph.call("Abs", y)
     large, small = graph.call("Max", x, y), graph.call("Min", x, y)
@@ -187,7 +189,7 @@ _define("ne", lambda g, dtype, x, y: g.call("Not", g.call("Equal", x, y)), "bool
 
 
 @rule("isnan", "isinf", "isfinite")
-def _classified(graph: Graph, op: Operation) -> str:
+def _classified(graph: OnnxGraph, op: RecordedOperation) -> str:
     (x,), (dtype,) = op.inputs, op.dtypes
     if not is_float(dtype):
         whole = graph.call("Equal", x, x)
@@ -201,18 +203,18 @@ def _classified(graph: Graph, op: Operation) -> str:
     return graph.call("Not", graph.call("Or", infinite, graph.call("IsNaN", x)))
 
 
-def _truth(graph: Graph, x: str, dtype: str) -> str:
+def _truth(graph: OnnxGraph, x: str, dtype: str) -> str:
     return x if dtype == "bool" else graph.cast(x, "bool")
 
 
 @rule("logical_not", *LOGICAL)
-def _logical(graph: Graph, op: Operation) -> str:
+def _logical(graph: OnnxGraph, op: RecordedOperation) -> str:
     truths = [_truth(graph, x, dtype) for x, dtype in zip(op.inputs, op.dtypes, strict=True)]
     return graph.call(LOGICAL.get(op.name, "Not"), *truths)
 
 
 @rule("bitwise_not", *BITWISE)
-def _bitwise(graph: Graph, op: Operation) -> str:
+def _bitwise(graph: OnnxGraph, op: RecordedOperation) -> str:
     kind = BITWISE.get(op.name, "Not")
     return graph.call(kind if op.dtypes[0] == "bool" else f"Bitwise{kind}", *op.inputs)
 
@@ -221,7 +223,7 @@ def _bitwise(graph: Graph, op: Operation) -> str:
 
 
 @rule("where")
-def _where(graph: Graph, op: Operation) -> str:
+def _where(graph: OnnxGraph, op: RecordedOperation) -> str:
     condition, x, y = op.inputs
     if op.dtype in ("bool", "int8", "int16"):
         wide = [graph.cast(value, "int32") for value in (x, y)]
@@ -230,19 +232,19 @@ def _where(graph: Graph, op: Operation) -> str:
 
 
 @rule("cast")
-def _cast(graph: Graph, op: Operation) -> str:
+def _cast(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.cast(op.inputs[0], op.dtype)
 
 
 @rule("clone", "conj", "real")
-def _same(graph: Graph, op: Operation) -> str:
+def _same(graph: OnnxGraph, op: RecordedOperation) -> str:
     return op.inputs[0]
 
 
 # -- exponentials --------------------------------------------------------------------------------------------------
 
 
-def _exponential_less_one(graph: Graph, dtype: str, x: str) -> str:
+def _exponential_less_one(graph: OnnxGraph, dtype: str, x: str) -> str:
     """exp(x) - 1; near 0 as 2 t / (1 - t) with t = tanh(x / 2), which keeps its digits."""
     half = graph.call("Tanh", graph.call("Mul", x, graph.number(0.5, dtype)))
     near = graph.call(
@@ -253,7 +255,7 @@ def _exponential_less_one(graph: Graph, dtype: str, x: str) -> str:
     return graph.call("Where", small, near, far)
 
 
-def _logarithm_of_one_more(graph: Graph, dtype: str, x: str) -> str:
+def _logarithm_of_one_more(graph: OnnxGraph, dtype: str, x: str) -> str:
     """log(1 + x); near 0 as 2 atanh(x / (2 + x)), which keeps its digits."""
     ratio = graph.call("Div", x, graph.call("Add", x, graph.number(2, dtype)))
     near = graph.call("Mul", graph.call("Atanh", ratio), graph.number(2, dtype))
@@ -289,7 +291,7 @@ _define("trunc", _truncated)
 # -- gates and updates ---------------------------------------------------------------------------------------------
 
 
-def gated(graph: Graph, gate: str, other: str) -> str:
+def gated(graph: OnnxGraph, gate: str, other: str) -> str:
     """sigmoid(gate) * other"""
     return graph.call("Mul", graph.call("Sigmoid", gate), other)
 
@@ -298,7 +300,7 @@ _define("sigmoid_mul", lambda g, dtype, gate, other: gated(g, gate, other))
 _define("sigmoid_mul_tanh", lambda g, dtype, gate, other: gated(g, gate, g.call("Tanh", other)))
 
 
-def _blended(graph: Graph, dtype: str, mean: str, value: str, share: str) -> str:
+def _blended(graph: OnnxGraph, dtype: str, mean: str, value: str, share: str) -> str:
     step = graph.call("Mul", graph.call("Sub", value, mean), share)
     return graph.call("Add", mean, step)
 
@@ -307,12 +309,12 @@ _define("blend", _blended)
 
 
 @rule("add_product")
-def _with_product(graph: Graph, op: Operation) -> str:
+def _with_product(graph: OnnxGraph, op: RecordedOperation) -> str:
     total, one, other, factor = op.inputs
     return graph.call("Add", total, graph.call("Mul", graph.call("Mul", one, factor), other))
 
 
 @rule("add_quotient")
-def _with_quotient(graph: Graph, op: Operation) -> str:
+def _with_quotient(graph: OnnxGraph, op: RecordedOperation) -> str:
     total, above, below, factor = op.inputs
     return graph.call("Add", total, graph.call("Mul", graph.call("Div", above, below), factor))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from weft.onnx.graph import NARROW, Graph
+from weft.onnx.graph import NARROW, OnnxGraph
 from weft.onnx.operators.elementwise import is_float
-from weft.onnx.operators.table import Operation, rule
+from weft.onnx.operators.table import RecordedOperation, rule
 from weft.onnx.sizes import Size
 
 _KINDS = {"sum": "ReduceSum", "prod": "ReduceProd", "amax": "ReduceMax", "amin": "ReduceMin"}
 
 
-def widened(graph: Graph, x: str, dtype: str) -> str:
+def widened(graph: OnnxGraph, x: str, dtype: str) -> str:
     """In a type that reductions take."""
     return graph.cast(x, "int32") if dtype == "bool" or dtype in NARROW else x
 
 
 @rule(*_KINDS)
-def _reduce(graph: Graph, op: Operation) -> str:
+def _reduce(graph: OnnxGraph, op: RecordedOperation) -> str:
     axes, keep = op.params
     (x,), (dtype,) = op.inputs, op.dtypes
     if dtype != op.dtype:  # a sum may be one of another type
@@ -31,14 +31,14 @@ def _reduce(graph: Graph, op: Operation) -> str:
 
 
 @rule("any", "all")
-def _truth(graph: Graph, op: Operation) -> str:
+def _truth(graph: OnnxGraph, op: RecordedOperation) -> str:
     axes, keep = op.params
     kind = "ReduceMax" if op.name == "any" else "ReduceMin"
     return graph.cast(graph.reduce(kind, graph.cast(op.inputs[0], "int32"), axes, keep), "bool")
 
 
 @rule("argmax", "argmin")
-def _place(graph: Graph, op: Operation) -> str:
+def _place(graph: OnnxGraph, op: RecordedOperation) -> str:
     """Of several axes the place among all of their elements: they become one, the last."""
     axes, keep = op.params
     x = widened(graph, op.inputs[0], op.dtypes[0])
@@ -59,7 +59,7 @@ def _place(graph: Graph, op: Operation) -> str:
 
 
 @rule("cumsum")
-def _running_sum(graph: Graph, op: Operation) -> str:
+def _running_sum(graph: OnnxGraph, op: RecordedOperation) -> str:
     x, dtype = op.inputs[0], op.dtype
     wide = widened(graph, x, dtype)
     found = graph.call("CumSum", wide, graph.number(op.params[0], "int64"))
@@ -67,14 +67,14 @@ def _running_sum(graph: Graph, op: Operation) -> str:
 
 
 @rule("cumprod")
-def _running_product(graph: Graph, op: Operation) -> str:
+def _running_product(graph: OnnxGraph, op: RecordedOperation) -> str:
     """The product of each row of a triangle, which has ones above."""
     before = _prefixes(graph, op, graph.number(1, op.dtype))
     found = graph.reduce("ReduceProd", before, [op.rank], False)
     return _from_last(graph, found, op.params[0], op.rank)
 
 
-def _prefixes(graph: Graph, op: Operation, rest: str) -> str:
+def _prefixes(graph: OnnxGraph, op: RecordedOperation, rest: str) -> str:
     """The elements up to each one along the axis: (..., n, n), `rest` above the diagonal."""
     axis = op.params[0]
     order = [a for a in range(op.rank) if a != axis] + [axis]
@@ -87,18 +87,20 @@ def _prefixes(graph: Graph, op: Operation, rest: str) -> str:
     )
 
 
-def _from_last(graph: Graph, x: str, axis: int, rank: int) -> str:
+def _from_last(graph: OnnxGraph, x: str, axis: int, rank: int) -> str:
     """The last dimension goes to where the axis was."""
     return graph.transpose(x, [*range(axis), rank - 1, *range(axis, rank - 1)])
 
 
 @rule("running_place")
-def _running_place(graph: Graph, op: Operation) -> str:
+def _running_place(graph: OnnxGraph, op: RecordedOperation) -> str:
     """The last place of the extremum among what stands before each element."""
     axis, smallest = op.params
     if not is_float(op.dtypes[0]):
         wide = graph.cast(op.inputs[0], "float64")
-        op = Operation(op.name, [wide], ["float64"], op.shapes, op.params, op.dtype, op.shape)
+        op = RecordedOperation(
+            op.name, [wide], ["float64"], op.shapes, op.params, op.dtype, op.shape
+        )
     far = graph.number(float("inf") if smallest else -float("inf"), op.dtypes[0])
     before = _prefixes(graph, op, far)
     kind = "ArgMin" if smallest else "ArgMax"
@@ -107,7 +109,7 @@ def _running_place(graph: Graph, op: Operation) -> str:
 
 
 @rule("nth_place")
-def _nth_place(graph: Graph, op: Operation) -> str:
+def _nth_place(graph: OnnxGraph, op: RecordedOperation) -> str:
     """One place of a stable sort; where nan counts otherwise, its number is computed."""
     axis, number, nan, first = op.params
     x, size = widened(graph, op.inputs[0], op.dtypes[0]), graph.size(op.shapes[0][axis])
@@ -123,7 +125,7 @@ def _nth_place(graph: Graph, op: Operation) -> str:
     return graph.call("ArgMax", graph.cast(same, "int32"), axis=axis, keepdims=1)
 
 
-def _number_beside_nan(graph: Graph, x: str, axis: int, number: int, nan: int) -> str:
+def _number_beside_nan(graph: OnnxGraph, x: str, axis: int, number: int, nan: int) -> str:
     """The number of the first nan where there is one (1), or of the lower median of the others (2)."""
     is_nan = graph.cast(graph.call("IsNaN", x), "int64")
     count = graph.reduce("ReduceSum", is_nan, [axis], True)
@@ -138,7 +140,7 @@ def _number_beside_nan(graph: Graph, x: str, axis: int, number: int, nan: int) -
 
 
 @rule("order")
-def _order(graph: Graph, op: Operation) -> str:
+def _order(graph: OnnxGraph, op: RecordedOperation) -> str:
     """The first places of a stable sort."""
     axis, kept, descending = op.params
     x = widened(graph, op.inputs[0], op.dtypes[0])

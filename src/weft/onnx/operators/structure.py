@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.onnx.graph import Graph
-from weft.onnx.operators.table import Operation, rule
+from weft.onnx.graph import OnnxGraph
+from weft.onnx.operators.table import RecordedOperation, rule
 from weft.onnx.sizes import Size, Varied
 
 
 @rule("view")
-def _view(graph: Graph, op: Operation) -> str:
+def _view(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.reshape(op.inputs[0], op.shape)
 
 
 @rule("permute")
-def _permute(graph: Graph, op: Operation) -> str:
+def _permute(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.transpose(op.inputs[0], op.params)
 
 
 @rule("expand")
-def _expand(graph: Graph, op: Operation) -> str:
+def _expand(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.call("Expand", op.inputs[0], graph.sizes(op.shape))
 
 
 @rule("slice")
-def _slice(graph: Graph, op: Operation) -> str:
+def _slice(graph: OnnxGraph, op: RecordedOperation) -> str:
     axis, start, length, step = op.params
     return graph.slice(op.inputs[0], axis, start, _end(start, length, step), step)
 
@@ -48,13 +48,13 @@ def _by_call(size: Size, calls: int) -> tuple[int, ...]:
 
 
 @rule("select")
-def _select(graph: Graph, op: Operation) -> str:
+def _select(graph: OnnxGraph, op: RecordedOperation) -> str:
     axis, place = op.params
     return graph.call("Gather", op.inputs[0], graph.scalar_size(place), axis=axis)
 
 
 @rule("flip")
-def _flip(graph: Graph, op: Operation) -> str:
+def _flip(graph: OnnxGraph, op: RecordedOperation) -> str:
     if not op.params:
         return op.inputs[0]
     axes, count = graph.integers(op.params), len(op.params)
@@ -64,7 +64,7 @@ def _flip(graph: Graph, op: Operation) -> str:
 
 
 @rule("unfold")
-def _windows(graph: Graph, op: Operation) -> str:
+def _windows(graph: OnnxGraph, op: RecordedOperation) -> str:
     """The index (windows, places in one) along the axis; the places become the last dimension."""
     axis, size, step = op.params
     count = op.shape[axis]
@@ -77,7 +77,7 @@ def _windows(graph: Graph, op: Operation) -> str:
 
 
 @rule("diagonal")
-def _diagonal(graph: Graph, op: Operation) -> str:
+def _diagonal(graph: OnnxGraph, op: RecordedOperation) -> str:
     offset, rows, columns = op.params
     strides = _row_major(op.shapes[0])
     kept = [strides[axis] for axis in range(op.rank) if axis not in (rows, columns)]
@@ -88,14 +88,14 @@ def _diagonal(graph: Graph, op: Operation) -> str:
 
 
 @rule("strided")
-def _strided(graph: Graph, op: Operation) -> str:
+def _strided(graph: OnnxGraph, op: RecordedOperation) -> str:
     offset, strides = op.params
     if offset == 0 and _is_whole(op, strides):
         return graph.reshape(op.inputs[0], op.shape)
     return _region(graph, op.inputs[0], op.shape, offset, strides)
 
 
-def _is_whole(op: Operation, strides: Sequence[Size]) -> bool:
+def _is_whole(op: RecordedOperation, strides: Sequence[Size]) -> bool:
     """True if a region is the operand in another shape."""
     wanted = _row_major(op.shape)
     pairs = zip(op.shape, strides, wanted, strict=True)
@@ -104,14 +104,14 @@ def _is_whole(op: Operation, strides: Sequence[Size]) -> bool:
 
 
 def _region(
-    graph: Graph, x: str, shape: Sequence[Size], offset: Size, strides: Sequence[Size]
+    graph: OnnxGraph, x: str, shape: Sequence[Size], offset: Size, strides: Sequence[Size]
 ) -> str:
     flat = graph.call("Reshape", x, graph.integers([-1]))
     return graph.call("Gather", flat, graph.places(shape, offset, strides), axis=0)
 
 
 @rule("put")
-def _put(graph: Graph, op: Operation) -> str:
+def _put(graph: OnnxGraph, op: RecordedOperation) -> str:
     """A region of the flat base is written, and the shape made again."""
     base, source = op.inputs
     offset, strides = op.params
@@ -163,19 +163,19 @@ def _count(shape: Sequence[Size]) -> Size:
 
 
 @rule("cat")
-def _cat(graph: Graph, op: Operation) -> str:
+def _cat(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.call("Concat", *op.inputs, axis=op.params[0])
 
 
 @rule("stack")
-def _stack(graph: Graph, op: Operation) -> str:
+def _stack(graph: OnnxGraph, op: RecordedOperation) -> str:
     axis = graph.integers([op.params[0]])
     parts = [graph.call("Unsqueeze", x, axis) for x in op.inputs]
     return graph.call("Concat", *parts, axis=op.params[0])
 
 
 @rule("iota")
-def _iota(graph: Graph, op: Operation) -> str:
+def _iota(graph: OnnxGraph, op: RecordedOperation) -> str:
     """Positions in the dimensions behind the first `skip`."""
     shape, skip = op.params
     numbers = graph.range(_count(shape[skip:]))
@@ -188,12 +188,12 @@ def _iota(graph: Graph, op: Operation) -> str:
 
 
 @rule("gather")
-def _gather(graph: Graph, op: Operation) -> str:
+def _gather(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.call("GatherElements", *op.inputs, axis=op.params[0])
 
 
 @rule("take")
-def _take(graph: Graph, op: Operation) -> str:
+def _take(graph: OnnxGraph, op: RecordedOperation) -> str:
     return graph.call("Gather", *op.inputs, axis=op.params[0])
 
 
@@ -206,7 +206,7 @@ _REDUCTIONS = {
 
 
 @rule(*_REDUCTIONS)
-def _scatter(graph: Graph, op: Operation) -> str:
+def _scatter(graph: OnnxGraph, op: RecordedOperation) -> str:
     base, index, source = op.inputs
     for axis, (size, whole) in enumerate(zip(op.shapes[1], op.shapes[2], strict=True)):
         if size != whole:  # a source may be larger than its index
@@ -217,7 +217,7 @@ def _scatter(graph: Graph, op: Operation) -> str:
 
 
 @rule("take_add", "take_put")
-def _scatter_slices(graph: Graph, op: Operation) -> str:
+def _scatter_slices(graph: OnnxGraph, op: RecordedOperation) -> str:
     """ScatterND writes slices of the first dimension: the axis is moved there, and back."""
     base, index, source = op.inputs
     axis, rank, spread = op.params[0], op.rank, len(op.shapes[1])

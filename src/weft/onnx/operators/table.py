@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.onnx.graph import Graph
+from weft.onnx.graph import OnnxGraph
 from weft.onnx.sizes import Size
 from weft.ops import OPS
 
-Rule = Callable[[Graph, "Operation"], str]
+Rule = Callable[[OnnxGraph, "RecordedOperation"], str]
 TABLE: dict[str, Rule] = {}
 FITTING: dict[str, Callable[[Any], bool]] = {}  # which params of a row the rule takes
 REASONS = {
@@ -24,7 +24,7 @@ COMPLEX = ("complex64", "complex128")
 
 
 @dataclass
-class Operation:
+class RecordedOperation:
     """One recorded operation: names and types of what it reads, its params, shape and dtype. Integers that the calls
     differ in are `Varied`."""
 
@@ -60,7 +60,7 @@ def is_one(name: str, params: object) -> bool:
     return name in TABLE and (name not in FITTING or FITTING[name](params))
 
 
-def refusal(operation: Operation) -> str | None:
+def refusal(operation: RecordedOperation) -> str | None:
     """The reason why an operation cannot be exported; None where it can be."""
     if operation.dtype in COMPLEX or any(dtype in COMPLEX for dtype in operation.dtypes):
         return REASONS["complex"]

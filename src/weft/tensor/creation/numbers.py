@@ -9,7 +9,7 @@ from typing import Any
 
 import cython
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer, allocate
+from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer, allocate
 from cython.cimports.weft.engine.frontend.node_factory import new_value
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
 from cython.cimports.weft.engine.ir.dtype import DType
@@ -58,7 +58,7 @@ def _is_exact(number: object) -> cython.bint:
 
 @cython.cfunc
 def _of_float(number: cython.double, dtype: DType) -> Node:
-    buffer: Buffer
+    buffer: PooledBuffer
     if dtype is _single:
         buffer = allocate(4)
         cython.cast(cython.p_float, buffer.address)[0] = cython.cast(cython.float, number)
@@ -72,7 +72,7 @@ def _of_float(number: cython.double, dtype: DType) -> Node:
 
 @cython.cfunc
 def _of_int(number: int64_t) -> Node:
-    buffer: Buffer = allocate(8)
+    buffer: PooledBuffer = allocate(8)
     cython.cast(cython.pointer(int64_t), buffer.address)[0] = number
     node: Node = new_value(_whole, (), buffer, 0)
     node.max_index = number + 1 if number >= 0 else -1
@@ -167,7 +167,7 @@ def tensor_of_list(data: object, wanted: DType | None = None) -> Any:
     dtype: DType = _kind_of(first) if wanted is None else wanted
     if not (dtype is _single or dtype is _double or dtype is _whole) or not reader.shape:
         return None
-    buffer: Buffer = allocate(count * dtype.itemsize)
+    buffer: PooledBuffer = allocate(count * dtype.itemsize)
     reader.place = cython.cast(cython.p_char, buffer.address)
     reader.mixed = wanted is not None
     reader.kind = _SINGLE if dtype is _single else _DOUBLE if dtype is _double else _WHOLE

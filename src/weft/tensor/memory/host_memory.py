@@ -30,7 +30,7 @@ from cython.cimports.weft.engine.capi.numpy_arrays import (
     memory_view,
     strided_array,
 )
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer
+from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer
 from cython.cimports.weft.engine.devices.cpu.pool import allocate as pool_allocate
 from cython.cimports.weft.engine.devices.cpu.pool import wrap as pool_wrap
 from cython.cimports.weft.engine.frontend.node_factory import new_value
@@ -258,7 +258,7 @@ def import_array(array: np.ndarray, dtype: DType) -> Tensor:
     end: uintptr_t = address + max(count, 1) * size
     writable: cython.bint = head(array).flags & WRITEABLE != 0
     flat = strided_array(array, address, end, address, array.dtype, size, (count,), None, writable)
-    memory: Buffer = pool_wrap(address, count * size, array, not writable)
+    memory: PooledBuffer = pool_wrap(address, count * size, array, not writable)
     whole: Tensor = wrap(new_value(dtype, whole_shape, memory, 0), None)
     share(whole).foreign = Foreign(flat, None, array if whole_shape is shape else None)
     return alias_of(whole) if whole_shape is shape else region(whole, shape, strides, 0)
@@ -312,7 +312,7 @@ def _permuted(node: Node, order: tuple[int, ...]) -> Node:
         sizes[axis] = node.shape[cython.cast(cython.Py_ssize_t, order[axis])]
         steps[axis] = strides[cython.cast(cython.Py_ssize_t, order[axis])] * itemsize
         places[axis] = 0
-    buffer: Buffer = pool_allocate(node.numel * itemsize)
+    buffer: PooledBuffer = pool_allocate(node.numel * itemsize)
     source = cython.cast(cython.p_char, node.buffer.address + node.offset)
     target = cython.cast(cython.p_char, buffer.address)
     last: cython.Py_ssize_t = rank - 1
@@ -518,7 +518,7 @@ def write_where_it_lies(
 def _update(
     storage: Storage, memory: np.ndarray, tensor: Tensor, update: Callable[[Tensor], object]
 ) -> cython.void:
-    granted: Buffer = _granted(storage.node.buffer)
+    granted: PooledBuffer = _granted(storage.node.buffer)
     whole: Tensor = wrap(
         new_value(storage.node.dtype, storage.node.shape, granted, storage.node.offset), None
     )
@@ -537,10 +537,10 @@ def _update(
 
 
 @cython.cfunc
-def _granted(memory: OwnedMemory) -> Buffer:
+def _granted(memory: OwnedMemory) -> PooledBuffer:
     """The same span as a foreign buffer that results may be written over: what is computed of it is to be seen by those
     who hold the memory."""
-    buffer: Buffer = pool_wrap(memory.address, memory.nbytes, memory)
+    buffer: PooledBuffer = pool_wrap(memory.address, memory.nbytes, memory)
     buffer.size_class = GRANTED
     return buffer
 

@@ -40,7 +40,7 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
 
 
-class Mapping:
+class SharedMapping:
     """Shared memory of a process: a descriptor, which is closed with it, and where it is mapped. (`mmap.mmap` would
     hold a second descriptor, and there are about a thousand.)"""
 
@@ -68,7 +68,7 @@ class Shared(Foreign):
 
     __slots__ = ("mapping",)
 
-    def __init__(self, memory: np.ndarray, mapping: Mapping) -> None:
+    def __init__(self, memory: np.ndarray, mapping: SharedMapping) -> None:
         super().__init__(memory)
         self.mapping = mapping
 
@@ -87,7 +87,7 @@ def _new_descriptor(nbytes: int) -> int:
 def _mapped(descriptor: int, shape: Shape, dtype: DType) -> tuple[Any, Shared]:
     """The memory of a descriptor as a value, and as memory that others can write."""
     kind, count = raw_dtype(dtype), math.prod(shape)
-    mapping = Mapping(descriptor, max(count * kind.itemsize, 1))
+    mapping = SharedMapping(descriptor, max(count * kind.itemsize, 1))
     buffer = pool.wrap(mapping.address, count * kind.itemsize, mapping)
     return make_value(dtype, shape, buffer, 0), Shared(np.ndarray((count,), kind, buffer), mapping)
 

@@ -20,7 +20,7 @@ from weft.errors import ArgumentError, MutationError
 from weft.tensor.memory.host_memory import values_array
 
 
-class Options(NamedTuple):
+class PrintOptions(NamedTuple):
     """The options of printing tensors."""
 
     precision: int = 4
@@ -31,11 +31,11 @@ class Options(NamedTuple):
 
 
 PROFILES = {
-    "default": Options(),
-    "short": Options(precision=2, edgeitems=2),
-    "full": Options(threshold=math.inf),
+    "default": PrintOptions(),
+    "short": PrintOptions(precision=2, edgeitems=2),
+    "full": PrintOptions(threshold=math.inf),
 }
-_options = Options()
+_options = PrintOptions()
 
 
 def set_printoptions(
@@ -69,7 +69,7 @@ def set_printoptions(
     _options = base._replace(sci_mode=sci_mode, **changes)  # type: ignore[arg-type]
 
 
-def get_printoptions() -> Options:
+def get_printoptions() -> PrintOptions:
     """The options in force."""
     return _options
 

@@ -16,7 +16,7 @@ import pytest
 import weft
 from weft.config import config
 from weft.engine.devices.cpu import background, jit
-from weft.engine.devices.cpu.background import BackgroundCompiler, Request
+from weft.engine.devices.cpu.background import BackgroundCompiler, KernelRequest
 from weft.engine.devices.cpu.jit import Compiler
 from weft.engine.devices.cpu.lowering import compile_kernels
 from weft.engine.pipeline import driver
@@ -26,8 +26,8 @@ from weft.testing.tuned import tuned
 LONG = 60.0  # seconds after which a test gives up
 
 
-def request(key: str) -> Request:
-    return Request(key, str, [key])
+def request(key: str) -> KernelRequest:
+    return KernelRequest(key, str, [key])
 
 
 class Gate:
@@ -37,7 +37,7 @@ class Gate:
         self.open, self.begun = threading.Event(), threading.Event()
         self.compiled: list[str] = []
 
-    def __call__(self, request: Request, text: str) -> bytes:
+    def __call__(self, request: KernelRequest, text: str) -> bytes:
         self.begun.set()
         assert self.open.wait(LONG)
         self.compiled.append(request.key)
@@ -61,7 +61,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return clock
 
 
-def find(request: Request) -> bytes | str:
+def find(request: KernelRequest) -> bytes | str:
     return b"code" if request.key.startswith("shipped") else "IR"
 
 
@@ -129,7 +129,7 @@ def test_a_failure_is_left_to_who_wants_the_kernel(gate: Gate) -> None:
 
 
 def test_whatever_ends_a_compilation_does_not_end_the_others(gate: Gate) -> None:
-    def leave(request: Request, text: str) -> bytes:
+    def leave(request: KernelRequest, text: str) -> bytes:
         if request.key == "f":
             raise SystemExit
         return gate(request, text)
@@ -145,7 +145,7 @@ def test_signals_wait_while_kernels_are_asked_for(monkeypatch: pytest.MonkeyPatc
     """An interrupt at any moment of asking leaves no kernel that is waited for for ever."""
     asked: list[str] = []
 
-    def waits_for(request: Request) -> bool:
+    def waits_for(request: KernelRequest) -> bool:
         signal.raise_signal(signal.SIGINT)
         asked.append(request.key)
         return True
@@ -163,7 +163,7 @@ def test_a_step_whose_time_is_over_waits_no_longer(
     """Writing IR has taken all of it: what has been asked for goes on, the rest is left to the next flush."""
     asked: list[str] = []
 
-    def waits_for(request: Request) -> bool:
+    def waits_for(request: KernelRequest) -> bool:
         stopped[0] += 0.006
         asked.append(request.key)
         return True
@@ -216,7 +216,7 @@ def test_without_threads_callers_compile(gate: Gate, monkeypatch: pytest.MonkeyP
 def test_a_compiler_takes_what_the_thread_has_made() -> None:
     compiler = Compiler()
     text = "define i64 @background_seven() {\n  ret i64 7\n}\n"
-    wanted = Request("background_seven", lambda: text, ["background_seven"])
+    wanted = KernelRequest("background_seven", lambda: text, ["background_seven"])
     thread = compiler.compile_in_background()
     assert thread.waits_for(wanted) and thread.drain(LONG)
     made = compiler.counters.compilations + compiler.counters.disk_hits
@@ -235,11 +235,11 @@ def held(monkeypatch: pytest.MonkeyPatch, stopped: list[float]) -> Iterator[Gate
     assert jit.background.drain(LONG)
     compile_text, find_code = jit.background._compile_text, jit.background._find
 
-    def compiled(request: Request, text: str) -> bytes:
+    def compiled(request: KernelRequest, text: str) -> bytes:
         gate(request, text)
         return compile_text(request, text)
 
-    def found(request: Request) -> bytes | str:
+    def found(request: KernelRequest) -> bytes | str:
         return find_code(request) if gate.open.is_set() else request.build()
 
     def wait(keys: Iterable[str], seconds: float) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runtime_kernels import loop_ir
-from weft.engine.devices.cpu.background import Request
+from weft.engine.devices.cpu.background import KernelRequest
 from weft.engine.devices.cpu.jit import Compiler, JitTarget
 from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache
 from weft.errors import VerificationError
@@ -28,13 +28,13 @@ def fresh(tmp_path):
     return lambda **options: Compiler(disk=DiskCache(tmp_path / "kernels"), **options)
 
 
-def request(name: str, body: str = ADD) -> Request:
-    return Request(name, lambda: loop_ir(name, body), [name])
+def request(name: str, body: str = ADD) -> KernelRequest:
+    return KernelRequest(name, lambda: loop_ir(name, body), [name])
 
 
-def returns(name: str, value: int) -> Request:
+def returns(name: str, value: int) -> KernelRequest:
     """A function that returns a number."""
-    return Request(name, lambda: f"define i64 @{name}() {{\n  ret i64 {value}\n}}\n", [name])
+    return KernelRequest(name, lambda: f"define i64 @{name}() {{\n  ret i64 {value}\n}}\n", [name])
 
 
 def call(address: int) -> int:
@@ -51,7 +51,7 @@ def the_object(compiler: Compiler) -> Path:
 def test_a_kernel_is_compiled_once(fresh):
     compiler = fresh()
     (first,) = compiler.batch([returns("f", 5)])
-    (again,) = compiler.batch([Request("f", pytest.fail, ["f"])])
+    (again,) = compiler.batch([KernelRequest("f", pytest.fail, ["f"])])
     assert first is again and call(first["f"]) == 5
     counters = compiler.counters
     assert (counters.compilations, counters.memory_hits, counters.disk_hits) == (1, 1, 0)
@@ -68,15 +68,15 @@ def test_the_next_process_finds_it_on_disk(fresh):
 
 def test_a_key_of_one_revision_needs_no_text_again(fresh):
     build = returns("f", 5).build
-    fresh().batch([Request("kernel", build, ["f"], "1")])
+    fresh().batch([KernelRequest("kernel", build, ["f"], "1")])
     compiler = fresh()
-    (library,) = compiler.batch([Request("kernel", pytest.fail, ["f"], "1")])
+    (library,) = compiler.batch([KernelRequest("kernel", pytest.fail, ["f"], "1")])
     assert call(library["f"]) == 5 and compiler.counters.disk_hits == 1
-    (library,) = fresh().batch([Request("kernel", returns("f", 6).build, ["f"], "2")])
+    (library,) = fresh().batch([KernelRequest("kernel", returns("f", 6).build, ["f"], "2")])
     assert call(library["f"]) == 6
     written = []
     (library,) = fresh(target=JitTarget(level=2)).batch(
-        [Request("kernel", lambda: written.append(build()) or written[0], ["f"], "1")]
+        [KernelRequest("kernel", lambda: written.append(build()) or written[0], ["f"], "1")]
     )
     assert call(library["f"]) == 5 and written
 
@@ -84,12 +84,12 @@ def test_a_key_of_one_revision_needs_no_text_again(fresh):
 def test_a_note_of_an_entry_that_is_gone_is_of_no_use(fresh):
     build = returns("f", 5).build
     compiler = fresh()
-    compiler.batch([Request("kernel", build, ["f"], "1")])
+    compiler.batch([KernelRequest("kernel", build, ["f"], "1")])
     for entry in Path(compiler.disk.directory).iterdir():
         if b"\x7fELF" in entry.read_bytes():
             entry.unlink()
     compiler = fresh()
-    (library,) = compiler.batch([Request("kernel", build, ["f"], "1")])
+    (library,) = compiler.batch([KernelRequest("kernel", build, ["f"], "1")])
     assert call(library["f"]) == 5 and compiler.counters.compilations == 1
 
 
@@ -127,7 +127,7 @@ define double @f(double %x) {
 
 def test_code_that_calls_others_is_refused(fresh):
     with pytest.raises(VerificationError, match="calls of sin"):
-        fresh().batch([Request("f", lambda: CALLS_SIN, ["f"])])
+        fresh().batch([KernelRequest("f", lambda: CALLS_SIN, ["f"])])
 
 
 def test_a_cached_object_that_calls_others_is_refused_too(fresh):
@@ -150,7 +150,7 @@ define void @copy(ptr %to, ptr %from, i64 %bytes) {
   ret void
 }
 """
-    (library,) = fresh().batch([Request("copy", lambda: text, ["copy"])])
+    (library,) = fresh().batch([KernelRequest("copy", lambda: text, ["copy"])])
     source, target = ctypes.create_string_buffer(b"weft"), ctypes.create_string_buffer(5)
     copy = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     copy(library["copy"])(ctypes.addressof(target), ctypes.addressof(source), 5)
@@ -174,8 +174,8 @@ def test_a_batch_is_linked_once_and_answers_in_order(fresh):
 
 def test_one_name_in_two_libraries(fresh):
     compiler = fresh()
-    (first,) = compiler.batch([Request("k1", returns("f", 1).build, ["f"])])
-    (second,) = compiler.batch([Request("k2", returns("f", 2).build, ["f"])])
+    (first,) = compiler.batch([KernelRequest("k1", returns("f", 1).build, ["f"])])
+    (second,) = compiler.batch([KernelRequest("k2", returns("f", 2).build, ["f"])])
     assert (call(first["f"]), call(second["f"])) == (1, 2)
 
 
@@ -204,7 +204,7 @@ def test_forget_drops_everything(fresh):
 
 def test_text_that_does_not_parse_says_so(fresh):
     with pytest.raises(RuntimeError, match="expected"):
-        fresh().batch([Request("f", lambda: "define nonsense", ["f"])])
+        fresh().batch([KernelRequest("f", lambda: "define nonsense", ["f"])])
 
 
 def test_threads_compile_at_once(fresh):

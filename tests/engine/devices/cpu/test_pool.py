@@ -199,7 +199,7 @@ def test_foreign_memory_is_kept_alive_and_never_pooled():
 def test_buffers_are_outside_the_collector_and_made_by_the_pool_only():
     assert not gc.is_tracked(pool.allocate(10))
     with pytest.raises(TypeError, match="allocate"):
-        pool.Buffer()
+        pool.PooledBuffer()
 
 
 def test_fill_marks_memory_that_was_never_written():

@@ -20,7 +20,7 @@ import weft.nn.functional as F
 from properties import QUICK
 from small_budgets import NODES, REGROUPED, Shown, assert_same, within
 from weft import nn
-from weft.engine.api.call_cache import Part
+from weft.engine.api.call_cache import ComposedPart
 from weft.engine.frontend.node_factory import count_live_nodes
 from weft.engine.ir.tape import tape
 from weft.engine.pipeline.driver import realize
@@ -386,7 +386,7 @@ def test_what_has_failed_half_way_is_not_repeated(nodes: int, failing: int) -> N
 
     # A part is of a public function: its operations are recorded at the line that calls it, not at lines of its own.
     function.__code__ = function.__code__.replace(co_filename=weft.__file__)
-    part = Part(function)
+    part = ComposedPart(function)
     with within(nodes):
         for turn in range(6):
             x = weft.full((3,), float(turn))

@@ -32,7 +32,7 @@ SHARE_OF_TIME = 0.1  # that may be waiting
 STACK_BYTES = 16 << 20  # of the thread: LLVM recurses
 
 
-class Request(NamedTuple):
+class KernelRequest(NamedTuple):
     """A kernel that is wanted: its key, what writes its IR, and the functions to look up in it. Where `revision` is
     given, keys with one revision stand for one text in every process."""
 
@@ -51,8 +51,8 @@ class BackgroundCompiler:
 
     def __init__(
         self,
-        find: Callable[[Request], bytes | str],
-        compile_text: Callable[[Request, str], bytes],
+        find: Callable[[KernelRequest], bytes | str],
+        compile_text: Callable[[KernelRequest, str], bytes],
     ) -> None:
         self._find = find
         self._compile_text = compile_text
@@ -61,14 +61,14 @@ class BackgroundCompiler:
         self._in_llvm = threading.Lock()  # held while a kernel is compiled: a fork takes it
         self._forking = False
         self.asked: dict[str, threading.Lock] = {}  # queued or in progress: held until finished
-        self._queue: deque[tuple[Request, str]] = deque()
+        self._queue: deque[tuple[KernelRequest, str]] = deque()
         self._finished: OrderedDict[str, bytes | None] = OrderedDict()  # None: it failed
         self._thread: threading.Thread | None = None
         self._closed = False
         self._allowance = MOST_SECONDS_SAVED  # seconds of waiting, at the time `_counted`
         self._counted = time.monotonic()
 
-    def waits_for(self, request: Request) -> bool:
+    def waits_for(self, request: KernelRequest) -> bool:
         """True if a kernel is not at hand: then it is queued, where there is room."""
         key = request.key
         if key in self.asked:
@@ -161,7 +161,7 @@ class BackgroundCompiler:
                 pass
             self._finish(request.key, code)
 
-    def _next(self) -> tuple[Request, str] | None:
+    def _next(self) -> tuple[KernelRequest, str] | None:
         """The next request and its IR; None where there is none, and the thread ends."""
         with self._lock:
             if not self._queue:

@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from weft.engine.devices.api cimport Executable, Queue
 from weft.engine.devices.cpu.instructions cimport Instruction, Instructions, Member
 from weft.engine.devices.cpu.threads cimport Kernel, Team
-from weft.engine.devices.trace cimport Event
+from weft.engine.devices.trace cimport TraceEvent
 
 cdef enum:
     PIECE_WORK = 5000  # ns of work that a piece has at least
@@ -36,7 +36,7 @@ cdef class CpuExecutable(Instructions):
     cdef Py_ssize_t run_addresses(self, uintptr_t* slots, Py_ssize_t slot_count,
                                   Py_ssize_t start, bint uninterruptible) except -1
     cdef Py_ssize_t _execute(self, void** resolved, Py_ssize_t start, bint poll,
-                             Team* team, Event* events, void** raised) noexcept nogil
+                             Team* team, TraceEvent* events, void** raised) noexcept nogil
     cdef bint _run_slices(self, Instruction* launch, void** resolved, Team* team, void** raised) noexcept nogil
 
 cdef class ThreadQueue(Queue):

@@ -49,7 +49,7 @@ from cython.cimports.weft.engine.devices.trace import (
     LAUNCH,
     PIECE,
     Chunk,
-    Event,
+    TraceEvent,
     last_chunk,
     reserve,
     tracing,
@@ -175,7 +175,7 @@ class CpuExecutable(Instructions):
             )
         has_file: cython.bint = False
         raised: cython.p_void = cython.NULL  # of this run: others may be in the program, too
-        events: cython.pointer(Event) = cython.NULL
+        events: cython.pointer(TraceEvent) = cython.NULL
         log: PieceLog
         if tracing:
             events = _events_of(self)
@@ -233,7 +233,7 @@ class CpuExecutable(Instructions):
         start: cython.Py_ssize_t,
         poll: cython.bint,
         team: cython.pointer(Team),
-        events: cython.pointer(Event),
+        events: cython.pointer(TraceEvent),
         raised: cython.pp_void,
     ) -> cython.Py_ssize_t:
         """The loop; the index of the first instruction not executed. `raised` gets a reference to the exception that
@@ -310,9 +310,9 @@ class CpuExecutable(Instructions):
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _events_of(program: CpuExecutable) -> cython.pointer(Event):
+def _events_of(program: CpuExecutable) -> cython.pointer(TraceEvent):
     """An event for each instruction, which the loop writes without the GIL; NULL where there is no room."""
-    events: cython.pointer(Event) = reserve(program.count)
+    events: cython.pointer(TraceEvent) = reserve(program.count)
     index: cython.Py_ssize_t
     thread: cython.ulong = cython.cast(cython.ulong, PyThread_get_thread_ident())
     if events != cython.NULL:
@@ -327,7 +327,7 @@ def _events_of(program: CpuExecutable) -> cython.pointer(Event):
 def _trace_pieces(log: cython.pointer(PieceLog)) -> cython.void:
     """Record what workers did, on their threads, behind the run of whose thread it was."""
     index: int64_t
-    event: cython.pointer(Event)
+    event: cython.pointer(TraceEvent)
     for index in range(log.count):
         event = reserve(1)
         if event == cython.NULL:
@@ -344,7 +344,7 @@ def _trace_pieces(log: cython.pointer(PieceLog)) -> cython.void:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _note(event: cython.pointer(Event), began: int64_t) -> int64_t:
+def _note(event: cython.pointer(TraceEvent), began: int64_t) -> int64_t:
     """Note that an instruction ran from `began` until now, which is returned."""
     event.begin_ns = began
     event.end_ns = now()
@@ -390,7 +390,7 @@ def _execute_normally(
     start: cython.Py_ssize_t,
     poll: cython.bint,
     threads: cython.int,
-    events: cython.pointer(Event),
+    events: cython.pointer(TraceEvent),
     log: cython.pointer(PieceLog),
     raised: cython.pp_void,
 ) -> cython.Py_ssize_t:

@@ -6,7 +6,7 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memmove, memset
 from cython.cimports.weft.engine.devices.api import Memory
 from cython.cimports.weft.engine.devices.cpu import pool
-from cython.cimports.weft.engine.devices.cpu.pool import Buffer
+from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer
 from cython.cimports.weft.engine.ir.memory import OwnedMemory
 
 from weft._build.compiled import require
@@ -22,12 +22,12 @@ class HostMemory(Memory):
 
     @cython.ccall
     def allocate(self, nbytes: cython.Py_ssize_t) -> OwnedMemory:
-        buffer: Buffer = pool.allocate(nbytes)
+        buffer: PooledBuffer = pool.allocate(nbytes)
         buffer.device = self.device
         return buffer
 
     def allocate_arena(self, nbytes: int) -> OwnedMemory:
-        buffer: Buffer = pool.allocate_arena(nbytes)
+        buffer: PooledBuffer = pool.allocate_arena(nbytes)
         buffer.device = self.device
         return buffer
 
@@ -40,7 +40,7 @@ class HostMemory(Memory):
     def cell(
         self, cells: OwnedMemory, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t
     ) -> uintptr_t:
-        return pool.cell(cython.cast(Buffer, cells), index, itemsize)
+        return pool.cell(cython.cast(PooledBuffer, cells), index, itemsize)
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -54,7 +54,7 @@ class HostMemory(Memory):
 
     @cython.cfunc
     def allocate_status(self, count: cython.Py_ssize_t) -> OwnedMemory:
-        status: Buffer = pool.allocate(8 * count)
+        status: PooledBuffer = pool.allocate(8 * count)
         memset(cython.cast(cython.p_void, status.address), 0, 8 * count)
         return status
 
@@ -81,8 +81,8 @@ class HostMemory(Memory):
         return physical_memory()
 
 
-def copied(address: uintptr_t, nbytes: cython.Py_ssize_t) -> Buffer:
+def copied(address: uintptr_t, nbytes: cython.Py_ssize_t) -> PooledBuffer:
     """A buffer with a copy of so many bytes, which somebody else keeps alive meanwhile."""
-    buffer: Buffer = pool.allocate(nbytes)
+    buffer: PooledBuffer = pool.allocate(nbytes)
     memmove(cython.cast(cython.p_void, buffer.address), cython.cast(cython.p_void, address), nbytes)
     return buffer

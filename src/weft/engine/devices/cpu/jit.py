@@ -27,7 +27,7 @@ from weft._progress import shown
 from weft.engine.capi.lru_table import LruTable
 from weft.engine.devices import trace
 from weft.engine.devices.cpu import linking
-from weft.engine.devices.cpu.background import BackgroundCompiler, Request, register
+from weft.engine.devices.cpu.background import BackgroundCompiler, KernelRequest, register
 from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache, default_directory
 from weft.engine.devices.cpu.kernel_files.object_files import undefined_symbols
 from weft.engine.devices.cpu.kernel_files.shipped_kernels import Archive, open_for
@@ -41,7 +41,7 @@ LANE_BY_LANE = "+prefer-no-gather"  # LLVM's feature for gathers that load lane 
 IN_MEMORY = 4096
 
 
-class Library(dict[str, int]):
+class KernelLibrary(dict[str, int]):
     """The addresses of a kernel's functions by name; the code stays loaded while this is held."""
 
     __slots__ = ("key", "tracker")
@@ -150,7 +150,7 @@ class Compiler:
             self._disk = DiskCache(default_directory())
         return self._disk
 
-    def batch(self, requests: Sequence[Request]) -> list[Library]:
+    def batch(self, requests: Sequence[KernelRequest]) -> list[KernelLibrary]:
         """The libraries of several kernels; those not in memory are linked as one."""
         with self._lock, _giving_back_llvm():
             found = [self._remembered(request) for request in requests]
@@ -168,23 +168,23 @@ class Compiler:
         self.background = BackgroundCompiler(self.find, self.compile_text)
         return self.background
 
-    def _finished(self, request: Request) -> bytes | None:
+    def _finished(self, request: KernelRequest) -> bytes | None:
         """The object code of a kernel that was compiled in the background."""
         return None if self.background is None else self.background.take(request.key)
 
-    def find(self, request: Request) -> bytes | str:
+    def find(self, request: KernelRequest) -> bytes | str:
         """The object code of a kernel that need not be compiled, empty where it is in memory; else its IR."""
         with self._lock, _giving_back_llvm():
             if request.key in self._libraries:
                 return b""
             return self._code_or_text(request, identified=bool(self.target.identity))
 
-    def _remembered(self, request: Request) -> Library | None:
-        library: Library | None = self._libraries.get(request.key)
+    def _remembered(self, request: KernelRequest) -> KernelLibrary | None:
+        library: KernelLibrary | None = self._libraries.get(request.key)
         self.counters.memory_hits += library is not None
         return library
 
-    def _load(self, requests: list[Request]) -> dict[str, Library]:
+    def _load(self, requests: list[KernelRequest]) -> dict[str, KernelLibrary]:
         """Object code for each request, linked together and remembered."""
         kernels = shown(requests, "compiling", len(requests), "kernel")
         codes = [self._finished(request) or self._object_code(request) for request in kernels]
@@ -196,16 +196,16 @@ class Compiler:
         made = {}
         for request in requests:
             addresses = {name: tracker[name] for name in request.symbols}
-            made[request.key] = Library(request.key, addresses, tracker)
+            made[request.key] = KernelLibrary(request.key, addresses, tracker)
             self._libraries.put(request.key, made[request.key])
         return made
 
-    def _object_code(self, request: Request) -> bytes:
+    def _object_code(self, request: KernelRequest) -> bytes:
         """The object code of a kernel: shipped, or from disk, or compiled and stored there."""
         found = self._code_or_text(request)
         return found if isinstance(found, bytes) else self.compile_text(request, found)
 
-    def _code_or_text(self, request: Request, identified: bool = True) -> bytes | str:
+    def _code_or_text(self, request: KernelRequest, identified: bool = True) -> bytes | str:
         """The object code of a kernel, shipped or noted on disk (where the processor is `identified`, which a note
         belongs to); else its IR."""
         code = self._shipped_code(request)
@@ -213,13 +213,13 @@ class Compiler:
             code = self._noted_code(request)
         return self._text_of(request) if code is None else code
 
-    def _text_of(self, request: Request) -> str:
+    def _text_of(self, request: KernelRequest) -> str:
         start = time.perf_counter()
         text = request.build()
         self.counters.build_seconds += time.perf_counter() - start
         return text
 
-    def compile_text(self, request: Request, text: str) -> bytes:
+    def compile_text(self, request: KernelRequest, text: str) -> bytes:
         """The object code of a kernel with this IR: from disk, or compiled and stored there. The entry that belongs to
         a key is noted on disk, too: then the IR need not be written."""
         note = self._note_of(request)
@@ -232,17 +232,17 @@ class Compiler:
             self.disk.store(note, name.encode())
         return code
 
-    def _note_of(self, request: Request) -> str:
+    def _note_of(self, request: KernelRequest) -> str:
         """The entry on disk that names the object code of a key; "" where keys stand for no text."""
         self._identify()
         return self._digest(f"{request.revision}\0{request.key}") if request.revision else ""
 
-    def _noted_code(self, request: Request) -> bytes | None:
+    def _noted_code(self, request: KernelRequest) -> bytes | None:
         note = self._note_of(request)
         name = (self.disk.load(note) or b"").decode() if note else ""
         return self._stored(name) if name else None
 
-    def _shipped_code(self, request: Request) -> bytes | None:
+    def _shipped_code(self, request: KernelRequest) -> bytes | None:
         """The code of this kernel that was compiled with the package, or None. It is for the machine's own level
         alone, so the processor need not be identified."""
         if not request.revision or not self.target.is_own:
@@ -267,7 +267,7 @@ class Compiler:
         self.counters.disk_hits += code is not None
         return code
 
-    def _compiled(self, request: Request, text: str) -> bytes:
+    def _compiled(self, request: KernelRequest, text: str) -> bytes:
         began = trace.clock()
         code = self.compile(text)
         trace.note("compile", began, request.key)
@@ -398,15 +398,15 @@ register(background)
 os.register_at_fork(after_in_child=_host.after_fork)
 
 
-def compile_kernel(key: str, build: Callable[[], str], symbols: Sequence[str]) -> Library:
+def compile_kernel(key: str, build: Callable[[], str], symbols: Sequence[str]) -> KernelLibrary:
     """The addresses of a kernel's functions; `build` writes its LLVM IR if it must be had anew.
 
     Hold the result as long as the addresses may be called.
     """
-    return _host.batch([Request(key, build, symbols)])[0]
+    return _host.batch([KernelRequest(key, build, symbols)])[0]
 
 
-def compile_batch(requests: Sequence[Request]) -> list[Library]:
+def compile_batch(requests: Sequence[KernelRequest]) -> list[KernelLibrary]:
     """Several kernels at once: the ones not in memory become one library."""
     return _host.batch(requests)
 

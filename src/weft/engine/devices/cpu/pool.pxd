@@ -33,16 +33,16 @@ cdef Py_ssize_t _budget  # bytes that there may be; 0: no bound
 
 
 @cython.final
-cdef class Buffer(OwnedMemory):
+cdef class PooledBuffer(OwnedMemory):
     pass
 
 
-cpdef Buffer allocate(Py_ssize_t nbytes)
-cdef Buffer allocate_arena(Py_ssize_t nbytes)
-cpdef Buffer allocate_cells(Py_ssize_t count)
-cdef uintptr_t cell(Buffer cells, Py_ssize_t index, Py_ssize_t itemsize) noexcept
-cpdef Buffer wrap(uintptr_t address, Py_ssize_t nbytes, object owner, bint readonly=*)
-cpdef Buffer take_over(Buffer buffer)
+cpdef PooledBuffer allocate(Py_ssize_t nbytes)
+cdef PooledBuffer allocate_arena(Py_ssize_t nbytes)
+cpdef PooledBuffer allocate_cells(Py_ssize_t count)
+cdef uintptr_t cell(PooledBuffer cells, Py_ssize_t index, Py_ssize_t itemsize) noexcept
+cpdef PooledBuffer wrap(uintptr_t address, Py_ssize_t nbytes, object owner, bint readonly=*)
+cpdef PooledBuffer take_over(PooledBuffer buffer)
 cpdef Py_ssize_t arena_capacity_of(Py_ssize_t nbytes) except -1
 cpdef Py_ssize_t capacity_of(Py_ssize_t nbytes) except -1
 

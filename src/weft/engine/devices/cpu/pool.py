@@ -1,12 +1,12 @@
 # cython: language_level=3
 """The memory pool: buffers of 64-byte aligned memory, in size classes, kept for the next taker.
 
-`allocate(nbytes)` hands out a `Buffer`; its memory returns to its size class when the last reference goes. `wrap`
-makes a `Buffer` of memory that another Python object owns. Sizes are rounded up by at most an eighth (above 512 bytes;
-multiples of 64 below). Blocks up to 32 KB are carved from slabs and stay; larger ones have mappings of their own, with
-huge pages advised from 2 MB, and go back to the system after idling, above a cap, or by `trim()`. Under `WEFT_GUARD`
-each buffer is a mapping of its own, of exactly nbytes, made and unmade by `guard`. The planner decides which buffer a
-value lives in, and for how long. Everything here runs under the GIL.
+`allocate(nbytes)` hands out a `PooledBuffer`; its memory returns to its size class when the last reference goes. `wrap`
+makes a `PooledBuffer` of memory that another Python object owns. Sizes are rounded up by at most an eighth (above 512
+bytes; multiples of 64 below). Blocks up to 32 KB are carved from slabs and stay; larger ones have mappings of their
+own, with huge pages advised from 2 MB, and go back to the system after idling, above a cap, or by `trim()`. Under
+`WEFT_GUARD` each buffer is a mapping of its own, of exactly nbytes, made and unmade by `guard`. The planner decides
+which buffer a value lives in, and for how long. Everything here runs under the GIL.
 """
 
 import cython
@@ -109,7 +109,7 @@ def _size_of(size_class: cython.int) -> cython.Py_ssize_t:
 @cython.final
 @cython.no_gc
 @cython.cclass
-class Buffer(OwnedMemory):
+class PooledBuffer(OwnedMemory):
     """A span of memory: `address`, `nbytes`, and for foreign memory its `owner`.
 
     Made by `allocate` and `wrap`. Exports the buffer protocol, so `numpy.frombuffer(b)` is a view
@@ -176,7 +176,7 @@ def _note(kind: cython.int, address: uintptr_t, size: cython.Py_ssize_t) -> cyth
 
 
 @cython.ccall
-def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
+def allocate(nbytes: cython.Py_ssize_t) -> PooledBuffer:
     """A buffer of at least nbytes, 64-byte aligned, contents undefined.
 
     Errors: OutOfMemoryError before anything is touched when this much can never be had here.
@@ -187,7 +187,7 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
     if nbytes > HUGE_PAGE or _budget != 0:
         _check_limit(nbytes if _budget == 0 else capacity_of(nbytes))
     if _guard:
-        guarded: Buffer = _guarded(map_guarded(nbytes, _at_end), nbytes, GUARDED)
+        guarded: PooledBuffer = _guarded(map_guarded(nbytes, _at_end), nbytes, GUARDED)
         if guarded is not None:
             if _fill >= 0:
                 memset(cython.cast(cython.p_void, guarded.address), _fill, nbytes)
@@ -197,7 +197,7 @@ def allocate(nbytes: cython.Py_ssize_t) -> Buffer:
 
 
 @cython.cfunc
-def allocate_arena(nbytes: cython.Py_ssize_t) -> Buffer:
+def allocate_arena(nbytes: cython.Py_ssize_t) -> PooledBuffer:
     """The same for memory that a program has while it runs, of no size class: one block is kept for the programs that
     take turns, unless it is much larger than one needs. It is as large as the largest of them."""
     if _guard or nbytes <= SLAB_BYTES:
@@ -260,7 +260,7 @@ def _unmap(address: uintptr_t, size: cython.Py_ssize_t) -> cython.void:
 
 
 @cython.cfunc
-def _taken(nbytes: cython.Py_ssize_t, chosen: cython.int) -> Buffer:
+def _taken(nbytes: cython.Py_ssize_t, chosen: cython.int) -> PooledBuffer:
     """A buffer of a size class."""
     global _idle_bytes
     slot: cython.pointer(SizeClass) = cython.address(_classes[chosen])
@@ -281,7 +281,7 @@ def _taken(nbytes: cython.Py_ssize_t, chosen: cython.int) -> Buffer:
 @cython.inline
 def _hand_out(
     address: uintptr_t, nbytes: cython.Py_ssize_t, size: cython.Py_ssize_t, size_class: cython.int
-) -> Buffer:
+) -> PooledBuffer:
     """A buffer of nbytes in a block of this size."""
     if _fill >= 0:
         memset(cython.cast(cython.p_void, address), _fill, size)
@@ -292,14 +292,14 @@ def _hand_out(
 @cython.inline
 def _counted(
     address: uintptr_t, nbytes: cython.Py_ssize_t, size: cython.Py_ssize_t, size_class: cython.int
-) -> Buffer:
+) -> PooledBuffer:
     """A new buffer, which counts for `size` bytes."""
     global _live, _peak
     _live += size
     _peak = max(_peak, _live)
     if tracing_memory:
         _note(ALLOCATE, address, size)
-    buffer: Buffer = Buffer.__new__(Buffer)
+    buffer: PooledBuffer = PooledBuffer.__new__(PooledBuffer)
     buffer.address = address
     buffer.nbytes = nbytes
     buffer.size_class = size_class
@@ -309,10 +309,10 @@ def _counted(
 
 
 @cython.ccall
-def allocate_cells(count: cython.Py_ssize_t) -> Buffer:
+def allocate_cells(count: cython.Py_ssize_t) -> PooledBuffer:
     """Memory of so many numbers, each of at most CELL bytes: `cell` says where. Contents undefined."""
     if _guard:
-        guarded: Buffer = _guarded(map_cells(count), count * CELL_STEP, GUARDED_CELLS)
+        guarded: PooledBuffer = _guarded(map_cells(count), count * CELL_STEP, GUARDED_CELLS)
         if guarded is not None:
             return guarded
     return allocate(CELL_BYTES * count)
@@ -320,7 +320,7 @@ def allocate_cells(count: cython.Py_ssize_t) -> Buffer:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def cell(cells: Buffer, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t) -> uintptr_t:
+def cell(cells: PooledBuffer, index: cython.Py_ssize_t, itemsize: cython.Py_ssize_t) -> uintptr_t:
     """The address of a number of `itemsize` bytes in an array of cells."""
     if cells.size_class != GUARDED_CELLS:
         return cells.address + index * CELL_BYTES
@@ -335,7 +335,7 @@ def _guarded_size(nbytes: cython.Py_ssize_t, size_class: cython.int) -> cython.P
 
 
 @cython.cfunc
-def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t, size_class: cython.int) -> Buffer:
+def _guarded(address: uintptr_t, nbytes: cython.Py_ssize_t, size_class: cython.int) -> PooledBuffer:
     """The buffer of guarded memory; None where the system had no room for more mappings."""
     if address == 0:
         return None
@@ -355,11 +355,11 @@ def _release_guarded(
 @cython.ccall
 def wrap(
     address: uintptr_t, nbytes: cython.Py_ssize_t, owner: object, readonly: cython.bint = False
-) -> Buffer:
+) -> PooledBuffer:
     """A foreign buffer: memory that `owner` holds, kept alive with it and never pooled."""
     if nbytes < 0:
         raise ArgumentError("wrap", expected="nbytes >= 0", got=f"{nbytes}")
-    buffer: Buffer = Buffer.__new__(Buffer)
+    buffer: PooledBuffer = PooledBuffer.__new__(PooledBuffer)
     buffer.address = address
     buffer.nbytes = nbytes
     buffer.foreign = True
@@ -378,11 +378,11 @@ def address_of(array: object) -> object:
 
 
 @cython.ccall
-def take_over(buffer: Buffer) -> Buffer:
+def take_over(buffer: PooledBuffer) -> PooledBuffer:
     """A buffer that takes over the memory of another one, which keeps a copy of it, as does whoever holds that one.
     Views by the buffer protocol stay where they are: the memory is lent to them until the last one is released. It has
     one owner more meanwhile, the buffer that they are of."""
-    taken: Buffer = allocate(buffer.nbytes)
+    taken: PooledBuffer = allocate(buffer.nbytes)
     memmove(
         cython.cast(cython.p_void, taken.address),
         cython.cast(cython.p_void, buffer.address),
@@ -406,10 +406,10 @@ def take_over(buffer: Buffer) -> Buffer:
 
 
 @cython.cfunc
-def _end_lending(buffer: Buffer) -> cython.void:
+def _end_lending(buffer: PooledBuffer) -> cython.void:
     """Let a buffer without views hold on no more to the one that has taken its memory over. Where views of a former
     buffer look at that memory, it goes on from that one directly: lenders are a list, each of which has views."""
-    taken: Buffer = buffer.owner
+    taken: PooledBuffer = buffer.owner
     lender: object = _lenders.pop(id(buffer), None)
     buffer.owner = None
     if lender is None:
@@ -419,10 +419,10 @@ def _end_lending(buffer: Buffer) -> cython.void:
     _lenders[id(taken)] = lender
     buffer.owners -= 1
     address: uintptr_t = lender
-    cython.cast(Buffer, cython.cast(cython.p_void, address)).owner = taken
+    cython.cast(PooledBuffer, cython.cast(cython.p_void, address)).owner = taken
 
 
-def is_lent(buffer: Buffer) -> bool:
+def is_lent(buffer: PooledBuffer) -> bool:
     """True if views of a former buffer look at this one's memory; that buffer holds this one."""
     return id(buffer) in _lenders
 

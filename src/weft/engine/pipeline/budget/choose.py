@@ -14,7 +14,7 @@ import bisect
 
 import cython
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.weft.engine.pipeline.budget.schedule import Instance, Schedule
+from cython.cimports.weft.engine.pipeline.budget.schedule import BudgetSchedule, Instance
 
 from weft._build.compiled import require
 from weft.engine.pipeline.budget.schedule import spill_cost
@@ -31,7 +31,7 @@ MOST_RERUNS_OF_A_DROP = 48  # steps that may run again just before one step, for
 class _Round:
     """One schedule, where it is over the bound, and its values: what the choice of the next drop asks."""
 
-    schedule: Schedule
+    schedule: BudgetSchedule
     graph: object
     bound: cython.longlong
     over: cython.p_longlong
@@ -41,7 +41,7 @@ class _Round:
     holes: dict  # slot -> (action, action): the uses around the peak
     offers: list
 
-    def __init__(self, schedule: Schedule, bound: cython.longlong):
+    def __init__(self, schedule: BudgetSchedule, bound: cython.longlong):
         self.schedule, self.graph, self.bound = schedule, schedule.graph, bound
         self.peak = schedule.alive.index(schedule.peak)
         self._note_excess()
@@ -171,10 +171,10 @@ def choose(graph, bound: int, spills: bool = False, drops: dict | None = None):
     if graph.least > bound:
         return None, None
     for _ in range(MOST_ROUNDS):
-        schedule = Schedule(graph, drops)
+        schedule = BudgetSchedule(graph, drops)
         if schedule.peak <= bound:
             drops = _without_idle_ones(graph, drops, bound)
-            return Schedule(graph, drops), drops
+            return BudgetSchedule(graph, drops), drops
         found = _next_drops(schedule, bound, drops, refused, spills)
         if not found:
             return None, None
@@ -182,25 +182,25 @@ def choose(graph, bound: int, spills: bool = False, drops: dict | None = None):
     return None, None
 
 
-def choose_cheap(graph, most_cost: float, least_peak: int, rounds: int) -> Schedule:
+def choose_cheap(graph, most_cost: float, least_peak: int, rounds: int) -> BudgetSchedule:
     """The schedule with the least memory found, in so many rounds, that takes no longer than `most_cost` by estimate;
     with `least_peak` the search ends."""
     drops: dict = {}
     best: dict = {}
     refused: set = set()
-    schedule: Schedule = Schedule(graph, drops)
+    schedule: BudgetSchedule = BudgetSchedule(graph, drops)
     peak: cython.longlong = schedule.peak
     for _ in range(rounds):
         found = _next_drops(schedule, least_peak, drops, refused, False)
         drops = _with(graph, drops, found[:1], refused) if found else drops
-        schedule = Schedule(graph, drops)
+        schedule = BudgetSchedule(graph, drops)
         if not found or schedule.cost > most_cost:
             break
         if schedule.peak < peak:
             best, peak = drops, schedule.peak
         if peak <= least_peak:
             break
-    return Schedule(graph, _without_idle_ones(graph, best, peak))
+    return BudgetSchedule(graph, _without_idle_ones(graph, best, peak))
 
 
 @cython.cfunc
@@ -209,10 +209,10 @@ def _with(graph, drops: dict, found: list, refused: set) -> dict:
     together: dict = dict(drops)
     for more in found:
         together.update(more)
-    if Schedule(graph, together).valid:
+    if BudgetSchedule(graph, together).valid:
         return together
     first: dict = {**drops, **found[0]}
-    if Schedule(graph, first).valid:
+    if BudgetSchedule(graph, first).valid:
         return first
     refused.add(frozenset(found[0].items()))
     return drops
@@ -220,7 +220,7 @@ def _with(graph, drops: dict, found: list, refused: set) -> dict:
 
 @cython.cfunc
 def _next_drops(
-    schedule: Schedule, bound: cython.longlong, drops: dict, refused: set, spills: cython.bint
+    schedule: BudgetSchedule, bound: cython.longlong, drops: dict, refused: set, spills: cython.bint
 ) -> list:
     """The drops of the next round; empty if no value that is idle at the peak can be dropped."""
     state: _Round = _Round(schedule, bound)
@@ -321,10 +321,10 @@ def _offer_chain(
 @cython.cfunc
 def _without_idle_ones(graph, drops: dict, bound: cython.longlong) -> dict:
     """The drops without those that the schedule fits without, and that make it no cheaper."""
-    cost: cython.double = Schedule(graph, drops).cost
+    cost: cython.double = BudgetSchedule(graph, drops).cost
     for key in sorted(drops, key=lambda key: -graph.costs[max(graph.makers[key[0]], 0)]):
         fewer: dict = {other: spilled for other, spilled in drops.items() if other != key}
-        schedule = Schedule(graph, fewer)
+        schedule = BudgetSchedule(graph, fewer)
         if schedule.valid and schedule.peak <= bound and schedule.cost <= cost:
             drops, cost = fewer, schedule.cost
     return drops

@@ -15,7 +15,7 @@ from cython.cimports.weft.engine.devices.cpu.pool import (
     room_left,
 )
 from cython.cimports.weft.engine.ir.node import Node
-from cython.cimports.weft.engine.pipeline.budget.schedule import Schedule
+from cython.cimports.weft.engine.pipeline.budget.schedule import BudgetSchedule
 from cython.cimports.weft.engine.pipeline.launch_ir import Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan, value_of
 
@@ -26,7 +26,7 @@ from weft.engine.pipeline.budget.accounts import account_of, line_of
 from weft.engine.pipeline.budget.checkpoints import checkpoint_count, shortage_count
 from weft.engine.pipeline.budget.choose import choose
 from weft.engine.pipeline.budget.defer import deferred_slots, repeatable_slots, saved_bytes
-from weft.engine.pipeline.budget.layout import Layout
+from weft.engine.pipeline.budget.layout import ArenaLayout
 from weft.engine.pipeline.budget.schedule import RUN, SPILL
 from weft.engine.pipeline.budget.step_graph import StepGraph
 from weft.errors import OutOfMemoryError, VerificationError
@@ -165,7 +165,7 @@ def _fitted(graph, room, spills):
             target = int(target * NEXT_TARGET_SHARE)
             continue
         drops = found
-        layout = Layout(graph, schedule)
+        layout = ArenaLayout(graph, schedule)
         if layout.arena <= bound:
             return layout
         target = min(target, schedule.peak + _tables(graph)) - max(
@@ -190,7 +190,7 @@ def _tables(graph):
 def _too_little(lowering: Lowering, graph, kept):
     """The error of a program that fits in no order."""
     spills = spill_file.is_wanted()
-    most = 2 * Schedule(graph, {}).peak
+    most = 2 * BudgetSchedule(graph, {}).peak
     low = high = max(room_left() - kept - SPARE_BYTES, graph.least // 2)
     while _fitted(graph, high, spills) is None and high < most:
         low, high = high, high + high // 4 + SPARE_BYTES

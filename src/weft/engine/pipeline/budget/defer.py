@@ -11,7 +11,7 @@ the steps of this one, and behind them their mirror image, an estimate of its ba
 import cython
 from cython.cimports.weft.engine.devices.cpu.pool import capacity_of
 from cython.cimports.weft.engine.ir.node import DONE, PENDING, Node
-from cython.cimports.weft.engine.pipeline.budget.schedule import Schedule
+from cython.cimports.weft.engine.pipeline.budget.schedule import BudgetSchedule
 from cython.cimports.weft.engine.pipeline.launch_ir import Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 from cython.cimports.weft.engine.pipeline.program_ir import MemRef, Program
@@ -102,7 +102,7 @@ def _parameters(lowering: Lowering) -> dict:
     }
 
 
-def _checkpoints(both, schedule: Schedule) -> set:
+def _checkpoints(both, schedule: BudgetSchedule) -> set:
     """The slots that a schedule has in memory where the backward pass begins."""
     middle = len(both.costs) // 2
     begin = 0

@@ -8,14 +8,14 @@ time.
 """
 
 import cython
-from cython.cimports.weft.engine.pipeline.budget.schedule import Schedule
+from cython.cimports.weft.engine.pipeline.budget.schedule import BudgetSchedule
 from cython.cimports.weft.engine.pipeline.launch_ir import Lowering
 from cython.cimports.weft.engine.pipeline.memory_plan import Plan
 
 from weft._build.compiled import require
 from weft.engine.pipeline.budget.choose import choose_cheap
 from weft.engine.pipeline.budget.constrain import adopt, is_bounded, own_bytes
-from weft.engine.pipeline.budget.layout import Layout
+from weft.engine.pipeline.budget.layout import ArenaLayout
 from weft.engine.pipeline.budget.step_graph import StepGraph
 from weft.engine.pipeline.memory_plan import shares_slots
 
@@ -40,7 +40,7 @@ def pays(plan: Plan) -> bool:
 def economize(lowering: Lowering) -> None:
     """Lay a program out in an arena, with what is cheap computed again."""
     graph = StepGraph(lowering)
-    whole: Schedule = Schedule(graph, {})
+    whole: BudgetSchedule = BudgetSchedule(graph, {})
     rounds = int(MOST_TIME_OF_SEARCH * whole.cost / (ROUND_NS * (len(graph.costs) + 1)))
     cost, peak = whole.cost * (1 + MOST_MORE_TIME), int(whole.peak * LEAST_SHARE)
-    adopt(lowering, Layout(graph, choose_cheap(graph, cost, peak, rounds)), own_bytes(graph))
+    adopt(lowering, ArenaLayout(graph, choose_cheap(graph, cost, peak, rounds)), own_bytes(graph))

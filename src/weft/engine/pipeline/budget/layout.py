@@ -9,7 +9,7 @@ outside, it is not interrupted.
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import Array, drop, empty, put
-from cython.cimports.weft.engine.pipeline.budget.schedule import Instance, Schedule
+from cython.cimports.weft.engine.pipeline.budget.schedule import BudgetSchedule, Instance
 from cython.cimports.weft.engine.pipeline.launch_ir import (
     Launch,
     Lowering,
@@ -25,13 +25,13 @@ from weft.engine.pipeline.budget.spill_file import TRANSFER, transfer_arguments
 require(__name__, cython.compiled)
 
 
-class Layout:
+class ArenaLayout:
     """`offsets`: for each slot after those from outside its offset in the arena, -1 for a buffer of its own; `hosts`:
     the slots from outside in whose memory the offsets are, -1 for the arena; `arena`: the bytes of the arena;
     `spilled`: those of the file; `overwriting`: the first launch that writes to a host, -1 without one; `deferred`:
     the slots of values that are not handed over; `saved`: these, and those of checkpoints."""
 
-    def __init__(self, graph, schedule: Schedule):
+    def __init__(self, graph, schedule: BudgetSchedule):
         self.graph, self.schedule = graph, schedule
         self.deferred = graph.deferred
         self.saved: set = set()

@@ -2,7 +2,7 @@ cdef class Instance:
     cdef readonly Py_ssize_t slot
     cdef readonly list uses
 
-cdef class Schedule:
+cdef class BudgetSchedule:
     cdef readonly object graph
     cdef readonly list actions
     cdef readonly list times

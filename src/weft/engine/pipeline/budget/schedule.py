@@ -40,7 +40,7 @@ class Instance:
 
 @cython.final
 @cython.cclass
-class Schedule:
+class BudgetSchedule:
     """`actions` are (kind, step or slot), `times` the steps in front of which they come; `instances` in order of birth,
     `alive` the bytes at each action, of slots that do not stay. Not `valid` where a step would have to run again that
     may not."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from runtime_kernels import compiler, loop_ir
 from weft.engine.devices.cpu import linking
-from weft.engine.devices.cpu.background import Request
+from weft.engine.devices.cpu.background import KernelRequest
 from weft.engine.devices.cpu.jit import Compiler
 from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache
 from weft.engine.devices.cpu.kernel_files.object_files import read, undefined_symbols
@@ -146,10 +146,10 @@ def test_what_is_no_kernel_is_left_to_llvm(text):
 def test_llvm_links_what_is_left_to_it(tmp_path):
     """A compiler accepts writable data as before: by way of LLVM's linker."""
     own = Compiler(disk=DiskCache(tmp_path / "kernels"))
-    (library,) = own.batch([Request("f", lambda: STATE, ["f"])])
+    (library,) = own.batch([KernelRequest("f", lambda: STATE, ["f"])])
     assert ctypes.CFUNCTYPE(ctypes.c_int64)(library["f"])() == 5
     with pytest.raises(VerificationError, match="sin"):
-        own.batch([Request("c", lambda: CALLS, ["f"])])
+        own.batch([KernelRequest("c", lambda: CALLS, ["f"])])
 
 
 def test_objects_of_other_processors_are_read_and_not_linked():

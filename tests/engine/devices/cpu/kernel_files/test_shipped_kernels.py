@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.engine.devices.cpu.background import Request
+from weft.engine.devices.cpu.background import KernelRequest
 from weft.engine.devices.cpu.jit import LANE_BY_LANE, Compiler, JitTarget
 from weft.engine.devices.cpu.kernel_files import shipped_kernels
 from weft.engine.devices.cpu.kernel_files.disk_cache import DiskCache
@@ -24,11 +24,11 @@ def text(value: int) -> str:
     return f"define i64 @f() {{\n  ret i64 {value}\n}}\n"
 
 
-def asked(value: int, revision: str = REVISION) -> Request:
-    return Request("kernel", lambda: text(value), ["f"], revision)
+def asked(value: int, revision: str = REVISION) -> KernelRequest:
+    return KernelRequest("kernel", lambda: text(value), ["f"], revision)
 
 
-def result(compiler: Compiler, request: Request) -> int:
+def result(compiler: Compiler, request: KernelRequest) -> int:
     (library,) = compiler.batch([request])
     called: int = ctypes.CFUNCTYPE(ctypes.c_int64)(library["f"])()
     return called
@@ -60,7 +60,7 @@ def test_a_shipped_kernel_is_neither_compiled_nor_asked_for_on_disk(
 
 def test_what_was_not_shipped_is_compiled(shipped: Path, tmp_path: Path) -> None:
     compiler = fresh(tmp_path)
-    assert result(compiler, Request("third", lambda: text(6), ["f"], REVISION)) == 6
+    assert result(compiler, KernelRequest("third", lambda: text(6), ["f"], REVISION)) == 6
     assert compiler.counters.compilations == 1
 
 
@@ -162,7 +162,7 @@ def test_both_ways_of_reading_lanes_read_the_same(tmp_path: Path) -> None:
     for feature in (LANE_BY_LANE, "+fast-gather"):
         level = {"avx2": "x86-64-v3", "avx512": "x86-64-v4"}[host().name]
         compiler = Compiler(JitTarget(level, f"+avx2,{feature}"), DiskCache(None))
-        (library,) = compiler.batch([Request("read", lambda: READ_FROM_ANYWHERE, ["f"])])
+        (library,) = compiler.batch([KernelRequest("read", lambda: READ_FROM_ANYWHERE, ["f"])])
         read = (ctypes.c_float * 8)()
         ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library["f"])(table, places, read)
         found.append(([*read], "vgather" in compiler.assembly(READ_FROM_ANYWHERE)))

@@ -13,8 +13,8 @@ from weft.engine.devices.cpu.attention.frame import AttentionFrame, AttentionRow
 from weft.engine.devices.cpu.elementary.exponential import exp
 from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma
 from weft.engine.devices.cpu.gemm.code import (
-    Function,
     Index,
+    LocalFunction,
     address,
     lane_mask,
     loop,
@@ -37,7 +37,7 @@ class AttentionSpread(AttentionRows):
         places = [(key, POINTER) for key in ("scores", "slopes", "stats", "dots")]
         super().__init__(frame, "spread", places)
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f, stride = self.f, self.frame.spec.a_stride
         scale = SimdExpr(f, f.broadcast(f.arguments["scale"], LANES))
         with loop(f, f.index("count")) as row:
@@ -61,7 +61,7 @@ class Dots(AttentionRows):
         places = [(key, POINTER) for key in ("cotangents", "out", "dots")]
         super().__init__(frame, "dots", [*places, ("out_stride", I64), ("width", I64)])
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f, stride = self.f, self.frame.spec.a_stride
         partial = f.alloca(ir.ArrayType(self.element, LANES))
         zero = SimdExpr(f, Value(self.vector, "zeroinitializer"))

@@ -11,8 +11,8 @@ from weft.engine.devices.cpu.attention.frame import FAR, AttentionFrame, Attenti
 from weft.engine.devices.cpu.elementary.exponential import exp
 from weft.engine.devices.cpu.elementary.expressions import SimdExpr, fma
 from weft.engine.devices.cpu.gemm.code import (
-    Function,
     Index,
+    LocalFunction,
     address,
     loop,
     minimum,
@@ -37,7 +37,7 @@ class Weigh(AttentionRows):
         )
         self.row_stride = frame.spec.a_stride
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f = self.f
         with loop(f, f.index("count")) as row:
             self.find_top(row)
@@ -98,7 +98,7 @@ class Finish(AttentionRows):
         carried = [(key, POINTER) for key in ("peaks", "totals", "sums", "stats")]
         super().__init__(frame, "finish", [*carried, ("width", I64)])
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f = self.f
         with loop(f, f.index("count")) as row:
             folded = self.folded(self.load(self.given("totals", row, LANES)), lambda a, b: a + b)

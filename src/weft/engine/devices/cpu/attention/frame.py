@@ -17,8 +17,8 @@ from llvmlite import ir
 from weft.engine.devices.cpu.attention.choose import LARGEST, panel_rows
 from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
-    Function,
     Index,
+    LocalFunction,
     address,
     buffer,
     ceiling,
@@ -30,7 +30,7 @@ from weft.engine.devices.cpu.gemm.code import (
 )
 from weft.engine.devices.cpu.gemm.microkernel import row_panel
 from weft.engine.devices.cpu.gemm.output import Put
-from weft.engine.devices.cpu.gemm.panels import Gather
+from weft.engine.devices.cpu.gemm.panels import PanelGather
 from weft.engine.devices.cpu.gemm.spec import DEPTH, Spec
 from weft.engine.devices.cpu.llvm.builder import I64, Builder, Value
 from weft.engine.kernels.reduction_order import ATTENTION_KEYS, LANES
@@ -80,7 +80,7 @@ class AttentionFrame:
         self.element = spec.number.compute
         self.block = panel_rows(spec, self.PANELS)
         self.multiply, self.parts = row_panel(module, f"{name}.tile", spec)
-        self.gather = Gather(module, f"{name}.gather", spec).build()
+        self.gather = PanelGather(module, f"{name}.gather", spec).build()
         self.put = Put(module, f"{name}.put", spec).build()
         self.parts += [self.gather, self.put]
         self.f = Builder(module, name)
@@ -168,7 +168,7 @@ class AttentionFrame:
         return self.room((rows + LANES) * -(-columns // self.spec.columns) * self.spec.columns)
 
     def times(
-        self, multiply: Function, count: Index, left: Value, right: Value, most: int, depth: Index,
+        self, multiply: LocalFunction, count: Index, left: Value, right: Value, most: int, depth: Index,
         columns: Index, out: Value, out_stride: Index | int, carry: SimdExpr,
     ) -> None:  # fmt: skip
         """Up to a panel of rows times all panels of columns of a right operand packed for `most` rows."""
@@ -222,7 +222,7 @@ class AttentionRows:
         self.vector = ir.VectorType(self.element, LANES)
         common = [(key, I64) for key in ("count", "limit", "step", "keys", "mask_stride")]
         common += [("scale", self.element), ("mask", ir.PointerType())]
-        self.f = Function(frame.module, f"{frame.name}.{name}", [*common, *parameters])
+        self.f = LocalFunction(frame.module, f"{frame.name}.{name}", [*common, *parameters])
 
     def load(self, place: Value) -> SimdExpr:
         return SimdExpr(self.f, self.f.load(place, typ=self.vector, align=self.spec.size))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from weft.engine.devices.cpu.codegen.loop_nest import Key, LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import Key, LoopFrame, LoopScope
 from weft.engine.devices.cpu.codegen.schedule import Scheduled
 from weft.engine.devices.cpu.codegen.vector_memory import (
     VectorMemory,
@@ -109,19 +109,21 @@ class Stage:
 
     # Values that do not vary along the lanes
 
-    def uniform(self, scope: Scope, level: int) -> None:
+    def uniform(self, scope: LoopScope, level: int) -> None:
         """Evaluate into `scope` the instructions that vary along order[level] but no further."""
         for number, instr in self.instrs:
             if self.levels[number] == level:
                 scope.values[number] = self._value(instr, scope.values, scope)
 
-    def entered(self, scope: Scope, axis: int) -> None:
+    def entered(self, scope: LoopScope, axis: int) -> None:
         """`uniform` for the callback of a loop nest."""
         level = self.order.index(axis) if axis in self.order else -2
         if level < self.top:
             self.uniform(scope, level)
 
-    def _value(self, instr: loop_ir.Instr, values: dict[int, SimdValue], scope: Scope) -> SimdValue:
+    def _value(
+        self, instr: loop_ir.Instr, values: dict[int, SimdValue], scope: LoopScope
+    ) -> SimdValue:
         if instr.operand < 0:
             return self._compute(instr, values)
         if instr.op == "offset":
@@ -187,7 +189,7 @@ class Stage:
         choose(b, bad, report, list)
 
     def _gathered(
-        self, instr: loop_ir.Instr, values: dict[int, SimdValue], scope: Scope, window: Window
+        self, instr: loop_ir.Instr, values: dict[int, SimdValue], scope: LoopScope, window: Window
     ) -> SimdValue:
         """A load whose index values differ between lanes."""
         b, e, key = self.builder, self.e, ("operand", instr.operand)
@@ -213,7 +215,7 @@ class Stage:
 
     def windows(
         self,
-        scope: Scope,
+        scope: LoopScope,
         start: Value,
         stop: Value,
         carry: Sequence[Value],
@@ -236,7 +238,7 @@ class Stage:
 
         return counted(self.builder, first, stop, self.e.lanes, carry, body)
 
-    def spread(self, scope: Scope, lanes: int) -> Scope:
+    def spread(self, scope: LoopScope, lanes: int) -> LoopScope:
         """A scope of a stage with fewer lanes, its values repeated as often as this one's lanes want them."""
         inner, times = scope.inner(), self.e.lanes // lanes
         for number, value in scope.values.items():
@@ -244,7 +246,7 @@ class Stage:
             inner.values[number] = SimdValue(value.dtype, *parts)
         return inner
 
-    def narrowed(self, scope: Scope) -> Scope:
+    def narrowed(self, scope: LoopScope) -> LoopScope:
         """A scope of a stage with more lanes, of whose values the first lanes are taken: all of them are equal."""
         inner = scope.inner()
         for number, value in scope.values.items():
@@ -253,7 +255,7 @@ class Stage:
 
     def abreast(
         self,
-        places: Sequence[tuple[Scope, Value]],
+        places: Sequence[tuple[LoopScope, Value]],
         length: Value,
         carry: Sequence[Value],
         finish: Finish,
@@ -274,18 +276,22 @@ class Stage:
         found = counted(self.builder, integer(0), length, self.e.lanes, initial, body)
         return [found[at : at + width] for at in range(0, len(found), width)]
 
-    def whole_windows(self, scope: Scope, start: Value, length: int) -> None:
+    def whole_windows(self, scope: LoopScope, start: Value, length: int) -> None:
         """Cover [start, start + length); `length` is a multiple of the lanes."""
         scope = self.prepared(scope)
         for step in range(0, length, self.e.lanes):
             self.whole(scope, self.builder.add(start, integer(step)), [], nothing)
 
-    def whole(self, scope: Scope, index: Value, carry: list[Value], finish: Finish) -> list[Value]:
+    def whole(
+        self, scope: LoopScope, index: Value, carry: list[Value], finish: Finish
+    ) -> list[Value]:
         """A window of which all lanes take part."""
         window = Window(index, None, integer(self.e.lanes), full=True)
         return self.part(scope, window, carry, finish)
 
-    def part(self, scope: Scope, window: Window, carry: list[Value], finish: Finish) -> list[Value]:
+    def part(
+        self, scope: LoopScope, window: Window, carry: list[Value], finish: Finish
+    ) -> list[Value]:
         """One window, of which some lanes take part."""
         direct = [item for item in self.instrs if self._direct(*item)]
         raws = [self._load(scope, number, instr, window) for number, instr in direct]
@@ -294,7 +300,7 @@ class Stage:
             self._store(scope, number, item, encode(self.e, values[item.value]), window)
         return finish(window, values, carry)
 
-    def prepared(self, scope: Scope) -> Scope:
+    def prepared(self, scope: LoopScope) -> LoopScope:
         """The scope with operands moved to where indexes, equal in all lanes, point."""
         scope = scope.inner()
         for number, instr in self.instrs:
@@ -309,7 +315,7 @@ class Stage:
             return False
         return all(self.levels[arg] < self.top for arg in instr.args)
 
-    def _pointer(self, scope: Scope, key: Key, index: Value) -> Value:
+    def _pointer(self, scope: LoopScope, key: Key, index: Value) -> Value:
         stride = self._stride(key)
         return self.builder.gep(scope.pointers[key], [self.builder.mul(index, stride)])
 
@@ -324,7 +330,7 @@ class Stage:
         strides = self.frame.kernel.operands[number].strides
         return number not in self.contiguous and strides[self.axis] != "1"
 
-    def _load(self, scope: Scope, number: int, instr: loop_ir.Instr, window: Window) -> Value:
+    def _load(self, scope: LoopScope, number: int, instr: loop_ir.Instr, window: Window) -> Value:
         key = ("indexed", number) if instr.args else ("operand", instr.operand)
         pointer = self._pointer(scope, key, window.index)
         if self._strided(instr.operand):
@@ -338,7 +344,7 @@ class Stage:
 
     def _window(
         self,
-        scope: Scope,
+        scope: LoopScope,
         index: Value,
         start: Value | None,
         stop: Value,
@@ -392,7 +398,7 @@ class Stage:
         return choose(b, is_full, lambda: make(full), partial)
 
     def _evaluated(
-        self, scope: Scope, window: Window, direct: Numbered, raws: list[Value]
+        self, scope: LoopScope, window: Window, direct: Numbered, raws: list[Value]
     ) -> dict[int, SimdValue]:
         values = cast(dict[int, SimdValue], dict(scope.values))
         loaded = dict(zip((number for number, _ in direct), raws, strict=True))
@@ -404,7 +410,7 @@ class Stage:
         return values
 
     def _varying(
-        self, instr: loop_ir.Instr, values: dict[int, SimdValue], scope: Scope, window: Window
+        self, instr: loop_ir.Instr, values: dict[int, SimdValue], scope: LoopScope, window: Window
     ) -> SimdValue:
         if instr.op == "load_indexed":
             return self._gathered(instr, values, scope, window)
@@ -417,7 +423,7 @@ class Stage:
         return SimdValue("int64", b.add(b.broadcast(base, self.e.lanes), steps))
 
     def _store(
-        self, scope: Scope, number: int, item: loop_ir.Store, raw: Value, window: Window
+        self, scope: LoopScope, number: int, item: loop_ir.Store, raw: Value, window: Window
     ) -> None:
         pointer = self._pointer(scope, ("store", number), window.index)
         if item.strides[self.axis] != "1":
@@ -430,7 +436,7 @@ class Stage:
 
     # One place
 
-    def scalar(self, scope: Scope) -> None:
+    def scalar(self, scope: LoopScope) -> None:
         """Evaluate everything once, on one lane, and store it."""
         for number, instr in self.instrs:
             scope.values[number] = self._value(instr, scope.values, scope)

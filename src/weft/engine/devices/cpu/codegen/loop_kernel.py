@@ -15,7 +15,7 @@ from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen import reduce_columns, reduce_columns_split, reduce_rows
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, vector_lanes
-from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, LoopScope
 from weft.engine.devices.cpu.codegen.schedule import LoopSchedule, Scheduled, scheduled
 from weft.engine.devices.cpu.codegen.transposed_kernel import Tiles, transposed_operands
 from weft.engine.devices.cpu.llvm.builder import Builder, integer, module_text
@@ -85,7 +85,7 @@ def elementwise(frame: LoopFrame, lookup: Lookup, target: Target) -> None:
         frame.nest(root, order[:-2], Tiles(frame, stage, crossed).loops, stage.entered)
         return
 
-    def row(scope: Scope) -> None:
+    def row(scope: LoopScope) -> None:
         units = kernel.rank == 1
         start = frame.begin if units else integer(0)
         stage.windows(scope, start, frame.end if units else frame.dims[-1], [])

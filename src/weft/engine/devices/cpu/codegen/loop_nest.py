@@ -1,7 +1,7 @@
 """The frame of a loop kernel: the extents, strides and addresses of a launch, and the scopes of its loops.
 
 A `LoopFrame` reads the pointers and arguments in the entry block, laid out as `schedule.pointers` and
-`schedule.arguments` say. A `Scope` is a position in the loop nest: the addresses and values that are valid there.
+`schedule.arguments` say. A `LoopScope` is a position in the loop nest: the addresses and values that are valid there.
 `nest` writes loops; the stages write what runs inside them.
 """
 
@@ -20,16 +20,16 @@ Key = tuple[str, int]  # ("operand" or "store", number)
 
 
 @dataclass
-class Scope:
+class LoopScope:
     """Addresses of operands and stores, sums of virtual ones, and values by SSA id."""
 
     pointers: dict[Key, Value]
     offsets: dict[int, Value]
     values: dict[int, SimdValue] = field(default_factory=dict)
 
-    def inner(self) -> Scope:
+    def inner(self) -> LoopScope:
         """A copy that a nested scope may change."""
-        return Scope(dict(self.pointers), dict(self.offsets), dict(self.values))
+        return LoopScope(dict(self.pointers), dict(self.offsets), dict(self.values))
 
 
 class LoopFrame:
@@ -97,9 +97,9 @@ class LoopFrame:
         place = b.gep(b.arguments["pointers"], [integer(8 * self._pointers[name])])
         return b.load(place, typ=POINTER)
 
-    def root(self) -> Scope:
+    def root(self) -> LoopScope:
         """The scope outside all loops."""
-        scope = Scope({}, {})
+        scope = LoopScope({}, {})
         for key, _, _ in self._accesses():
             local = self._local(key)
             if key[0] == "virtual":
@@ -114,7 +114,7 @@ class LoopFrame:
         items = self.kernel.stores if key[0] == "store" else self.kernel.operands
         return items[key[1]].local
 
-    def enter(self, scope: Scope, axis: int, index: Value) -> Scope:
+    def enter(self, scope: LoopScope, axis: int, index: Value) -> LoopScope:
         """The scope at one index of an axis."""
         b, inner = self.builder, scope.inner()
         for (key, strided_axis), stride in self.strides.items():
@@ -136,10 +136,10 @@ class LoopFrame:
 
     def nest(
         self,
-        scope: Scope,
+        scope: LoopScope,
         axes: Sequence[int],
-        inner: Callable[[Scope], None],
-        entered: Callable[[Scope, int], None],
+        inner: Callable[[LoopScope], None],
+        entered: Callable[[LoopScope, int], None],
     ) -> None:
         """Loops over `axes` around `inner`; axis 0 runs over the launch's units."""
         if not axes:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen.evaluator import Finish, Lookup, Stage, Window
-from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, LoopScope
 from weft.engine.devices.cpu.codegen.reduce_ops import (
     KernelReductions,
     State,
@@ -137,7 +137,7 @@ class Columns:
         if self.axis == 0:
             start, stop = self.frame.begin, self.frame.end
 
-        def strips(scope: Scope) -> None:
+        def strips(scope: LoopScope) -> None:
             def strip(column: Value, carry: list[Value]) -> list[Value]:
                 end = minimum(self.builder, stop, self.builder.add(column, integer(self.width)))
                 self.strip(
@@ -150,7 +150,7 @@ class Columns:
         self.frame.nest(root, self.outer, strips, self.body.entered)
 
     def strip(
-        self, scope: Scope, start: Value, stop: Value, block: Callable[[Value], None]
+        self, scope: LoopScope, start: Value, stop: Value, block: Callable[[Value], None]
     ) -> None:
         """The results of the columns [start, stop); `block(number)` puts those of one block in row 0 of the partial
         results."""
@@ -195,7 +195,7 @@ class Columns:
 
         counted(self.builder, integer(0), rows, 1, [], row)
 
-    def block(self, scope: Scope, number: Value, start: Value, stop: Value) -> None:
+    def block(self, scope: LoopScope, number: Value, start: Value, stop: Value) -> None:
         """The folded results of one block in row 0 of the partial results."""
         b, size = self.builder, self.builder.sub(stop, start)
         first = b.shl(number, integer(SHIFT))
@@ -217,7 +217,9 @@ class Columns:
         counted(b, done, last, 1, [], element)
         self._fold(used, size)
 
-    def _layers(self, scope: Scope, first: Value, last: Value, start: Value, stop: Value) -> Value:
+    def _layers(
+        self, scope: LoopScope, first: Value, last: Value, start: Value, stop: Value
+    ) -> Value:
         """Elements `ELEMENTS_AT_ONCE` at once for each lane, as far as there are so many for all lanes; where the rest
         begins. Columns beyond whole vectors follow by themselves; where whole ones are few, nothing is done."""
         b, deep = self.builder, ELEMENTS_AT_ONCE * reduction_order.LANES
@@ -252,7 +254,7 @@ class Columns:
         counted(b, first, end, deep, [], layers)
         return end
 
-    def _elements(self, scope: Scope, flats: list[Value], start: Value, stop: Value) -> None:
+    def _elements(self, scope: LoopScope, flats: list[Value], start: Value, stop: Value) -> None:
         """Elements of one lane, in order, of the columns [start, stop), whole vectors."""
         b = self.builder
         lane = b.and_(flats[0], integer(reduction_order.LANES - 1))
@@ -269,7 +271,7 @@ class Columns:
         counted(b, start, stop, self.lanes, [], column)
 
     def _chunks(
-        self, stage: Stage, scope: Scope, first: Value, last: Value, start: Value, stop: Value
+        self, stage: Stage, scope: LoopScope, first: Value, last: Value, start: Value, stop: Value
     ) -> Value:
         """Elements of all lanes at once, as far as there are so many; where the rest begins. Columns are taken by
         windows of `stage`, for a chunk of elements each."""
@@ -292,7 +294,7 @@ class Columns:
     def _accumulate(
         self,
         stage: Stage,
-        scope: Scope,
+        scope: LoopScope,
         first: Value,
         last: Value,
         start: Value,
@@ -325,7 +327,7 @@ class Columns:
         for lane, places in enumerate(rows):
             store_state(b, joined[lane * width : (lane + 1) * width], places)
 
-    def _ask_ahead(self, scope: Scope, index: Value) -> None:
+    def _ask_ahead(self, scope: LoopScope, index: Value) -> None:
         """Ask for what an element some places further has in a column."""
         b, strides, inner = self.builder, self.frame.strides, self.axes[-1]
         for key, pointer in scope.pointers.items():
@@ -402,7 +404,7 @@ class Columns:
         return finish
 
     def _element(
-        self, scope: Scope, flat: Value, start: Value, stop: Value, origin: Value | None = None,
+        self, scope: LoopScope, flat: Value, start: Value, stop: Value, origin: Value | None = None,
     ) -> None:  # fmt: skip
         """One element of the columns [start, stop), into its lane; the strip begins at `origin`, or at `start`."""
         b = self.builder
@@ -417,7 +419,7 @@ class Columns:
 
         self.body.windows(self._row(scope, flat), start, stop, [], finish)
 
-    def _row(self, scope: Scope, flat: Value, stage: Stage | None = None) -> Scope:
+    def _row(self, scope: LoopScope, flat: Value, stage: Stage | None = None) -> LoopScope:
         """The scope at a flat reduced index, of the body or of `stage`."""
         b, indexes, rest = self.builder, [], flat
         for axis in reversed(self.axes[1:]):
@@ -433,7 +435,7 @@ class Columns:
         return self.builder.intrinsic("llvm.ctpop.i64", I64, [blocks])
 
     def _push(self, number: Value, size: Value) -> None:
-        """Take the block in row 0 onto the stack; see `reduce_ops.Tree`."""
+        """Take the block in row 0 onto the stack; see `reduce_ops.ReductionTree`."""
         b, height = self.builder, self._height(number)
         ones = b.intrinsic("llvm.cttz.i64", I64, [b.not_(number), Value(I1, "false")])
         self._unstack(height, ones, size)

@@ -2,8 +2,8 @@
 
 A *state* is a list of vectors, one list per reduction: the value (two vectors if complex), and for argmax and argmin
 also the index. `Reduction` makes and combines states on any number of lanes; the lowering decides which elements are
-combined when: elements of lane i mod 16 in order, lanes by halves, blocks by `Tree`. float16 and bfloat16 accumulate
-in float32, integers in int64; the result is rounded once.
+combined when: elements of lane i mod 16 in order, lanes by halves, blocks by `ReductionTree`. float16 and bfloat16
+accumulate in float32, integers in int64; the result is rounded once.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def store_state(b: Builder, state: Sequence[Value], places: Sequence[Value]) -> 
 SLOT = 8  # bytes of one element of a state in scratch and on the stack
 
 
-class Tree:
+class ReductionTree:
     """The fixed tree over block results: adjacent pairs level by level, an odd last one waits.
 
     Blocks arrive in order.  The stack holds one result per set bit of their number, so pushing

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, Window, vector_lanes
-from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, LoopScope
 from weft.engine.devices.cpu.codegen.reduce_ops import (
     SLOT,
     KernelReductions,
+    ReductionTree,
     State,
-    Tree,
     store_state,
 )
 from weft.engine.devices.cpu.codegen.schedule import Scheduled
@@ -60,7 +60,7 @@ class RowReduction:
             return None
         return Stage(self.frame, lookup, target, "body", range(kernel.rank), lanes)
 
-    def block(self, scope: Scope, number: Value, total: Value) -> State:
+    def block(self, scope: LoopScope, number: Value, total: Value) -> State:
         """The folded state of one block of the flat reduced index."""
         b = self.builder
         start = b.shl(number, integer(SHIFT))
@@ -75,7 +75,7 @@ class RowReduction:
 
     def walk(
         self,
-        scope: Scope,
+        scope: LoopScope,
         begin: Value,
         end: Value,
         total: Value,
@@ -103,13 +103,13 @@ class RowReduction:
             counted(b, begin, first, CHAINS_AT_ONCE, [], several)
         counted(b, first, end, 1, [], one)
 
-    def _whole_blocks(self, scope: Scope, numbers: list[Value]) -> list[State]:
+    def _whole_blocks(self, scope: LoopScope, numbers: list[Value]) -> list[State]:
         """The folded states of blocks that no row's end cuts short."""
         places = [(scope, self.builder.shl(number, integer(SHIFT))) for number in numbers]
         states = self._abreast(places, integer(reduction_order.BLOCK))
         return [self.reductions.fold(self.e, state) for state in states]
 
-    def _abreast(self, places: list[tuple[Scope, Value]], length: Value) -> list[State]:
+    def _abreast(self, places: list[tuple[LoopScope, Value]], length: Value) -> list[State]:
         """The states of equally many elements, a multiple of the lanes, from several places."""
 
         def finish(window: Window, values: dict[int, SimdValue], state: list[Value]) -> State:
@@ -117,7 +117,7 @@ class RowReduction:
 
         return self.stage.abreast(places, length, self.reductions.identity(self.e), finish)
 
-    def short_rows(self, scopes: list[Scope], total: Value) -> list[State]:
+    def short_rows(self, scopes: list[LoopScope], total: Value) -> list[State]:
         """The folded states of rows of one block or less, on one axis: what fills all lanes at once, then the rest."""
         b = self.builder
         whole = b.and_(total, integer(-reduction_order.LANES))
@@ -134,7 +134,7 @@ class RowReduction:
         return len(self.axes) == 1 and len(self.frame.kernel.body) <= MOST_BODY_INSTRUCTIONS
 
     def _wide_windows(
-        self, scope: Scope, start: Value, stop: Value, state: State
+        self, scope: LoopScope, start: Value, stop: Value, state: State
     ) -> tuple[Value, State]:
         """(where the rest begins, the state) after as many elements as fill wide windows, added in order."""
         b, wide = self.builder, self.wide
@@ -155,7 +155,7 @@ class RowReduction:
         places = [(wide.spread(scope, reduction_order.LANES), start)]
         return b.add(start, length), wide.abreast(places, length, state, finish)[0]
 
-    def _segments(self, scope: Scope, start: Value, stop: Value, state: State) -> State:
+    def _segments(self, scope: LoopScope, start: Value, stop: Value, state: State) -> State:
         """A block that is made of pieces of innermost rows."""
         b, inner = self.builder, self.frame.dims[self.axes[-1]]
         first = b.udiv(start, self._positive(inner))
@@ -180,7 +180,7 @@ class RowReduction:
         return counted(b, first, last, 1, state, row)
 
     def _whole_segment(
-        self, scope: Scope, start: Value, stop: Value, flat: Value, state: State
+        self, scope: LoopScope, start: Value, stop: Value, flat: Value, state: State
     ) -> State:
         """A piece of an innermost row that begins in lane 0 and fills all lanes; `flat` as for `_segment`."""
         scope = self.stage.prepared(scope)
@@ -197,7 +197,7 @@ class RowReduction:
         b = self.builder
         return b.select(b.icmp_signed("==", extent, integer(0)), integer(1), extent)
 
-    def _row(self, scope: Scope, number: Value) -> Scope:
+    def _row(self, scope: LoopScope, number: Value) -> LoopScope:
         """The scope of one innermost row, by its number among the reduced ones."""
         b, indexes, rest = self.builder, [], number
         for axis in reversed(self.axes[1:-1]):
@@ -211,7 +211,7 @@ class RowReduction:
 
     def _segment(
         self,
-        scope: Scope,
+        scope: LoopScope,
         start: Value,
         stop: Value,
         phase: Value | None,
@@ -256,17 +256,17 @@ def lower(frame: LoopFrame, lookup: Lookup, target: Target) -> None:
     b, kernel = frame.builder, frame.kernel
     rows = RowReduction(frame, lookup, target)
     epilogue = Stage(frame, lookup, target, "epilogue", (), 1)
-    tree = Tree(rows.reductions, rows.one)
+    tree = ReductionTree(rows.reductions, rows.one)
     total = frame.extent(rows.axes)
     blocks = block_count(b, total)
     root, entered = frame.root(), rows.stage.entered
     rows.stage.uniform(root, -1)
 
-    def row(scope: Scope) -> None:
+    def row(scope: LoopScope) -> None:
         rows.walk(scope, integer(0), blocks, total, tree.push)
         finish(rows.reductions, epilogue, scope, tree.result(blocks))
 
-    def done(scope: Scope, state: State) -> None:
+    def done(scope: LoopScope, state: State) -> None:
         finish(rows.reductions, epilogue, scope, state)
 
     if rows.flies and kernel.parallel:
@@ -278,14 +278,14 @@ def lower(frame: LoopFrame, lookup: Lookup, target: Target) -> None:
 def _line(
     rows: RowReduction,
     total: Value,
-    row: Callable[[Scope], None],
-    done: Callable[[Scope, State], None],
-) -> Callable[[Scope], None]:
+    row: Callable[[LoopScope], None],
+    done: Callable[[LoopScope, State], None],
+) -> Callable[[LoopScope], None]:
     """The function that runs all rows along the innermost parallel axis, several short ones at a time, and hands them
     to `done`."""
     frame, b, axis = rows.frame, rows.builder, rows.frame.kernel.parallel - 1
 
-    def line(scope: Scope) -> None:
+    def line(scope: LoopScope) -> None:
         start, stop = (frame.begin, frame.end) if axis == 0 else (integer(0), frame.dims[axis])
         rounds = b.sdiv(b.sub(stop, start), integer(CHAINS_AT_ONCE))
         rounds = b.select(
@@ -293,7 +293,7 @@ def _line(
         )
         first = b.add(start, b.mul(rounds, integer(CHAINS_AT_ONCE)))
 
-        def entered(index: Value) -> Scope:
+        def entered(index: Value) -> LoopScope:
             here = frame.enter(scope, axis, index)
             rows.stage.entered(here, axis)
             return here
@@ -314,7 +314,7 @@ def _line(
     return line
 
 
-def finish(reductions: KernelReductions, epilogue: Stage, scope: Scope, state: State) -> None:
+def finish(reductions: KernelReductions, epilogue: Stage, scope: LoopScope, state: State) -> None:
     """The epilogue of a row whose reductions have come to this state."""
     here = scope.inner()
     here.values = dict(reductions.finished(epilogue.e, state))
@@ -330,7 +330,7 @@ def lower_full(
     rows = RowReduction(frame, lookup, target)
     scratch, total, root = frame.pointer("scratch"), frame.extent(rows.axes), frame.root()
     rows.stage.uniform(root, -1)
-    tree = Tree(rows.reductions, rows.one)
+    tree = ReductionTree(rows.reductions, rows.one)
 
     def keep(number: Value, state: State) -> None:
         store_state(first, state, tree.places(scratch, number))
@@ -344,7 +344,7 @@ def _final(kernel: Scheduled, lookup: Lookup, target: Target, b: Builder) -> Bui
     frame = LoopFrame(kernel, b)
     epilogue = Stage(frame, lookup, target, "epilogue", (), 1)
     reductions = KernelReductions(kernel)
-    tree = Tree(reductions, epilogue.e)
+    tree = ReductionTree(reductions, epilogue.e)
     scratch, blocks = frame.pointer("scratch"), _blocks(b, frame.extent(range(kernel.rank)))
 
     def push(number: Value, carry: list[Value]) -> list[Value]:

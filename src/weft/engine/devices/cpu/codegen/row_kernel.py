@@ -16,9 +16,9 @@ from llvmlite import ir as llvm
 from weft.engine.devices.cpu import limits
 from weft.engine.devices.cpu.codegen import schedule
 from weft.engine.devices.cpu.codegen.evaluator import Lookup, Stage, vector_lanes
-from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, LoopScope
 from weft.engine.devices.cpu.codegen.reduce_columns_fused import ColumnSums
-from weft.engine.devices.cpu.codegen.reduce_ops import Tree
+from weft.engine.devices.cpu.codegen.reduce_ops import ReductionTree
 from weft.engine.devices.cpu.codegen.reduce_rows import RowReduction, block_count, finish
 from weft.engine.devices.cpu.codegen.row_prefetch import RowPrefetch
 from weft.engine.devices.cpu.codegen.schedule import scheduled
@@ -124,26 +124,26 @@ class _Phase:
             self.rows = RowReduction(frame, lookup, target)
             self.stage = self.rows.stage
             self.after = Stage(frame, lookup, target, "epilogue", (), 1)
-            self.tree = Tree(self.rows.reductions, self.rows.one)
+            self.tree = ReductionTree(self.rows.reductions, self.rows.one)
             self.blocks = block_count(frame.builder, frame.dims[self.row_axis])
         else:
             lanes = vector_lanes(kernel, target)
             self.stage = Stage(frame, lookup, target, "body", range(kernel.rank), lanes)
 
-    def root(self) -> Scope:
+    def root(self) -> LoopScope:
         """The scope outside all loops."""
         scope = self.frame.root()
         self.stage.uniform(scope, -1)
         return scope
 
-    def entered(self, scope: Scope, axis: int, index: Value) -> Scope:
+    def entered(self, scope: LoopScope, axis: int, index: Value) -> LoopScope:
         """The scope at one index of a parallel axis; what is the same for a row waits for the row."""
         inner = self.frame.enter(scope, axis, index)
         if axis < self.row_axis - 1:
             self.stage.uniform(inner, axis)
         return inner
 
-    def run(self, scope: Scope) -> None:
+    def run(self, scope: LoopScope) -> None:
         """One row."""
         self.stage.uniform(scope, self.row_axis - 1)
         length = self.frame.dims[self.row_axis]
@@ -159,7 +159,7 @@ class _Phase:
         finish(self.rows.reductions, self.after, scope, self.tree.result(self.blocks))
 
 
-def _rows(phases: list[_Phase], scopes: list[Scope], axis: int) -> None:
+def _rows(phases: list[_Phase], scopes: list[LoopScope], axis: int) -> None:
     """Loops over the parallel axes around the phases; axis 0 runs over the launch's units."""
     frame = phases[0].frame
     if axis == phases[0].row_axis:
@@ -178,7 +178,7 @@ def _rows(phases: list[_Phase], scopes: list[Scope], axis: int) -> None:
 
 def _lanes(
     phases: list[_Phase],
-    scopes: list[Scope],
+    scopes: list[LoopScope],
     ahead: RowPrefetch,
     sums: ColumnSums,
     memory: dict[int, Value],
@@ -219,7 +219,7 @@ def _lanes(
     counted(b, frame.begin, frame.end, UNITS_IN_TURN, [], some)
 
 
-def _moved(phase: _Phase, scope: Scope, at: dict[int, Value]) -> Scope:
+def _moved(phase: _Phase, scope: LoopScope, at: dict[int, Value]) -> LoopScope:
     """A scope in which some local memory has other addresses."""
     kernel, inner = phase.frame.kernel, scope.inner()
     locals_of: dict[str, list[int]] = {
@@ -234,7 +234,7 @@ def _moved(phase: _Phase, scope: Scope, at: dict[int, Value]) -> Scope:
 
 
 def _one_row(
-    phases: list[_Phase], scopes: list[Scope], ahead: RowPrefetch, number: Value, further: Value
+    phases: list[_Phase], scopes: list[LoopScope], ahead: RowPrefetch, number: Value, further: Value
 ) -> None:
     """The row of this number among all, before the one of number `further`."""
     frame = phases[0].frame

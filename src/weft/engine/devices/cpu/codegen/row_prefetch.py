@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.engine.devices.cpu.codegen.loop_nest import Key, LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import Key, LoopFrame, LoopScope
 from weft.engine.devices.cpu.llvm.builder import SECOND_CACHE, Value, ask_for, counted, integer
 from weft.engine.kernels import loop_ir
 
@@ -22,7 +22,7 @@ class RowPrefetch:
     """The operands that the phases of a kernel read of each row in memory: (frame, key, pointer, cache lines). An
     operand that several of them read counts once."""
 
-    def __init__(self, frames: Sequence[LoopFrame], scopes: Sequence[Scope]) -> None:
+    def __init__(self, frames: Sequence[LoopFrame], scopes: Sequence[LoopScope]) -> None:
         self.streams: list[tuple[LoopFrame, Key, Value, Value]] = []
         self.builder = b = frames[0].builder
         for frame, scope in zip(frames, scopes, strict=True):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from llvmlite import ir as llvm
 
 from weft.engine.devices.cpu.codegen.evaluator import Stage
-from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, Scope
+from weft.engine.devices.cpu.codegen.loop_nest import LoopFrame, LoopScope
 from weft.engine.devices.cpu.codegen.schedule import Scheduled
 from weft.engine.devices.cpu.codegen.vector_memory import masked_load
 from weft.engine.devices.cpu.llvm.builder import (
@@ -65,7 +65,7 @@ class Tiles:
     def _size(self, number: int) -> int:
         return loop_ir.SIZES[self.frame.kernel.operands[number].dtype]
 
-    def loops(self, scope: Scope) -> None:
+    def loops(self, scope: LoopScope) -> None:
         """All tiles of the last two axes."""
         b, frame = self.builder, self.frame
         first, last = integer(0), frame.dims[self.rows]
@@ -88,7 +88,7 @@ class Tiles:
         counted(b, integer(0), columns, SIDE, [], strip)
 
     def _fill(
-        self, scope: Scope, number: int, row: Value, stop: Value, column: Value, end: Value
+        self, scope: LoopScope, number: int, row: Value, stop: Value, column: Value, end: Value
     ) -> None:
         """Read a tile along its rows' axis, write it to the stack along the columns'."""
         b, size, key = self.builder, self._size(number), ("operand", number)
@@ -129,11 +129,13 @@ class Tiles:
             distance //= 2
         return rows
 
-    def _evaluate(self, scope: Scope, row: Value, stop: Value, column: Value, end: Value) -> None:
+    def _evaluate(
+        self, scope: LoopScope, row: Value, stop: Value, column: Value, end: Value
+    ) -> None:
         """Line by line; where the columns fill the tile, without asking how many there are."""
         b = self.builder
 
-        def lines(inside: Callable[[Scope], object]) -> list[Value]:
+        def lines(inside: Callable[[LoopScope], object]) -> list[Value]:
             def line(index: Value, carry: list[Value]) -> list[Value]:
                 inside(self._entered(scope, row, column, index))
                 return carry
@@ -147,7 +149,7 @@ class Tiles:
             lambda: lines(lambda here: self.stage.windows(here, column, end, [])),
         )
 
-    def _entered(self, scope: Scope, row: Value, column: Value, index: Value) -> Scope:
+    def _entered(self, scope: LoopScope, row: Value, column: Value, index: Value) -> LoopScope:
         """The scope at one line of a tile, whose operands are on the stack."""
         b = self.builder
         here = self.frame.enter(scope, self.rows, index)

@@ -17,7 +17,7 @@ from weft.engine.devices.cpu.llvm.builder import I32, I64, Builder, Value, integ
 Index = SimdExpr
 
 
-class Function(Builder):
+class LocalFunction(Builder):
     """A function of its own signature that other functions of the module call."""
 
     def __init__(

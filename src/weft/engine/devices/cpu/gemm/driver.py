@@ -17,8 +17,8 @@ from llvmlite import ir
 
 from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
-    Function,
     Index,
+    LocalFunction,
     address,
     buffer,
     ceiling,
@@ -33,9 +33,9 @@ from weft.engine.devices.cpu.gemm.code import (
 )
 from weft.engine.devices.cpu.gemm.microkernel import height_of_tiles, row_panel
 from weft.engine.devices.cpu.gemm.output import Put, Shift, fold
-from weft.engine.devices.cpu.gemm.panels import PREFETCH_COLUMNS, Gather, PanelPrefetch, Sheet
+from weft.engine.devices.cpu.gemm.panels import PREFETCH_COLUMNS, PanelGather, PanelPrefetch, Sheet
 from weft.engine.devices.cpu.gemm.spec import DEPTH, Spec
-from weft.engine.devices.cpu.gemm.tile_streaming import Stream
+from weft.engine.devices.cpu.gemm.tile_streaming import StreamFunction
 from weft.engine.devices.cpu.gemm.tile_transposed import TransposedTile
 from weft.engine.devices.cpu.llvm.builder import I1, I64, Builder, Value, integer
 from weft.engine.kernels.reduction_order import PRODUCT_CHUNK
@@ -51,12 +51,14 @@ class Parts:
             if spec.transposed
             else None
         )
-        self.gather = Gather(module, f"{name}.gather", spec).build()
+        self.gather = PanelGather(module, f"{name}.gather", spec).build()
         native = spec.number.native and not spec.transposed
         self.sheet = Sheet(module, f"{name}.sheet", spec).build() if native else None
         asks = native and not spec.exact
         self.ahead = PanelPrefetch(module, f"{name}.ahead", spec).build() if asks else None
-        self.stream = Stream(module, f"{name}.stream", spec).build() if spec.streams else None
+        self.stream = (
+            StreamFunction(module, f"{name}.stream", spec).build() if spec.streams else None
+        )
         self.fold = fold(module, f"{name}.fold", spec)
         self.put = Put(module, f"{name}.put", spec).build()
         self.shift = Shift(module, f"{name}.shift", spec)
@@ -355,7 +357,7 @@ class Driver:
         return count
 
     def turned_panel(
-        self, transposed: Function, panel: Index, start: Index, depth: Index, whole: SimdExpr,
+        self, transposed: LocalFunction, panel: Index, start: Index, depth: Index, whole: SimdExpr,
         out: Value, out_stride: Index, carry: SimdExpr,
     ) -> None:  # fmt: skip
         """A panel whose B is contiguous along k: whole vectors of k are read in place, the rest is packed."""

@@ -41,7 +41,7 @@ from weft.engine.devices.cpu.gemm.pack_runs import (
     DIMENSIONS,
     GROUP,
     Copy,
-    Line,
+    LineCopy,
     Offsets,
     Runs,
     Spread,
@@ -93,7 +93,7 @@ class ImplicitParts:
         self.runs = Runs(module, f"{name}.runs", spec).build()
         self.copy = Copy(module, f"{name}.copy", spec).build()
         self.turn = Turn(module, f"{name}.turn", spec).build()
-        self.line = Line(module, f"{name}.line", spec).build()
+        self.line = LineCopy(module, f"{name}.line", spec).build()
         self.spread = Spread(module, f"{name}.spread", spec).build()
         self.all += [self.fold, self.offsets, self.runs]
         self.all += [self.copy, self.turn, self.line, self.spread]

@@ -17,8 +17,8 @@ from llvmlite import ir
 
 from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
-    Function,
     Index,
+    LocalFunction,
     address,
     ceiling,
     ceiling_by,
@@ -50,7 +50,7 @@ class Micro:
     def __init__(self, module: ir.Module, name: str, spec: Spec, rows: int, least: int = 0) -> None:
         self.spec, self.rows, self.least = spec, rows, least or rows
         self.planes = spec.number.planes
-        self.function = Function(module, name, parameters_of(type(self), spec))
+        self.function = LocalFunction(module, name, parameters_of(type(self), spec))
         self.element, self.vector = spec.number.compute, spec.vector
 
     def tile(self) -> list[tuple[int, int]]:
@@ -66,7 +66,7 @@ class Micro:
             starts[r] = either(f, f.index("rows") > r, starts[r], starts[0])
         return [address(f, starts[r], offset, self.element) for r, offset in self.tile()]
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f = self.function
         places = self.places()
         entry = f.block
@@ -191,7 +191,7 @@ class Straight(Micro):
 
     parameters = (*PARAMETERS, ("places", POINTER), ("columns", POINTER))
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f, lanes = self.function, self.spec.lanes
         self.starts = []
         for v in range(self.spec.vectors):
@@ -213,7 +213,7 @@ def parameters_of(kind: type[Micro], spec: Spec) -> tuple[tuple[str, Any], ...]:
 
 def row_panel(
     module: ir.Module, name: str, spec: Spec, kind: type[Micro] = Micro
-) -> tuple[Function, list[Builder]]:
+) -> tuple[LocalFunction, list[Builder]]:
     """The function for any number of rows up to the full tile's, and all that it is made of."""
     bounds = zip(spec.heights, (*spec.heights[1:], 0), strict=True)
     tiles = [
@@ -223,7 +223,7 @@ def row_panel(
     parts: list[Builder] = [tile for tile, _ in tiles]
     if spec.exact:
         return tiles[0][0], parts
-    f = Function(module, f"{name}.rows", parameters_of(kind, spec))
+    f = LocalFunction(module, f"{name}.rows", parameters_of(kind, spec))
     for tile, below in tiles:
         yes, after = f.append_basic_block("then"), f.append_basic_block("after")
         f.cbranch((f.index("rows") > below).value, yes, after)

@@ -6,8 +6,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.gemm.code import Function, Index, address, alternatives, loop
-from weft.engine.devices.cpu.gemm.spec import FLOAT, I16, Number, Spec
+from weft.engine.devices.cpu.gemm.code import Index, LocalFunction, address, alternatives, loop
+from weft.engine.devices.cpu.gemm.spec import FLOAT, I16, NumberForm, Spec
 from weft.engine.devices.cpu.llvm.builder import I1, I32, I64, POINTER, Value, integer
 
 FOLD_PARAMETERS = (
@@ -33,7 +33,7 @@ PUT_PARAMETERS = (
 )
 
 
-def narrow(f: Function, number: Number, value: Value) -> Value:
+def narrow(f: LocalFunction, number: NumberForm, value: Value) -> Value:
     """The compute type rounded to memory's form."""
     if number.memory == number.compute:
         return value
@@ -43,7 +43,7 @@ def narrow(f: Function, number: Number, value: Value) -> Value:
     return to_bfloat16(f, value, lanes)
 
 
-def to_bfloat16(f: Function, value: Value, lanes: int) -> Value:
+def to_bfloat16(f: LocalFunction, value: Value, lanes: int) -> Value:
     """Round to nearest even in integers; a nan keeps its sign and becomes quiet."""
 
     def constant(number: int) -> Value:
@@ -58,9 +58,9 @@ def to_bfloat16(f: Function, value: Value, lanes: int) -> Value:
     return f.trunc(f.lshr(chosen, constant(16)), ir.VectorType(I16, lanes) if lanes else I16)
 
 
-def fold(module: ir.Module, name: str, spec: Spec) -> Function:
+def fold(module: ir.Module, name: str, spec: Spec) -> LocalFunction:
     """total = chain for the first chunk, total + chain after it."""
-    f = Function(module, name, FOLD_PARAMETERS)
+    f = LocalFunction(module, name, FOLD_PARAMETERS)
     with loop(f, f.index("rows")) as row, loop(f, f.index("length"), spec.lanes) as column:
         offset = f.index("stride") * row + column
         places = [
@@ -78,9 +78,9 @@ class Shift:
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.spec = spec
-        self.f = Function(module, name, SHIFT_PARAMETERS)
+        self.f = LocalFunction(module, name, SHIFT_PARAMETERS)
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f, count = self.f, self.f.index("count")
         dense = f.index("target_stride").equals(1) & f.index("bias_stride").equals(1)
         whole = dense.where(count & -self.spec.lanes, 0)
@@ -106,9 +106,9 @@ class Put:
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.spec, self.number = spec, spec.number
-        self.f = Function(module, name, PUT_PARAMETERS)
+        self.f = LocalFunction(module, name, PUT_PARAMETERS)
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f, lanes = self.f, self.spec.lanes
         count = f.index("count")
         with alternatives(f, f.index("target_stride").equals(1)) as bodies:

@@ -15,8 +15,8 @@ from llvmlite import ir
 
 from weft.engine.devices.cpu.elementary.expressions import SimdExpr
 from weft.engine.devices.cpu.gemm.code import (
-    Function,
     Index,
+    LocalFunction,
     address,
     alternatives,
     loop,
@@ -79,9 +79,9 @@ class Offsets:
     def __init__(self, module: ir.Module, name: str) -> None:
         parameters = [("axis", POINTER), ("start", I64), ("count", I64)]
         parameters += [("first", POINTER), ("second", POINTER)]
-        self.f = Function(module, name, parameters)
+        self.f = LocalFunction(module, name, parameters)
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         """Stretches of the innermost dimension, a few at a time: what is written beyond one is written again."""
         f = self.f
         words = [
@@ -165,9 +165,9 @@ class Runs:
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.lanes = spec.lanes
         parameters = [("offsets", POINTER), ("count", I64), ("step", I64), ("record", POINTER)]
-        self.f = Function(module, name, parameters)
+        self.f = LocalFunction(module, name, parameters)
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f, lanes = self.f, self.lanes
         record = f.arguments["record"]
         for word in range(record_size(lanes)):
@@ -225,7 +225,7 @@ class Runs:
         return SimdExpr(self.f, self.f.load(address(self.f, base, index, I64), typ=I64))
 
 
-class Reader(Function):
+class Reader(LocalFunction):
     """The common part of `Copy` and `Turn`: choosing a loop by the number of runs, and reading a vector by them."""
 
     def __init__(
@@ -377,7 +377,7 @@ class Turn(Reader):
                 self.singly(i, lane, offset, address(self, target, i, self.element))
 
 
-class Spread(Function):
+class Spread(LocalFunction):
     """Writes a vector of C to its columns' addresses, run by run."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
@@ -405,14 +405,14 @@ class Spread(Function):
         return self
 
 
-class Line(Function):
+class LineCopy(LocalFunction):
     """Copies `count` contiguous elements."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         super().__init__(module, name, (("source", POINTER), ("count", I64), ("target", POINTER)))
         self.spec = spec
 
-    def build(self) -> Line:
+    def build(self) -> LineCopy:
         count, lanes = self.index("count"), self.spec.lanes
         whole = count & -lanes
         with loop(self, whole, lanes) as i:

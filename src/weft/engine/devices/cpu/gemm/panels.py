@@ -13,8 +13,8 @@ from typing import Any
 from llvmlite import ir
 
 from weft.engine.devices.cpu.gemm.code import (
-    Function,
     Index,
+    LocalFunction,
     address,
     alternatives,
     lane_mask,
@@ -22,7 +22,7 @@ from weft.engine.devices.cpu.gemm.code import (
     masked_load,
     minimum,
 )
-from weft.engine.devices.cpu.gemm.spec import DOUBLE, FLOAT, Number, Spec
+from weft.engine.devices.cpu.gemm.spec import DOUBLE, FLOAT, NumberForm, Spec
 from weft.engine.devices.cpu.llvm.builder import (
     FIRST_CACHE,
     I32,
@@ -48,7 +48,7 @@ PARAMETERS = (
 )
 
 
-def widen(f: Function, number: Number, raw: Value) -> Value:
+def widen(f: LocalFunction, number: NumberForm, raw: Value) -> Value:
     """Memory's form as the compute type."""
     if number.memory == number.compute:
         return raw
@@ -61,12 +61,12 @@ def widen(f: Function, number: Number, raw: Value) -> Value:
     return f.bitcast(f.shl(f.zext(raw, whole), shift), wide)
 
 
-class Gather:
+class PanelGather:
     """Writes the packing function."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.spec, self.number = spec, spec.number
-        self.f = Function(module, name, PARAMETERS)
+        self.f = LocalFunction(module, name, PARAMETERS)
         self.get = self.f.index
 
     def source(self, i: Index | int, j: Index | int) -> Value:
@@ -83,7 +83,7 @@ class Gather:
     def plane(self, place: Value) -> Value:
         return address(self.f, place, self.get("plane"), self.number.compute)
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f = self.f
         with alternatives(f, self.get("j_stride").equals(1)) as bodies:
             next(bodies)
@@ -158,9 +158,9 @@ class Sheet:
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.spec = spec
-        self.f = Function(module, name, (*PARAMETERS[:2], *PARAMETERS[3:]))
+        self.f = LocalFunction(module, name, (*PARAMETERS[:2], *PARAMETERS[3:]))
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         """`j_count` is the number of panels."""
         f, spec = self.f, self.spec
         stride, wide = f.index("i_stride"), f.index("target_stride")
@@ -187,9 +187,9 @@ class PanelPrefetch:
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.spec = spec
         parameters = (("source", POINTER), ("i_stride", I64), ("j_stride", I64), ("j", I64))
-        self.f = Function(module, name, parameters)
+        self.f = LocalFunction(module, name, parameters)
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         """Prefetch the panel's rows i, or contiguous columns j: `PREFETCH_COLUMNS` columns from `j`."""
         f, rows = self.f, self.spec.rows
         line = 64 // self.spec.size
@@ -211,7 +211,7 @@ class PanelPrefetch:
         ask_for(f, address(f, f.arguments["source"], offset, self.spec.number.memory), SECOND_CACHE)
 
 
-def transpose(f: Function, rows: list[Value], size: int) -> list[Any]:
+def transpose(f: LocalFunction, rows: list[Value], size: int) -> list[Any]:
     """The square of `rows` mirrored: first inside 16-byte pieces, then piece by piece.
 
     Each step is a shuffle that x86 and AArch64 have as one instruction.
@@ -223,7 +223,7 @@ def transpose(f: Function, rows: list[Value], size: int) -> list[Any]:
     return [columns[i % piece][i // piece] for i in range(count)]
 
 
-def in_pieces(f: Function, rows: list[Value], pieces: int) -> list[Any]:
+def in_pieces(f: LocalFunction, rows: list[Value], pieces: int) -> list[Any]:
     """Vector c of the result holds element c of every row, for each piece of 16 bytes."""
     piece = len(rows)
     count = piece * pieces
@@ -246,7 +246,7 @@ def in_pieces(f: Function, rows: list[Value], pieces: int) -> list[Any]:
     return rows
 
 
-def exchange(f: Function, rows: list[Value], piece: int) -> list[Any]:
+def exchange(f: LocalFunction, rows: list[Value], piece: int) -> list[Any]:
     """Pieces of `piece` lanes transposed, by exchanging halves, quarters and so on."""
     count = len(rows) * piece
     half = len(rows) // 2

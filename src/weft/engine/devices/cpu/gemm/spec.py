@@ -28,7 +28,7 @@ FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberForm:
     """The form of a dtype in memory and in computation; `planes` is 2 for complex."""
 
     memory: Any
@@ -41,13 +41,13 @@ class Number:
         return self.planes == 1 and bool(self.memory == self.compute)
 
 
-NUMBERS: dict[str, Number] = {
-    "float32": Number(FLOAT, FLOAT),
-    "float64": Number(DOUBLE, DOUBLE),
-    "complex64": Number(FLOAT, FLOAT, 2),
-    "complex128": Number(DOUBLE, DOUBLE, 2),
-    "float16": Number(ir.HalfType(), FLOAT),
-    "bfloat16": Number(I16, FLOAT),
+NUMBERS: dict[str, NumberForm] = {
+    "float32": NumberForm(FLOAT, FLOAT),
+    "float64": NumberForm(DOUBLE, DOUBLE),
+    "complex64": NumberForm(FLOAT, FLOAT, 2),
+    "complex128": NumberForm(DOUBLE, DOUBLE, 2),
+    "float16": NumberForm(ir.HalfType(), FLOAT),
+    "bfloat16": NumberForm(I16, FLOAT),
 }
 # (rows, vectors of columns) that fill the registers: real, complex.
 TILES = {AVX512.name: ((14, 2), (12, 1)), AVX2.name: ((6, 2), (6, 1))}
@@ -62,7 +62,7 @@ def full_tile(dtype: str, target: Target) -> tuple[int, int]:
 class Spec:
     """One kernel's constants; lengths are elements of the compute type unless they say bytes."""
 
-    number: Number
+    number: NumberForm
     rows: int  # of the register tile
     vectors: int  # of columns in the register tile
     exact: bool  # M is a multiple of `rows`: no smaller tiles

@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from weft.engine.devices.cpu.gemm.code import Function, Index, address, fma, loop, when
+from weft.engine.devices.cpu.gemm.code import Index, LocalFunction, address, fma, loop, when
 from weft.engine.devices.cpu.gemm.spec import Spec
 from weft.engine.devices.cpu.llvm.builder import I1, I64, POINTER, Value
 
@@ -29,14 +29,14 @@ LINES = 4  # of B that are read together
 VECTORS = 2  # of columns at once
 
 
-class Stream:
+class StreamFunction:
     """Writes the function: packed rows of A by `depth` lines of B, over a multiple of a panel's columns."""
 
     def __init__(self, module: ir.Module, name: str, spec: Spec) -> None:
         self.spec, self.element = spec, spec.number.compute
-        self.f = Function(module, name, PARAMETERS)
+        self.f = LocalFunction(module, name, PARAMETERS)
 
-    def build(self) -> Function:
+    def build(self) -> LocalFunction:
         f = self.f
         with when(f, f.index("carry") ^ 1):
             self.clear()

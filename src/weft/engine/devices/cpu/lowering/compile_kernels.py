@@ -10,7 +10,7 @@ from weft.engine.capi.interrupts import uninterrupted
 from weft.engine.devices.cpu.machine_code import MachineCode
 
 if TYPE_CHECKING:
-    from weft.engine.devices.cpu.background import Request
+    from weft.engine.devices.cpu.background import KernelRequest
     from weft.engine.pipeline.launch_ir import KernelSpec
 
 
@@ -41,11 +41,11 @@ def specs_in_background(specs: list[KernelSpec], seconds: float) -> list[KernelS
     return [s for s in waiting if s.name in background.asked or s.name in unasked]
 
 
-def _request(spec: KernelSpec) -> Request:
-    from weft.engine.devices.cpu.background import Request
+def _request(spec: KernelSpec) -> KernelRequest:
+    from weft.engine.devices.cpu.background import KernelRequest
     from weft.engine.devices.cpu.codegen_hash import revision
 
-    return Request(spec.name, _source_of(spec), spec.symbols, revision())
+    return KernelRequest(spec.name, _source_of(spec), spec.symbols, revision())
 
 
 def _source_of(spec: KernelSpec) -> Callable[[], str]:
