@@ -67,11 +67,11 @@ def has_packed(node: Node) -> cython.bint:
 @cython.cfunc
 def vjp_single(node: Node, g, create: cython.bint) -> list:
     """The cotangents of one node's inputs."""
-    shapes: tuple = input_shapes(node)
     if not create and not has_packed(node):
-        parts: list = vjp_direct(node, g, shapes)
+        parts: list = vjp_direct(node, g)
         if parts is not None:
             return parts
+    shapes: tuple = input_shapes(node)
     inputs: list = [None] * len(shapes)
     mask: cython.longlong = node.residual_mask
     index: cython.Py_ssize_t

@@ -51,9 +51,8 @@ def _fits(g: Tensor, dtype: DType, shape: tuple) -> cython.bint:
 
 
 @cython.cfunc
-def vjp_direct(node: Node, g, shapes: tuple) -> list:
-    """The cotangents of one node's inputs, of these shapes; None where the rule of one that has an edge is more than a
-    row."""
+def vjp_direct(node: Node, g) -> list:
+    """The cotangents of one node's inputs; None where the rule of one that has an edge is more than a row."""
     rules: tuple = _rules(node.op)
     edges: tuple = node.edges
     index: cython.Py_ssize_t
@@ -69,28 +68,57 @@ def vjp_direct(node: Node, g, shapes: tuple) -> list:
             part: Tensor = g if rule.op is None else _vjp_of(rule, node, index, g)
             if part is None:
                 return None
-            parts[index] = part if part._shape is shapes[index] else sum_to(part, shapes[index])
+            shape: tuple = _input_shape(node, index)
+            parts[index] = part if part._shape is shape else sum_to(part, shape)
     return parts
+
+
+@cython.cfunc
+@cython.inline
+def _input_shape(node: Node, index: cython.Py_ssize_t) -> tuple:
+    """The shape of one of a node's value inputs; where the record has none, it is the node's own."""
+    shapes: tuple = node.operand_shapes
+    if shapes is None:
+        return node.shape
+    return shapes[index] if len(shapes) >= len(node.edges) else shapes[0]
 
 
 @cython.cfunc
 def _vjp_of(rule: DirectVjp, node: Node, index: cython.Py_ssize_t, g: Tensor) -> Tensor:
     """The cotangent of one input of a node; None where the rule reads a value of another type."""
-    sources: list = [None] * rule.count
-    place: cython.Py_ssize_t
-    for place in range(rule.count):
-        number: cython.int = rule.numbers[place]
-        source: Node
-        if number == ARRIVING:
-            source = value(g)
-        elif node.quotient is not None:
-            source = saved_result(node) if number == RESULT else saved_input(node, number)
-        else:
-            source = node if number == RESULT else node.inputs[number]
+    inputs: tuple = _operands(rule, node, g)
+    source: Node
+    for source in inputs:
         if source.dtype is not node.dtype:
             return None
-        sources[place] = source
-    return _recorded(rule.op, node.op, index, sources, node.shape, node.numel)
+    return _recorded(rule.op, node.op, index, inputs, node.shape, node.numel)
+
+
+@cython.cfunc
+@cython.inline
+def _operands(rule: DirectVjp, node: Node, g: Tensor) -> tuple:
+    """What a rule for a node reads."""
+    numbers: cython.p_int = rule.numbers
+    place: cython.Py_ssize_t
+    if rule.count == 1:
+        return one(_operand(numbers[0], node, g))
+    if rule.count == 2:
+        return two(_operand(numbers[0], node, g), _operand(numbers[1], node, g))
+    if rule.count == 3:
+        first: Node = _operand(numbers[0], node, g)
+        return three(first, _operand(numbers[1], node, g), _operand(numbers[2], node, g))
+    return tuple([_operand(numbers[place], node, g) for place in range(rule.count)])
+
+
+@cython.cfunc
+@cython.inline
+def _operand(number: cython.int, node: Node, g: Tensor) -> Node:
+    """One value that a rule for a node reads."""
+    if number == ARRIVING:
+        return value(g)
+    if node.quotient is not None:
+        return saved_result(node) if number == RESULT else saved_input(node, number)
+    return node if number == RESULT else node.inputs[number]
 
 
 @cython.cfunc
@@ -132,7 +160,7 @@ def vjp_direct_of(
         if not _expands_to(source._shape, shape):  # what a hook has unpacked may have any shape
             return None
         sources[place] = value(source)
-    return _recorded(rule.op, op, index, sources, shape, count_elements(shape))
+    return _recorded(rule.op, op, index, tuple(sources), shape, count_elements(shape))
 
 
 @cython.cfunc
@@ -140,21 +168,12 @@ def _recorded(
     made: Primitive,
     op: Primitive,
     index: cython.Py_ssize_t,
-    sources: list,
+    inputs: tuple,
     shape: tuple,
     numel: cython.longlong,
 ) -> Tensor:
     """Record the row of a rule, in the scope that the rule itself would open."""
-    inputs: tuple
-    first: Node = sources[0]
-    if len(sources) == 1:
-        inputs = one(first)
-    elif len(sources) == 2:
-        inputs = two(first, sources[1])
-    elif len(sources) == 3:
-        inputs = three(first, sources[1], sources[2])
-    else:
-        inputs = tuple(sources)
+    first: Node = inputs[0]
     node: Node = append(current_tape(), made, inputs, None, shape, numel, first.dtype, None)
     node.library_site = first_site(base_of_rule(op, index))
     part: Tensor = wrap(node, None)

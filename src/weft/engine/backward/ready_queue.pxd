@@ -1,15 +1,14 @@
+from weft.engine.backward.agenda cimport Agenda
 from weft.engine.backward.reachability cimport Reachability
 from weft.engine.backward.batching.batched_vjp cimport Group
 from weft.engine.ir.node cimport Node
-from weft.engine.ir.grad_edges cimport AccumulateGrad, GradientFunction
+from weft.engine.ir.grad_edges cimport AccumulateGrad
 from weft.engine.frontend.tensor cimport Tensor
 
 cdef class ReadyQueue(Reachability):
     cdef bint batched  # true if one rule serves the members of a batch
     cdef bint merges  # and equal batches of different rounds too
-    cdef list heap
-    cdef Node latest  # the latest ready node waits here, the others on the heap
-    cdef GradientFunction newest  # and the latest ready record of another kind
+    cdef Agenda agenda  # what is ready
     cdef list came  # by number: the contributions to each record outside of groups
     cdef list groups
     cdef dict ready_groups

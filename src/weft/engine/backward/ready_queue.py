@@ -7,9 +7,8 @@ released latest created first. Members of a batch wait together, as a `Group`; a
 itself. It differentiates nothing.
 """
 
-import heapq
-
 import cython
+from cython.cimports.weft.engine.backward.agenda import Agenda
 from cython.cimports.weft.engine.backward.batching.batched_vjp import Group, group_of
 from cython.cimports.weft.engine.backward.reachability import Reachability, number_in, sum_edges
 from cython.cimports.weft.engine.capi.int_array import Integers
@@ -35,7 +34,7 @@ class ReadyQueue(Reachability):
     """The part of a walk that knows what is waited for: counts, batches, and what is ready."""
 
     def __cinit__(self):
-        self.heap = []
+        self.agenda = Agenda.__new__(Agenda)
         self.groups = []
         self.fresh = []
         self.ready_groups = {}
@@ -365,23 +364,15 @@ class ReadyQueue(Reachability):
             self.accumulate(current)
             return
         if isinstance(current, Node):
-            node: Node = cython.cast(Node, current)
-            if self.latest is None or node.seq > self.latest.seq:
-                node, self.latest = self.latest, node
-            if node is not None:
-                heapq.heappush(self.heap, (-node.seq, 0, node))
-            return
-        function: GradientFunction = cython.cast(GradientFunction, current)
-        if self.newest is None or function.seq > self.newest.seq:
-            function, self.newest = self.newest, function
-        if function is not None:
-            heapq.heappush(self.heap, (-function.seq, 1, function))
+            self.agenda.push(current, cython.cast(Node, current).seq)
+        else:
+            self.agenda.push(current, cython.cast(GradientFunction, current).seq)
 
     @cython.cfunc
     def push(self, group: Group) -> cython.void:
         """Put a group on the agenda, at the place of its latest member."""
         last: Node = group.at(group.members.count - 1)
-        heapq.heappush(self.heap, (-last.seq, group.quotient.seq, group))
+        self.agenda.push(group, last.seq)
         if self.merges:
             group.merge_key = merge_batches.merge_key(group)
             if group.merge_key is not None:

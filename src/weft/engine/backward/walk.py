@@ -7,8 +7,6 @@ derivative of all reached members is recorded once, on the batch; a member that 
 capture) and every walk with `create_graph` goes node by node. Cotangents are keyed on edges.
 """
 
-import heapq
-
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.weft.engine.backward.apply_vjp import At, vjp_rules, vjp_single
@@ -126,33 +124,15 @@ class Walk(ReadyQueue):
 
     @cython.cfunc
     def drain(self) -> cython.void:
-        node: Node
-        function: GradientFunction
         while True:
-            while self.heap or self.latest is not None or self.newest is not None:
-                first: cython.longlong = -1
-                if self.heap:
-                    first = -cython.cast(tuple, self.heap[0])[0]
-                if (
-                    self.latest is not None
-                    and self.latest.seq > first
-                    and (self.newest is None or self.latest.seq >= self.newest.seq)
-                ):
-                    node, self.latest = self.latest, None
-                    self.vjp_node(node)
-                    continue
-                if self.newest is not None and self.newest.seq > first:
-                    function, self.newest = self.newest, None
-                    self.vjp_function(function)
-                    continue
-                _priority, _tie, unit = heapq.heappop(self.heap)
-                if isinstance(unit, Group):
-                    if not cython.cast(Group, unit).gone:
-                        self.vjp_group(self.with_its_like(unit))
-                elif isinstance(unit, Node):
+            while self.agenda.count > 0:
+                unit = self.agenda.pop()
+                if isinstance(unit, Node):
                     self.vjp_node(unit)
-                else:
+                elif not isinstance(unit, Group):
                     self.vjp_function(unit)
+                elif not cython.cast(Group, unit).gone:
+                    self.vjp_group(self.with_its_like(unit))
             if not self.split_stuck():
                 return
 
@@ -273,9 +253,10 @@ class Walk(ReadyQueue):
         if below is node.edges and self.takes_rows(node, self.create, first):
             self.give_rows(number, below, g)
             return
-        parts: list = [g] * len(below)
         if below is node.edges:
-            parts = vjp_single(node, g, self.create)
+            parts: list = vjp_single(node, g, self.create)
+        else:
+            parts = [g] * len(below)
         if first is not None:
             self.note(node, first, parts[: len(node.edges)], [result_of(node)])
         if observers is not None and observers._posthooks is not None:

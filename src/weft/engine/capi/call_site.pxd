@@ -147,12 +147,14 @@ cdef PyObject* caller_of_scope(CallScope* scope, int* instruction) noexcept
 cdef PyObject* site_in_scope(CallScope* scope, int* instruction, unsigned int* library_site) noexcept
 cdef void open_within(CallScope* scope, CallScope* around) noexcept
 
+# (A number of more than 31 bits without a U is an object to Cython.)
+#
 # The highest bit of a scope's base, and so of the sites in it: a derivative's rule is at work.
 cdef inline unsigned int rule_bit(unsigned int base) noexcept:
-    return base & 0x80000000
+    return base & 0x80000000U
 
 cdef inline unsigned int site_number(unsigned int base, unsigned int count) noexcept:
-    return ((base + count) * SITE_SPREAD & 0x7FFFFFFF) | rule_bit(base)
+    return ((base + count) * SITE_SPREAD & 0x7FFFFFFFU) | rule_bit(base)
 
 # The library site of one more operation, or scope, of a scope.
 cdef inline unsigned int next_site(CallScope* scope) noexcept:
