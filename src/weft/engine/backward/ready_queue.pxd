@@ -1,4 +1,4 @@
-from weft.engine.backward.agenda cimport Agenda
+from weft.engine.backward.sequence_heap cimport SequenceHeap
 from weft.engine.backward.reachability cimport Reachability
 from weft.engine.backward.batching.batched_vjp cimport Group
 from weft.engine.ir.node cimport Node
@@ -8,7 +8,7 @@ from weft.engine.frontend.tensor cimport Tensor
 cdef class ReadyQueue(Reachability):
     cdef bint batched  # true if one rule serves the members of a batch
     cdef bint merges  # and equal batches of different rounds too
-    cdef Agenda agenda  # what is ready
+    cdef SequenceHeap heap  # what is ready
     cdef list came  # by number: the contributions to each record outside of groups
     cdef list groups
     cdef dict ready_groups

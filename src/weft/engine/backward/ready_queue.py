@@ -8,7 +8,7 @@ itself. It differentiates nothing.
 """
 
 import cython
-from cython.cimports.weft.engine.backward.agenda import Agenda
+from cython.cimports.weft.engine.backward.sequence_heap import SequenceHeap
 from cython.cimports.weft.engine.backward.batching.batched_vjp import Group, group_of
 from cython.cimports.weft.engine.backward.reachability import Reachability, number_in, sum_edges
 from cython.cimports.weft.engine.capi.int_array import Integers
@@ -34,7 +34,7 @@ class ReadyQueue(Reachability):
     """The part of a walk that knows what is waited for: counts, batches, and what is ready."""
 
     def __cinit__(self):
-        self.agenda = Agenda.__new__(Agenda)
+        self.heap = SequenceHeap.__new__(SequenceHeap)
         self.groups = []
         self.fresh = []
         self.ready_groups = {}
@@ -364,15 +364,15 @@ class ReadyQueue(Reachability):
             self.accumulate(current)
             return
         if isinstance(current, Node):
-            self.agenda.push(current, cython.cast(Node, current).seq)
+            self.heap.push(current, cython.cast(Node, current).seq)
         else:
-            self.agenda.push(current, cython.cast(GradientFunction, current).seq)
+            self.heap.push(current, cython.cast(GradientFunction, current).seq)
 
     @cython.cfunc
     def push(self, group: Group) -> cython.void:
-        """Put a group on the agenda, at the place of its latest member."""
+        """Put a group on the heap, at the place of its latest member."""
         last: Node = group.at(group.members.count - 1)
-        self.agenda.push(group, last.seq)
+        self.heap.push(group, last.seq)
         if self.merges:
             group.merge_key = merge_batches.merge_key(group)
             if group.merge_key is not None:

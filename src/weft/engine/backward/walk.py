@@ -125,8 +125,8 @@ class Walk(ReadyQueue):
     @cython.cfunc
     def drain(self) -> cython.void:
         while True:
-            while self.agenda.count > 0:
-                unit = self.agenda.pop()
+            while self.heap.count > 0:
+                unit = self.heap.pop()
                 if isinstance(unit, Node):
                     self.vjp_node(unit)
                 elif not isinstance(unit, Group):

@@ -42,6 +42,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, DimensionError, ShapeE
 require(__name__, cython.compiled)
 
 MOST_ELEMENTS = 1 << 58
+_most_elements = cython.declare(cython.double, MOST_ELEMENTS)
 # A byte that has come from outside weighs so many that are recorded: it exists, and most of those never will.
 _arrived_weight = cython.declare(cython.longlong, 8)
 _live = 0
@@ -62,7 +63,7 @@ def count_elements(shape: tuple) -> cython.longlong:
     for size in shape:
         total *= size
         exact *= size
-    if exact > MOST_ELEMENTS:
+    if exact > _most_elements:
         raise ShapeError(
             "a tensor of this shape has too many elements (integer multiplication overflow)",
             expected=f"at most {MOST_ELEMENTS} elements",

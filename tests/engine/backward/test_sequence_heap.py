@@ -1,4 +1,4 @@
-"""The agenda of a walk hands out the latest first, whatever order things come in, and then holds it no more."""
+"""The heap of a walk hands out the latest first, whatever order things come in, and then holds it no more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engine.backward.agenda import in_turn
+from weft.engine.backward.sequence_heap import in_turn
 
 
 @given(st.lists(st.integers(0, 2**62), unique=True, max_size=200))

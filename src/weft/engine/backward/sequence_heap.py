@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The agenda of a walk: a binary heap of what is ready, in plain memory, of which the latest recorded comes first.
+"""A binary heap in plain memory by sequence number, the latest first: what is ready in a walk.
 
 It takes nodes, gradient functions and batches, with the sequence numbers that they wait at, and hands each out once.
 """
@@ -8,7 +8,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.weft.engine.backward.agenda import Turn
+from cython.cimports.weft.engine.backward.sequence_heap import Turn
 
 from weft._build.compiled import require
 
@@ -17,7 +17,7 @@ require(__name__, cython.compiled)
 
 @cython.final
 @cython.cclass
-class Agenda:
+class SequenceHeap:
     """What is ready, by sequence number; the latest is at the top."""
 
     def __dealloc__(self):
@@ -29,7 +29,7 @@ class Agenda:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def push(self, unit, seq: cython.longlong) -> cython.int:
-        """Put a unit on the agenda. Errors: MemoryError."""
+        """Put a unit on the heap. Errors: MemoryError."""
         if self.count == self.room:
             turns: cython.pointer(Turn) = cython.cast(
                 cython.pointer(Turn),
@@ -70,8 +70,8 @@ class Agenda:
 
 
 def in_turn(units: list[tuple[int, object]]) -> list[object]:
-    """Units in the order in which an agenda hands them out, from each one's sequence number and itself."""
-    agenda: Agenda = Agenda()
+    """Units in the order in which a heap hands them out, from each one's sequence number and itself."""
+    heap: SequenceHeap = SequenceHeap()
     for seq, unit in units:
-        agenda.push(unit, seq)
-    return [agenda.pop() for _ in units]
+        heap.push(unit, seq)
+    return [heap.pop() for _ in units]
