@@ -99,7 +99,6 @@ def _vjp_of(rule: DirectVjp, node: Node, index: cython.Py_ssize_t, g: Tensor) ->
 def _operands(rule: DirectVjp, node: Node, g: Tensor) -> tuple:
     """What a rule for a node reads."""
     numbers: cython.p_int = rule.numbers
-    place: cython.Py_ssize_t
     if rule.count == 1:
         return one(_operand(numbers[0], node, g))
     if rule.count == 2:
@@ -107,7 +106,7 @@ def _operands(rule: DirectVjp, node: Node, g: Tensor) -> tuple:
     if rule.count == 3:
         first: Node = _operand(numbers[0], node, g)
         return three(first, _operand(numbers[1], node, g), _operand(numbers[2], node, g))
-    return tuple([_operand(numbers[place], node, g) for place in range(rule.count)])
+    return tuple([_operand(number, node, g) for number in rule.sources])
 
 
 @cython.cfunc

@@ -8,9 +8,9 @@ itself. It differentiates nothing.
 """
 
 import cython
-from cython.cimports.weft.engine.backward.sequence_heap import SequenceHeap
 from cython.cimports.weft.engine.backward.batching.batched_vjp import Group, group_of
 from cython.cimports.weft.engine.backward.reachability import Reachability, number_in, sum_edges
+from cython.cimports.weft.engine.backward.sequence_heap import SequenceHeap
 from cython.cimports.weft.engine.capi.int_array import Integers
 from cython.cimports.weft.engine.dispatch import core_hooks
 from cython.cimports.weft.engine.frontend.tensor import Tensor
