@@ -8,7 +8,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.weft.engine.backward.sequence_heap import Turn
+from cython.cimports.weft.engine.backward.sequence_heap import ReadyUnit
 
 from weft._build.compiled import require
 
@@ -31,9 +31,9 @@ class SequenceHeap:
     def push(self, unit, seq: cython.longlong) -> cython.int:
         """Put a unit on the heap. Errors: MemoryError."""
         if self.count == self.room:
-            turns: cython.pointer(Turn) = cython.cast(
-                cython.pointer(Turn),
-                realloc(self.turns, (2 * self.room + 16) * cython.sizeof(Turn)),
+            turns: cython.pointer(ReadyUnit) = cython.cast(
+                cython.pointer(ReadyUnit),
+                realloc(self.turns, (2 * self.room + 16) * cython.sizeof(ReadyUnit)),
             )
             if turns == cython.NULL:
                 raise MemoryError
@@ -54,7 +54,7 @@ class SequenceHeap:
         """Take the latest unit off; there is one."""
         unit: object = cython.cast(object, self.turns[0].unit)
         self.count -= 1
-        last: Turn = self.turns[self.count]
+        last: ReadyUnit = self.turns[self.count]
         place: cython.Py_ssize_t = 0
         below: cython.Py_ssize_t = 1
         while below < self.count:
