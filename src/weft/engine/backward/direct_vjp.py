@@ -97,7 +97,7 @@ def _vjp_of(rule: DirectVjp, node: Node, index: cython.Py_ssize_t, g: Tensor) ->
 @cython.cfunc
 @cython.inline
 def _operands(rule: DirectVjp, node: Node, g: Tensor) -> tuple:
-    """What a rule for a node reads."""
+    """The values that a rule for a node reads."""
     numbers: cython.p_int = rule.numbers
     if rule.count == 1:
         return one(_operand(numbers[0], node, g))

@@ -18,7 +18,7 @@ require(__name__, cython.compiled)
 @cython.final
 @cython.cclass
 class SequenceHeap:
-    """What is ready, by sequence number; the latest is at the top."""
+    """Units by sequence number; the latest is at the top."""
 
     def __dealloc__(self):
         index: cython.Py_ssize_t
