@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -61,6 +63,7 @@ def watching(context: Context) -> None:
     """Steps under the profiler, and under all else that watches."""
     profiler(context)
     watchers(context)
+    long_board(context)
 
 
 def profiler(context: Context) -> None:
@@ -166,6 +169,62 @@ def under_board(context: Context, title: str, job: Job) -> None:
     off = (before + _mean_seconds(job.run, wanted / 4)) / 2
     note = f"{on / off:.3f}x of off; the first look took {max(first - off, 0.0):.2g} s"
     context.report(Line(f"{title}, under a board", {"weft": on / job.per}, "s", note))
+
+
+def long_board(context: Context) -> None:
+    """Very many small steps under a board whose page is asked for its parts, and under one that serves none, beside
+    steps under none: processor time of a step, and what the process has grown by."""
+    steps = context.pick(100_000, 2_000)
+    step = small_step()
+    for _ in range(context.pick(2000, 100)):
+        step()
+    off = _seconds_of(step, steps // 4)
+    for title, serve in (("with its page open", True), ("without a page", False)):
+        resident = resident_bytes()
+        with weft.board(serve=serve, port=0, quiet=True) as board:
+            reader = Reader(board.address) if serve else nullcontext()
+            with reader:
+                on = _seconds_of(step, steps)
+            grown = max(resident_bytes() - resident, 0) >> 20
+            board.close()
+        note = f"{on / off:.3f}x of off; {grown} MB more after {steps} steps"
+        context.report(Line(f"small training step, board {title}", {"weft": on}, "s", note))
+
+
+def _seconds_of(run: Callable[[], Any], runs: int) -> float:
+    start = time.thread_time()
+    for _ in range(runs):
+        run()
+    return (time.thread_time() - start) / runs
+
+
+READER = """
+import json, sys, time, urllib.request
+known = {}
+while True:
+    for name, version in json.load(urllib.request.urlopen(sys.argv[1] + "versions")).items():
+        if known.get(name) != version:
+            try:
+                urllib.request.urlopen(sys.argv[1] + "part/" + name).read()
+            except urllib.error.HTTPError:
+                pass  # it has gone meanwhile
+            known[name] = version
+    time.sleep(1)
+"""
+
+
+class Reader:
+    """A process that asks a board for what is new, each second, as its page does."""
+
+    def __init__(self, address: str) -> None:
+        self._command = [sys.executable, "-c", READER, address]
+
+    def __enter__(self) -> None:
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.wait()
 
 
 def _mean_seconds(run: Callable[[], Any], wanted: float) -> float:

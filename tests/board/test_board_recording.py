@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import Recurrent, faulty_run, recorded, recurrent_run
+from runs import Recurrent, faulty_run, recorded, recurrent_run, tree_run
 
 import weft
 from weft import nn
@@ -170,6 +170,31 @@ def test_a_graph_that_is_too_large_is_counted(monkeypatch: pytest.MonkeyPatch) -
         )
     )
     assert sizes["tanh"] == 2 + 3 + 4 + 2 + 3
+
+
+def test_values_that_a_full_recorder_has_run_past_are_not_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where so much is recorded that it runs before the backward, what nobody wanted has no value to show: reading it
+    would run the step again, value by value."""
+    from weft.engine.frontend.recorder import set_budget
+    from weft.engine.frontend.resolve import value_of
+
+    states: list[int] = []
+    read = graphs.ObservedStep._values
+
+    def values(look: graphs.ObservedStep) -> Any:
+        states.extend(value_of(tensor).state for tensor in look.held.values())
+        return read(look)
+
+    monkeypatch.setattr(graphs.ObservedStep, "_values", values)
+    before = set_budget(1000, 1 << 40)
+    try:
+        board = tree_run(steps=1)
+    finally:
+        set_budget(*before)
+    assert part(board, "graph/0")["records"] > 2000
+    assert set(states) == {graphs.DONE}
 
 
 def test_of_a_large_tensor_a_sample_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

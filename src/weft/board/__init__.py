@@ -62,8 +62,8 @@ def start(
         >>> board.step_number
         3
 
-    Cost: `share` of the time, and in a step that is looked at the memory of its values and of their gradients, up to
-    256 MB of each.
+    Cost: `share` of the time, about a second at the first step; in a step that is looked at the memory of its values
+    and of their gradients, up to 256 MB of each.
     """
     board = Board(model, every=every, share=share, port=port, serve=serve, save=save, quiet=quiet)
     return board.start()

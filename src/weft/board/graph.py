@@ -7,24 +7,31 @@ A graph that is too large is counted instead: equal operations of one line are o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
 
 from weft.autograd.backward import Arrivals
 from weft.board.run import Document, SourceFiles, Table, rounded
 from weft.board.scopes import ModuleCalls, names_of
-from weft.board.statistics import COLUMNS, array_of, describe, describe_all, norms_of
-from weft.board.timing import TimeLook
-from weft.debug.graph import Entry, collect_graph
+from weft.board.statistics import COLUMNS, FEW_ELEMENTS, array_of, describe, describe_all, norms_of
+from weft.board.timing import MOST_RECORDED, TimeLook
+from weft.debug.graph import DONE, Entry, collect_graph
+from weft.engine.capi.call_site import without_collector
 from weft.engine.frontend.node_factory import count_live_nodes
+from weft.engine.frontend.resolve import value_of
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.frontend.tensor_lifecycle import wrap_node
 from weft.engine.ir.node import Node
 from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
 from weft.engine.ir.tape import tape
+from weft.engine.runtime.numpy_views import array_over
 from weft.errors import line_number
 from weft.nn import Module
 
+Found = TypeVar("Found")
 MOST_RECORDS = 250_000  # of one graph are kept apart
 MOST_CALLS = 500_000
 MOST_VALUES, MOST_VALUE_BYTES = 50_000, 256 << 20  # are held until the step is over
@@ -32,12 +39,26 @@ MOST_LETTERS = 200  # of an operation's parameters
 
 
 class ObservedStep:
-    """One step that is looked at closely."""
+    """One step that is looked at closely.
 
-    def __init__(self, sources: SourceFiles) -> None:
+    Args:
+        sources: the run's files.
+        most_records: above so many, records are counted.
+        most_events: so many of the trace are recorded.
+    """
+
+    def __init__(
+        self,
+        sources: SourceFiles,
+        most_records: int = MOST_RECORDS,
+        most_events: int = MOST_RECORDED,
+    ) -> None:
         self.scopes = ModuleCalls(MOST_CALLS)
-        self.time = TimeLook()
+        self.trace = TimeLook(most_events)
         self.sources = sources
+        self.most_records = min(most_records, MOST_RECORDS)
+        self.records = 0  # that there were
+        self.seconds = 0.0  # of processor time that its graph took
         self.entries: list[Entry] = []
         self.counted: dict[str, Any] | None = None
         self.held: dict[int, Tensor] = {}  # by the entry's number
@@ -51,6 +72,15 @@ class ObservedStep:
         """Hear of no more calls."""
         self.scopes.close()
 
+    def timed(self, function: Callable[..., Found], *arguments: object) -> Found:
+        """Call one of its methods with the collector paused, and add up the time that it takes."""
+        began = time.thread_time()
+        try:
+            found: Found = without_collector(function, *arguments)
+            return found
+        finally:
+            self.seconds += time.thread_time() - began
+
     def outermost(self) -> list[Module]:
         """The modules that were called by the program itself, each once."""
         return list(dict.fromkeys(call.module for call in self.scopes.calls if call.parent < 0))
@@ -59,9 +89,10 @@ class ObservedStep:
         """Read the graph of some tensors, before it runs."""
         self.taken = True
         self.models = models or self.outermost()
-        if count_live_nodes() > MOST_RECORDS:
+        self.records = count_live_nodes()
+        if self.records > self.most_records:
             self.counted = count_records(tape().pending(), self.sources)
-            self.counted["records"] = max(self.counted["records"], count_live_nodes())
+            self.counted["records"] = max(self.counted["records"], self.records)
             return
         found: dict[int, Entry] = {}
         for tensor in tensors:
@@ -73,8 +104,9 @@ class ObservedStep:
     def _hold(self) -> None:
         """Hold what is pending, so that its values are there when the step is over."""
         room = MOST_VALUE_BYTES
+        computable = computable_ids()
         for entry in self.entries:
-            if entry.state and isinstance(entry.record, Node):
+            if id(entry.record) in computable:
                 room -= entry.record.numel * entry.record.dtype.itemsize
                 if room < 0 or len(self.held) == MOST_VALUES:
                     break
@@ -83,10 +115,11 @@ class ObservedStep:
     def hear(self, arrivals: Arrivals) -> None:
         """Hold what has come to the records in the walk, so that its size is there when the step is over."""
         known = {id(entry.record) for entry in self.entries}
+        computable = computable_ids()
         room, values = MOST_VALUE_BYTES, 0
         for records, node, axis in arrivals:
             first = records[0] if isinstance(records, list) else records
-            if id(first) not in known:
+            if id(first) not in known or (id(node) not in computable and node.buffer is None):
                 continue
             room -= node.numel * node.dtype.itemsize
             values += 1
@@ -120,8 +153,11 @@ class ObservedStep:
         arrays: dict[int, Any] = {}
         for entry in self.entries:
             leaf = entry.kind == "leaf"
-            tensor = entry.record.variable if leaf else self.held.get(entry.number)
-            array = None if tensor is None else _array(tensor)
+            if leaf:
+                array = _array(entry.record.variable)
+            else:
+                tensor = self.held.get(entry.number)
+                array = None if tensor is None else _held_array(tensor)
             if array is not None:
                 arrays[entry.number] = array
             if leaf and entry.record.variable.grad is not None:
@@ -154,6 +190,20 @@ class ObservedStep:
                     norms[number_of[id(record)]] = norm
         self.cotangents.clear()
         return norms
+
+
+def computable_ids() -> set[int]:
+    """The identities of the nodes that the next run can compute. Where so much is recorded that some of it runs early,
+    what nobody wanted stays behind, and the values that it was to be computed from are gone: it is not to be held."""
+    found: set[int] = set()
+    for node in tape().pending():
+        if all(id(source) in found or _is_there(source) for source in node.inputs or ()):
+            found.add(id(node))
+    return found
+
+
+def _is_there(source: Node) -> bool:
+    return source.op is SCALAR_OP or (source.state == DONE and source.buffer is not None)
 
 
 def _norms(members: list[Node], tensor: Tensor, axis: int) -> list[float | str | None]:
@@ -195,6 +245,15 @@ def _array(tensor: Tensor) -> Any:
         return array_of(tensor)
     except RuntimeError:
         return None
+
+
+def _held_array(tensor: Tensor) -> Any:
+    """The elements of a value that the look holds."""
+    node = value_of(tensor)
+    if node.state == DONE and node.numel <= FEW_ELEMENTS and node.dtype.numpy is not None:
+        array = array_over(node).reshape(-1)
+        return np.abs(array) if array.dtype.kind == "c" else array
+    return _array(tensor)
 
 
 def columns_of(entries: list[Entry], names: dict[int, str], sources: SourceFiles) -> dict[str, Any]:

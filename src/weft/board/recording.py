@@ -18,37 +18,23 @@ from typing import Any, SupportsFloat
 
 import weft
 from weft.autograd.backward import Arrivals, before_walk
-from weft.board.graph import ObservedStep, layer_norms
+from weft.board.allowance import Allowance, Looks
+from weft.board.graph import MOST_RECORDS, ObservedStep, layer_norms
 from weft.board.learning import GrowingColumns, Histograms, Units, layer_numbers, unit_weights_of
 from weft.board.memory import MemoryWatch
 from weft.board.run import Document, Run, rounded
 from weft.board.run_file import save
 from weft.board.scopes import names_of
 from weft.board.server import Server
-from weft.board.timing import WATCHING, columns_of
+from weft.board.timing import MOST_RECORDED, WATCHING, columns_of
+from weft.engine.capi.call_site import without_collector
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentError, ExecutionError
 from weft.nn import Module
 from weft.optim import stepping
 
 SECONDS_BETWEEN_PARTS = 0.5  # in which the page sees nothing new
-
-
-class Allowance:
-    """The time that looking may take: a share of all time since it was made, once the first look is over."""
-
-    def __init__(self, share: float) -> None:
-        self.share = share
-        self.spent = 0.0
-        self._began = time.perf_counter()
-
-    def is_left(self) -> bool:
-        """True if looking has taken less than its share."""
-        return self.spent <= self.share * (time.perf_counter() - self._began)
-
-    def charge(self, began: float) -> None:
-        """Count the time since then as spent."""
-        self.spent += time.perf_counter() - began
+MOST_SECONDS_BETWEEN_PARTS = 30.0  # where writing them takes more than its share
 
 
 class Board:
@@ -86,7 +72,7 @@ class Board:
         self._memory = MemoryWatch(self.run.sources)
         self._look: ObservedStep | None = None
         self._loss: Tensor | None = None
-        self._started = self._written = 0.0
+        self._started = self._next_write = 0.0
         self._row_is_new = False
         self._watching = False
         self._profiles = 0
@@ -110,7 +96,8 @@ class Board:
         _watching = self
         self._watching = True
         self._thread = threading.get_ident()
-        self._allowance = Allowance(self.share)
+        halved = self.share if self.share == 1 else self.share / 2
+        self._allowance, self._looks = Allowance(halved), Looks(halved)
         self._started = time.perf_counter()
         before_walk.append(self._before_walk)
         stepping.after_step.append(self._after_step)
@@ -127,7 +114,7 @@ class Board:
         stepping.after_step.remove(self._after_step)
         if self._look is not None:
             self._look.close()
-            self._look.time.discard()
+            self._look.trace.discard()
             self._look = None
         self._write(finished=True)
 
@@ -200,16 +187,16 @@ class Board:
     def _hear(self, look: ObservedStep, arrivals: Arrivals) -> None:
         began = time.perf_counter()
         with weft.profiler.record_function(WATCHING):
-            look.hear(arrivals)
-        self._allowance.charge(began)
+            look.timed(look.hear, arrivals)
+        self._looks.allowance.charge(began)
 
     def _see_outputs(self, outputs: Sequence[object]) -> None:
         tensors = [output for output in outputs if isinstance(output, Tensor)]
         if self._look is not None and not self._look.taken:
             began = time.perf_counter()
             with weft.profiler.record_function(WATCHING):
-                self._look.take(tensors, self.models)
-            self._allowance.charge(began)
+                self._look.timed(self._look.take, tensors, self.models)
+            self._looks.allowance.charge(began)
         if len(tensors) == 1 and tensors[0].numel() == 1:
             self._loss = tensors[0].detach()
 
@@ -233,27 +220,38 @@ class Board:
         """A row for the step, its graph if it was looked at, and whether to look at the next."""
         began = time.perf_counter()
         look, self._look = self._look, None
-        time_of_step: Document = {}
         if look is not None:
-            look.close()
-            self.models = self.models or look.outermost()
-            time_of_step = look.time.close(look.scopes.named(names_of(self.models)[0]))
-        if look is not None or (self.step_number % self.every == 0 and self._allowance.is_left()):
+            without_collector(self._end_look, look)
+            self._looks.allowance.charge(began)
+            self._looks.note_step(look.records, look.trace.events, look.trace.most)
+        elif self.step_number % self.every == 0 and self._allowance.is_left():
             self._read_numbers()
-        if look is not None and look.taken:
-            self._read_graph(look)
-        if look is not None:
-            self._put_time(time_of_step)
+            self._allowance.charge(began)
         self._loss = None
         self._row_is_new = True
         self.step_number += 1
-        self._allowance.charge(began)
         self._open_look()
         self._write_sometimes()
 
+    def _end_look(self, look: ObservedStep) -> None:
+        """The row, the graph and the times of a step that was looked at."""
+        look.close()
+        self.models = self.models or look.outermost()
+        began = time.thread_time()
+        time_of_step = look.trace.close(look.scopes.named(names_of(self.models)[0]))
+        seconds = time.thread_time() - began
+        self._read_numbers()
+        if look.taken:
+            self._read_graph(look)
+        began = time.thread_time()
+        self._put_time(time_of_step)
+        self._looks.event.note(seconds + time.thread_time() - began, look.trace.events)
+
     def _open_look(self) -> None:
-        if self.step_number % self.every == 0 and self._allowance.is_left():
-            self._look = ObservedStep(self.run.sources)
+        if self.step_number % self.every == 0 and self._looks.is_due():
+            self._look = ObservedStep(
+                self.run.sources, *self._looks.most(MOST_RECORDS, MOST_RECORDED)
+            )
 
     def _read_numbers(self) -> None:
         with weft.no_grad():
@@ -266,7 +264,9 @@ class Board:
 
     def _read_graph(self, look: ObservedStep) -> None:
         with weft.no_grad():
-            document = look.document()
+            document = look.timed(look.document)
+            if not document["counted"]:
+                self._looks.record.note(look.seconds, document["records"])
             self._histograms.add(self.step_number, self._parameters())
         self._rows.set({"activation": layer_norms(document)})
         summary = {
@@ -310,12 +310,14 @@ class Board:
 
     def _write_sometimes(self) -> None:
         now = time.perf_counter()
-        if self.server is not None and now - self._written > SECONDS_BETWEEN_PARTS:
+        if self.server is not None and now > self._next_write:
             self._write()
             self._allowance.charge(now)
+            after = time.perf_counter()
+            pause = max(SECONDS_BETWEEN_PARTS, (after - now) / max(self.share, 1e-9))
+            self._next_write = after + min(pause, MOST_SECONDS_BETWEEN_PARTS)
 
     def _write(self, finished: bool = False) -> None:
-        self._written = time.perf_counter()
         self.run.put("steps", self._rows.document())
         self.run.put("histograms", self._histograms.document())
         self.run.put("memory", self._memory.document())

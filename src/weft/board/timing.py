@@ -13,6 +13,7 @@ from weft.profiler.timeline import Timeline, as_data
 
 WATCHING = "weft.board"  # the range of what the board itself does in a step
 MOST_RECORDED = 400_000  # events of a step, behind which its recording ends
+LEAST_RECORDED = 1000
 MOST_EVENTS = 150_000  # on the page
 MOST_BLOCKS = 50_000  # of memory, and values within them
 MOST_OPERATIONS = 200  # of a kernel
@@ -21,9 +22,11 @@ MOST_OPERATIONS = 200  # of a kernel
 class TimeLook:
     """The trace of one step. It runs nothing of the program's: what is pending stays so."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_RECORDED) -> None:
+        self.most = max(most, LEAST_RECORDED)
+        self.events = 0  # that it had
         self._begin_ns = trace.clock()
-        self._recording = trace.Recording(True, False, MOST_RECORDED)
+        self._recording = trace.Recording(True, False, self.most)
 
     def discard(self) -> None:
         """Record no more, and forget it."""
@@ -34,6 +37,7 @@ class TimeLook:
         end = trace.clock()
         is_full = self._recording.is_full
         events = self._recording.close()
+        self.events = len(events)
         for call, name in calls:
             payload = (name, type(call.module).__name__, call.first, call.last)
             events.append(("module", call.begin_ns, call.end_ns, call.thread, payload, 0))

@@ -95,13 +95,14 @@ def collect_graph(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> 
     edge = edge_for(tensor)
     roots = [value_of(tensor)] if edge is None or isinstance(edge, Node) else []
     entries: dict[int, Entry] = {}
+    places: dict[tuple[int, int], str] = {}
     stack = [record for record in (*roots, _record_of(edge)) if record is not None]
     if tensor.is_leaf and isinstance(edge, AccumulateGrad):
         stack = [edge]
     while stack:
         record = stack.pop()
         if id(record) not in entries:
-            entries[id(record)] = _entry_of(record, labels)
+            entries[id(record)] = _entry_of(record, labels, places)
             refuse_more(len(entries))
             stack.extend(_neighbours(record))
     for entry in entries.values():
@@ -163,7 +164,16 @@ def _neighbours(record: Node) -> list[Any]:
     return [part for part in found if not (isinstance(part, Node) and part.op is SCALAR_OP)]
 
 
-def _entry_of(record: Node, labels: dict[int, str]) -> Entry:
+def _place_of(record: Node, places: dict[tuple[int, int], str]) -> str:
+    """The line of a record; `places` has those that were asked for."""
+    key = (id(record.code), record.offset_in_code)
+    place = places.get(key)
+    if place is None:
+        place = places[key] = describe_position(record.code, record.offset_in_code)
+    return place
+
+
+def _entry_of(record: Node, labels: dict[int, str], places: dict[tuple[int, int], str]) -> Entry:
     if isinstance(record, AccumulateGrad):
         leaf = record.variable
         name = labels.get(
@@ -174,7 +184,7 @@ def _entry_of(record: Node, labels: dict[int, str]) -> Entry:
         return Entry(record, "function", record.name(), gradient=record.name())
     kind = "value" if _is_plain(record) else "operation"
     name = repr(record.params) if record.op is SCALAR_OP else record.op.name
-    where = "" if kind == "value" else describe_position(record.code, record.offset_in_code)
+    where = "" if kind == "value" else _place_of(record, places)
     # A gradient-only record (of a view, a composite) has no value of its own that could be pending.
     state = (
         ""

@@ -104,7 +104,19 @@ class NamedRanges:
         ]
         self._scopes = sorted((s for s in scopes if s[1] > s[0]), key=lambda s: (s[0], -s[1]))
         self._firsts = [first for first, _, _ in self._scopes]
+        self._around = self._parents()
         self._known: dict[int, str] = {}
+
+    def _parents(self) -> list[int]:
+        """For each scope the nearest one before it in which its first node was recorded, too; -1 for none."""
+        parents: list[int] = []
+        open_: list[int] = []
+        for index, (first, _, _) in enumerate(self._scopes):
+            while open_ and self._scopes[open_[-1]][1] <= first:
+                open_.pop()
+            parents.append(open_[-1] if open_ else -1)
+            open_.append(index)
+        return parents
 
     def name_at(self, number: int) -> str:
         """The innermost scope in which a node of a number was recorded; empty if there is none."""
@@ -113,7 +125,7 @@ class NamedRanges:
         if number not in self._known:
             index = bisect_right(self._firsts, number - 1) - 1
             while index >= 0 and self._scopes[index][1] < number:
-                index -= 1
+                index = self._around[index]
             self._known[number] = self._scopes[index][2] if index >= 0 else ""
         return self._known[number]
 
