@@ -181,7 +181,7 @@ def long_board(context: Context) -> None:
     off = _seconds_of(step, steps // 4)
     for title, serve in (("with its page open", True), ("without a page", False)):
         resident = resident_bytes()
-        with weft.board(serve=serve, port=0, quiet=True) as board:
+        with weft.board.Board(serve=serve, port=0, quiet=True) as board:
             reader = Reader(board.address) if serve else nullcontext()
             with reader:
                 on = _seconds_of(step, steps)
