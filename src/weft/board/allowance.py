@@ -48,7 +48,7 @@ class Allowance:
 
 
 class Price:
-    """What one of many things takes, from the last time that many were timed."""
+    """The seconds that one of many things takes, from the last time that many were timed."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -59,7 +59,7 @@ class Price:
             self.seconds = seconds / count
 
     def bought_for(self, seconds: float, most: int) -> int:
-        """How many there is time for."""
+        """The number of things that there is time for."""
         return most if math.isinf(seconds) else min(max(int(seconds / self.seconds), 0), most)
 
 
