@@ -100,8 +100,4 @@ DIFFERENCES = {
         "begin with PyTorch's text where it is quoted; where a call is wrong in several ways, another of them may be "
         "told, and kernels of one device are not named"
     ),
-    "`torch.masked.MaskedTensor`, a prototype in PyTorch": (
-        "is absent: it has rules of its own for each operator; the functions of `torch.masked` take the mask beside "
-        "the tensor"
-    ),
 }

@@ -70,7 +70,6 @@ REASONS = {
         r"torch\.(accelerator|backends|cpu|is_vulkan|.*autocast.*|from_file|numa|nn\.parallel\.comm|.*privateuse1_backend)"
     ),
     "steps of data pipes, which PyTorch no longer adds to": r"torch\.utils\.data\.",
-    "masked tensors: `weft.masked` has functions with masks": r"torch\.masked",
     "what another process needs: tensors are sent as copies": r"torch\.multiprocessing\.reductions",
     "PyTorch's profiler": r"torch\.(autograd\.profiler|profiler|monitor|utils\.throughput)",
     "text of PyTorch's documentation, and names of its own imports": (

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import weft as _weft
+from weft._build.lazy import export_later as _export_later
 from weft._typing import Dims
 from weft.engine.api.api_function import publish as _publish
 from weft.engine.frontend.recorder import cast as _cast
@@ -338,3 +339,8 @@ __all__ = [
     "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
 ]  # fmt: skip
 _publish(globals())
+_LATER = dict.fromkeys(
+    ("MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor"), "maskedtensor"
+)
+__all__ += list(_LATER)
+__getattr__, __dir__ = _export_later(__name__, _LATER)
