@@ -99,6 +99,31 @@ def public(module: ModuleType) -> Iterator[tuple[str, object]]:
             yield name, item
 
 
+def own_members(module: str, owner: type) -> list[tuple[str, object]]:
+    """The methods and properties that a class has beyond those of its public bases, or describes anew."""
+    public_names = vars(importlib.import_module(module))
+    of_bases = {
+        inherited
+        for base in owner.__mro__[1:]
+        if public_names.get(base.__name__) is base
+        for inherited in base.__mro__
+    }
+    found: dict[str, object] = {}
+    for base in owner.__mro__:
+        if base not in of_bases and base.__module__.startswith("weft"):
+            found = dict(filter(is_described, vars(base).items())) | found
+    return sorted(found.items())
+
+
+def is_described(member: tuple[str, object]) -> bool:
+    """Whether a member of a class is a public method or property with a docstring of its own."""
+    name, value = member
+    function = getattr(value, "__func__", value)  # of a class or static method
+    named = isinstance(value, property) or getattr(function, "__name__", "") == name
+    own = getattr(function, "__wrapped__", value)
+    return named and not name.startswith("_") and bool(getattr(own, "__doc__", None))
+
+
 def home_of(item: object) -> str:
     """The module that defines a function or class."""
     return str(getattr(inspect.unwrap(item), "__module__", "") or "")  # type: ignore[arg-type]
@@ -116,7 +141,11 @@ def entry(module: str, name: str, item: object) -> str:
     """The directive that shows a docstring."""
     if inspect.isclass(item):
         kind = "autoexception" if issubclass(item, BaseException) else "autoclass"
-        return f".. {kind}:: {name}\n"
+        lines = [f".. {kind}:: {name}\n"]
+        for member, value in [] if name == "Tensor" else own_members(module, item):
+            place = "autoproperty" if isinstance(value, property) else "automethod"
+            lines.append(f"   .. {place}:: {name}.{member}\n")
+        return "\n".join(lines)
     return f".. autofunction:: {name}\n"
 
 

@@ -97,25 +97,43 @@ class CustomOpDef:
     ) -> None:
         """`backward(ctx, *cotangents)`, after `setup_context(ctx, inputs, output)` has kept what it needs, gives a
         gradient for each of `inputs`, the arguments in the order of the function's parameters. Where there are some
-        that can only be named, `setup_context` is given `keyword_only_inputs`, a dictionary, too."""
+        that can only be named, `setup_context` is given `keyword_only_inputs`, a dictionary, too.
+
+        Args:
+            backward: a function `(ctx, *cotangents)`.
+            setup_context: a function `(ctx, inputs, output)`; None: nothing is kept.
+        """
         self._backward, self._setup = backward, setup_context
 
     def register_vmap(self, func: Callable[..., object] | None = None, /) -> Any:
         """`func(info, in_dims, *args)` gives the result for all examples of a `vmap`, and the dimensions that they lie
-        along. Without it the function is called once for each example."""
+        along. Without it the function is called once for each example.
+
+        Args:
+            func: a function `(info, in_dims, *args)`; None: a decorator is returned.
+        """
         if func is None:
             return self.register_vmap
         self._vmap = func
         return func
 
     def register_fake(self, fn: Callable[..., object], /) -> Callable[..., Any]:
-        """Accepted: nothing is traced."""
+        """Accepted: nothing is traced.
+
+        Args:
+            fn: a function of the operation's arguments.
+        """
         return fn
 
     def register_kernel(
         self, device_types: str | Sequence[str] | None, fn: Callable[..., Tensor] | None = None, /
     ) -> Callable[..., Any]:
-        """Another function for the CPU; those for other devices are accepted."""
+        """Another function for the CPU; those for other devices are accepted.
+
+        Args:
+            device_types: "cpu" or other kinds of device, or a list of them; None: all.
+            fn: a function of the operation's arguments; None: a decorator is returned.
+        """
 
         def register(function: Callable[..., Tensor]) -> Callable[..., Any]:
             if device_types is None or "cpu" in device_types:
@@ -366,7 +384,13 @@ class Library:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: object = ()) -> str:
-        """Declare `name(Tensor x) -> Tensor`. Returns: the name."""
+        """Declare `name(Tensor x) -> Tensor`. Returns: the name.
+
+        Args:
+            schema: the name and the types of the parameters and results.
+            alias_analysis: accepted. Default: ''.
+            tags: accepted. Default: ().
+        """
         name = schema.partition("(")[0].strip()
         define(f"{self.ns}::{name}", schema)
         return name
@@ -374,7 +398,15 @@ class Library:
     def impl(
         self, op_name: object | str, fn: object | str, dispatch_key: str = "", **options: object
     ) -> None:
-        """Give an operation its function for a key."""
+        """Give an operation its function for a key.
+
+        Args:
+            op_name: the name of the operation.
+            fn: the function.
+            dispatch_key: the kind of device that it is for, "CPU" or
+                "CompositeImplicitAutograd". Default: ''.
+            **options: accepted, without effect.
+        """
         name = str(getattr(op_name, "name", op_name)).rpartition("::")[2]
         key = dispatch_key or self.dispatch_key
         if fn is not fallthrough_kernel and f"{self.ns}::{name}" in _operations:
@@ -383,7 +415,13 @@ class Library:
     def fallback(
         self, fn: Callable[..., object], dispatch_key: str = "", **options: object
     ) -> None:
-        """Accepted: every operation has its function."""
+        """Accepted: every operation has its function.
+
+        Args:
+            fn: accepted, without effect.
+            dispatch_key: accepted, without effect. Default: ''.
+            **options: accepted, without effect.
+        """
 
     def _register_fake(self, op_name: object, fn: Callable[..., object], **options: object) -> None:
         """Accepted: nothing is traced."""

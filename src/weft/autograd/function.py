@@ -90,7 +90,12 @@ class Function:
 
     @classmethod
     def apply(cls, *arguments: Any, **keywords: Any) -> Any:
-        """Run `forward` and put one gradient record behind its outputs."""
+        """Run `forward` and put one gradient record behind its outputs.
+
+        Args:
+            *arguments: the arguments of `forward`.
+            **keywords: arguments by name.
+        """
         mode: Mode = current_tape().mode
         tracked: cython.bint = mode.grad
         if len(keywords) > 0 or _has_defaults(cls, len(arguments)):
@@ -162,11 +167,19 @@ class NestedIOFunction(Function):
     """
 
     def forward_extended(self, *arguments: object) -> Any:
-        """Defined by subclasses."""
+        """Defined by subclasses.
+
+        Args:
+            *arguments: the arguments of `apply`, nested as they were given.
+        """
         raise NotImplementedError
 
     def backward_extended(self, *cotangents: object) -> Any:
-        """Defined by subclasses."""
+        """Defined by subclasses.
+
+        Args:
+            *cotangents: the gradients of the outputs, nested as the outputs.
+        """
         raise NotImplementedError
 
 

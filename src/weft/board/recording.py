@@ -141,7 +141,11 @@ class Board:
         return "" if self.server is None else self.server.address
 
     def save(self, path: str | os.PathLike[str]) -> str:
-        """Write the run so far to a file and return the path: a page where it ends in `.html`, else a run file."""
+        """Write the run so far to a file and return the path: a page where it ends in `.html`, else a run file.
+
+        Args:
+            path: the file.
+        """
         self._write()
         return save(self.run, path)
 
@@ -163,7 +167,11 @@ class Board:
 
     def step(self, **scalars: Tensor | SupportsFloat) -> None:
         """End a step, and note numbers of it: `board.step(loss=loss)`. After an optimizer's step they are added to that
-        one's row."""
+        one's row.
+
+        Args:
+            **scalars: numbers, or tensors with one element, by name.
+        """
         self._guarded(self._note_scalars, scalars)
 
     def _note_scalars(self, scalars: dict[str, Tensor | SupportsFloat]) -> None:

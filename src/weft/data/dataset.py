@@ -120,7 +120,11 @@ class ConcatDataset(Dataset):
 
     @staticmethod
     def cumsum(sequence: Iterable[Sized]) -> list[int]:
-        """The number of examples up to the end of each data set."""
+        """The number of examples up to the end of each data set.
+
+        Args:
+            sequence: the data sets.
+        """
         return list(itertools.accumulate(len(part) for part in sequence))
 
     def __len__(self) -> int:

@@ -71,7 +71,14 @@ class stepper:  # noqa: N801 - called as a function
         return self.capsule.records[self.number]
 
     def goto(self, number: int) -> stepper:
-        """Go to a record by its number (`%7` is 7). Errors: IndexError where there is none."""
+        """Go to a record by its number (`%7` is 7).
+
+        Args:
+            number: the number of a record.
+
+        Raises:
+            IndexError where there is none.
+        """
         if not 0 <= number < len(self.capsule.records):
             raise IndexError(f"no record {number} among {len(self.capsule.records)}")
         self.number = number
@@ -88,19 +95,31 @@ class stepper:  # noqa: N801 - called as a function
         return self.goto(next((n for n in earlier if self._is_operation(n)), self.number))
 
     def up(self, operand: int = 0) -> stepper:
-        """Go to the record that made an operand, counted from 0 among those that are no numbers."""
+        """Go to the record that made an operand, counted from 0 among those that are no numbers.
+
+        Args:
+            operand: which operand. Default: 0.
+        """
         sources = list(self.record.sources())
         return self.goto(sources[operand] if operand < len(sources) else self.number)
 
     def down(self, reader: int = 0) -> stepper:
-        """Go to an operation that reads this value, counted from 0."""
+        """Go to an operation that reads this value, counted from 0.
+
+        Args:
+            reader: which of the operations that read it. Default: 0.
+        """
         found = [
             n for n, record in enumerate(self.capsule.records) if self.number in record.sources()
         ]
         return self.goto(found[reader] if reader < len(found) else self.number)
 
     def value(self, number: int | None = None) -> Tensor:
-        """The value of this record, or of another one."""
+        """The value of this record, or of another one.
+
+        Args:
+            number: the number of a record; None: this one.
+        """
         return self._run.tensor(self.number if number is None else number)
 
     def where(self) -> str:
@@ -108,13 +127,21 @@ class stepper:  # noqa: N801 - called as a function
         return f"{self.record.line}: {self.record.source}".strip(": ")
 
     def numbers(self, number: int | None = None) -> OperandStatistics:
-        """A value in numbers: extremes, mean, how many elements are not finite."""
+        """A value in numbers: extremes, mean, how many elements are not finite.
+
+        Args:
+            number: the number of a record; None: this one.
+        """
         number = self.number if number is None else number
         record = self.capsule.records[number]
         return in_numbers(self.array(number), f"%{number}", record.dtype, record.shape)
 
     def array(self, number: int) -> Array:
-        """A value as an array of numbers."""
+        """A value as an array of numbers.
+
+        Args:
+            number: the number of a record.
+        """
         tensor = self.value(number)
         array: Array = (tensor.float() if tensor.dtype.name == "bfloat16" else tensor).numpy()
         return array

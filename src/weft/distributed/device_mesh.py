@@ -78,7 +78,11 @@ class DeviceMesh:
         return self.mesh.ndim
 
     def size(self, mesh_dim: int | None = None) -> int:
-        """The number of processes, or the size of a dimension."""
+        """The number of processes, or the size of a dimension.
+
+        Args:
+            mesh_dim: the number of a dimension; None: all processes.
+        """
         return math.prod(self.shape) if mesh_dim is None else self.shape[mesh_dim]
 
     def __len__(self) -> int:
@@ -114,7 +118,11 @@ class DeviceMesh:
         )
 
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup | None:
-        """This process's group along a dimension; a mesh of one dimension needs no name."""
+        """This process's group along a dimension; a mesh of one dimension needs no name.
+
+        Args:
+            mesh_dim: the number or name of a dimension; None: the only one.
+        """
         return self._groups[self._dim(mesh_dim)]
 
     def get_all_groups(self) -> list[ProcessGroup | None]:
@@ -131,7 +139,11 @@ class DeviceMesh:
         return at[0] if at else None
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
-        """The index of this process along a dimension."""
+        """The index of this process along a dimension.
+
+        Args:
+            mesh_dim: the number or name of a dimension; None: the only one.
+        """
         at = self.get_coordinate()
         dim = self._dim(mesh_dim)
         if at is None:
@@ -169,8 +181,14 @@ class DeviceMesh:
         )
 
     def joined(self, other: DeviceMesh) -> DeviceMesh:
-        """The mesh of the dimensions of this one and then of another one. Errors: ValueError where they are not
-        different dimensions of one mesh."""
+        """The mesh of the dimensions of this one and then of another one.
+
+        Args:
+            other: a mesh of other dimensions of the same mesh.
+
+        Raises:
+            ValueError where they are not different dimensions of one mesh.
+        """
         (whole, own), (theirs, more) = self._part_of, other._part_of
         if whole is theirs and not set(own) & set(more):
             return whole._along((*own, *more))
@@ -189,7 +207,15 @@ class DeviceMesh:
         *,
         mesh_dim_names: Sequence[str] | None = None,
     ) -> DeviceMesh:
-        """The mesh of a group that stands, or of several, one for each dimension of `mesh`."""
+        """The mesh of a group that stands, or of several, one for each dimension of `mesh`.
+
+        Args:
+            group: a group, or a list of them.
+            device_type: the kind of device.
+            mesh: the ranks, as a tensor or nested lists; wanted where there are several groups;
+                None: those of the group.
+            mesh_dim_names: a name for each dimension; None: they have none.
+        """
         groups = list(group) if isinstance(group, Sequence) else [group]
         ranks = list(groups[0].ranks) if mesh is None else mesh
         return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _groups=groups)

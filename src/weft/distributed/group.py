@@ -70,7 +70,14 @@ class ProcessGroup:
     # -- ranks ---------------------------------------------------------------------------------------------------
 
     def group_rank(self, rank: int) -> int:
-        """The number in the group of a process of the world. Errors: ValueError for one outside the group."""
+        """The number in the group of a process of the world.
+
+        Args:
+            rank: the rank in the world.
+
+        Raises:
+            ValueError for one outside the group.
+        """
         if rank not in self.ranks:
             raise ArgumentError(
                 f"Global rank {rank} is not part of group {self.group_name}",
@@ -81,7 +88,14 @@ class ProcessGroup:
         return self.ranks.index(rank)
 
     def global_rank(self, group_rank: int) -> int:
-        """The rank in the world of a member. Errors: ValueError for a number outside the group."""
+        """The rank in the world of a member.
+
+        Args:
+            group_rank: the rank in the group.
+
+        Raises:
+            ValueError for a number outside the group.
+        """
         if not 0 <= group_rank < self.size():
             raise ArgumentError(
                 f"Group rank {group_rank} is not part of group {self.group_name}",
@@ -92,7 +106,16 @@ class ProcessGroup:
         return self.ranks[group_rank]
 
     def member(self, rank: int | None, group_rank: int | None, name: str) -> int:
-        """The member that a call names by one of its two numbers. Errors: ValueError for none, both, or one outside."""
+        """The member that a call names by one of its two numbers.
+
+        Args:
+            rank: the rank in the world.
+            group_rank: the rank in the group.
+            name: how the call names the parameter, for errors.
+
+        Raises:
+            ValueError for none, both, or one outside.
+        """
         if (rank is None) == (group_rank is None):
             raise ArgumentError(
                 f"{name}: exactly one of the global rank and the group rank has to be given",
@@ -108,7 +131,12 @@ class ProcessGroup:
     # -- PyTorch's methods, as hooks of its programs call them -----------------------------------------------------
 
     def allreduce(self, tensors: Sequence[Tensor] | Tensor, op: object = None) -> Work | None:
-        """Begin to replace tensors by the combinations of those of all members, by default their sums."""
+        """Begin to replace tensors by the combinations of those of all members, by default their sums.
+
+        Args:
+            tensors: a tensor, or a list of them.
+            op: how they are combined, or options that say it; None: the sum.
+        """
         listed = [tensors] if isinstance(tensors, Tensor) else tensors
         reduction = op if isinstance(op, ReduceOp) else getattr(op, "reduceOp", ReduceOp.SUM)
         return _functions().all_reduce_coalesced(listed, reduction, self, async_op=True)
@@ -116,7 +144,13 @@ class ProcessGroup:
     def monitored_barrier(
         self, timeout: timedelta | None = None, wait_all_ranks: bool = False
     ) -> None:
-        """Wait until all members have come here, for at most `timeout`."""
+        """Wait until all members have come here, for at most `timeout`.
+
+        Args:
+            timeout: how long at most, a timedelta; None: the group's timeout.
+            wait_all_ranks: True: name all members that have not come, not the first alone.
+                Default: False.
+        """
         _functions().monitored_barrier(self, timeout, wait_all_ranks)
 
     # -- operations ----------------------------------------------------------------------------------------------
@@ -130,13 +164,27 @@ class ProcessGroup:
         timeout: float | None = None,
     ) -> Work | None:
         """Run the steps of a collective after those before it: wait for it, or give its handle. Those that have been
-        recorded before begin first."""
+        recorded before begin first.
+
+        Args:
+            call: what the members agree on.
+            steps: a generator of messages that are sent and waited for.
+            deliver: is called with the result; None: nothing is.
+            async_op: True: return a handle at once. Default: False.
+            timeout: how long at most, in seconds; None: the group's timeout.
+        """
         run_recorded()
         operation = self._operation(call, steps, self.timeout if timeout is None else timeout)
         return self._start(self._channel, operation, deliver, async_op)
 
     def begin(self, call: CollectiveCall, steps: Steps[object], count: int = 1) -> Work:
-        """Begin collectives that have been recorded, `count` as one operation."""
+        """Begin collectives that have been recorded, `count` as one operation.
+
+        Args:
+            call: what the members agree on.
+            steps: a generator of messages that are sent and waited for.
+            count: how many collectives. Default: 1.
+        """
         operation = self._operation(call, steps, self.timeout, count)
         work = self._start(self._channel, operation, None, True)
         assert work is not None
@@ -160,7 +208,15 @@ class ProcessGroup:
         tag: int,
         deliver: Deliver | None = None,
     ) -> Work:
-        """Run the steps of a message to or from a member (or anyone) after those before it on the same way."""
+        """Run the steps of a message to or from a member (or anyone) after those before it on the same way.
+
+        Args:
+            call: what the members agree on.
+            steps: a generator of messages that are sent and waited for.
+            peer: the rank in the group of the other one; None: anyone.
+            tag: a number that messages of both sides have in common.
+            deliver: is called with the result; None: nothing is.
+        """
         run_recorded()
         direction = (call.name.lstrip("i"), -1 if peer is None else peer, tag)
         channel = self._message_channels.setdefault(direction, Channel())

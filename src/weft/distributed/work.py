@@ -32,8 +32,14 @@ class Work:
         self._result: Any = None
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
-        """Wait until it is done, for at most `timeout`; False if it is not done then. Errors: DistError for one that
-        failed."""
+        """Wait until it is done, for at most `timeout`; False if it is not done then.
+
+        Args:
+            timeout: how long at most, a timedelta; None: as long as it takes.
+
+        Raises:
+            DistError for one that failed.
+        """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         if not self._progress.wait(self._operation, seconds or None):
             return False

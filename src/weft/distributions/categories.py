@@ -78,7 +78,11 @@ class Categorical(Distribution):
         return weft.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Numbers of categories. Reads the probabilities."""
+        """Numbers of categories. Reads the probabilities.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         wanted = weft.Size(sample_shape)
         with weft.no_grad():
             rows = self.probs.reshape(-1, self._num_events)
@@ -86,7 +90,6 @@ class Categorical(Distribution):
             return drawn.reshape(self._extended_shape(wanted))
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the probability."""
         self._validated(value)
         value = value.long().unsqueeze(-1)
         value, logits = weft.broadcast_tensors(value, self.logits)
@@ -98,7 +101,12 @@ class Categorical(Distribution):
         return -(self.logits.clamp(min=least) * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All numbers."""
+        """All numbers.
+
+        Args:
+            expand: True: repeat them for each distribution of the batch; False: the batch has
+                size 1. Default: True.
+        """
         values = weft.arange(self._num_events).view((-1, *[1] * len(self._batch_shape)))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
@@ -109,7 +117,6 @@ class OverCategories(Distribution):
     _categorical: Categorical
 
     def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         made._categorical = self._categorical.expand(batch_shape)
         return made
@@ -170,12 +177,15 @@ class OneHotCategorical(OverCategories):
         return made.to(self.probs.dtype)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Vectors with one 1. Reads the probabilities."""
+        """Vectors with one 1. Reads the probabilities.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             return self._vectors(self._categorical.sample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the probability."""
         self._validated(value)
         return self._categorical.log_prob(value.argmax(-1))
 
@@ -184,7 +194,12 @@ class OneHotCategorical(OverCategories):
         return self._categorical.entropy()
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All vectors with one 1."""
+        """All vectors with one 1.
+
+        Args:
+            expand: True: repeat them for each distribution of the batch; False: the batch has
+                size 1. Default: True.
+        """
         count = self._categorical._num_events
         values = weft.eye(count, dtype=self.probs.dtype)
         values = values.view((count, *[1] * len(self._batch_shape), count))
@@ -197,7 +212,11 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     has_rsample = True
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the probabilities."""
+        """Values with gradients to the probabilities.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
@@ -236,14 +255,17 @@ class Multinomial(OverCategories):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Counts. Reads the probabilities."""
+        """Counts. Reads the probabilities.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             drawn = self._categorical.sample((self.total_count, *sample_shape))
             count = self._categorical._num_events
             return weft.nn.functional.one_hot(drawn, count).sum(0).to(self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the probability."""
         self._validated(value)
         logits, value = weft.broadcast_tensors(self.logits, value)
         ways = weft.lgamma(value.sum(-1) + 1) - weft.lgamma(value + 1).sum(-1)

@@ -95,12 +95,15 @@ class Bernoulli(_WithOdds, ExponentialFamily):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Zeros and ones."""
+        """Zeros and ones.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             return weft.bernoulli(self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the probability."""
         self._validated(value)
         logits, value = broadcast_all(self.logits, value)
         return -weft.nn.functional.binary_cross_entropy_with_logits(logits, value, reduction="none")
@@ -112,7 +115,12 @@ class Bernoulli(_WithOdds, ExponentialFamily):
         )
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """Zero and one."""
+        """Zero and one.
+
+        Args:
+            expand: True: repeat them for each distribution of the batch; False: the batch has
+                size 1. Default: True.
+        """
         values = weft.arange(2, dtype=self.probs.dtype).view((-1, *[1] * len(self._batch_shape)))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
@@ -156,7 +164,11 @@ class Geometric(_WithOdds):
         return (1.0 / self.probs - 1.0) / self.probs
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Counts, by inversion."""
+        """Counts, by inversion.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             shape = self._extended_shape(sample_shape)
             uniform = weft.rand(shape, dtype=self.probs.dtype)
@@ -164,7 +176,6 @@ class Geometric(_WithOdds):
             return (uniform.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the probability."""
         self._validated(value)
         value, probs = broadcast_all(value, self.probs)
         failures = weft.where((probs == 1) & (value == 0), 0.0, (-probs).log1p() * value)
@@ -220,13 +231,16 @@ class Binomial(_WithOdds):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Counts. Reads the parameters."""
+        """Counts. Reads the parameters.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             shape = self._extended_shape(sample_shape)
             return weft.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the probability."""
         self._validated(value)
         n = self.total_count
         ways = weft.lgamma(n + 1) - weft.lgamma(value + 1) - weft.lgamma(n - value + 1)
@@ -241,7 +255,12 @@ class Binomial(_WithOdds):
         return -(log_prob.exp() * log_prob).sum(0)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """From 0 to the number of trials. Reads it."""
+        """From 0 to the number of trials. Reads it.
+
+        Args:
+            expand: True: repeat them for each distribution of the batch; False: the batch has
+                size 1. Default: True.
+        """
         most = int(self.total_count.max())
         if self.total_count.min() != most:
             raise NotImplementedError(
@@ -289,13 +308,16 @@ class NegativeBinomial(_WithOdds):
         return self.mean / weft.sigmoid(-self.logits)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Counts: Poisson at rates of a gamma law. Reads the parameters."""
+        """Counts: Poisson at rates of a gamma law. Reads the parameters.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             shape = self._extended_shape(sample_shape)
             return weft.poisson(standard_gamma(self.total_count.expand(shape)) * self.logits.exp())
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the probability."""
         self._validated(value)
         log_sigmoid = weft.nn.functional.logsigmoid
         chance = self.total_count * log_sigmoid(-self.logits) + value * log_sigmoid(self.logits)
@@ -333,11 +355,14 @@ class Poisson(ExponentialFamily):
         return self.rate
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Counts. Reads the rate."""
+        """Counts. Reads the rate.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             return weft.poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the probability."""
         self._validated(value)
         return special.xlogy(value, self.rate) - self.rate - weft.lgamma(value + 1)

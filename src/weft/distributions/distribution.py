@@ -89,7 +89,11 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Set whether distributions check their arguments by default."""
+        """Set whether distributions check their arguments by default.
+
+        Args:
+            value: True or False.
+        """
         if value not in (True, False):
             raise ArgumentError(
                 "set_default_validate_args takes True or False",
@@ -133,7 +137,12 @@ class Distribution:
             )
 
     def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
+        """The same distribution with a larger batch.
+
+        Args:
+            batch_shape: the shape of the batch of the result, to which that of this one is
+                broadcast.
+        """
         return self._expanded(batch_shape, _instance)
 
     def _expanded(
@@ -199,16 +208,28 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values of shape sample_shape + batch_shape + event_shape, without gradient."""
+        """Values of shape sample_shape + batch_shape + event_shape, without gradient.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the parameters."""
+        """Values with gradients to the parameters.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         return self._missing("rsample")
 
     def sample_n(self, n: int) -> Any:
-        """`sample((n,))`; deprecated."""
+        """`sample((n,))`; deprecated.
+
+        Args:
+            n: how many values are drawn.
+        """
         warnings.warn(
             "sample_n(n) will be deprecated. Use .sample((n,)) instead.",
             FutureWarning,
@@ -217,19 +238,36 @@ class Distribution:
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density, or of the probability."""
+        """The logarithm of the density, or of the probability.
+
+        Args:
+            value: values, broadcast with batch_shape + event_shape.
+        """
         return self._missing("log_prob")
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
+        """The probability of values up to this one.
+
+        Args:
+            value: values, broadcast with batch_shape.
+        """
         return self._missing("cdf")
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
+        """The quantile: the value below which the given probability lies.
+
+        Args:
+            value: probabilities.
+        """
         return self._missing("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All values, along a new first dimension."""
+        """All values, along a new first dimension.
+
+        Args:
+            expand: True: repeat them for each distribution of the batch; False: the batch has
+                size 1. Default: True.
+        """
         return self._missing("enumerate_support")
 
     def entropy(self) -> Any:

@@ -44,12 +44,15 @@ class Gamma(ExponentialFamily):
         return self.concentration / self.rate.square()
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with (implicit) gradients to the parameters."""
+        """Values with (implicit) gradients to the parameters.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         shape = self._extended_shape(sample_shape)
         return standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         return (
             special.xlogy(self.concentration, self.rate)
@@ -64,7 +67,6 @@ class Gamma(ExponentialFamily):
         return a - self.rate.log() + weft.lgamma(a) + (1.0 - a) * weft.digamma(a)
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         self._validated(value)
         return special.gammainc(self.concentration, self.rate * value)
 
@@ -78,7 +80,6 @@ class Chi2(Gamma):
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
     def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
         return self._expanded(batch_shape, _instance, ("concentration", "rate"))
 
     @property
@@ -106,12 +107,15 @@ class Dirichlet(ExponentialFamily):
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with (implicit) gradients: gamma numbers over their sum."""
+        """Values with (implicit) gradients: gamma numbers over their sum.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         parts = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
         return parts / parts.sum(-1, keepdim=True)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         a = self.concentration
         return (
@@ -174,7 +178,6 @@ class Beta(ExponentialFamily):
         super().__init__(both.shape[:-1], validate_args=validate_args)
 
     def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         made._dirichlet = self._dirichlet.expand(batch_shape)
         return made
@@ -196,11 +199,14 @@ class Beta(ExponentialFamily):
         return self.concentration1 * self.concentration0 / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with (implicit) gradients to the parameters."""
+        """Values with (implicit) gradients to the parameters.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         return self._dirichlet.log_prob(weft.stack([value, 1.0 - value], -1))
 
@@ -242,7 +248,11 @@ class FisherSnedecor(Distribution):
         return above / (self.df1 * (df2 - 2).square() * (df2 - 4))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with (implicit) gradients to the parameters."""
+        """Values with (implicit) gradients to the parameters.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         shape = self._extended_shape(sample_shape)
         above, below = (
             standard_gamma((df / 2).expand(shape)) / (df / 2) for df in (self.df1, self.df2)
@@ -251,7 +261,6 @@ class FisherSnedecor(Distribution):
         return (above / below.clamp(min=tiny)).clamp(min=tiny)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         one, two = self.df1 * 0.5, self.df2 * 0.5
         ratio = self.df1 / self.df2

@@ -80,19 +80,31 @@ class _Half(TransformedDistribution):
         return weft.zeros_like(self.scale)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
+        """The logarithm of the density.
+
+        Args:
+            value: values, broadcast with batch_shape + event_shape.
+        """
         self._validated(value)
         value = weft.as_tensor(value)
         found = self.base_dist.log_prob(value) + math.log(2)
         return weft.where(value >= 0, found, -math.inf)
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
+        """The probability of values up to this one.
+
+        Args:
+            value: values, broadcast with batch_shape.
+        """
         self._validated(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
+        """The quantile: the value below which the given probability lies.
+
+        Args:
+            value: probabilities.
+        """
         return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Any:
@@ -188,7 +200,12 @@ class Pareto(TransformedDistribution):
     def expand(
         self, batch_shape: Shape | Sequence[int], _instance: Distribution | None = None
     ) -> Any:
-        """The same distribution with a larger batch."""
+        """The same distribution with a larger batch.
+
+        Args:
+            batch_shape: the shape of the batch of the result, to which that of this one is
+                broadcast.
+        """
         made = super().expand(batch_shape, _instance)
         made.transforms = [ExpTransform(), AffineTransform(loc=0, scale=made.scale)]
         return made
@@ -243,7 +260,12 @@ class Weibull(TransformedDistribution):
     def expand(
         self, batch_shape: Shape | Sequence[int], _instance: Distribution | None = None
     ) -> Any:
-        """The same distribution with a larger batch."""
+        """The same distribution with a larger batch.
+
+        Args:
+            batch_shape: the shape of the batch of the result, to which that of this one is
+                broadcast.
+        """
         made = super().expand(batch_shape, _instance)
         made.transforms = made._parts()
         return made
@@ -302,7 +324,12 @@ class Kumaraswamy(TransformedDistribution):
     def expand(
         self, batch_shape: Shape | Sequence[int], _instance: Distribution | None = None
     ) -> Any:
-        """The same distribution with a larger batch."""
+        """The same distribution with a larger batch.
+
+        Args:
+            batch_shape: the shape of the batch of the result, to which that of this one is
+                broadcast.
+        """
         made = super().expand(batch_shape, _instance)
         made.transforms = made._parts()
         return made

@@ -65,7 +65,6 @@ class Wishart(Distribution):
         super().__init__(batch, (size, size), validate_args)
 
     def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
         return Wishart(
             self.df.expand(batch_shape), scale_tril=self._normal.expand(batch_shape).scale_tril
         )
@@ -109,7 +108,11 @@ class Wishart(Distribution):
         return self._wide_df * (scale.square() + products)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Matrices with gradients to the parameters."""
+        """Matrices with gradients to the parameters.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         shape = self._extended_shape(sample_shape)
         below = weft.randn(shape, dtype=self.df.dtype).tril(-1)
         freedom = self.df.unsqueeze(-1) - weft.arange(shape[-1], dtype=self.df.dtype)
@@ -124,7 +127,6 @@ class Wishart(Distribution):
         return self.df * halves + weft.mvlgamma(self.df / 2, size)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         factor = linalg.cholesky(value)
         exponent = self.df - self._event_shape[0] - 1
@@ -165,11 +167,14 @@ class LKJCholesky(Distribution):
         super().__init__(self.concentration.size(), (dim, dim), validate_args)
 
     def expand(self, batch_shape: Shape, _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
         return LKJCholesky(self.dim, self.concentration.expand(batch_shape), validate_args=False)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Factors, row by row: a direction and a length."""
+        """Factors, row by row: a direction and a length.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             shape, dtype = self._extended_shape(sample_shape), self.concentration.dtype
             place = weft.arange(1, self.dim, dtype=dtype)
@@ -183,7 +188,6 @@ class LKJCholesky(Distribution):
             return below + left.clamp(min=weft.finfo(dtype).tiny).sqrt().diag_embed()
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         count = self.dim - 1
         logs = value.diagonal(dim1=-2, dim2=-1)[..., 1:].log()
@@ -264,13 +268,11 @@ class ContinuousBernoulli(Distribution):
         return weft.where(far, exact, 1 / 12 - (1 / 15 - 128 / 945 * square) * square)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         p = self.probs
         return value * p.log() + (1 - value) * weft.log1p(-p) + self._log_scale()
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         self._validated(value)
         far, p, _ = self._split()
         inside = value.clamp(0, 1)
@@ -278,13 +280,11 @@ class ContinuousBernoulli(Distribution):
         return weft.where(far, exact, inside)
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
         far, p, _ = self._split()
         exact = weft.log1p(value * (2 * p - 1) / (1 - p)) / (p.log() - weft.log1p(-p))
         return weft.where(far, exact, value)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the parameters."""
         return self.icdf(weft.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
 
     def entropy(self) -> Any:

@@ -133,12 +133,10 @@ class MultivariateNormal(Distribution):
         return self.scale_tril.square().sum(-1)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the parameters."""
         normal = weft.randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
         return self.loc + (self.scale_tril @ normal.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         distance = squared_distance(self._unbroadcasted_scale_tril, value - self.loc)
         norm = self._event_shape[0] * LOG_SQRT_TAU + half_log_det(self._unbroadcasted_scale_tril)
@@ -189,7 +187,6 @@ class MixtureSameFamily(Distribution):
         super().__init__(batch[:-1], component_distribution.event_shape, validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         made._component = self._component.expand((*batch_shape, self._num_component))
         made._mixture = self._mixture.expand(batch_shape)
@@ -221,18 +218,30 @@ class MixtureSameFamily(Distribution):
         return within + (weights * away).sum(place)
 
     def cdf(self, x: Tensor) -> Any:
-        """The probability of values up to this one."""
+        """The probability of values up to this one.
+
+        Args:
+            x: values, broadcast with batch_shape.
+        """
         return (self._component.cdf(self._padded(x)) * self._mixture.probs).sum(-1)
 
     def log_prob(self, x: Tensor) -> Any:
-        """The logarithm of the density."""
+        """The logarithm of the density, or of the probability.
+
+        Args:
+            x: values, broadcast with batch_shape + event_shape.
+        """
         if self._validate_args:
             self._validate_sample(x)
         found = self._component.log_prob(self._padded(x))
         return weft.logsumexp(found + weft.log_softmax(self._mixture.logits, -1), -1)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values. Reads the weights of the components."""
+        """Values. Reads the weights of the components.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         with weft.no_grad():
             place = -1 - self._event_ndims
             chosen = self._mixture.sample(sample_shape)

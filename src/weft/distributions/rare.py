@@ -52,14 +52,17 @@ class VonMises(Distribution):
         return 1 - special.i1e(self.concentration) / special.i0e(self.concentration)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         distance = weft.cos(value - self.loc) - 1
         scale = math.log(2 * math.pi) + special.i0e(self.concentration).log()
         return self.concentration * distance - scale
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Angles in [-pi, pi). Reads the parameters; draws until every proposal is accepted."""
+        """Angles in [-pi, pi). Reads the parameters; draws until every proposal is accepted.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         shape = self._extended_shape(sample_shape)
         with weft.no_grad():
             kappa = np.asarray(host.to_numpy(self.concentration.double().expand(shape))).copy()
@@ -119,7 +122,6 @@ class GeneralizedPareto(Distribution):
         return ~flat, weft.where(flat, 1.0, self.concentration)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the parameters."""
         return self.icdf(weft.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
 
     def _hazard(self, value: object) -> Any:
@@ -130,23 +132,28 @@ class GeneralizedPareto(Distribution):
         return weft.where(curved, weft.log1p(safe * scaled) / safe, scaled)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         return -(1 + self.concentration) * self._hazard(value) - self.scale.log()
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         return -weft.expm1(-self._hazard(value))
 
     def log_cdf(self, value: Tensor) -> Any:
-        """The logarithm of the probability of values up to this one."""
+        """The logarithm of the probability of values up to this one.
+
+        Args:
+            value: values, broadcast with batch_shape.
+        """
         return weft.log1p(-weft.exp(-self._hazard(value)))
 
     def log_survival_function(self, value: Tensor) -> Any:
-        """The logarithm of the probability of more."""
+        """The logarithm of the probability of more.
+
+        Args:
+            value: values, broadcast with batch_shape.
+        """
         return -self._hazard(value)
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
         hazard = -weft.log1p(-value)
         curved, safe = self._curved()
         return self.loc + self.scale * weft.where(curved, weft.expm1(safe * hazard) / safe, hazard)
@@ -251,7 +258,6 @@ class LowRankMultivariateNormal(Distribution):
         return self.cov_diag.reciprocal().diag_embed() - part.mT @ part
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         few = weft.randn((*shape[:-1], self.cov_factor.shape[-1]), dtype=self.loc.dtype)
         spread = (self.cov_factor @ few.unsqueeze(-1)).squeeze(-1)
@@ -261,7 +267,6 @@ class LowRankMultivariateNormal(Distribution):
         return half_log_det(self._capacitance_tril) + 0.5 * self.cov_diag.log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         difference = value - self.loc
         scaled = difference / self.cov_diag

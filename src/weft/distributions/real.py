@@ -48,7 +48,6 @@ class _LocationScale(Distribution):
         raise NotImplementedError
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.loc + self._standard(shape, self.loc.dtype) * self.scale
 
@@ -74,15 +73,12 @@ class Normal(_LocationScale, ExponentialFamily):
         return weft.randn(shape, dtype=dtype)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         return -0.5 * self._scaled(value).square() - self.scale.log() - LOG_SQRT_TAU
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         return 0.5 * (1 + weft.erf(self._scaled(value) / math.sqrt(2)))
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
         return self.loc + self.scale * weft.erfinv(2 * value - 1) * math.sqrt(2)
 
     def entropy(self) -> Any:
@@ -114,16 +110,13 @@ class Laplace(_LocationScale):
         return -uniform.sign() * weft.log1p(-uniform.abs())
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         return -self._scaled(value).abs() - (2 * self.scale).log()
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         scaled = self._scaled(value)
         return 0.5 - 0.5 * scaled.sign() * weft.expm1(-scaled.abs())
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
         centred = value - 0.5
         return self.loc - self.scale * centred.sign() * weft.log1p(-2 * centred.abs())
 
@@ -149,15 +142,12 @@ class Cauchy(_LocationScale):
         return weft.tan(_centred(shape, dtype) * (math.pi / 2))
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         return -math.log(math.pi) - self.scale.log() - self._scaled(value).square().log1p()
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         return weft.atan(self._scaled(value)) / math.pi + 0.5
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
         return weft.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 
     def entropy(self) -> Any:
@@ -189,16 +179,13 @@ class Gumbel(_LocationScale):
         return -(-uniform.log()).log()
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         below = -self._scaled(value)
         return below - below.exp() - self.scale.log()
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         return (-(-self._scaled(value)).exp()).exp()
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
         return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Any:
@@ -245,14 +232,12 @@ class StudentT(Distribution):
         return weft.where(self.df > 1, finite, math.nan)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         normal = weft.randn(shape, dtype=self.df.dtype)
         chi2 = 2 * standard_gamma((self.df / 2).expand(shape))
         return self.loc + self.scale * normal * weft.rsqrt(chi2 / self.df)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         scaled = (value - self.loc) / self.scale
         norm = (
@@ -311,23 +296,19 @@ class Uniform(Distribution):
         return (self.high - self.low).square() / 12
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.low + weft.rand(shape, dtype=self.low.dtype) * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         inside = (self.low <= value) & (value < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         self._validated(value)
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Any:
@@ -367,22 +348,23 @@ class Exponential(ExponentialFamily):
         return self.rate.pow(-2)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients to the rate."""
+        """Values with gradients to the rate.
+
+        Args:
+            sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+        """
         shape = self._extended_shape(sample_shape)
         return -weft.log1p(-weft.rand(shape, dtype=self.rate.dtype)) / self.rate
 
     def log_prob(self, value: Tensor) -> Any:
-        """The logarithm of the density."""
         self._validated(value)
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         self._validated(value)
         return -weft.expm1(-self.rate * value)
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
         return -weft.log1p(-value) / self.rate
 
     def entropy(self) -> Any:

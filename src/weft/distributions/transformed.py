@@ -42,7 +42,6 @@ class Independent(Distribution):
         super().__init__(shape[:split], shape[split:], validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Any:
-        """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         kept = self._event_shape[: self.reinterpreted_batch_ndims]
         made.base_dist = self.base_dist.expand((*batch_shape, *kept))
@@ -66,15 +65,17 @@ class Independent(Distribution):
     variance = property(lambda self: self.base_dist.variance)  # type: ignore[assignment]
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values."""
         return self.base_dist.sample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients."""
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Any:
-        """The base's, added up."""
+        """The base's, added up.
+
+        Args:
+            value: values, broadcast with batch_shape + event_shape.
+        """
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Any:
@@ -82,7 +83,12 @@ class Independent(Distribution):
         return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All values of the base."""
+        """All values of the base.
+
+        Args:
+            expand: True: repeat them for each distribution of the batch; False: the batch has
+                size 1. Default: True.
+        """
         if self.reinterpreted_batch_ndims:
             raise NotImplementedError("Enumeration over cartesian product is not implemented")
         return self.base_dist.enumerate_support(expand=expand)
@@ -136,7 +142,6 @@ class TransformedDistribution(Distribution):
     def expand(
         self, batch_shape: Shape | Sequence[int], _instance: Distribution | None = None
     ) -> Any:
-        """The same distribution with a larger batch."""
         made = self._expanded(batch_shape, _instance)
         shape = ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self._event_shape))
         rank = len(shape) - len(self.base_dist.event_shape)
@@ -155,12 +160,10 @@ class TransformedDistribution(Distribution):
         return constraints.independent(found, more) if more > 0 else found
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values."""
         with weft.no_grad():
             return self._through(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Values with gradients."""
         return self._through(self.base_dist.rsample(sample_shape))
 
     def _through(self, value: Tensor) -> Any:
@@ -169,7 +172,11 @@ class TransformedDistribution(Distribution):
         return value
 
     def log_prob(self, value: Tensor) -> Any:
-        """The base's log density where the value comes from, less the logarithm of the stretch."""
+        """The base's log density where the value comes from, less the logarithm of the stretch.
+
+        Args:
+            value: values, broadcast with batch_shape + event_shape.
+        """
         self._validated(value)
         dims, found, image = len(self._event_shape), 0.0, value
         for transform in reversed(self.transforms):
@@ -188,7 +195,6 @@ class TransformedDistribution(Distribution):
         return sign * (probability - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Any:
-        """The probability of values up to this one."""
         for transform in reversed(self.transforms):
             value = transform.inv(value)
         if self._validate_args:  # at the ends of the support the base's values may be infinite
@@ -196,5 +202,4 @@ class TransformedDistribution(Distribution):
         return self._monotone(self.base_dist.cdf(value))
 
     def icdf(self, value: Tensor) -> Any:
-        """The quantile: the value below which the given probability lies."""
         return self._through(self.base_dist.icdf(self._monotone(value)))

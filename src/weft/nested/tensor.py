@@ -96,7 +96,11 @@ class NestedTensor:
         return self._values.shape[self.axis(dim)]
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or one size of it."""
+        """The shape, or one size of it.
+
+        Args:
+            dim: the dimension; None: all.
+        """
         return self.shape if dim is None else self._size_of(self.dimension(dim))
 
     @property
@@ -116,7 +120,15 @@ class NestedTensor:
         return self.rows.batch
 
     def dimension(self, dim: int, extra: int = 0) -> int:
-        """A dimension counted from the front. Errors: IndexError."""
+        """A dimension counted from the front.
+
+        Args:
+            dim: a dimension, from the back if negative.
+            extra: how many more dimensions there are, as for a new one. Default: 0.
+
+        Raises:
+            IndexError.
+        """
         return wrap_dim(dim, self.ndim + extra)
 
     @property
@@ -125,7 +137,11 @@ class NestedTensor:
         return tuple(dim for dim in range(1, self.ndim) if dim not in self.dims)
 
     def axis(self, dim: int) -> int:
-        """The axis of `values` that a uniform dimension is."""
+        """The axis of `values` that a uniform dimension is.
+
+        Args:
+            dim: a dimension that is not ragged.
+        """
         return self.uniform.index(dim) + 1
 
     @property
@@ -134,7 +150,11 @@ class NestedTensor:
         return self._values
 
     def like(self, values: object) -> NestedTensor:
-        """Other entries with this structure."""
+        """Other entries with this structure.
+
+        Args:
+            values: the entries of all rows, joined.
+        """
         return NestedTensor(values, self.rows, self.dims)
 
     def values(self) -> Any:
@@ -144,11 +164,19 @@ class NestedTensor:
         return self._values
 
     def offsets(self, dim: int | None = None) -> Any:
-        """The start of each row of a ragged dimension (the first by default), and the end of the last."""
+        """The start of each row of a ragged dimension (the first by default), and the end of the last.
+
+        Args:
+            dim: the ragged dimension; None: the first.
+        """
         return indices(self._level(dim).offsets.copy())
 
     def lengths(self, dim: int | None = None) -> Any:
-        """The length of each row of a ragged dimension, the first by default."""
+        """The length of each row of a ragged dimension, the first by default.
+
+        Args:
+            dim: the ragged dimension; None: the first.
+        """
         return indices(self._level(dim).lengths)
 
     def _level(self, dim: int | None) -> RaggedDim:
@@ -163,7 +191,11 @@ class NestedTensor:
         return self.rows.levels[self.dims.index(dim)]
 
     def unbind(self, dim: int = 0) -> tuple[Any, ...]:
-        """The items, as dense tensors (ragged ones where their rows differ)."""
+        """The items, as dense tensors (ragged ones where their rows differ).
+
+        Args:
+            dim: 0, the only dimension along which a ragged tensor comes apart. Default: 0.
+        """
         if self.dimension(dim) != 0:
             raise DimensionError(
                 f"unbind(): only the batch dimension of a ragged tensor can be unbound, not {dim}",
@@ -185,7 +217,12 @@ class NestedTensor:
         return self._values.item()
 
     def to_padded_tensor(self, padding: float, output_size: Shape | None = None) -> Any:
-        """A dense tensor in which short items are filled up. See `weft.nested.to_padded_tensor`."""
+        """A dense tensor in which short items are filled up. See `weft.nested.to_padded_tensor`.
+
+        Args:
+            padding: the number that fills.
+            output_size: the sizes of the result; None: those of the longest items.
+        """
         return _above.making.to_padded_tensor(self, padding, output_size)
 
     # -- what it shares with its values ------------------------------------------------------------
@@ -213,7 +250,11 @@ class NestedTensor:
         self._values.requires_grad = flag
 
     def requires_grad_(self, requires_grad: bool = True) -> NestedTensor:
-        """Ask for gradients, or no longer."""
+        """Ask for gradients, or no longer.
+
+        Args:
+            requires_grad: whether gradients are wanted. Default: True.
+        """
         self._values.requires_grad_(requires_grad)
         return self
 
@@ -248,7 +289,11 @@ class NestedTensor:
         self._values.retain_grad()
 
     def register_hook(self, hook: Callable[[object], object]) -> Any:
-        """Call `hook(grad)` with the ragged gradient; a result replaces it."""
+        """Call `hook(grad)` with the ragged gradient; a result replaces it.
+
+        Args:
+            hook: a function of the gradient; it returns another one, or None.
+        """
 
         def on_values(gradient: object) -> Any:
             result = hook(self.like(gradient))
@@ -257,7 +302,17 @@ class NestedTensor:
         return self._values.register_hook(on_values)
 
     def backward(self, gradient: object = None, *args: Any, **kwargs: Any) -> None:
-        """Gradients of the leaves. Errors: RuntimeError without a `gradient` of this structure."""
+        """Gradients of the leaves.
+
+        Args:
+            gradient: the cotangent, of this structure; None: an error, since only scalars have
+                a default.
+            *args: `retain_graph`, `create_graph` and `inputs`, as in `weft.Tensor.backward`.
+            **kwargs: the same by name.
+
+        Raises:
+            RuntimeError without a `gradient` of this structure.
+        """
         if isinstance(gradient, NestedTensor):
             if gradient.shape != self.shape:
                 raise ShapeError(

@@ -33,7 +33,12 @@ class DataParallel(Module):
         self.output_device = output_device
 
     def forward(self, *inputs: object, **kwargs: object) -> Any:
-        """The result of the module."""
+        """The result of the module.
+
+        Args:
+            *inputs: the arguments of the module.
+            **kwargs: the same by name.
+        """
         return self.module(*inputs, **kwargs)
 
 

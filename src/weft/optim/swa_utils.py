@@ -110,7 +110,12 @@ class AveragedModel(Module):
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The averaged model's result."""
+        """The averaged model's result.
+
+        Args:
+            *args: the arguments of the model.
+            **kwargs: the same by name.
+        """
         return self.module(*args, **kwargs)
 
     def _averaged(self, model: Module) -> list[Tensor]:

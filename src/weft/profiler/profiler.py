@@ -187,7 +187,11 @@ class _KinetoProfile:
         )
 
     def stop_trace(self, run: bool = True) -> None:
-        """Record no more; what has been recorded can be asked for."""
+        """Record no more; what has been recorded can be asked for.
+
+        Args:
+            run: what has been recorded. Default: True.
+        """
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
@@ -208,7 +212,12 @@ class _KinetoProfile:
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity] = ()
     ) -> None:
-        """Record no more for the time being, or go on."""
+        """Record no more for the time being, or go on.
+
+        Args:
+            enable: whether to record.
+            activities: what is recorded, CPU work alone. Default: ().
+        """
         if enable:
             self.start_trace()
         else:
@@ -276,7 +285,11 @@ class _KinetoProfile:
     # -- files -----------------------------------------------------------------------------------------------------
 
     def export_chrome_trace(self, path: str) -> None:
-        """Write a trace that https://ui.perfetto.dev and chrome://tracing open; packed where the name ends in .gz."""
+        """Write a trace that https://ui.perfetto.dev and chrome://tracing open; packed where the name ends in .gz.
+
+        Args:
+            path: the file.
+        """
         facts = {
             "trace_id": self.trace_id,
             "record_shapes": int(self.record_shapes),
@@ -292,32 +305,65 @@ class _KinetoProfile:
         exports.write_chrome_trace(path, self.timeline, facts)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write stacks, collapsed, for tools that draw flame graphs (with `with_stack`)."""
+        """Write stacks, collapsed, for tools that draw flame graphs (with `with_stack`).
+
+        Args:
+            path: the file.
+            metric: "self_cpu_time_total", which counts. Default: 'self_cpu_time_total'.
+        """
         self.events().export_stacks(path, metric)
 
     def export_speedscope(self, path: str) -> None:
-        """Write a file for https://www.speedscope.app."""
+        """Write a file for https://www.speedscope.app.
+
+        Args:
+            path: the file.
+        """
         exports.write_speedscope(path, self.timeline)
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
         """Write memory over time (with `profile_memory`), as the ending of the path says: .json, .json.gz or
-        .raw.json.gz."""
+        .raw.json.gz.
+
+        Args:
+            path: the file.
+            device: the device; None: the CPU.
+        """
         exports.write_memory_timeline(path, self.timeline)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Let a text stand in the trace under a key."""
+        """Let a text stand in the trace under a key.
+
+        Args:
+            key: a text.
+            value: a text.
+        """
         self._metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Let a value, given as JSON, stand in the trace under a key."""
+        """Let a value, given as JSON, stand in the trace under a key.
+
+        Args:
+            key: a text.
+            value: JSON, as text.
+        """
         self._metadata[key] = json.loads(value)
 
     def preset_metadata_json(self, key: str, value: str) -> None:
-        """The same, before it is started."""
+        """The same, before it is started.
+
+        Args:
+            key: a text.
+            value: JSON, as text.
+        """
         self.preset_metadata[key] = json.loads(value)
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
-        """Let a function name the traces from now on."""
+        """Let a function name the traces from now on.
+
+        Args:
+            callback: a function without arguments that returns a text.
+        """
         self.custom_trace_id_callback = callback
 
     def get_trace_id(self) -> str | None:

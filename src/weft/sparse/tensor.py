@@ -148,21 +148,43 @@ class SparseTensor(Tensor, asks=False):
         return _above.compressed.part(self, "row_indices")
 
     def to_dense(self, dtype: DType | None = None, *, masked_grad: bool | None = None) -> Tensor:
-        """The dense tensor with zeros where there is no entry."""
+        """The dense tensor with zeros where there is no entry.
+
+        Args:
+            dtype: the dtype of the result; None: that of the values.
+            masked_grad: whether gradients flow to the entries alone; None: True.
+        """
         return _above.making.dense(self, dtype)
 
     def smm(self, mat: Tensor) -> SparseTensor:
-        """`weft.smm(self, mat)`."""
+        """`weft.smm(self, mat)`.
+
+        Args:
+            mat: a dense matrix, (m, k).
+        """
         return _above.mixed.smm(self, mat)
 
     def sspaddmm(
         self, mat1: SparseTensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
     ) -> SparseTensor:
-        """`weft.sspaddmm(self, mat1, mat2)`."""
+        """`weft.sspaddmm(self, mat1, mat2)`.
+
+        Args:
+            mat1: a sparse matrix, (n, m).
+            mat2: a dense matrix, (m, k).
+            beta: the factor of this tensor. Default: 1.
+            alpha: the factor of the product. Default: 1.
+        """
         return _above.mixed.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
     def to_sparse(self, *args: object, **kwargs: object) -> SparseTensor:
-        """This tensor, in another layout where one is named."""
+        """This tensor, in another layout where one is named.
+
+        Args:
+            *args: the number of sparse dimensions.
+            **kwargs: `layout`, `blocksize` and `dense_dim`, as `weft.Tensor.to_sparse` takes
+                them.
+        """
         return _above.compressed.to_sparse(self, *args, **kwargs)
 
     def to_sparse_coo(self) -> SparseTensor:
@@ -170,19 +192,37 @@ class SparseTensor(Tensor, asks=False):
         return self.to_sparse(layout=weft.sparse_coo)
 
     def to_sparse_csr(self, dense_dim: int | None = None) -> SparseTensor:
-        """This matrix with compressed rows."""
+        """This matrix with compressed rows.
+
+        Args:
+            dense_dim: how many of the last dimensions are dense; None: as many as now.
+        """
         return self.to_sparse(layout=weft.sparse_csr, dense_dim=dense_dim)
 
     def to_sparse_csc(self, dense_dim: int | None = None) -> SparseTensor:
-        """This matrix with compressed columns."""
+        """This matrix with compressed columns.
+
+        Args:
+            dense_dim: how many of the last dimensions are dense; None: as many as now.
+        """
         return self.to_sparse(layout=weft.sparse_csc, dense_dim=dense_dim)
 
     def to_sparse_bsr(self, blocksize: Shape, dense_dim: int | None = None) -> SparseTensor:
-        """This matrix in blocks, with compressed rows of them."""
+        """This matrix in blocks, with compressed rows of them.
+
+        Args:
+            blocksize: the rows and columns of a block.
+            dense_dim: how many of the last dimensions are dense; None: as many as now.
+        """
         return self.to_sparse(layout=weft.sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
 
     def to_sparse_bsc(self, blocksize: Shape, dense_dim: int | None = None) -> SparseTensor:
-        """This matrix in blocks, with compressed columns of them."""
+        """This matrix in blocks, with compressed columns of them.
+
+        Args:
+            blocksize: the rows and columns of a block.
+            dense_dim: how many of the last dimensions are dense; None: as many as now.
+        """
         return self.to_sparse(layout=weft.sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
     def _need_coo(self, name: str) -> None:
@@ -228,7 +268,11 @@ class SparseTensor(Tensor, asks=False):
         self.entries.grad = None
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
-        """Ask for gradients of the values, or no longer."""
+        """Ask for gradients of the values, or no longer.
+
+        Args:
+            requires_grad: whether gradients are wanted. Default: True.
+        """
         self.entries.requires_grad_(requires_grad)
         return self
 
@@ -248,7 +292,11 @@ class SparseTensor(Tensor, asks=False):
         self.entries.retain_grad()
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
-        """Call `hook(grad)` with the sparse gradient; a result replaces it."""
+        """Call `hook(grad)` with the sparse gradient; a result replaces it.
+
+        Args:
+            hook: a function of the gradient; it returns another one, or None.
+        """
 
         def on_values(gradient: Tensor) -> Any:
             result = hook(None if gradient is None else gradient_of(self, gradient))
@@ -257,7 +305,17 @@ class SparseTensor(Tensor, asks=False):
         return self.entries.register_hook(on_values)
 
     def backward(self, gradient: Tensor | None = None, *args: Any, **kwargs: Any) -> None:
-        """Gradients of the leaves. Errors: RuntimeError without a `gradient`."""
+        """Gradients of the leaves.
+
+        Args:
+            gradient: the cotangent, of this structure; None: an error, since only scalars have
+                a default.
+            *args: `retain_graph`, `create_graph` and `inputs`, as in `weft.Tensor.backward`.
+            **kwargs: the same by name.
+
+        Raises:
+            RuntimeError without a `gradient`.
+        """
         if gradient is None:
             raise GradientError(
                 "grad can be implicitly created only for scalar outputs",
@@ -272,7 +330,11 @@ class SparseTensor(Tensor, asks=False):
     def adopt(self, other: Any) -> SparseTensor:
         """Take over places and values of another of the same shape: what operations in place do.
 
-        Errors: ShapeError for another shape; RuntimeError on a leaf that requires a gradient.
+        Args:
+            other: a sparse tensor of this shape.
+
+        Raises:
+            ShapeError for another shape; RuntimeError on a leaf that requires a gradient.
         """
         if tuple(other.shape) != tuple(self.shape):
             raise ShapeError(

@@ -56,7 +56,11 @@ class Switch:
             self.owner = None
 
     def enter_elsewhere(self, mode):
-        """Keep the flag of another thread or fiber than the one that entered first."""
+        """Keep the flag of another thread or fiber than the one that entered first.
+
+        Args:
+            mode: the mode object that is entered.
+        """
         if self.others is None:
             self.others = {}
         self.others.setdefault(mode, []).append(cython.cast(Mode, mode).grad)

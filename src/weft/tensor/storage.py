@@ -74,7 +74,11 @@ class UntypedStorage(StorageBase):
 
     @classmethod
     def of(cls, tensor: Tensor) -> UntypedStorage:
-        """The memory of a tensor: one object for all that share it."""
+        """The memory of a tensor: one object for all that share it.
+
+        Args:
+            tensor: a tensor with memory.
+        """
         cell = storage_of(tensor)
         known = None if cell.shown is None else cell.shown()
         if known is not None:
@@ -84,7 +88,11 @@ class UntypedStorage(StorageBase):
         return made
 
     def shown_as(self, dtype: DType | None) -> Any:
-        """The bytes as elements of a dtype, int64 by default: a vector that shares the memory."""
+        """The bytes as elements of a dtype, int64 by default: a vector that shares the memory.
+
+        Args:
+            dtype: the dtype of the elements.
+        """
         return self.as_tensor(dtypes.int64 if dtype is None else dtype)
 
     @classmethod
@@ -99,7 +107,17 @@ class UntypedStorage(StorageBase):
         """A copy of `count` elements (all, unless given) of a buffer from a byte on, in the order of this machine.
         `byte_order`, "native", "little" or "big", is wanted where elements have more than one byte.
 
-        Errors: RuntimeError without it, ValueError on another word, and where the buffer is too short."""
+        Args:
+            buffer: an object with the buffer protocol.
+            byte_order: "native", "little" or "big"; None: the dtype has one byte.
+            count: how many elements, -1 for all that are there. Default: -1.
+            offset: the byte at which they begin. Default: 0.
+            dtype: the dtype of the elements; None: the class's own, bytes in an UntypedStorage.
+
+        Raises:
+            RuntimeError without it, ValueError on another word, and where the buffer is too
+            short.
+        """
         wanted = dtypes.uint8 if dtype is None else read_dtype(dtype)
         if byte_order is None and wanted.itemsize > 1:
             raise DTypeError(
@@ -118,8 +136,17 @@ class UntypedStorage(StorageBase):
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """The first bytes of a file as memory, read when they are wanted. What is written to it is written to the file
-        if it is `shared`, which is made long enough; else nobody sees it. Errors: OSError."""
+        """The first bytes of a file as memory, read when they are wanted. What is written to it is
+        written to the file if it is `shared`, which is made long enough; else nobody sees it.
+
+        Args:
+            filename: the path.
+            shared: whether writes reach the file. Default: False.
+            nbytes: how many bytes. Default: 0.
+
+        Raises:
+            OSError.
+        """
         made = cls.of(
             import_array(shared_memory.mapped_file(filename, shared, nbytes), dtypes.uint8)
         )
@@ -151,14 +178,25 @@ class UntypedStorage(StorageBase):
         return data_ptr(self._whole) if self.nbytes() else 0
 
     def as_tensor(self, dtype: DType) -> Any:
-        """The bytes as a vector of a type: shared, not copied. Bytes that are no whole element are left out."""
+        """The bytes as a vector of a type: shared, not copied. Bytes that are no whole element are left out.
+
+        Args:
+            dtype: the dtype of the elements.
+        """
         whole = self._whole.reshape(-1)
         shown = whole if whole._dtype is dtype else whole.view(dtype)
         return shown[: self.nbytes() // dtype.itemsize]
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Make the memory as many bytes long, with zeros behind. With 0 bytes nothing is kept: tensors of this memory
-        show zeros until they are written to. Errors: RuntimeError where the memory belongs to others."""
+        """Make the memory as many bytes long, with zeros behind. With 0 bytes nothing is kept:
+        tensors of this memory show zeros until they are written to.
+
+        Args:
+            size: how many bytes.
+
+        Raises:
+            RuntimeError where the memory belongs to others.
+        """
         if self._storage.foreign is not None:
             raise ExportError(
                 "Trying to resize storage that is not resizable",
@@ -174,12 +212,24 @@ class UntypedStorage(StorageBase):
         return self._storage.foreign is None
 
     def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> UntypedStorage:
-        """Write the bytes of another storage. Errors: RuntimeError where it has another size."""
+        """Write the bytes of another storage.
+
+        Args:
+            source: the storage that is read, of the same size.
+            non_blocking: accepted, as memory of one device is copied at once; None: False.
+
+        Raises:
+            RuntimeError where it has another size.
+        """
         self._elements.copy_(source._elements)
         return self
 
     def fill_(self, value: int) -> UntypedStorage:
-        """Write one number into every byte."""
+        """Write one number into every byte.
+
+        Args:
+            value: a number from 0 to 255.
+        """
         self._elements.fill_(value)
         return self
 
@@ -231,11 +281,23 @@ class UntypedStorage(StorageBase):
         self._elements[index] = value
 
     def type(self, dtype: object = None, non_blocking: bool = False) -> Any:
-        """The name of the class, or the storage itself as of this class, the only one of untyped memory."""
+        """The name of the class, or the storage itself as of this class, the only one of untyped memory.
+
+        Args:
+            dtype: the class wanted, or its name; None: the name of this one is returned.
+            non_blocking: accepted, without effect. Default: False.
+        """
         return rooted("weft.storage.UntypedStorage") if dtype is None else self
 
     def byteswap(self, dtype: DType) -> None:
-        """Turn the bytes of each element of a type around, in place. Errors: RuntimeError where one is not whole."""
+        """Turn the bytes of each element of a type around, in place.
+
+        Args:
+            dtype: the dtype of the elements.
+
+        Raises:
+            RuntimeError where one is not whole.
+        """
         wanted = read_dtype(dtype)
         size = wanted.itemsize // (2 if wanted.is_complex else 1)
         if self.nbytes() % size:

@@ -56,7 +56,14 @@ class TypedStorage(StorageBase):
         return _typed(elements)
 
     def shown_as(self, dtype: DType | None) -> Any:
-        """All elements as a vector, shared. Errors: RuntimeError if they are of another dtype."""
+        """All elements as a vector, shared.
+
+        Args:
+            dtype: the dtype of the elements.
+
+        Raises:
+            RuntimeError if they are of another dtype.
+        """
         if dtype is None or dtype is self.dtype:
             return self._elements
         wanted, have = TYPE_NAMES[dtype.name], TYPE_NAMES[self.dtype.name]
@@ -98,7 +105,15 @@ class TypedStorage(StorageBase):
         offset: int = 0,
         dtype: DType | None = None,
     ) -> TypedStorage:
-        """A copy of elements of a buffer: see `UntypedStorage.from_buffer`."""
+        """A copy of elements of a buffer: see `UntypedStorage.from_buffer`.
+
+        Args:
+            buffer: an object with the buffer protocol.
+            byte_order: "native", "little" or "big"; None: the dtype has one byte.
+            count: how many elements, -1 for all that are there. Default: -1.
+            offset: the byte at which they begin. Default: 0.
+            dtype: the dtype of the elements; None: the class's own, bytes in an UntypedStorage.
+        """
         wanted = read_dtype(dtype)
         made = UntypedStorage.from_buffer(buffer, byte_order, count, offset, wanted)
         return TypedStorage(wrap_storage=made, dtype=wanted)
@@ -107,7 +122,14 @@ class TypedStorage(StorageBase):
     def from_file(
         cls, filename: str, shared: bool = False, size: int = 0, dtype: DType | None = None
     ) -> TypedStorage:
-        """The first elements of a file as memory: see `UntypedStorage.from_file`."""
+        """The first elements of a file as memory: see `UntypedStorage.from_file`.
+
+        Args:
+            filename: the path.
+            shared: whether writes reach the file. Default: False.
+            size: how many elements. Default: 0.
+            dtype: the dtype of the elements; None: that of the class.
+        """
         wanted = read_dtype(dtype)
         nbytes = need_integer("from_file", size, "size", 0) * wanted.itemsize
         made = UntypedStorage.from_file(filename, shared, nbytes)
@@ -127,22 +149,40 @@ class TypedStorage(StorageBase):
         return f"{TYPE_NAMES[self.dtype.name]}Storage"
 
     def resize_(self, size: int) -> TypedStorage:
-        """Make the memory as many elements long; see `UntypedStorage.resize_`."""
+        """Make the memory as many elements long; see `UntypedStorage.resize_`.
+
+        Args:
+            size: how many elements.
+        """
         self._untyped_storage.resize_(size * self.element_size())
         return self
 
     def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
-        """Write the elements of another storage, in this one's type."""
+        """Write the elements of another storage, in this one's type.
+
+        Args:
+            source: the storage that is read, of the same size.
+            non_blocking: accepted, as memory of one device is copied at once; None: False.
+        """
         self._elements.copy_(source._elements)
         return self
 
     def fill_(self, value: int) -> TypedStorage:
-        """Write one number everywhere."""
+        """Write one number everywhere.
+
+        Args:
+            value: the number.
+        """
         self._elements.fill_(value)
         return self
 
     def type(self, dtype: DType | None = None, non_blocking: bool = False) -> Any:
-        """The name of the storage's type, or its elements as another type, in new memory."""
+        """The name of the storage's type, or its elements as another type, in new memory.
+
+        Args:
+            dtype: the type wanted, or its name; None: the name of this one is returned.
+            non_blocking: accepted, without effect. Default: False.
+        """
         if dtype is None:
             return rooted(f"weft.{TYPE_NAMES[self.dtype.name]}Storage")
         wanted = dtype.dtype if isinstance(dtype, LegacyStorage) else read_dtype(dtype)

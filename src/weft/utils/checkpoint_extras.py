@@ -92,7 +92,11 @@ class DefaultDeviceType:
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Choose the kind."""
+        """Choose the kind.
+
+        Args:
+            device: the kind of device, "cpu". Default: 'cuda'.
+        """
         DefaultDeviceType._kind = device
 
     @staticmethod

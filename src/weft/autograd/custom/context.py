@@ -115,8 +115,14 @@ class FunctionCtx:
         return bool(getattr(self, "_materialize_non_diff_grads", True))
 
     def save_for_backward(self, *tensors: object) -> None:
-        """Keep tensors for `saved_tensors`. Errors: TypeError for anything but tensors and None, where a gradient is
-        needed."""
+        """Keep tensors for `saved_tensors`.
+
+        Args:
+            *tensors: tensors, or None.
+
+        Raises:
+            TypeError for anything but tensors and None, where a gradient is needed.
+        """
         for index, tensor in enumerate(tensors):
             if (
                 tensor is not None
@@ -136,7 +142,11 @@ class FunctionCtx:
         """Keep tensors for `jvp`, where `saved_tensors` gives them. Where nothing is saved for the other mode, each is
         given what was saved for the first.
 
-        Errors: AssertionError (and TypeError) for anything but tensors and None.
+        Args:
+            *tensors: tensors, or None.
+
+        Raises:
+            AssertionError (and TypeError) for anything but tensors and None.
         """
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
@@ -152,14 +162,28 @@ class FunctionCtx:
             self.save_for_backward(*tensors)
 
     def mark_dirty(self, *tensors: object) -> None:
-        """Declare inputs that forward changed in place and returns. Errors: RuntimeError on what is no tensor."""
+        """Declare inputs that forward changed in place and returns.
+
+        Args:
+            *tensors: inputs of forward.
+
+        Raises:
+            RuntimeError on what is no tensor.
+        """
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
                 raise _no_tensor("mark_dirty can only accept variables, but", tensor)
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: object) -> None:
-        """Declare outputs without a gradient. Errors: RuntimeError on what is no tensor."""
+        """Declare outputs without a gradient.
+
+        Args:
+            *tensors: outputs of forward.
+
+        Raises:
+            RuntimeError on what is no tensor.
+        """
         for tensor in tensors:
             if not isinstance(tensor, Tensor):
                 raise _no_tensor(
@@ -168,7 +192,11 @@ class FunctionCtx:
         self._constant = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Set whether missing cotangents arrive as zeros (the default) or as None."""
+        """Set whether missing cotangents arrive as zeros (the default) or as None.
+
+        Args:
+            value: True: zeros; False: None.
+        """
         self._materialize = value
 
     @property

@@ -37,14 +37,24 @@ def in_order(
 
 
 def forward(*arguments: Any, **keywords: Any) -> Any:
-    """Compute the result; defined by subclasses."""
+    """Compute the result; defined by subclasses.
+
+    Args:
+        *arguments: what `apply` is given, after `ctx` where `setup_context` is not defined.
+        **keywords: arguments by name.
+    """
     raise NotImplementedError(
         "You must implement the forward function for custom autograd.Function."
     )
 
 
 def backward(ctx: Any, *cotangents: Any) -> Any:
-    """Compute the gradients of forward's arguments; defined by subclasses."""
+    """Compute the gradients of forward's arguments; defined by subclasses.
+
+    Args:
+        ctx: what forward kept.
+        *cotangents: the gradient of each output.
+    """
     raise NotImplementedError(
         "You must implement either the backward or vjp method for your custom "
         "autograd.Function to use it with backward mode AD."
@@ -52,12 +62,22 @@ def backward(ctx: Any, *cotangents: Any) -> Any:
 
 
 def vjp(ctx: Any, *cotangents: Any) -> Any:
-    """Another name for `backward`; subclasses define one of the two."""
+    """Another name for `backward`; subclasses define one of the two.
+
+    Args:
+        ctx: what forward kept.
+        *cotangents: the gradient of each output.
+    """
     raise NotImplementedError("define backward")
 
 
 def jvp(ctx: Any, *tangents: Any) -> Any:
-    """Compute the tangents of forward's results; may be defined by subclasses, for forward mode."""
+    """Compute the tangents of forward's results; may be defined by subclasses, for forward mode.
+
+    Args:
+        ctx: what forward kept.
+        *tangents: the tangent of each input, None where it has none.
+    """
     raise NotImplementedError(
         "You must implement the jvp function for custom autograd.Function to use it with "
         "forward mode AD."
@@ -66,7 +86,13 @@ def jvp(ctx: Any, *tangents: Any) -> Any:
 
 def vmap(info: object, in_dims: object, *arguments: object) -> Any:
     """Compute forward over a dimension: `vmap(info, in_dims, *arguments) -> (outputs, out_dims)`. May be defined by
-    subclasses; where it is not, `weft.func.vmap` calls forward once per example and batches what that records."""
+    subclasses; where it is not, `weft.func.vmap` calls forward once per example and batches what that records.
+
+    Args:
+        info: has `batch_size` and `randomness`.
+        in_dims: for each argument the dimension of the examples, or None.
+        *arguments: the arguments of forward, with that dimension.
+    """
     raise NotImplementedError(
         "To use autograd.Function with vmap, you must either override the vmap staticmethod "
         "or set generate_vmap_rule=True."

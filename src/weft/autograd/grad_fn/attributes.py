@@ -244,7 +244,12 @@ class SavedTensor:
     def register_hooks(
         self, pack_hook: Callable[..., Tensor], unpack_hook: Callable[..., Tensor]
     ) -> None:
-        """Keep what `pack_hook` makes of the value instead, and get it back by `unpack_hook`."""
+        """Keep what `pack_hook` makes of the value instead, and get it back by `unpack_hook`.
+
+        Args:
+            pack_hook: is given the tensor; what it returns is kept.
+            unpack_hook: is given what was kept; returns the tensor.
+        """
         if self._node.released:
             raise discovery.freed(self._node)
         if self._node.observers is not None and self._index in self._node.observers.packed:

@@ -30,19 +30,35 @@ class Future(Generic[T]):
     value = wait
 
     def set_result(self, result: T) -> None:
-        """Set the value."""
+        """Set the value.
+
+        Args:
+            result: the value that `wait` returns.
+        """
         self._held.set_result(result)
 
     def set_exception(self, result: BaseException) -> None:
-        """Set an error."""
+        """Set an error.
+
+        Args:
+            result: the error that `wait` raises.
+        """
         self._held.set_exception(result)
 
     def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
-        """Call `callback(future)` once it is set, at once where it is."""
+        """Call `callback(future)` once it is set, at once where it is.
+
+        Args:
+            callback: a function of one argument, the future.
+        """
         self._held.add_done_callback(lambda _: callback(self))
 
     def then(self, callback: Callable[[object], object]) -> Future[Any]:
-        """A future of `callback(future)`, called once this one is set."""
+        """A future of `callback(future)`, called once this one is set.
+
+        Args:
+            callback: a function of one argument, the future.
+        """
         result: Future[Any] = Future()
 
         def follow(_: object) -> None:

@@ -154,7 +154,15 @@ class watch:  # noqa: N801 - a context, as no_grad is
     def ask(
         self, name: str, value: Tensor, phase: str, record: object, frame: FrameType | None = None
     ) -> None:
-        """Ask the condition of a value; stop where it holds."""
+        """Ask the condition of a value; stop where it holds.
+
+        Args:
+            name: the name under which the program has the value.
+            value: the value.
+            phase: "forward" or "backward".
+            record: the operation.
+            frame: the frame of the program; None: the one that made it.
+        """
         if self._busy:  # the condition's own operations
             return
         self._busy = True
@@ -171,7 +179,13 @@ class watch:  # noqa: N801 - a context, as no_grad is
             self._busy = False
 
     def ask_gradient(self, name: str, tensor: Tensor, record: object) -> Any:
-        """Ask the condition of a tensor's gradient, when a walk reaches it."""
+        """Ask the condition of a tensor's gradient, when a walk reaches it.
+
+        Args:
+            name: the name of the tensor.
+            tensor: the tensor.
+            record: the operation that made it.
+        """
         handle = tensor.register_hook(lambda grad: self.ask(name, grad, "backward", record))
         self._undo.append(handle.remove)
         return handle

@@ -302,7 +302,12 @@ class capture:  # noqa: N801 - a context, as no_grad is
             del self.recording
 
     def write(self, recording: CapturedRun, error: BaseException | None) -> None:
-        """Write the file; `error` is what was raised meanwhile."""
+        """Write the file; `error` is what was raised meanwhile.
+
+        Args:
+            recording: what was recorded.
+            error: what was raised meanwhile; None: nothing was.
+        """
         made = Writer(recording, self.labels).write()
         if error is not None:
             made.error = f"{type(error).__name__}: {error}"
@@ -311,7 +316,12 @@ class capture:  # noqa: N801 - a context, as no_grad is
     @staticmethod
     def on_error(path: FilePath, names: Mapping[str, Tensor] | None = None) -> on_error:
         """The last step, written only where the program fails: `on_error` begins at once, and ends with `close()` or
-        its `with` block."""
+        its `with` block.
+
+        Args:
+            path: the file.
+            names: names for tensors, shown in the capsule; None: those of the program.
+        """
         return on_error(path, names)
 
 

@@ -100,19 +100,38 @@ class Store:
                 return before, after
 
     def set(self, key: Key, value: Value) -> None:
-        """Give a key a value."""
+        """Give a key a value.
+
+        Args:
+            key: a text.
+            value: text or bytes.
+        """
         content = _bytes(value, "set")
         self._change(key, lambda before: content)
 
     def get(self, key: Key) -> bytes:
-        """The value of a key, once it has one. Errors: DistStoreError if that takes longer than the timeout."""
+        """The value of a key, once it has one.
+
+        Args:
+            key: a text.
+
+        Raises:
+            DistStoreError if that takes longer than the timeout.
+        """
         self.wait([key])
         found = self._read(key)
         return self.get(key) if found is None else found
 
     def add(self, key: Key, amount: int) -> int:
-        """Add to the number that is a key's value, 0 where it has none; the sum. Errors: DistStoreError for a value
-        that is no number."""
+        """Add to the number that is a key's value, 0 where it has none; the sum.
+
+        Args:
+            key: a text.
+            amount: a whole number.
+
+        Raises:
+            DistStoreError for a value that is no number.
+        """
 
         def added(before: bytes | None) -> bytes:
             try:
@@ -128,13 +147,24 @@ class Store:
         return int(self._change(key, added)[1] or 0)
 
     def append(self, key: Key, value: Value) -> None:
-        """Put more behind a value."""
+        """Put more behind a value.
+
+        Args:
+            key: a text.
+            value: text or bytes.
+        """
         content = _bytes(value, "append")
         self._change(key, lambda before: (before or b"") + content)
 
     def compare_set(self, key: Key, expected_value: Value, desired_value: Value) -> bytes:
         """Replace a value if it is the expected one; empty text is also expected of a key without a value. The value
-        that the key has then, or the expected one where it has none."""
+        that the key has then, or the expected one where it has none.
+
+        Args:
+            key: a text.
+            expected_value: the value that is replaced.
+            desired_value: the value that it gets.
+        """
         expected = _bytes(expected_value, "compare_set")
         desired = _bytes(desired_value, "compare_set")
 
@@ -146,17 +176,33 @@ class Store:
         return expected if after is None else after
 
     def delete_key(self, key: Key) -> bool:
-        """Forget a key; True if there was one."""
+        """Forget a key; True if there was one.
+
+        Args:
+            key: a text.
+        """
         return self._change(key, lambda before: None)[0] is not None
 
     def check(self, keys: Sequence[Key]) -> bool:
-        """True if all keys have values."""
+        """True if all keys have values.
+
+        Args:
+            keys: a list of texts.
+        """
         return all(
             self._read(key) is not None or self._read(_QUEUES + key) is not None for key in keys
         )
 
     def wait(self, keys: Sequence[Key], timeout: timedelta | None = None) -> None:
-        """Wait until all keys have values. Errors: DistStoreError if that takes longer than the timeout."""
+        """Wait until all keys have values.
+
+        Args:
+            keys: a list of texts.
+            timeout: how long at most, a timedelta; None: the store's own timeout.
+
+        Raises:
+            DistStoreError if that takes longer than the timeout.
+        """
         within = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + within.total_seconds()
         while not self.check(keys):
@@ -171,11 +217,20 @@ class Store:
             time.sleep(ASK_EVERY_S)
 
     def multi_get(self, keys: Sequence[Key]) -> list[bytes]:
-        """The values of some keys, once all have some."""
+        """The values of some keys, once all have some.
+
+        Args:
+            keys: a list of texts.
+        """
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys: Sequence[Key], values: Sequence[Value]) -> None:
-        """Give each of some keys a value."""
+        """Give each of some keys a value.
+
+        Args:
+            keys: a list of texts.
+            values: a value for each key.
+        """
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
 
@@ -190,13 +245,26 @@ class Store:
     # -- queues ----------------------------------------------------------------------------------------------------
 
     def queue_push(self, key: Key, value: Value) -> None:
-        """Put a value behind those of a queue."""
+        """Put a value behind those of a queue.
+
+        Args:
+            key: a text.
+            value: text or bytes.
+        """
         content = _bytes(value, "queue_push")
         self._change(_QUEUES + key, lambda before: _as_queue([*_queued(before), content]))
 
     def queue_pop(self, key: Key, block: bool = True) -> bytes:
-        """Take the first value of a queue, once there is one. Errors: DistStoreError if that takes longer than the
-        timeout; QueueEmptyError, which is one, at once without `block`."""
+        """Take the first value of a queue, once there is one.
+
+        Args:
+            key: a text.
+            block: False: raise an error where there is none. Default: True.
+
+        Raises:
+            DistStoreError if that takes longer than the timeout; QueueEmptyError, which is one,
+            at once without `block`.
+        """
         deadline = time.monotonic() + self._timeout.total_seconds()
         while True:
             before, _ = self._change(_QUEUES + key, lambda before: _as_queue(_queued(before)[1:]))
@@ -207,14 +275,26 @@ class Store:
             time.sleep(ASK_EVERY_S)
 
     def queue_len(self, key: Key) -> int:
-        """The number of values in a queue."""
+        """The number of values in a queue.
+
+        Args:
+            key: a text.
+        """
         return len(_queued(self._read(_QUEUES + key)))
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def barrier(self, key: Key, world_size: int, timeout: timedelta | None = None) -> None:
-        """Wait until so many processes have called this with the key. Errors: DistStoreError if that takes longer than
-        the timeout."""
+        """Wait until so many processes have called this with the key.
+
+        Args:
+            key: a text.
+            world_size: how many processes.
+            timeout: how long at most, a timedelta; None: the store's own timeout.
+
+        Raises:
+            DistStoreError if that takes longer than the timeout.
+        """
         if self.add(f"{key}/came", 1) >= world_size:
             self.set(f"{key}/all", b"1")
         self.wait([f"{key}/all"], timeout)
@@ -229,7 +309,11 @@ class Store:
         return self._timeout
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Have get and wait wait so long."""
+        """Have get and wait wait so long.
+
+        Args:
+            timeout: how long at most, a timedelta.
+        """
         self._timeout = timeout
 
 

@@ -155,7 +155,11 @@ class BlockSampler(Sampler):
         )
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle by another number; call it before each epoch, in all processes alike."""
+        """Shuffle by another number; call it before each epoch, in all processes alike.
+
+        Args:
+            epoch: the number of the epoch.
+        """
         self.epoch = epoch
 
     def __len__(self) -> int:

@@ -56,7 +56,11 @@ class GradBucket:
         return self._buffer
 
     def set_buffer(self, tensor: Tensor) -> None:
-        """Take another vector."""
+        """Take another vector.
+
+        Args:
+            tensor: a vector of the size of the bucket.
+        """
         self._buffer = tensor
 
     def parameters(self) -> list[Tensor]:
@@ -68,7 +72,14 @@ class GradBucket:
         return self.split(self._buffer)
 
     def split(self, vector: Tensor) -> list[Tensor]:
-        """A vector's parts, of the shapes of the parameters. Errors: ValueError for one of another size."""
+        """A vector's parts, of the shapes of the parameters.
+
+        Args:
+            vector: a vector of the size of the bucket.
+
+        Raises:
+            ValueError for one of another size.
+        """
         sizes = [parameter.numel() for parameter in self._parameters]
         if vector.numel() != sum(sizes):
             raise ArgumentError(

@@ -49,7 +49,11 @@ class Transform:
         raise NotImplementedError
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """The same transform with another cache."""
+        """The same transform with another cache.
+
+        Args:
+            cache_size: 1 to remember the last value and its image, 0 for none. Default: 1.
+        """
         if self._cache_size == cache_size:
             return self
         made = type(self).__new__(type(self))
@@ -89,18 +93,31 @@ class Transform:
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """log |dy / dx|."""
+        """log |dy / dx|.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def forward_shape(self, shape: Shape) -> Any:
-        """The shape of the image of a value of a shape."""
+        """The shape of the image of a value of a shape.
+
+        Args:
+            shape: the shape of a value.
+        """
         return shape
 
     def inverse_shape(self, shape: Shape) -> Any:
-        """The shape of the value whose image has a shape."""
+        """The shape of the value whose image has a shape.
+
+        Args:
+            shape: the shape of an image.
+        """
         return shape
 
 
@@ -164,7 +181,6 @@ class ComposeTransform(Transform):
         return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """The same transform with another cache."""
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
 
     @property
@@ -211,7 +227,12 @@ class ComposeTransform(Transform):
         return y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """The sum of the parts'."""
+        """log |dy / dx|: the sum of the parts'.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         if not self.parts:
             return weft.zeros_like(x)
         values = [x]
@@ -226,13 +247,11 @@ class ComposeTransform(Transform):
         return sum(terms[1:], terms[0])
 
     def forward_shape(self, shape: Shape) -> Any:
-        """The shape of the image."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
     def inverse_shape(self, shape: Shape) -> Any:
-        """The shape of the value."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -283,7 +302,12 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """The base's, added up."""
+        """log |dy / dx|: the base's, added up.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         found = self.base_transform.log_abs_det_jacobian(x, y)
         return sum_rightmost(found, self.reinterpreted_batch_ndims)
 
@@ -327,15 +351,34 @@ class ReshapeTransform(Transform):
         return y.reshape((*y.shape[: y.dim() - len(self.out_shape)], *self.in_shape))
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """Zero."""
+        """log |dy / dx|: zero.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
     def forward_shape(self, shape: Shape) -> Any:
-        """The shape of the image. Errors: ValueError where the shape does not end in `in_shape`."""
+        """The shape of the image.
+
+        Args:
+            shape: the shape of a value.
+
+        Raises:
+            ValueError where the shape does not end in `in_shape`.
+        """
         return _with_end(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Shape) -> Any:
-        """The shape of the value. Errors: ValueError where the shape does not end in `out_shape`."""
+        """The shape of the value.
+
+        Args:
+            shape: the shape of an image.
+
+        Raises:
+            ValueError where the shape does not end in `out_shape`.
+        """
         return _with_end(shape, self.out_shape, self.in_shape)
 
 
@@ -374,7 +417,12 @@ class ExpTransform(_Rising):
         return y.log()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """x."""
+        """log |dy / dx|: x.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         return x
 
 
@@ -403,11 +451,15 @@ class PowerTransform(Transform):
         return y.pow(1 / self.exponent)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """log |exponent * y / x|."""
+        """log |dy / dx|: log |exponent * y / x|.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         return (self.exponent * y / x).abs().log()
 
     def forward_shape(self, shape: Shape) -> Any:
-        """The shape of the image."""
         return weft.broadcast_shapes(shape, self.exponent.shape)
 
     inverse_shape = forward_shape
@@ -433,7 +485,12 @@ class SigmoidTransform(_Rising):
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """-softplus(-x) - softplus(x)."""
+        """log |dy / dx|: -softplus(-x) - softplus(x).
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         softplus = weft.nn.functional.softplus
         return -softplus(-x) - softplus(x)
 
@@ -450,7 +507,12 @@ class SoftplusTransform(_Rising):
         return (-y).expm1().neg().log() + y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """-softplus(-x)."""
+        """log |dy / dx|: -softplus(-x).
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         return -weft.nn.functional.softplus(-x)
 
 
@@ -466,7 +528,12 @@ class TanhTransform(_Rising):
         return y.atanh()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """log(1 - tanh(x) ** 2), without cancellation."""
+        """log |dy / dx|: log(1 - tanh(x) ** 2), without cancellation.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         return 2.0 * (math.log(2.0) - x - weft.nn.functional.softplus(-2.0 * x))
 
 
@@ -523,7 +590,12 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """log |scale|."""
+        """log |dy / dx|: log |scale|.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         if isinstance(self.scale, Tensor):
             found = (self.scale.abs().log() + weft.zeros_like(x)).expand(x.shape)
         else:
@@ -531,7 +603,6 @@ class AffineTransform(Transform):
         return sum_rightmost(found, self._event_dim)
 
     def forward_shape(self, shape: Shape) -> Any:
-        """The shape of the image."""
         shapes = [getattr(value, "shape", ()) for value in (self.loc, self.scale)]
         return weft.broadcast_shapes(shape, *shapes)
 

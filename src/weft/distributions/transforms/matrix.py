@@ -65,7 +65,12 @@ class CorrCholeskyTransform(Transform):
         return (y / left)[..., rows, columns].atanh()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """The stretch of the rows and that of tanh."""
+        """log |dy / dx|: the stretch of the rows and that of tanh.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         squares = (y * y).cumsum(-1)
         count = y.shape[-1]
         rows, columns = weft.tril_indices(count, count, -2)
@@ -79,12 +84,20 @@ class CorrCholeskyTransform(Transform):
         return round((0.25 + 2 * length) ** 0.5 + 0.5)
 
     def forward_shape(self, shape: Shape) -> Any:
-        """A square matrix."""
+        """The shape of the image: a square matrix.
+
+        Args:
+            shape: the shape of a value.
+        """
         count = self._size(shape[-1])
         return weft.Size((*shape[:-1], count, count))
 
     def inverse_shape(self, shape: Shape) -> Any:
-        """A vector."""
+        """The shape of the value: a vector.
+
+        Args:
+            shape: the shape of an image.
+        """
         return weft.Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
 
 
@@ -130,7 +143,12 @@ class CatTransform(Transform):
         return weft.cat([part.inv(piece) for part, piece in self._pieces(y)], self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """The parts', side by side."""
+        """log |dy / dx|: the parts', side by side.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         images = y.split(self.lengths, self.dim)
         found = [
             part.log_abs_det_jacobian(piece, image)
@@ -169,7 +187,12 @@ class StackTransform(Transform):
         return weft.stack([part.inv(piece) for part, piece in self._slices(y)], self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """The parts', side by side."""
+        """log |dy / dx|: the parts', side by side.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         images = y.unbind(self.dim)
         found = [
             part.log_abs_det_jacobian(piece, image)
@@ -201,7 +224,12 @@ class CumulativeDistributionTransform(Transform):
         return self.distribution.icdf(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """The log density."""
+        """log |dy / dx|: the log density.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         return self.distribution.log_prob(x)
 
 

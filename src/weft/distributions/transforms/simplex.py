@@ -48,15 +48,28 @@ class StickBreakingTransform(Transform):
         return short.log() - left.log() + offset.log()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
-        """The sum over pieces."""
+        """log |dy / dx|: the sum over pieces.
+
+        Args:
+            x: a value.
+            y: its image.
+        """
         offset = weft.arange(x.shape[-1], 0, -1, dtype=x.dtype)
         moved = x - offset.log()
         return (-moved + weft.nn.functional.logsigmoid(moved) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Shape) -> Any:
-        """One number more."""
+        """The shape of the image: one number more.
+
+        Args:
+            shape: the shape of a value.
+        """
         return weft.Size((*shape[:-1], shape[-1] + 1))
 
     def inverse_shape(self, shape: Shape) -> Any:
-        """One number less."""
+        """The shape of the value: one number less.
+
+        Args:
+            shape: the shape of an image.
+        """
         return weft.Size((*shape[:-1], shape[-1] - 1))

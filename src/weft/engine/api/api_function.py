@@ -542,11 +542,12 @@ def _home(public):
 
 
 def _doc(public):
-    """The docstring with all its sections."""
-    from weft.engine.api.docstrings import completed
+    """The docstring with all its sections; of a method without one, that of the method that it overrides."""
+    from weft.engine.api.docstrings import completed, inherited
 
     function = public.function
-    return completed(function, function.__doc__, ".".join(_home(public)).removeprefix("weft."))
+    doc = function.__doc__ or inherited(function)
+    return completed(function, doc, ".".join(_home(public)).removeprefix("weft."))
 
 
 def defined_in(function) -> str:

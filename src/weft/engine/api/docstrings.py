@@ -15,6 +15,7 @@ import functools
 import importlib
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable
 from inspect import Parameter
@@ -73,6 +74,16 @@ def completed(source: Callable[..., object], doc: str | None, name: str) -> str 
         if body := sections.get(title):
             parts.append(f"{title}:\n{textwrap.indent(body, '    ')}")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def inherited(method: Callable[..., object]) -> str | None:
+    """The docstring of the method that one without a docstring overrides, or None."""
+    *owners, name = method.__qualname__.split(".")
+    owner: object = sys.modules[method.__module__]
+    for each in owners:
+        owner = getattr(owner, each, None)
+    overridden = (vars(base).get(name) for base in getattr(owner, "__mro__", ())[1:])
+    return next((doc for each in overridden if (doc := getattr(each, "__doc__", None))), None)
 
 
 def _with_what_it_names(source: Callable[..., object], prose: str) -> str:

@@ -87,7 +87,11 @@ class Generator:
         self.place()[1] = value
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the sequence of a seed."""
+        """Start the sequence of a seed.
+
+        Args:
+            seed: a whole number; a negative one counts from 2^64 down.
+        """
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise ArgumentError(
@@ -114,7 +118,14 @@ class Generator:
         return host.from_numpy(np.array([self._seed, self._offset], np.uint64).view(np.uint8))
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Go on from what `get_state` gave. Errors: ArgumentError."""
+        """Go on from what `get_state` gave.
+
+        Args:
+            new_state: what `get_state` of a generator gave.
+
+        Raises:
+            ArgumentError for anything else.
+        """
         values = np.ascontiguousarray(host.to_numpy(new_state))
         if values.dtype != np.uint8 or values.size != 16:
             raise ArgumentError(
@@ -132,7 +143,14 @@ class Generator:
         return self._offset
 
     def set_offset(self, offset: int) -> None:
-        """Go on behind so many numbers of the seed's sequence. Errors: ArgumentError for a negative one."""
+        """Go on behind so many numbers of the seed's sequence.
+
+        Args:
+            offset: how many numbers of the sequence are passed over.
+
+        Raises:
+            ArgumentError for a negative one.
+        """
         if not 0 <= int(offset) < 2**63:
             raise ArgumentError(
                 "set_offset: the offset counts numbers that have been drawn",
@@ -149,12 +167,23 @@ class Generator:
         return copy
 
     def bits(self, shape: Shape) -> Any:
-        """The next numbers in [0, 2^32), one per element, as int64."""
+        """The next numbers in [0, 2^32), one per element, as int64.
+
+        Args:
+            shape: the shape of the result.
+        """
         return self.draw(_BITS, shape, 1)
 
     def draw(self, op: Primitive, shape: Shape, draws: int, span: int | None = None) -> Any:
         """A tensor that an op of `weft.ops.random_numbers` makes of the next numbers, `draws` per element; the op may
-        take a `span` instead of the number of elements."""
+        take a `span` instead of the number of elements.
+
+        Args:
+            op: a random row of the op table.
+            shape: the shape of the result.
+            draws: how many numbers of the sequence an element takes.
+            span: how many numbers the whole draw takes; None: `draws` for each element.
+        """
         note_draw(self)
         place = self.place()
         seed, offset = place

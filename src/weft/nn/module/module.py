@@ -78,7 +78,12 @@ class Module(HookMethods, states.ExtraState):
             super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The computation of the module; every subclass defines it."""
+        """The computation of the module; every subclass defines it.
+
+        Args:
+            *args: what the module was called with.
+            **kwargs: the same by name.
+        """
         raise NotDefinedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function',
             expected="a method forward(self, ...)",

@@ -29,7 +29,14 @@ class Sigmoid(_Pointwise):
     """1 / (1 + exp(-x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return input.sigmoid()
 
 
@@ -37,7 +44,14 @@ class Tanh(_Pointwise):
     """tanh(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return input.tanh()
 
 
@@ -45,7 +59,14 @@ class LogSigmoid(_Pointwise):
     """log(sigmoid(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.logsigmoid(input)
 
 
@@ -53,7 +74,14 @@ class Softsign(_Pointwise):
     """x / (1 + |x|)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return input / (input.abs() + 1)
 
 
@@ -61,7 +89,14 @@ class Tanhshrink(_Pointwise):
     """x - tanh(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return input - input.tanh()
 
 
@@ -80,7 +115,14 @@ class ReLU(_InPlace):
     """max(x, 0)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.relu(input, inplace=self.inplace)
 
 
@@ -88,7 +130,14 @@ class ReLU6(_InPlace):
     """min(max(x, 0), 6)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.relu6(input, inplace=self.inplace)
 
 
@@ -96,7 +145,14 @@ class SiLU(_InPlace):
     """x * sigmoid(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.silu(input, inplace=self.inplace)
 
 
@@ -104,7 +160,14 @@ class Mish(_InPlace):
     """x * tanh(softplus(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.mish(input, inplace=self.inplace)
 
 
@@ -112,7 +175,14 @@ class SELU(_InPlace):
     """The self-normalising exponential unit (Klambauer et al. 2017)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.selu(input, inplace=self.inplace)
 
 
@@ -120,7 +190,14 @@ class Hardswish(_InPlace):
     """x * relu6(x + 3) / 6."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.hardswish(input, inplace=self.inplace)
 
 
@@ -128,7 +205,14 @@ class Hardsigmoid(_InPlace):
     """relu6(x + 3) / 6."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.hardsigmoid(input, inplace=self.inplace)
 
 
@@ -140,7 +224,14 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -155,7 +246,14 @@ class LeakyReLU(Module):
         self.negative_slope, self.inplace = negative_slope, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -170,7 +268,14 @@ class ELU(Module):
         self.alpha, self.inplace = alpha, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -192,7 +297,14 @@ class Hardtanh(Module):
             )
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -208,7 +320,14 @@ class Softplus(Module):
         self.beta, self.threshold = beta, threshold
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -230,7 +349,14 @@ class Softmax(_AlongDimension):
     """exp(x) normalised to sum one along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.softmax(input, self.dim)
 
 
@@ -238,7 +364,14 @@ class LogSoftmax(_AlongDimension):
     """log(softmax(x)) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.log_softmax(input, self.dim)
 
 
@@ -246,7 +379,14 @@ class Softmin(_AlongDimension):
     """softmax(-x) along `dim`."""
 
     def forward(self, input: Tensor) -> Any:
-        """Any shape -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.softmax(-input, self.dim)
 
 
@@ -254,7 +394,17 @@ class Softmax2d(Module):
     """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any image -> the same shape. Errors: ArgumentError."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+
+        Raises:
+            ArgumentError.
+        """
         if input.dim() not in (3, 4):
             raise ArgumentError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead",
@@ -273,7 +423,14 @@ class GLU(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, 2n, *) -> (*, n, *)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (*, 2n, *) -> (*, n, *).
+        """
         value, gate = input.chunk(2, self.dim)
         return value * gate.sigmoid()
 
@@ -289,7 +446,14 @@ class CELU(Module):
         self.alpha, self.inplace = alpha, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -304,7 +468,14 @@ class Threshold(Module):
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -322,7 +493,14 @@ class RReLU(Module):
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -345,7 +523,14 @@ class Hardshrink(_Shrink):
     """x, zero where |x| <= lambd."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.hardshrink(input, self.lambd)
 
 
@@ -353,7 +538,14 @@ class Softshrink(_Shrink):
     """x moved towards zero by lambd, zero within."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
+        """The layer applied to each element.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.softshrink(input, self.lambd)
 
 
@@ -378,7 +570,14 @@ class PReLU(Module):
             self.weight.fill_(self.init)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> the same.
+        """
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:

@@ -85,7 +85,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             layer.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
-        """(N, in_features), (N) -> (N) and (). Reads the targets."""
+        """The loss, reduced as the layer says. Reads the targets.
+
+        Args:
+            input_: the examples, (N, in_features).
+            target_: the class of each, (N).
+
+        Shape:
+            (N, in_features), (N) -> (N) and ().
+        """
         alone = self._check(input_, target_)
         x = input_.unsqueeze(0) if alone else input_
         target = target_.unsqueeze(0) if alone else target_

@@ -181,7 +181,11 @@ class Sequential(_Numbered):
         return self.extend(list(self * count)[len(self) :])
 
     def forward(self, input: Tensor) -> Any:
-        """The composition of all modules."""
+        """The composition of all modules.
+
+        Args:
+            input: what the first module is given.
+        """
         values = own_values(self)
         for name, kind in values["_kinds"].items():
             if kind == "module":

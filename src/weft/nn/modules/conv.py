@@ -163,7 +163,14 @@ class _Conv(_Weighted):
         return tuple(border)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, in, *) -> (N, out, *)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, in, *) -> (N, out, *).
+        """
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -211,7 +218,16 @@ class _ConvTranspose(_Weighted):
         )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, in, *) -> (N, out, *)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+            output_size: the size of the result, where the stride leaves a choice; None: the
+                smallest, with `output_padding`.
+
+        Shape:
+            (N, in, *) -> (N, out, *).
+        """
         extra = self.output_padding
         if output_size is not None:
             extra = self._output_padding(input, tuple(output_size))

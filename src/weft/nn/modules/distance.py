@@ -15,7 +15,15 @@ class PairwiseDistance(Module):
         self.norm, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """(*, D), (*, D) -> (*)."""
+        """The distance between the vectors of each pair.
+
+        Args:
+            x1: the first of each pair.
+            x2: the second of each pair; broadcast to the first.
+
+        Shape:
+            (*, D), (*, D) -> (*).
+        """
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
@@ -27,5 +35,13 @@ class CosineSimilarity(Module):
         self.dim, self.eps = dim, eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """(*, D, *), (*, D, *) -> (*, *)."""
+        """The cosine of the angle between the vectors of each pair.
+
+        Args:
+            x1: the first of each pair.
+            x2: the second of each pair; broadcast to the first.
+
+        Shape:
+            (*, D, *), (*, D, *) -> (*, *).
+        """
         return F.cosine_similarity(x1, x2, self.dim, self.eps)

@@ -32,7 +32,14 @@ class Dropout(_Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
@@ -40,7 +47,14 @@ class Dropout1d(_Dropout):
     """Zeroes whole channels of (N, C, L) (Tompson et al. 2015)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
@@ -48,7 +62,14 @@ class Dropout2d(_Dropout):
     """Zeroes whole channels of (N, C, H, W)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
@@ -56,7 +77,14 @@ class Dropout3d(_Dropout):
     """Zeroes whole channels of (N, C, D, H, W)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
@@ -64,7 +92,14 @@ class AlphaDropout(_Dropout):
     """Dropout that keeps the mean and variance of SELU's values (Klambauer et al. 2017)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.alpha_dropout(input, self.p, self.training)
 
 
@@ -72,5 +107,12 @@ class FeatureAlphaDropout(_Dropout):
     """AlphaDropout of whole channels."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            any -> the same.
+        """
         return F.feature_alpha_dropout(input, self.p, self.training)

@@ -17,7 +17,11 @@ class Flatten(Module):
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input with fewer dimensions."""
+        """The input with fewer dimensions.
+
+        Args:
+            input: what the layer is applied to.
+        """
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -51,7 +55,11 @@ class Unflatten(Module):
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input with more dimensions."""
+        """The input with more dimensions.
+
+        Args:
+            input: what the layer is applied to.
+        """
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:

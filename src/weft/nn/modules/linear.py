@@ -26,7 +26,11 @@ class Identity(Module):
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
-        """The input."""
+        """The input.
+
+        Args:
+            input: anything.
+        """
         return input
 
 
@@ -58,7 +62,14 @@ class Linear(Module):
         init.init_weight_and_bias(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, in) @ (in, out) -> (*, out)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (*, in) @ (in, out) -> (*, out).
+        """
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -108,7 +119,15 @@ class Bilinear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        """(*, in1), (*, in2) -> (*, out)."""
+        """The bilinear form of the two inputs, for each output feature.
+
+        Args:
+            input1: the first input.
+            input2: the second input, with the same leading dimensions.
+
+        Shape:
+            (*, in1), (*, in2) -> (*, out).
+        """
         flat1 = input1.reshape(-1, self.in1_features)  # (*, i) -> (n, i)
         flat2 = input2.reshape(-1, self.in2_features)  # (*, j) -> (n, j)
         half = flat1 @ self.weight  # (n, i) @ (k, i, j) -> (k, n, j)

@@ -47,7 +47,15 @@ class L1Loss(_Loss):
     """The absolute error, |x - y|, by default its mean."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: the predictions.
+            target: what they should be, of the same shape.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
@@ -55,7 +63,15 @@ class MSELoss(_Loss):
     """The squared error, (x - y)^2, by default its mean."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: the predictions.
+            target: what they should be, of the same shape.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
@@ -73,7 +89,15 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: the predictions.
+            target: what they should be, of the same shape.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
@@ -92,7 +116,15 @@ class HuberLoss(Module):
         self.reduction, self.delta = reduction, delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: the predictions.
+            target: what they should be, of the same shape.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
@@ -110,7 +142,15 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: logarithms of probabilities.
+            target: probabilities, or their logarithms with `log_target`.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
@@ -129,7 +169,15 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C, *), (N, *) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: logarithms of probabilities.
+            target: the class of each example.
+
+        Shape:
+            (N, C, *), (N, *) -> ().
+        """
         return F.nll_loss(
             input,
             target,
@@ -159,7 +207,15 @@ class CrossEntropyLoss(_WeightedLoss):
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C, *), (N, *) or (N, C, *) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: scores of classes.
+            target: the class of each example, or a probability for each class.
+
+        Shape:
+            (N, C, *), (N, *) or (N, C, *) -> ().
+        """
         return F.cross_entropy(
             input,
             target,
@@ -174,7 +230,15 @@ class BCELoss(_WeightedLoss):
     """Binary cross entropy of probabilities."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: probabilities.
+            target: numbers between 0 and 1, of the same shape.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
@@ -194,7 +258,15 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: logits.
+            target: numbers between 0 and 1, of the same shape.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.binary_cross_entropy_with_logits(
             input,
             target,

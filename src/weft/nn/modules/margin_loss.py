@@ -37,7 +37,16 @@ class MarginRankingLoss(_MarginLoss):
     """The loss of pairs whose first input should be ranked above the second (target 1) or below it (-1)."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """(N), (N), (N) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input1: the first of each pair.
+            input2: the second of each pair.
+            target: 1 where the first should be larger, -1 where the second.
+
+        Shape:
+            (N), (N), (N) -> ().
+        """
         return F.margin_ranking_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
@@ -56,7 +65,15 @@ class HingeEmbeddingLoss(_MarginLoss):
         super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: distances.
+            target: 1 or -1 for each pair, or element.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
@@ -64,7 +81,16 @@ class CosineEmbeddingLoss(_MarginLoss):
     """The loss of pairs of vectors that should be alike (target 1) or not (-1)."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """(N, D), (N, D), (N) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input1: the first of each pair.
+            input2: the second of each pair.
+            target: 1 or -1 for each pair, or element.
+
+        Shape:
+            (N, D), (N, D), (N) -> ().
+        """
         return F.cosine_embedding_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
@@ -74,7 +100,15 @@ class SoftMarginLoss(_Loss):
     """log(1 + exp(-target x)), where targets are 1 and -1."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: scores.
+            target: 1 or -1 for each.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
@@ -82,7 +116,15 @@ class MultiLabelMarginLoss(_Loss):
     """The loss of rows whose labels should each be above every other class by 1."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C), (N, C) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: scores of classes.
+            target: the classes of each example, filled up with -1.
+
+        Shape:
+            (N, C), (N, C) -> ().
+        """
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
@@ -90,7 +132,15 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     """Binary cross entropy of logits, one label per class."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C), (N, C) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: scores of classes.
+            target: 0 or 1 for each class.
+
+        Shape:
+            (N, C), (N, C) -> ().
+        """
         return F.multilabel_soft_margin_loss(
             input, target, weight=self.weight, reduction=self.reduction
         )
@@ -119,7 +169,15 @@ class MultiMarginLoss(_WeightedLoss):
         self.p, self.margin = p, margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, C), (N) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: scores of classes.
+            target: the class of each example.
+
+        Shape:
+            (N, C), (N) -> ().
+        """
         return F.multi_margin_loss(
             input, target, self.p, self.margin, self.weight, reduction=self.reduction
         )
@@ -153,7 +211,16 @@ class TripletMarginLoss(_Loss):
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """(N, D), (N, D), (N, D) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            anchor: the examples.
+            positive: what should be close to them.
+            negative: what should be far from them.
+
+        Shape:
+            (N, D), (N, D), (N, D) -> ().
+        """
         return F.triplet_margin_loss(
             anchor,
             positive,
@@ -185,7 +252,16 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.margin, self.swap = margin, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """(N, *), (N, *), (N, *) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            anchor: the examples.
+            positive: what should be close to them.
+            negative: what should be far from them.
+
+        Shape:
+            (N, *), (N, *), (N, *) -> ().
+        """
         return F.triplet_margin_with_distance_loss(
             anchor,
             positive,
@@ -213,7 +289,15 @@ class PoissonNLLLoss(_Loss):
         self.log_input, self.full, self.eps = log_input, full, eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        """(*), (*) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            log_input: the expectations, or their logarithms where `log_input` is set.
+            target: the counts, of the same shape.
+
+        Shape:
+            (*), (*) -> ().
+        """
         return F.poisson_nll_loss(
             log_input,
             target,
@@ -232,7 +316,16 @@ class GaussianNLLLoss(_Loss):
         self.full, self.eps = full, eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        """(N, *), (N, *), (N, *) or (N, *, 1) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: the means.
+            target: the values.
+            var: the variances; not negative.
+
+        Shape:
+            (N, *), (N, *), (N, *) or (N, *, 1) -> ().
+        """
         return F.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
         )
@@ -250,7 +343,17 @@ class CTCLoss(_Loss):
     def forward(
         self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor
     ) -> Tensor:
-        """(T, N, C), (N, S), (N), (N) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            log_probs: the logarithms of the probabilities, (T, N, C).
+            targets: the labels, (N, S), or of all examples in a row.
+            input_lengths: how many times of each example count, (N).
+            target_lengths: how many labels each example has, (N).
+
+        Shape:
+            (T, N, C), (N, S), (N), (N) -> ().
+        """
         return F.ctc_loss(
             log_probs,
             targets,
@@ -344,7 +447,15 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.options = options
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """(N, in), (N, *) -> ()."""
+        """The loss, reduced as the layer says.
+
+        Args:
+            input: the features.
+            target: the class of each example.
+
+        Shape:
+            (N, in), (N, *) -> ().
+        """
         outputs, bias = (self.num_classes, *self.out_features), self.linear.bias
         return F.linear_cross_entropy(
             input,

@@ -89,7 +89,23 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> Any:
-        """(L, N, E), (S, N, E), (S, N, E) -> (L, N, E) and the weights, or None."""
+        """The attention of queries to keys, and the weights.
+
+        Args:
+            query: what asks, (L, N, E), or (N, L, E) with `batch_first`; without N for one
+                example.
+            key: what is compared with it, (S, N, E).
+            value: what is averaged, (S, N, E).
+            key_padding_mask: (N, S), True where a key is padding; None: none is.
+            need_weights: also return the weights. Default: True.
+            attn_mask: (L, S) or (N * heads, L, S): True where a query may not see a key, or
+                numbers that are added; None: all are seen.
+            average_attn_weights: return the mean of the weights over heads. Default: True.
+            is_causal: says that `attn_mask` is causal. Default: False.
+
+        Shape:
+            (L, N, E), (S, N, E), (S, N, E) -> (L, N, E) and the weights, or None.
+        """
         turned = self.batch_first and query.dim() == 3 and not query.is_nested
         if turned:
             query, key, value = _turned(query, key, value)

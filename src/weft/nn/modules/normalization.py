@@ -64,7 +64,14 @@ class LayerNorm(Module):
         _reset_affine(self)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, normalized_shape) -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (*, normalized_shape) -> the same.
+        """
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -101,7 +108,14 @@ class RMSNorm(Module):
             init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*, normalized_shape) -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (*, normalized_shape) -> the same.
+        """
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -146,7 +160,14 @@ class GroupNorm(Module):
         _reset_affine(self)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> the same.
+        """
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -230,7 +251,14 @@ class _BatchNorm(_Tracking):
     (Ioffe and Szegedy 2015)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> the same.
+        """
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats:
@@ -289,7 +317,14 @@ class _InstanceNorm(_Tracking):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) or (C, *) -> the same.
+        """
         self._check_input_dim(input)
         alone = input.dim() == min(self.ranks)
         axis = 0 if alone else 1
@@ -348,7 +383,14 @@ class LocalResponseNorm(Module):
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) -> the same."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> the same.
+        """
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
@@ -394,7 +436,12 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
-        """A module tree with every BatchNorm in it replaced; parameters and buffers are shared."""
+        """A module tree with every BatchNorm in it replaced; parameters and buffers are shared.
+
+        Args:
+            module: the module, or one that has BatchNorm layers somewhere.
+            process_group: the processes that share statistics; None: all.
+        """
         converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             converted = cls(

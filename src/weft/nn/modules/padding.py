@@ -22,7 +22,14 @@ class _Pad(Module):
         self.padding = per_dimension("padding", padding, 2 * self.rank)
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) -> the same with larger last dimensions."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) or (C, *) -> the same with larger last dimensions.
+        """
         return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
@@ -37,7 +44,14 @@ class _ConstantPad(_Pad):
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) -> the same with larger last dimensions."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) or (C, *) -> the same with larger last dimensions.
+        """
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -146,7 +160,17 @@ class _CircularPad(_Pad):
     mode = "circular"
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) or (C, *) -> the same with larger last dimensions. Errors: ArgumentError."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) or (C, *) -> the same with larger last dimensions.
+
+        Raises:
+            ArgumentError.
+        """
         ranks = (self.rank + 1, self.rank + 2)
         if input.dim() not in ranks:
             raise ArgumentError(

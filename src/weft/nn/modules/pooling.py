@@ -36,7 +36,14 @@ class _MaxPool(Module):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *) -> (N, C, *places)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> (N, C, *places).
+        """
         options = {"ceil_mode": self.ceil_mode, "return_indices": self.return_indices}
         return type(self).pool(
             input, self.kernel_size, self.stride, self.padding, self.dilation, **options
@@ -89,7 +96,14 @@ class AvgPool1d(Module):
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, L) -> (N, C, L')."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, L) -> (N, C, L').
+        """
         return F.avg_pool1d(
             input,
             self.kernel_size,
@@ -124,7 +138,14 @@ class _AvgPool(Module):
         self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *) -> (N, C, *places)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> (N, C, *places).
+        """
         return type(self).pool(
             input,
             self.kernel_size,
@@ -161,7 +182,14 @@ class _AdaptivePool(Module):
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *) -> (N, C, *output_size)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> (N, C, *output_size).
+        """
         return type(self).pool(input, self.output_size)
 
     def extra_repr(self) -> str:
@@ -194,7 +222,14 @@ class _AdaptiveMaxPool(_AdaptivePool):
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *) -> (N, C, *output_size)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> (N, C, *output_size).
+        """
         return type(self).pool(input, self.output_size, self.return_indices)
 
 
@@ -233,7 +268,14 @@ class _LPPool(Module):
         self.stride, self.ceil_mode = stride, ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *) -> (N, C, *places)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> (N, C, *places).
+        """
         power = float(self.norm_type)
         return type(self).pool(input, power, self.kernel_size, self.stride, self.ceil_mode)
 
@@ -275,7 +317,16 @@ class _MaxUnpool(Module):
         self.padding = _spread(padding, self.rank)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: object = None) -> Any:
-        """(N, C, *places) -> (N, C, *)."""
+        """The layer applied to its input.
+
+        Args:
+            input: the maxima.
+            indices: where they were, as max pooling with `return_indices` gives it.
+            output_size: the size of the result; None: as kernel and stride make it.
+
+        Shape:
+            (N, C, *places) -> (N, C, *).
+        """
         return type(self).pool(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -349,7 +400,14 @@ class _FractionalMaxPool(Module):
             )
 
     def forward(self, input: Tensor) -> Any:
-        """(N, C, *) -> (N, C, *output_size)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> (N, C, *output_size).
+        """
         return type(self).pool(
             input,
             self.kernel_size,

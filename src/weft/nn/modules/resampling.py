@@ -33,7 +33,14 @@ class Upsample(Module):
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) -> (N, C, *larger)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> (N, C, *larger).
+        """
         return F.interpolate(
             input,
             self.size,
@@ -75,7 +82,11 @@ class PixelShuffle(Module):
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """The same elements, rearranged."""
+        """The same elements, rearranged.
+
+        Args:
+            input: what the layer is applied to.
+        """
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
@@ -90,7 +101,11 @@ class PixelUnshuffle(Module):
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """The same elements, rearranged."""
+        """The same elements, rearranged.
+
+        Args:
+            input: what the layer is applied to.
+        """
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
@@ -105,7 +120,14 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, *) -> the same shape."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, *) -> the same.
+        """
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
@@ -123,7 +145,14 @@ class Unfold(Module):
         self.padding, self.stride = padding, stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) -> (N, C * KH * KW, positions)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C, H, W) -> (N, C * KH * KW, positions).
+        """
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
@@ -152,7 +181,14 @@ class Fold(Module):
         self.dilation, self.padding, self.stride = dilation, padding, stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """(N, C * KH * KW, positions) -> (N, C, H, W)."""
+        """The layer applied to its input.
+
+        Args:
+            input: what the layer is applied to.
+
+        Shape:
+            (N, C * KH * KW, positions) -> (N, C, H, W).
+        """
         return F.fold(
             input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
         )

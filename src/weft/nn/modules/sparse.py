@@ -74,7 +74,18 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """A layer around a given table (n, d), by default not trained."""
+        """A layer around a given table (n, d), by default not trained.
+
+        Args:
+            embeddings: the table, a row for each index.
+            freeze: True: the table is not trained. Default: True.
+            padding_idx: an index whose row gets no gradient; None: none.
+            max_norm: longer rows are shortened to this norm, in the table; None: they stay.
+            norm_type: the p of that norm. Default: 2.0.
+            scale_grad_by_freq: divide the gradient of a row by how often it was looked up.
+                Default: False.
+            sparse: give the table's gradient as a sparse tensor. Default: False.
+        """
         if embeddings.dim() != 2:
             raise AssertedError(
                 "Embeddings parameter is expected to be 2-dimensional",
@@ -96,7 +107,14 @@ class Embedding(Module):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        """(*) -> (*, embedding_dim)."""
+        """The layer applied to its input.
+
+        Args:
+            input: indices of rows, int64.
+
+        Shape:
+            (*) -> (*, embedding_dim).
+        """
         if self.max_norm is None and not self.scale_grad_by_freq and not self.sparse:
             return F.embedding(input, self.weight, self.padding_idx)
         return F.embedding(
@@ -197,7 +215,20 @@ class EmbeddingBag(Module):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """A layer around a given table (n, d), by default not trained."""
+        """A layer around a given table (n, d), by default not trained.
+
+        Args:
+            embeddings: the table, a row for each index.
+            freeze: True: the table is not trained. Default: True.
+            max_norm: longer rows are shortened to this norm, in the table; None: they stay.
+            norm_type: the p of that norm. Default: 2.0.
+            scale_grad_by_freq: divide the gradient of a row by how often it was looked up.
+                Default: False.
+            mode: "sum", "mean" or "max" of the rows of a bag. Default: 'mean'.
+            sparse: give the table's gradient as a sparse tensor. Default: False.
+            include_last_offset: `offsets` ends with the end of the last bag. Default: False.
+            padding_idx: an index whose row gets no gradient; None: none.
+        """
         if embeddings.dim() != 2:
             raise AssertedError(
                 "Embeddings parameter is expected to be 2-dimensional",
@@ -227,7 +258,16 @@ class EmbeddingBag(Module):
         offsets: Tensor | None = None,
         per_sample_weights: Tensor | None = None,
     ) -> Tensor:
-        """(B, N), or (M) and (B) -> (B, embedding_dim)."""
+        """The layer applied to its input.
+
+        Args:
+            input: indices of rows: (N, L), a bag in each row, or (L) with `offsets`.
+            offsets: where each bag begins, (N); None: the rows of `input` are the bags.
+            per_sample_weights: a factor for each index, for mode "sum"; None: 1.
+
+        Shape:
+            (B, N), or (M) and (B) -> (B, embedding_dim).
+        """
         return F.embedding_bag(
             input,
             self.weight,

@@ -103,7 +103,18 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """(L, N, E) -> the same."""
+        """The sequences, encoded.
+
+        Args:
+            src: what is encoded, (S, N, E), or (N, S, E) with `batch_first`.
+            src_mask: which places of the source see which, (S, S): True is hidden, numbers are
+                added; None: all see all.
+            src_key_padding_mask: True where the source is padding, (N, S); None: nowhere.
+            is_causal: says that the mask is causal. Default: False.
+
+        Shape:
+            (L, N, E) -> the same.
+        """
         given = (src_mask, src_key_padding_mask, is_causal)
 
         def to_itself(x: Tensor) -> Tensor:
@@ -132,7 +143,22 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """(T, N, E), (S, N, E) -> (T, N, E)."""
+        """The target sequences, decoded.
+
+        Args:
+            tgt: what is decoded, (T, N, E), or (N, T, E) with `batch_first`.
+            memory: what the encoder gave, (S, N, E).
+            tgt_mask: the same for the target, (T, T); None: all see all.
+            memory_mask: which places of the target see which of the memory, (T, S); None: all
+                see all.
+            tgt_key_padding_mask: True where the target is padding, (N, T); None: nowhere.
+            memory_key_padding_mask: True where the memory is padding, (N, S); None: nowhere.
+            tgt_is_causal: says that `tgt_mask` is causal. Default: False.
+            memory_is_causal: says that `memory_mask` is causal. Default: False.
+
+        Shape:
+            (T, N, E), (S, N, E) -> (T, N, E).
+        """
 
         def to_itself(x: Tensor) -> Tensor:
             options = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
@@ -200,7 +226,17 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """(L, N, E) -> the same."""
+        """The sequences, encoded.
+
+        Args:
+            src: what is encoded, (S, N, E), or (N, S, E) with `batch_first`.
+            mask: which places of the input see which, (L, L); None: all see all.
+            src_key_padding_mask: True where the source is padding, (N, S); None: nowhere.
+            is_causal: says that the mask is causal; None: found out from the mask.
+
+        Shape:
+            (L, N, E) -> the same.
+        """
         for layer in self.layers:
             src = layer(
                 src,
@@ -230,7 +266,22 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """(T, N, E), (S, N, E) -> (T, N, E)."""
+        """The target sequences, decoded.
+
+        Args:
+            tgt: what is decoded, (T, N, E), or (N, T, E) with `batch_first`.
+            memory: what the encoder gave, (S, N, E).
+            tgt_mask: the same for the target, (T, T); None: all see all.
+            memory_mask: which places of the target see which of the memory, (T, S); None: all
+                see all.
+            tgt_key_padding_mask: True where the target is padding, (N, T); None: nowhere.
+            memory_key_padding_mask: True where the memory is padding, (N, S); None: nowhere.
+            tgt_is_causal: says that `tgt_mask` is causal; None: found out from the mask.
+            memory_is_causal: says that `memory_mask` is causal. Default: False.
+
+        Shape:
+            (T, N, E), (S, N, E) -> (T, N, E).
+        """
         for layer in self.layers:
             tgt = layer(
                 tgt,
@@ -313,7 +364,29 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """(S, N, E), (T, N, E) -> (T, N, E). Errors: ShapeError."""
+        """The target sequences, decoded.
+
+        Args:
+            src: what is encoded, (S, N, E), or (N, S, E) with `batch_first`.
+            tgt: what is decoded, (T, N, E), or (N, T, E) with `batch_first`.
+            src_mask: which places of the source see which, (S, S): True is hidden, numbers are
+                added; None: all see all.
+            tgt_mask: the same for the target, (T, T); None: all see all.
+            memory_mask: which places of the target see which of the memory, (T, S); None: all
+                see all.
+            src_key_padding_mask: True where the source is padding, (N, S); None: nowhere.
+            tgt_key_padding_mask: True where the target is padding, (N, T); None: nowhere.
+            memory_key_padding_mask: True where the memory is padding, (N, S); None: nowhere.
+            src_is_causal: says that `src_mask` is causal; None: found out from the mask.
+            tgt_is_causal: says that `tgt_mask` is causal; None: found out from the mask.
+            memory_is_causal: says that `memory_mask` is causal. Default: False.
+
+        Shape:
+            (S, N, E), (T, N, E) -> (T, N, E).
+
+        Raises:
+            ShapeError.
+        """
         self._check(src, tgt)
         memory = self.encoder(
             src,
@@ -352,6 +425,15 @@ class Transformer(Module):
     def generate_square_subsequent_mask(
         sz: int, device: DeviceLike | None = None, dtype: DType | None = None
     ) -> Tensor:
-        """-inf where a place would see a later one, zero elsewhere. Shapes: (sz, sz)."""
+        """-inf where a place would see a later one, zero elsewhere.
+
+        Args:
+            sz: the number of places.
+            device: the device; None: the default one.
+            dtype: the dtype; None: the default one.
+
+        Shape:
+            (sz, sz).
+        """
         blank = weft.full((sz, sz), float("-inf"), device=device, dtype=dtype)
         return blank.triu(1)

@@ -102,7 +102,12 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """One step."""
+        """One step.
+
+        Args:
+            input: the input of this step, (N, input_size) or (input_size).
+            hx: the hidden state, (N, hidden_size); None: zeros.
+        """
         of_input, of_hidden = self._project(input, self._checked(input, hx))
         total = of_input + of_hidden
         return total.tanh() if self.nonlinearity == "tanh" else total.relu()
@@ -131,7 +136,12 @@ class LSTMCell(RNNCellBase):
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """One step: the new hidden and cell state."""
+        """One step: the new hidden and cell state.
+
+        Args:
+            input: the input of this step, (N, input_size) or (input_size).
+            hx: hidden and cell state, a pair of (N, hidden_size); None: zeros.
+        """
         pair: Any = hx
         if not fits(input, hx, self.input_size, self.hidden_size):
             pair = self._pair(input, hx)
@@ -167,7 +177,12 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """One step."""
+        """One step.
+
+        Args:
+            input: the input of this step, (N, input_size) or (input_size).
+            hx: the hidden state, (N, hidden_size); None: zeros.
+        """
         hidden = self._checked(input, hx)
         of_input, of_hidden = self._project(input, hidden)
         return gru_cell(of_input, of_hidden, (hidden,))[0]

@@ -164,7 +164,12 @@ class RNNBase(Module):
     def forward(
         self, input: Tensor, hx: Tensor | tuple[Tensor, ...] | None = None
     ) -> tuple[Tensor, Any]:
-        """Outputs of the last layer, (time, batch, directions * width), and the final states."""
+        """Outputs of the last layer, (time, batch, directions * width), and the final states.
+
+        Args:
+            input: the sequences: a tensor, or a `PackedSequence`.
+            hx: the state at the start; of an LSTM a pair; None: zeros.
+        """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if getattr(input, "is_nested", False):

@@ -28,7 +28,12 @@ class StorageBase:
     def shown_as(self, dtype: DType | None) -> Any:
         """A vector that shares the memory: elements of the storage's own dtype; bytes as any dtype, int64 by default.
 
-        Errors: RuntimeError if a storage has elements of another dtype."""
+        Args:
+            dtype: the dtype of the elements.
+
+        Raises:
+            RuntimeError if a storage has elements of another dtype.
+        """
         raise NotImplementedError
 
     @property
@@ -41,7 +46,15 @@ class StorageBase:
         return self._of_elements(self._elements.clone())
 
     def to(self, *, device: DeviceLike, non_blocking: bool = False) -> Self:
-        """The storage on a device: itself where it is there. Errors: RuntimeError, there is no other with memory."""
+        """The storage on a device: itself where it is there.
+
+        Args:
+            device: a device, or its name.
+            non_blocking: accepted, without effect. Default: False.
+
+        Raises:
+            RuntimeError, there is no other with memory.
+        """
         have = self._elements
         moved = have.to(device)
         return self if moved is have else self._of_elements(moved)
@@ -51,15 +64,31 @@ class StorageBase:
         return self
 
     def cuda(self, device: DeviceLike | None = None, non_blocking: bool = False) -> Self:
-        """Errors: RuntimeError, there is no CUDA device."""
+        """Args:
+            device: the number of a device; None: the current one.
+            non_blocking: accepted, without effect. Default: False.
+
+        Raises:
+            RuntimeError, there is no CUDA device.
+        """
         return self.to(device="cuda" if device is None else device)
 
     def pin_memory(self, device: DeviceLike | None = None) -> Self:
-        """The storage itself: pinning serves copies to another device."""
+        """The storage itself: pinning serves copies to another device.
+
+        Args:
+            device: the device copies go to, for which memory of this library is never pinned;
+                None: any.
+        """
         return self
 
     def is_pinned(self, device: DeviceLike | None = None) -> bool:
-        """True if the memory is pinned for copies to another device: no."""
+        """True if the memory is pinned for copies to another device: no.
+
+        Args:
+            device: the device copies go to, for which memory of this library is never pinned;
+                None: any.
+        """
         return False
 
     def get_device(self) -> int:
