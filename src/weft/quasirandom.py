@@ -53,8 +53,15 @@ def _next(numbers: Any, polynomials: object, degrees: Any, bit: int) -> Any:
 class SobolEngine:
     """A generator of the points of a (scrambled) Sobol' sequence in the unit cube.
 
-    Args: `dimension`, up to 21201; `scramble`, whether the points are shifted and their digits mixed at random (Owen
-    and Matousek); `seed` of that. Example: `SobolEngine(2).draw(4)` is a tensor of 4 x 2.
+    Args:
+        dimension: of the cube, at most 21201.
+        scramble: True: points are shifted, and their digits mixed at random (Owen and Matousek). Default: False.
+        seed: of the scrambling; None: one by chance.
+
+    Example:
+        >>> from weft.quasirandom import SobolEngine
+        >>> SobolEngine(2).draw(4).shape
+        weft.Size([4, 2])
     """
 
     MAXBIT = _BITS
@@ -98,7 +105,16 @@ class SobolEngine:
     def draw(
         self, n: int = 1, out: Tensor | None = None, dtype: DType | None = None
     ) -> weft.Tensor:
-        """The next `n` points. Shapes: (n, dimension). `dtype` is the default type unless named."""
+        """The next `n` points. `dtype` is the default type unless named.
+
+        Args:
+            n: how many points. Default: 1.
+            out: a tensor for the points; None: a new one.
+            dtype: the dtype; None: the default one.
+
+        Shape:
+            (n, dimension).
+        """
         made = weft.from_numpy(self._points(self.num_generated, n))
         made = made.to(dtype or weft.get_default_dtype())
         self.num_generated += n
@@ -107,7 +123,16 @@ class SobolEngine:
     def draw_base2(
         self, m: int, out: Tensor | None = None, dtype: DType | None = None
     ) -> weft.Tensor:
-        """The next `2 ** m` points. Errors: ValueError where all drawn so far are then no power of 2."""
+        """The next `2 ** m` points.
+
+        Args:
+            m: the logarithm of their number.
+            out: a tensor for the points; None: a new one.
+            dtype: the dtype; None: the default one.
+
+        Raises:
+            ValueError where all drawn so far are then no power of 2.
+        """
         total = self.num_generated + 2**m
         if total & (total - 1):
             raise ArgumentError(
@@ -127,7 +152,11 @@ class SobolEngine:
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Leave out the next `n` points, at no cost."""
+        """Leave out the next `n` points, at no cost.
+
+        Args:
+            n: how many points.
+        """
         self.num_generated += n
         return self
 

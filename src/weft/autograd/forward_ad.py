@@ -50,7 +50,12 @@ if TYPE_CHECKING:
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The primal and the tangent of a dual tensor; the tangent is None if there is none."""
+    """The primal and the tangent of a dual tensor; the tangent is None if there is none.
+
+    Args:
+        primal: the value.
+        tangent: its tangent, or None.
+    """
 
     primal: Any
     tangent: Any
@@ -240,7 +245,14 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the innermost level: its tangents go. Errors: RuntimeError where another is named, or none is open."""
+    """Close the innermost level: its tangents go.
+
+    Args:
+        level: the level that ends, which is the innermost; None: that one.
+
+    Raises:
+        RuntimeError where another is named, or none is open.
+    """
     levels = _levels()
     if not levels and level is None:
         raise GradientError(
@@ -302,7 +314,12 @@ def need_inexact(what: str, given: Tensor) -> None:
 def make_dual(tensor: Tensor, tangent: Any, *, level: int | None = None) -> Any:
     """A dual tensor with the value of `tensor`, and a tangent of the same shape and dtype.
 
-    Errors: RuntimeError outside a level and on another shape, ValueError on integers.
+    Args:
+        tangent: the tangent, of the shape and dtype of the tensor.
+        level: the level that the tangent belongs to; None: the innermost.
+
+    Raises:
+        RuntimeError outside a level and on another shape, ValueError on integers.
     """
     found = _level_of(level, "make_dual")
     if found is None:
@@ -370,7 +387,11 @@ def tangent_of(tensor: Tensor, level: Level) -> Any:
 
 
 def unpack_dual(tensor: object, *, level: int | None = None) -> UnpackedDualTensor:
-    """The primal and the tangent at a level (the innermost unless given)."""
+    """The primal and the tangent at a level (the innermost unless given).
+
+    Args:
+        level: the level that is asked for; None: the innermost.
+    """
     found = _level_of(level, "unpack_dual")
     if not isinstance(tensor, Tensor):
         raise ArgumentTypeError(

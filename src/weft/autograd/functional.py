@@ -211,9 +211,17 @@ def jacobian(
 ) -> Any:
     """The Jacobian of `func`: for each output and each input a tensor of shape output + input, nested as they are.
 
-    `vectorize` changes nothing: what one row records is batched with the others anyway. Errors: RuntimeError in strict
-    mode where an output does not depend on an input (nor, with `create_graph`, the derivative), and with `vectorize`;
-    ValueError on an unknown strategy.
+    `vectorize` changes nothing: what one row records is batched with the others anyway.
+
+    Args:
+        vectorize: accepted: rows are batched anyway. Default: False.
+        strategy: "reverse-mode" or "forward-mode"; the result is the same. Default:
+            'reverse-mode'.
+
+    Raises:
+        RuntimeError in strict mode where an output does not depend on an input (nor, with
+        `create_graph`, the derivative), and with `vectorize`; ValueError on an unknown
+        strategy.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertedError(
@@ -253,7 +261,13 @@ def hessian(
 ) -> Any:
     """The Hessian of a function with one element: a tensor of shape input + input for each pair of inputs.
 
-    Errors: RuntimeError where the function returns more than one element.
+    Args:
+        vectorize: accepted: rows are batched anyway. Default: False.
+        outer_jacobian_strategy: "reverse-mode" or "forward-mode"; the result is the same.
+            Default: 'reverse-mode'.
+
+    Raises:
+        RuntimeError where the function returns more than one element.
     """
     several, _ = _as_tuple(inputs, "inputs", "hessian")
 
@@ -324,7 +338,12 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value, and `v` times the Jacobian."""
+    """The value, and `v` times the Jacobian.
+
+    Args:
+        v: the cotangents, of the shapes of the outputs; None: 1, for an output of one
+            element.
+    """
     with _Recording():
         several, fresh, multiple, outputs = _call(func, inputs, create_graph, "vjp")
         _check_outputs(outputs, strict)
@@ -353,7 +372,11 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value, and the Jacobian times `v`."""
+    """The value, and the Jacobian times `v`.
+
+    Args:
+        v: the tangents, of the shapes of the inputs; None: 1, for an input of one element.
+    """
     with _Recording():
         several, fresh, multiple, outputs = _call(func, inputs, create_graph, "jvp")
         _check_outputs(outputs, strict)
@@ -384,7 +407,11 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value of a function with one element, and its Hessian times `v`."""
+    """The value of a function with one element, and its Hessian times `v`.
+
+    Args:
+        v: a vector of the shapes of the inputs; None: 1, for an input of one element.
+    """
     with _Recording():
         several, fresh, multiple, outputs = _call(func, inputs, create_graph, "hvp")
         slopes = _slopes(outputs, fresh, strict, "hvp")
@@ -400,7 +427,11 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value of a function with one element, and `v` times its Hessian."""
+    """The value of a function with one element, and `v` times its Hessian.
+
+    Args:
+        v: a vector of the shapes of the inputs; None: 1, for an input of one element.
+    """
     with _Recording():
         several, fresh, multiple, outputs = _call(func, inputs, create_graph, "vhp")
         slopes = _slopes(outputs, fresh, strict, "vhp")

@@ -45,7 +45,13 @@ for _kind in (RecordedNode, GradientFunction, AccumulateGrad):
 
 class GradientEdge(NamedTuple):
     """The target of the gradient of one output of a record. It works as a root or an input of a backward, also when
-    the tensor is gone."""
+    the tensor is gone.
+
+    Args:
+        node: the record.
+        output_nr: which of its outputs.
+        ownership_token: what has to live as long; None: nothing.
+    """
 
     node: Any
     output_nr: int
@@ -165,8 +171,14 @@ def _several(tensors: Sequence[Tensor]) -> tuple[Any, ...]:
 class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
     """Keep for backward what `pack_hook` makes of each saved tensor, and get it back by `unpack_hook`.
 
-    Of nested pairs the innermost applies. Errors: RuntimeError inside
-    `disable_saved_tensors_hooks`.
+    Of nested pairs the innermost applies.
+
+    Args:
+        pack_hook: is given a tensor that is saved; what it returns is kept.
+        unpack_hook: is given what was kept; returns the tensor.
+
+    Raises:
+        RuntimeError inside `disable_saved_tensors_hooks`.
     """
 
     def __init__(
@@ -201,7 +213,11 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
 
 
 class disable_saved_tensors_hooks(ContextDecorator):  # noqa: N801 - PyTorch's name
-    """Refuse `saved_tensors_hooks` inside, with a message: as a context or a decorator."""
+    """Refuse `saved_tensors_hooks` inside, with a message: as a context or a decorator.
+
+    Args:
+        error_message: the text of the error.
+    """
 
     def __init__(self, error_message: str) -> None:
         self.message = error_message
@@ -234,7 +250,11 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
 def region_activation_memory_budget(budget: float) -> NoReturn:
     """Of regions that are compiled; there are none, and PyTorch refuses it outside of them.
 
-    Errors: TypeError, ValueError on what is no share; RuntimeError otherwise.
+    Args:
+        budget: a share between 0 and 1.
+
+    Raises:
+        TypeError, ValueError on what is no share; RuntimeError otherwise.
     """
     name = "weft.autograd.graph.region_activation_memory_budget"
     kind: Any
@@ -288,8 +308,12 @@ def register_multi_grad_hook(
     """Call `fn` once in each backward: with the list of gradients (None for tensors not reached) when the last of
     them is known, or with the first that is known (`mode="any"`).
 
-    Errors: ValueError on another mode, AssertionError on a tensor that does not require grad (with 'any' it is left
-    out), AttributeError on what is no tensor.
+    Args:
+        mode: "all": once all gradients are known; "any": with the first. Default: 'all'.
+
+    Raises:
+        ValueError on another mode, AssertionError on a tensor that does not require grad
+        (with 'any' it is left out), AttributeError on what is no tensor.
     """
     if mode not in ("all", "any"):
         raise ArgumentError(

@@ -49,14 +49,24 @@ _under_way: list[Future[None]] = []  # the last save of this process
 
 
 class FileSystemWriter:
-    """The folder of a checkpoint, as PyTorch's programs name it."""
+    """The folder of a checkpoint, as PyTorch's programs name it.
+
+    Args:
+        path: the folder.
+        **options: accepted, without effect.
+    """
 
     def __init__(self, path: Location, **options: object) -> None:
         self.path = Path(path)
 
 
 class FileSystemReader(FileSystemWriter):
-    """The folder of a checkpoint to read."""
+    """The folder of a checkpoint to read.
+
+    Args:
+        path: the folder.
+        **options: accepted, without effect.
+    """
 
 
 # -- trees -----------------------------------------------------------------------------------------------------------
@@ -292,10 +302,15 @@ def save(
         state_dict: dictionaries of tensors, of modules and optimizers and whatever else has a `state_dict`, and of
             values that `weft.save` writes, of which the first rank's are kept.
         checkpoint_id: a folder that all ranks see; what it held stays until the new checkpoint is complete.
+        storage_writer: the folder, in another form; None: `checkpoint_id` says it.
+        planner: accepted, without effect; None: the same.
+        process_group: the ranks that take part; None: all.
         no_dist: write what this process has, alone.
+        use_collectives: accepted, without effect. Default: True.
 
-    Errors: ValueError where the tensors of ranks differ; those of writing a file, on all ranks; RuntimeError where a
-    rank is gone.
+    Raises:
+        ValueError where the tensors of ranks differ; those of writing a file, on all ranks;
+        RuntimeError where a rank is gone.
     """
     async_save(
         state_dict,
@@ -316,7 +331,17 @@ def async_save(
     no_dist: bool = False,
     **options: object,
 ) -> Future[None]:
-    """`save`, of the values as they are now, written while the program goes on: the future's `result()` waits."""
+    """`save`, of the values as they are now, written while the program goes on: the future's `result()` waits.
+
+    Args:
+        state_dict: what is written, as in `save`.
+        checkpoint_id: a folder that all ranks see; None: `storage_writer` says it.
+        storage_writer: the folder, in another form; None: `checkpoint_id` says it.
+        planner: accepted, without effect; None: the same.
+        process_group: the ranks that take part; None: all.
+        no_dist: True: one process alone. Default: False.
+        **options: accepted, without effect.
+    """
     folder = _folder(checkpoint_id, storage_writer)
     while _under_way:  # all ranks have ended one save before another begins
         wait([_under_way.pop()])
@@ -483,8 +508,20 @@ def load(
 ) -> None:
     """Read the entries of a state from a folder that `save` wrote, on any number of ranks, or a file of `weft.save`.
 
-    Tensors get their values in place, what has a `load_state_dict` is called, other values are replaced. Errors:
-    FileNotFoundError; CheckpointError for an entry that is not there, and for damaged files.
+    Tensors get their values in place, what has a `load_state_dict` is called, other values
+    are replaced.
+
+    Args:
+        state_dict: the entries wanted; tensors in it get their values.
+        checkpoint_id: the folder, or a file of `weft.save`; None: `storage_reader` says it.
+        storage_reader: the folder, in another form; None: `checkpoint_id` says it.
+        planner: accepted, without effect; None: the same.
+        process_group: the ranks that take part; None: all.
+        no_dist: True: one process alone. Default: False.
+
+    Raises:
+        FileNotFoundError; CheckpointError for an entry that is not there, and for damaged
+        files.
     """
     _fill(state_dict, _read(_folder(checkpoint_id, storage_reader)), "")
 

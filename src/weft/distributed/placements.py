@@ -13,7 +13,11 @@ class Placement:
     """The way in which one dimension of a mesh holds a tensor."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """True if it splits a dimension of the tensor, or this one."""
+        """True if it splits a dimension of the tensor, or this one.
+
+        Args:
+            dim: a dimension; None: any.
+        """
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
@@ -21,18 +25,30 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """True if the ranks' values are still to be combined, or to be combined so."""
+        """True if the ranks' values are still to be combined, or to be combined so.
+
+        Args:
+            reduce_op: how they are combined; None: anyhow.
+        """
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Each rank has a part of a dimension."""
+    """Each rank has a part of a dimension.
+
+    Args:
+        dim: the dimension of the tensor.
+    """
 
     dim: int
 
     def along(self, dim: int) -> Shard:
-        """The same of another dimension."""
+        """The same of another dimension.
+
+        Args:
+            dim: the dimension of the tensor.
+        """
         return replace(self, dim=dim)
 
     def __str__(self) -> str:
@@ -61,7 +77,12 @@ class Replicate(Placement):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """Each rank has a value of its own; combined, they are the tensor."""
+    """Each rank has a value of its own; combined, they are the tensor.
+
+    Args:
+        reduce_op: how the values are combined: "sum", "avg", "max", "min" or "product".
+            Default: 'sum'.
+    """
 
     reduce_op: str = "sum"
 

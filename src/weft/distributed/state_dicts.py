@@ -112,7 +112,13 @@ def _of_first_rank(state: State) -> State:
 def get_model_state_dict(
     model: Module, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> State:
-    """The parameters and buffers of a model by their plain names; of some of its modules with `submodules`."""
+    """The parameters and buffers of a model by their plain names; of some of its modules with `submodules`.
+
+    Args:
+        model: the model.
+        submodules: modules of the model, whose entries are wanted; None: all.
+        options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+    """
     wanted = StateDictOptions() if options is None else options
     frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
     prefixes = [f"{n}." for n, m in model.named_modules() if submodules and m in submodules]
@@ -128,7 +134,13 @@ def set_model_state_dict(
     model: Module, model_state_dict: State, *, options: StateDictOptions | None = None
 ) -> _Loaded:
     """Load a model's state by plain names: whole tensors, or such that lie over ranks anyhow. Missing and unexpected
-    names are the result, and errors with `strict`."""
+    names are the result, and errors with `strict`.
+
+    Args:
+        model: the model.
+        model_state_dict: the state, by plain names.
+        options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+    """
     wanted = StateDictOptions() if options is None else options
     state = _of_first_rank(model_state_dict) if wanted.broadcast_from_rank0 else model_state_dict
     own = {_plain_name(model, name): name for name in model.state_dict()}
@@ -169,7 +181,14 @@ def get_optimizer_state_dict(
     options: StateDictOptions | None = None,
 ) -> State:
     """The state of optimizers by the plain names of parameters, with groups that list names. An optimizer without
-    state gets one."""
+    state gets one.
+
+    Args:
+        model: the model.
+        optimizers: an optimizer, or several.
+        submodules: modules of the model, whose entries are wanted; None: all.
+        options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+    """
     wanted = StateDictOptions() if options is None else options
     names = _names(model)
     states: State = {}
@@ -220,8 +239,17 @@ def set_optimizer_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> None:
-    """Load the state of optimizers by the plain names of parameters; flat names, too. Errors: ValueError for a
-    parameter that no group of the state lists."""
+    """Load the state of optimizers by the plain names of parameters; flat names, too.
+
+    Args:
+        model: the model.
+        optimizers: an optimizer, or several.
+        optim_state_dict: the state, by plain names of parameters.
+        options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+
+    Raises:
+        ValueError for a parameter that no group of the state lists.
+    """
     wanted = StateDictOptions() if options is None else options
     listed, names = _listed(optimizers), _names(model)
     state = _of_first_rank(optim_state_dict) if wanted.broadcast_from_rank0 else optim_state_dict
@@ -265,7 +293,14 @@ def get_state_dict(
     submodules: set[Module] | None = None,
     options: StateDictOptions | None = None,
 ) -> tuple[State, State]:
-    """`get_model_state_dict` and `get_optimizer_state_dict`."""
+    """`get_model_state_dict` and `get_optimizer_state_dict`.
+
+    Args:
+        model: the model.
+        optimizers: an optimizer, or several.
+        submodules: modules of the model, whose entries are wanted; None: all.
+        options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+    """
     return (
         get_model_state_dict(model, submodules=submodules, options=options),
         get_optimizer_state_dict(model, optimizers, options=options),
@@ -280,7 +315,15 @@ def set_state_dict(
     optim_state_dict: State,
     options: StateDictOptions | None = None,
 ) -> _Loaded:
-    """`set_model_state_dict` and `set_optimizer_state_dict`."""
+    """`set_model_state_dict` and `set_optimizer_state_dict`.
+
+    Args:
+        model: the model.
+        optimizers: an optimizer, or several.
+        model_state_dict: the state, by plain names.
+        optim_state_dict: the state, by plain names of parameters.
+        options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+    """
     loaded = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return loaded

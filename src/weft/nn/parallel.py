@@ -50,13 +50,31 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, object] | None = None,
 ) -> Any:
-    """The result of the module for the inputs: with one device there is nothing to split."""
+    """The result of the module for the inputs: with one device there is nothing to split.
+
+    Args:
+        module: the module.
+        inputs: its argument, or a tuple of them.
+        device_ids: accepted: there is one device; None: the same.
+        output_device: accepted; None: the same.
+        dim: accepted: nothing is split. Default: 0.
+        module_kwargs: arguments by name; None: none.
+    """
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*given, **(module_kwargs or {}))
 
 
 def scatter(inputs: object, target_gpus: Sequence[object], dim: int = 0) -> list[Any]:
-    """The inputs for each device; there is one. Errors: RuntimeError where there are to be more."""
+    """The inputs for each device; there is one.
+
+    Args:
+        inputs: the arguments.
+        target_gpus: a list of one device.
+        dim: accepted: nothing is split. Default: 0.
+
+    Raises:
+        RuntimeError where there are to be more.
+    """
     if len(target_gpus) > 1:
         raise ArgumentError(
             f"scatter: there are no {len(target_gpus)} devices",
@@ -68,7 +86,16 @@ def scatter(inputs: object, target_gpus: Sequence[object], dim: int = 0) -> list
 
 
 def gather(outputs: Sequence[object], target_device: object, dim: int = 0) -> Any:
-    """The joined outputs of the devices, of which there is one. Errors: RuntimeError if there are more."""
+    """The joined outputs of the devices, of which there is one.
+
+    Args:
+        outputs: the output of each device.
+        target_device: accepted.
+        dim: accepted: there is nothing to join. Default: 0.
+
+    Raises:
+        RuntimeError if there are more.
+    """
     if len(outputs) != 1:
         raise ArgumentError(
             f"gather: there are no {len(outputs)} devices",
@@ -82,12 +109,28 @@ def gather(outputs: Sequence[object], target_device: object, dim: int = 0) -> An
 def scatter_kwargs(
     inputs: object, kwargs: dict[str, object] | None, target_gpus: Sequence[object], dim: int = 0
 ) -> tuple[Any, Any]:
-    """`scatter` of positional and named arguments."""
+    """`scatter` of positional and named arguments.
+
+    Args:
+        inputs: the arguments.
+        kwargs: arguments by name, or None.
+        target_gpus: a list of one device.
+        dim: accepted: nothing is split. Default: 0.
+    """
     return tuple(scatter(inputs, target_gpus, dim)), tuple(scatter(kwargs or {}, target_gpus, dim))
 
 
 def replicate(network: Module, devices: Sequence[object], detach: bool = False) -> list[Module]:
-    """The module for each device; there is one. Errors: RuntimeError where there are to be more."""
+    """The module for each device; there is one.
+
+    Args:
+        network: the module.
+        devices: a list of one device.
+        detach: accepted. Default: False.
+
+    Raises:
+        RuntimeError where there are to be more.
+    """
     return scatter(network, devices)
 
 
@@ -97,7 +140,14 @@ def parallel_apply(
     kwargs_tup: Any = None,
     devices: object = None,
 ) -> list[Any]:
-    """The results of the modules for their inputs, one after the other."""
+    """The results of the modules for their inputs, one after the other.
+
+    Args:
+        modules: the modules.
+        inputs: for each its argument, or a tuple of them.
+        kwargs_tup: for each its arguments by name; None: none.
+        devices: accepted; None: the same.
+    """
     given = [one if isinstance(one, tuple) else (one,) for one in inputs]
     named = kwargs_tup or [{}] * len(given)
     return [
@@ -107,7 +157,11 @@ def parallel_apply(
 
 
 def get_a_var(obj: object) -> Any:
-    """The first tensor in lists, tuples and dictionaries, or None."""
+    """The first tensor in lists, tuples and dictionaries, or None.
+
+    Args:
+        obj: a tensor, or a nest of them.
+    """
     parts = obj.values() if isinstance(obj, dict) else obj if isinstance(obj, (list, tuple)) else ()
     if isinstance(obj, Tensor):
         return obj

@@ -32,11 +32,23 @@ def is_in_onnx_export() -> bool:
 def register_custom_op_symbolic(
     symbolic_name: str, symbolic_fn: object, opset_version: int, **options: object
 ) -> None:
-    """Nothing: what is exported is what was recorded, which no operation of the user's stands in."""
+    """Nothing: what is exported is what was recorded, which no operation of the user's stands in.
+
+    Args:
+        symbolic_name: accepted.
+        symbolic_fn: accepted.
+        opset_version: accepted.
+        **options: accepted.
+    """
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
-    """Nothing: none was kept."""
+    """Nothing: none was kept.
+
+    Args:
+        symbolic_name: accepted.
+        opset_version: accepted.
+    """
 
 
 def _parse_args(*kinds: str) -> Callable[[Any], Any]:

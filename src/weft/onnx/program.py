@@ -23,7 +23,8 @@ LEAST_EXTERNAL_BYTES = 256  # smaller values stay in the file
 class ONNXProgram:
     """A model in the format ONNX, as `weft.onnx.export` makes it.
 
-    Args: `model_proto` is the model, of the class `onnx.ModelProto`.
+    Args:
+        model_proto: the model, of the class `onnx.ModelProto`.
 
     Example:
         >>> import weft
@@ -60,9 +61,11 @@ class ONNXProgram:
     ) -> None:
         """Write the model into a file.
 
-        Args: `destination` is its path; without `include_initializers` the weights are left out, and are inputs then;
-        with `keep_initializers_as_inputs` they are both; `external_data`: weights go to a file `.data` beside it
-        (default: only where they take 2 GB or more).
+        Args:
+            destination: the path.
+            include_initializers: False: the weights are left out, and are inputs then.
+            keep_initializers_as_inputs: True: the weights are in the file, and inputs too.
+            external_data: True: weights go to a file `.data` beside it; None: where they take 2 GB or more.
         """
         import onnx
 
@@ -103,7 +106,9 @@ class ONNXProgram:
     def __call__(self, *args: object, **kwargs: object) -> Sequence[Tensor]:
         """Run the model by onnxruntime, on the tensors among the arguments; the outputs in a list.
 
-        Args: `args` and `kwargs` are those of the exported call.
+        Args:
+            *args: the arguments of the exported call.
+            **kwargs: the same by name.
         """
         given = [leaf for leaf in tree_leaves([args, kwargs]) if isinstance(leaf, weft.Tensor)]
         session = self.initialize_inference_session()

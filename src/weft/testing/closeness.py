@@ -38,7 +38,24 @@ def assert_close(
 ) -> None:
     """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
-    Containers are compared part by part. Errors: ValueError for one tolerance without the other.
+    Containers are compared part by part.
+
+    Args:
+        actual: what there is: a tensor, a number, an array, or a nest of them.
+        expected: what there should be.
+        allow_subclasses: False: both have to be of one class. Default: True.
+        rtol: the relative tolerance; None: by the dtype.
+        atol: the absolute tolerance; None: by the dtype.
+        equal_nan: whether nan is equal to nan. Default: False.
+        check_device: whether devices have to be equal. Default: True.
+        check_dtype: whether dtypes have to be equal. Default: True.
+        check_layout: whether layouts have to be equal. Default: True.
+        check_stride: whether strides have to be equal. Default: False.
+        msg: the text of the error, or a function of the text that there would be; None:
+            what differs.
+
+    Raises:
+        ValueError for one tolerance without the other.
     """
     if (rtol is None) != (atol is None):
         raise ArgumentError(
@@ -62,7 +79,17 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """`assert_close` under its older name: types may differ, and nan is equal to nan."""
+    """`assert_close` under its older name: types may differ, and nan is equal to nan.
+
+    Args:
+        actual: what there is: a tensor, a number, an array, or a nest of them.
+        expected: what there should be.
+        rtol: the relative tolerance; None: by the dtype.
+        atol: the absolute tolerance; None: by the dtype.
+        equal_nan: whether nan is equal to nan. Default: True.
+        msg: the text of the error, or a function of the text that there would be. Default:
+            ''.
+    """
     assert_close(
         weft.as_tensor(actual),
         weft.as_tensor(expected),

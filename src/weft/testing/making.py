@@ -55,9 +55,18 @@ def make_tensor(
     """A tensor of numbers drawn uniformly from [low, high).
 
     Args:
+        *shape: the shape.
+        dtype: the dtype.
+        device: the device.
+        low: the least number; None: by the dtype, -9 for numbers with a sign.
+        high: the bound above, which is not reached; None: by the dtype, 9 or 10.
+        requires_grad: whether gradients are wanted. Default: False.
         noncontiguous: every other element of a larger one.
         exclude_zero: zeros become the smallest normal number, or 1.
-    Errors: ValueError on an empty interval.
+        memory_format: the order of dimensions in memory; None: contiguous.
+
+    Raises:
+        ValueError on an empty interval.
     """
     size = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
     size = tuple(size)

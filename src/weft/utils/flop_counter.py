@@ -65,6 +65,10 @@ def register_flop_formula(
 
     It is called with the shapes of tensors in place of tensors, and `out_shape`; with the arguments themselves, and
     `out_val`, if `get_raw`.
+
+    Args:
+        targets: a function, or a list of them.
+        get_raw: True: it is given the arguments, not their shapes. Default: False.
     """
 
     def register(formula: Callable[..., int]) -> Callable[..., int]:
@@ -86,7 +90,14 @@ def _shape_of(entry: object) -> Any:
 
 
 class FlopCounterMode(TorchFunctionMode):
-    """A context that counts. `get_flop_counts()["Global"]` has the counts by name."""
+    """A context that counts. `get_flop_counts()["Global"]` has the counts by name.
+
+    Args:
+        mods: accepted: functions are counted, not modules; None: the same.
+        depth: accepted. Default: 2.
+        display: True: print the table at the end. Default: True.
+        custom_mapping: functions, and what counts their operations; None: none.
+    """
 
     def __init__(
         self,
@@ -126,6 +137,10 @@ class FlopCounterMode(TorchFunctionMode):
         return {place: dict(counts) for place, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """A line for each function."""
+        """A line for each function.
+
+        Args:
+            depth: accepted; None: the same.
+        """
         rows = [("Global", self.get_total_flops()), *self.flop_counts["Global"].items()]
         return "\n".join(f"{name:32} {count:>16}" for name, count in rows)

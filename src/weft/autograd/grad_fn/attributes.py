@@ -182,12 +182,20 @@ def metadata(self: Tensor) -> dict[str, Any]:
 
 def register_hook(self: object, hook: Callable[..., object]) -> RemovableHandle:
     """Call `hook(grad_inputs, grad_outputs)` after this record has run; a result replaces the gradients of the
-    inputs."""
+    inputs.
+
+    Args:
+        hook: a function of two tuples; it returns gradients of the inputs, or None.
+    """
     return add_hook(observers_of(self).posthooks, hook)
 
 
 def register_prehook(self: Tensor, hook: Callable[..., object]) -> RemovableHandle:
-    """Call `hook(grad_outputs)` before this record runs; a result replaces them."""
+    """Call `hook(grad_outputs)` before this record runs; a result replaces them.
+
+    Args:
+        hook: a function of a tuple; it returns another one, or None.
+    """
     return add_hook(observers_of(self).prehooks, hook)
 
 

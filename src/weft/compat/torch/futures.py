@@ -72,12 +72,26 @@ class Future(Generic[T]):
 
 
 def wait_all(futures: list[Future[object]]) -> list[Any]:
-    """The values of all. Errors: the first that was set."""
+    """The values of all.
+
+    Args:
+        futures: a list of futures.
+
+    Raises:
+        the first that was set.
+    """
     return [future.wait() for future in futures]
 
 
 def collect_all(futures: list[Future[object]]) -> Future[list[Future[Any]]]:
-    """The futures themselves, once all are set. Errors: the first that is set."""
+    """The futures themselves, once all are set.
+
+    Args:
+        futures: a list of futures.
+
+    Raises:
+        the first that is set.
+    """
     result: Future[list[Future[Any]]] = Future()
     left = [len(futures)]
 

@@ -36,30 +36,61 @@ def _listed(table: Tensor) -> tuple[Any, ...]:
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Group = None) -> Any:
-    """The combination of the tensors of all ranks, on each."""
+    """The combination of the tensors of all ranks, on each.
+
+    Args:
+        tensor: this rank's tensor.
+        op: how tensors are combined. Default: their sum.
+        group: the ranks that take part; None: all.
+    """
     return record("all_reduce", tensor, resolve(group), need_op(op))
 
 
 def broadcast(tensor: Tensor, src: int, group: Group = None) -> Any:
-    """The tensor of one rank, on each; its cotangent is the sum of all."""
+    """The tensor of one rank, on each; its cotangent is the sum of all.
+
+    Args:
+        tensor: this rank's tensor.
+        src: the rank that has it.
+        group: the ranks that take part; None: all.
+    """
     found = resolve(group)
     return record("broadcast", tensor, found, root=found.group_rank(src))
 
 
 def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Group = None) -> Any:
-    """The combination of the tensors of all ranks on one; the others get their own tensor."""
+    """The combination of the tensors of all ranks on one; the others get their own tensor.
+
+    Args:
+        tensor: this rank's tensor.
+        dst: the rank that gets it.
+        op: how tensors are combined. Default: their sum.
+        group: the ranks that take part; None: all.
+    """
     found = resolve(group)
     return record("reduce", tensor, found, need_op(op), found.group_rank(dst))
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Group = None) -> Any:
-    """The tensors of all ranks on one; zeros on the others."""
+    """The tensors of all ranks on one; zeros on the others.
+
+    Args:
+        tensor: this rank's tensor.
+        dst: the rank that gets it. Default: 0.
+        group: the ranks that take part; None: all.
+    """
     found = resolve(group)
     return _listed(record("gather", _rows(tensor), found, root=found.group_rank(dst)))
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Group = None) -> Any:
-    """This rank's entry of the list of one; the lists of the others only say shapes."""
+    """This rank's entry of the list of one; the lists of the others only say shapes.
+
+    Args:
+        tensors: a tensor for each rank.
+        src: the rank that has it. Default: 0.
+        group: the ranks that take part; None: all.
+    """
     found = resolve(group)
     return record("scatter", weft.stack(list(tensors)), found, root=found.group_rank(src)).squeeze(
         0
@@ -67,7 +98,12 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Group = None) -> Any
 
 
 def all_gather(tensor: Tensor, group: Group = None) -> Any:
-    """The tensors of all ranks, on each; the cotangent is the sum of those that all ranks have for this one."""
+    """The tensors of all ranks, on each; the cotangent is the sum of those that all ranks have for this one.
+
+    Args:
+        tensor: this rank's tensor.
+        group: the ranks that take part; None: all.
+    """
     return _listed(record("all_gather", _rows(tensor), resolve(group)))
 
 
@@ -79,7 +115,14 @@ def _all_gather_base(output_tensor: Tensor, input_tensor: Tensor, group: Group =
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Group = None
 ) -> Any:
-    """This rank's entry of the combined lists of all ranks; `output` says nothing more."""
+    """This rank's entry of the combined lists of all ranks; `output` says nothing more.
+
+    Args:
+        output: a tensor of the shape of the result.
+        input_list: a tensor for each rank.
+        op: how tensors are combined. Default: their sum.
+        group: the ranks that take part; None: all.
+    """
     table = weft.stack(list(input_list))
     return record("reduce_scatter", table, resolve(group), need_op(op)).squeeze(0)
 
@@ -87,7 +130,13 @@ def reduce_scatter(
 def all_to_all(
     output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Group = None
 ) -> Any:
-    """The tensors that the ranks send to this one, like those of `output_tensor_list`."""
+    """The tensors that the ranks send to this one, like those of `output_tensor_list`.
+
+    Args:
+        output_tensor_list: tensors of the shapes of those that come.
+        input_tensor_list: a tensor for each rank.
+        group: the ranks that take part; None: all.
+    """
     sent = [tensor.numel() for tensor in input_tensor_list]
     shapes = [tuple(tensor.shape) for tensor in output_tensor_list]
     received = [prod(shape) for shape in shapes]
@@ -105,7 +154,15 @@ def all_to_all_single(
     input_split_sizes: Sequence[int] | None = None,
     group: Group = None,
 ) -> Any:
-    """The rows that each rank sends to this one, in a tensor like `output`."""
+    """The rows that each rank sends to this one, in a tensor like `output`.
+
+    Args:
+        output: a tensor of the shape of the result.
+        input: the rows for each rank, joined.
+        output_split_sizes: how many rows come from each rank; None: as many from all.
+        input_split_sizes: how many rows go to each rank; None: as many to all.
+        group: the ranks that take part; None: all.
+    """
     found = resolve(group)
     rows = output.shape[0] if output.ndim else 1
     received = split_sizes("all_to_all_single", rows, output_split_sizes, found)

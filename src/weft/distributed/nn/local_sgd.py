@@ -165,24 +165,40 @@ class PostLocalSGDOptimizer(Optimizer):
         return {**self.optim.state_dict(), "step": self.averager.step}
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Load both; a state without `step` begins to count at 0."""
+        """Load both; a state without `step` begins to count at 0.
+
+        Args:
+            state_dict: what `state_dict` gave.
+        """
         own = dict(state_dict)
         self.averager.step = int(own.pop("step", 0))
         self.optim.load_state_dict(own)
         self.param_groups = self.optim.param_groups
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """A step of the optimizer, and the mean where it is due."""
+        """A step of the optimizer, and the mean where it is due.
+
+        Args:
+            closure: a function that computes the loss again; None: none.
+        """
         loss = self.optim.step(closure)
         self.averager.average_parameters(self.param_groups)
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients."""
+        """Forget the gradients.
+
+        Args:
+            set_to_none: True: gradients become None; False: zeros. Default: True.
+        """
         self.optim.zero_grad(set_to_none=set_to_none)
 
     def add_param_group(self, param_group: State) -> None:
-        """Take more parameters."""
+        """Take more parameters.
+
+        Args:
+            param_group: parameters and their options, as a dictionary.
+        """
         self.optim.add_param_group(param_group)
 
     def __repr__(self) -> str:

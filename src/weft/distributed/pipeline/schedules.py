@@ -78,7 +78,14 @@ class Schedule(ABC):
         **kwargs: object,
     ) -> Outputs:
         """Forward and backward of a batch. The rank of the first stage passes the batch, that of the last one the
-        target, and gets the outputs of the model; others get None. `losses` becomes the list of the microbatches'."""
+        target, and gets the outputs of the model; others get None. `losses` becomes the list of the microbatches'.
+
+        Args:
+            *args: the batch, on the rank of the first stage.
+            target: what the loss compares with, on the rank of the last stage; None: on others.
+            losses: a list that is filled; None: they are not wanted.
+            **kwargs: arguments of the batch by name.
+        """
         trains = self._loss_fn is not None and weft.is_grad_enabled()
         return self._run(args, kwargs, target, losses, trains)
 
@@ -89,7 +96,14 @@ class Schedule(ABC):
         losses: list[Tensor] | None = None,
         **kwargs: object,
     ) -> Outputs:
-        """The same without a backward."""
+        """The same without a backward.
+
+        Args:
+            *args: the batch, on the rank of the first stage.
+            target: what the loss compares with, on the rank of the last stage; None: on others.
+            losses: a list that is filled; None: they are not wanted.
+            **kwargs: arguments of the batch by name.
+        """
         with weft.no_grad():
             return self._run(args, kwargs, target, losses, False)
 
@@ -120,13 +134,21 @@ class Schedule(ABC):
     # -- microbatches ------------------------------------------------------------------------------------------------
 
     def cut_args(self, args: Arguments) -> list[list[Any]]:
-        """Positional arguments for each microbatch."""
+        """Positional arguments for each microbatch.
+
+        Args:
+            args: the arguments of the batch.
+        """
         specs = (self._args_spec if args else None) or [TensorChunkSpec()] * len(args)
         columns = [self._cut(value, spec) for value, spec in zip(args, specs, strict=True)]
         return [list(row) for row in zip(*columns, strict=True)] if columns else [[]] * self._count
 
     def cut_kwargs(self, kwargs: Named) -> list[Named]:
-        """Arguments by name for each microbatch."""
+        """Arguments by name for each microbatch.
+
+        Args:
+            kwargs: the arguments of the batch, by name.
+        """
         columns = {
             name: self._cut(value, self._kwargs_spec.get(name, TensorChunkSpec()))
             for name, value in kwargs.items()
@@ -196,7 +218,20 @@ class PipelineScheduleMulti(Schedule):
 
 
 class ScheduleGPipe(PipelineScheduleSingle):
-    """All microbatches forward, then all backward (Huang et al. 2019)."""
+    """All microbatches forward, then all backward (Huang et al. 2019).
+
+    Args:
+        stage: the stage of this rank, or its stages.
+        n_microbatches: into how many microbatches a batch is cut.
+        loss_fn: a function (output, target); None: there is no backward.
+        args_chunk_spec: along which dimension each argument is cut; None: the first.
+        kwargs_chunk_spec: the same of arguments by name; None: the first.
+        output_merge_spec: accepted: outputs are joined along their first dimension; None:
+            the same.
+        scale_grads: True: gradients are divided by the number of microbatches, as for the
+            mean of their losses. Default: True.
+        **options: accepted, without effect.
+    """
 
     def steps(self) -> Iterator[PipelineStep]:
         """The steps of this rank."""
@@ -208,7 +243,20 @@ class ScheduleGPipe(PipelineScheduleSingle):
 
 class Schedule1F1B(PipelineScheduleSingle):
     """As many forward as stages are behind this one, then backward and forward in turn (Narayanan et al. 2019): a stage
-    keeps no more microbatches than stages follow it, and itself."""
+    keeps no more microbatches than stages follow it, and itself.
+
+    Args:
+        stage: the stage of this rank, or its stages.
+        n_microbatches: into how many microbatches a batch is cut.
+        loss_fn: a function (output, target); None: there is no backward.
+        args_chunk_spec: along which dimension each argument is cut; None: the first.
+        kwargs_chunk_spec: the same of arguments by name; None: the first.
+        output_merge_spec: accepted: outputs are joined along their first dimension; None:
+            the same.
+        scale_grads: True: gradients are divided by the number of microbatches, as for the
+            mean of their losses. Default: True.
+        **options: accepted, without effect.
+    """
 
     def steps(self) -> Iterator[PipelineStep]:
         """The steps of this rank."""
@@ -226,7 +274,20 @@ class Schedule1F1B(PipelineScheduleSingle):
 
 
 class ScheduleLoopedBFS(PipelineScheduleMulti):
-    """All microbatches forward through each stage in turn, then backward (Lamy-Poirier 2022)."""
+    """All microbatches forward through each stage in turn, then backward (Lamy-Poirier 2022).
+
+    Args:
+        stage: the stage of this rank, or its stages.
+        n_microbatches: into how many microbatches a batch is cut.
+        loss_fn: a function (output, target); None: there is no backward.
+        args_chunk_spec: along which dimension each argument is cut; None: the first.
+        kwargs_chunk_spec: the same of arguments by name; None: the first.
+        output_merge_spec: accepted: outputs are joined along their first dimension; None:
+            the same.
+        scale_grads: True: gradients are divided by the number of microbatches, as for the
+            mean of their losses. Default: True.
+        **options: accepted, without effect.
+    """
 
     def steps(self) -> Iterator[PipelineStep]:
         """The steps of this rank."""
@@ -240,7 +301,20 @@ class ScheduleLoopedBFS(PipelineScheduleMulti):
 class ScheduleInterleaved1F1B(PipelineScheduleMulti):
     """1F1B over several stages on each rank, in rounds of as many microbatches as ranks (Narayanan et al. 2021).
 
-    Errors: ValueError for a number of microbatches that rounds do not divide.
+    Args:
+        stage: the stage of this rank, or its stages.
+        n_microbatches: into how many microbatches a batch is cut.
+        loss_fn: a function (output, target); None: there is no backward.
+        args_chunk_spec: along which dimension each argument is cut; None: the first.
+        kwargs_chunk_spec: the same of arguments by name; None: the first.
+        output_merge_spec: accepted: outputs are joined along their first dimension; None:
+            the same.
+        scale_grads: True: gradients are divided by the number of microbatches, as for the
+            mean of their losses. Default: True.
+        **options: accepted, without effect.
+
+    Raises:
+        ValueError for a number of microbatches that rounds do not divide.
     """
 
     def steps(self) -> Iterator[PipelineStep]:

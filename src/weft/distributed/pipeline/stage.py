@@ -33,6 +33,7 @@ class PipelineStage:
         device: the CPU.
         input_args, output_args: accepted; shapes travel with values.
         group: the ranks; by default all.
+        dw_builder: accepted, without effect; None: the same.
     """
 
     def __init__(
@@ -77,7 +78,14 @@ class PipelineStage:
     # -- microbatches ------------------------------------------------------------------------------------------------
 
     def forward(self, number: int, args: Arguments, named: Named, keeps: bool) -> Outputs:
-        """The outputs for a microbatch, which go to the next stage. With `keeps` a backward follows."""
+        """The outputs for a microbatch, which go to the next stage. With `keeps` a backward follows.
+
+        Args:
+            number: of the microbatch.
+            args: its arguments, at the first stage.
+            named: its arguments by name.
+            keeps: True: a backward follows.
+        """
         inputs = list(args) if self.is_first else self._received()
         outputs = self.submod(*inputs, **named)
         values = _listed(outputs)
@@ -93,7 +101,12 @@ class PipelineStage:
         return self.post.receive(self._rank_of(before), 2 * before)
 
     def backward(self, number: int, loss: Tensor | None) -> None:
-        """Backward for a microbatch: from the loss at the last stage, else from what the next one sends."""
+        """Backward for a microbatch: from the loss at the last stage, else from what the next one sends.
+
+        Args:
+            number: of the microbatch.
+            loss: at the last stage; else None.
+        """
         inputs, outputs = self._inputs.pop(number), self._outputs.pop(number)
         if self.is_last:
             assert loss is not None
@@ -113,7 +126,11 @@ class PipelineStage:
             self.post.send(grads, self._rank_of(before), 2 * before + 1)
 
     def scale_grads(self, factor: float) -> None:
-        """Divide the gradients of parameters."""
+        """Divide the gradients of parameters.
+
+        Args:
+            factor: the divisor.
+        """
         if factor != 1:
             with weft.no_grad():
                 for parameter in self.submod.parameters():

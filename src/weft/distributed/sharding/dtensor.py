@@ -47,7 +47,13 @@ _DATA: Any = Tensor.data
 
 
 class DTensor(Tensor):
-    """A tensor over a mesh. `shape` is that of the whole; `to_local()` is this rank's part."""
+    """A tensor over a mesh. `shape` is that of the whole; `to_local()` is this rank's part.
+
+    Args:
+        part: this rank's part.
+        layout: the mesh, the placements, and the shape of the whole.
+        requires_grad: whether gradients are wanted. Default: False.
+    """
 
     spread: MeshLayout
     gathers: MeshLayout | None = (
@@ -87,7 +93,11 @@ class DTensor(Tensor):
         return len(self.spread.shape)
 
     def size(self, dim: int | None = None) -> Any:  # type: ignore[override]
-        """The shape of the whole, or the size of a dimension."""
+        """The shape of the whole, or the size of a dimension.
+
+        Args:
+            dim: a dimension; None: all.
+        """
         return self.shape if dim is None else self.shape[dim]
 
     def dim(self) -> int:  # type: ignore[override]
@@ -101,7 +111,11 @@ class DTensor(Tensor):
     nelement = numel
 
     def stride(self, dim: int | None = None) -> Any:  # type: ignore[override]
-        """The strides that the whole would have, dense and in row-major order."""
+        """The strides that the whole would have, dense and in row-major order.
+
+        Args:
+            dim: a dimension; None: all.
+        """
         strides, step = [], 1
         for size in reversed(self.spread.shape):
             strides.append(step)
@@ -154,7 +168,11 @@ class DTensor(Tensor):
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """This rank's part, as an ordinary tensor. Its cotangents lie as its values do, unless `grad_placements` say
-        how."""
+        how.
+
+        Args:
+            grad_placements: how the cotangent lies; None: as the values.
+        """
         part = local(self)
         if grad_placements is None:
             return part
@@ -167,7 +185,11 @@ class DTensor(Tensor):
         )
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
-        """The whole tensor, on each rank; all ranks of the mesh call it."""
+        """The whole tensor, on each rank; all ranks of the mesh call it.
+
+        Args:
+            grad_placements: how the cotangent lies; None: as the values.
+        """
         everywhere = [Replicate()] * self.device_mesh.ndim
         return self.redistribute(placements=everywhere).to_local(grad_placements=grad_placements)
 
@@ -180,7 +202,19 @@ class DTensor(Tensor):
         forward_dtype: object = None,
         backward_dtype: object = None,
     ) -> DTensor:
-        """The same tensor under other placements. Errors: RuntimeError for another mesh."""
+        """The same tensor under other placements.
+
+        Args:
+            device_mesh: the mesh; None: the one it lies over, or that of all ranks.
+            placements: for each dimension of the mesh, how the tensor lies along it; None: as
+                now, or replicated.
+            async_op: accepted: results are waited for where they are read. Default: False.
+            forward_dtype: the dtype in which values travel; None: their own.
+            backward_dtype: the dtype in which cotangents travel; None: their own.
+
+        Raises:
+            RuntimeError for another mesh.
+        """
         if device_mesh is not None and device_mesh != self.device_mesh:
             raise NotDefinedError(
                 "redistribute: to another mesh",
@@ -212,7 +246,18 @@ class DTensor(Tensor):
     ) -> DTensor:
         """A tensor of which each rank gives its part; without `shape` all give as much. Cotangents of parts lie as
         values do, unless `grad_placements` say how. With `run_check` replicated parts become those of the first
-        rank."""
+        rank.
+
+        Args:
+            local_tensor: this rank's part.
+            device_mesh: the mesh.
+            placements: for each dimension of the mesh, how the tensor lies along it; None: as
+                now, or replicated.
+            run_check: True: replicated parts become those of the first rank. Default: False.
+            shape: the shape of the whole; None: all ranks give as much.
+            stride: accepted with `shape`; None: in row-major order.
+            grad_placements: how the cotangent lies; None: as the values.
+        """
         given = [Replicate()] * device_mesh.ndim if placements is None else placements
         found = need_placements(given, device_mesh, local_tensor.ndim)
         layout = MeshLayout(
@@ -232,14 +277,23 @@ class DTensor(Tensor):
 
     def like(self, value: object) -> Any:
         """A tensor of the whole shape, or of the shape of this rank's part, that lies as this one; anything else as it
-        is."""
+        is.
+
+        Args:
+            value: the value.
+        """
         shapes = (self.spread.shape, self.spread.local_shape)
         if self.ndim == 0 or not isinstance(value, Tensor) or tuple(value.shape) not in shapes:
             return value
         return DTensor(_part_like(value, self.spread), self.spread)
 
     def over_ranks(self, value: Tensor, is_largest: bool = False) -> Any:
-        """The sum, or the largest, of a value over the ranks that share this tensor out."""
+        """The sum, or the largest, of a value over the ranks that share this tensor out.
+
+        Args:
+            value: the value.
+            is_largest: True: the largest, not the sum. Default: False.
+        """
         op = ReduceOp.MAX if is_largest else ReduceOp.SUM
         for dim, placement in enumerate(self.placements):
             if placement.is_shard():
@@ -249,7 +303,12 @@ class DTensor(Tensor):
     @staticmethod
     def sums_of_rows(owners: Sequence[DTensor], rows: Sequence[Tensor]) -> list[Any]:
         """The sum over all rows of each of some tensors that lie alike, of a value for each row of this rank. It is
-        taken in the order of rows: the same bits on any number of ranks."""
+        taken in the order of rows: the same bits on any number of ranks.
+
+        Args:
+            owners: the tensors.
+            rows: for each a value for each row of this rank.
+        """
         spread = owners[0].spread
         padded = weft.cat([one.spread.padded(own) for one, own in zip(owners, rows, strict=True)])
         if spread.sharded is not None:
@@ -262,7 +321,11 @@ class DTensor(Tensor):
         return found
 
     def register_hook(self, hook: Function) -> Any:  # type: ignore[override]
-        """Call a function with the gradient, which lies as the tensor does."""
+        """Call a function with the gradient, which lies as the tensor does.
+
+        Args:
+            hook: a function of the gradients.
+        """
         layout = self.spread.of_cotangents()
 
         def on_part(grad: Tensor) -> Any:
@@ -532,8 +595,20 @@ def distribute_tensor(
     *,
     src_data_rank: int | None = 0,
 ) -> DTensor:
-    """A tensor laid over a mesh: each rank keeps its part of what the rank `src_data_rank` of each line of the mesh
-    has, or, where that is None, of its own. Parameters become parameters. Errors: ValueError for Partial."""
+    """A tensor laid over a mesh: each rank keeps its part of what the rank `src_data_rank` of
+    each line of the mesh has, or, where that is None, of its own. Parameters become
+    parameters.
+
+    Args:
+        tensor: the whole tensor.
+        device_mesh: the mesh; None: that of all ranks.
+        placements: for each dimension of the mesh, how the tensor lies along it; None:
+            replicated.
+        src_data_rank: the rank whose values count; None: each has its own. Default: 0.
+
+    Raises:
+        ValueError for Partial.
+    """
     mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
     whole_on_all = [Replicate()] * mesh.ndim
     found = need_placements(whole_on_all if placements is None else placements, mesh, tensor.ndim)
@@ -567,7 +642,16 @@ def distribute_module(
 ) -> Module:
     """A module whose parameters and buffers lie over a mesh: as `partition_fn(name, module, mesh)` lays those of each
     module, the others replicated. `input_fn(module, inputs, mesh)` and `output_fn(module, outputs, mesh)` change what
-    goes in and comes out."""
+    goes in and comes out.
+
+    Args:
+        module: the module, which is changed.
+        device_mesh: the mesh; None: that of all ranks.
+        partition_fn: a function (name, module, mesh) that lays a module's parameters; None:
+            they are replicated.
+        input_fn: a function (module, inputs, mesh); None: inputs stay.
+        output_fn: a function (module, outputs, mesh); None: outputs stay.
+    """
     mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
     for name, one in module.named_modules():
         if partition_fn is not None:
@@ -609,7 +693,15 @@ def _factory(name: str) -> Function:
         return DTensor(layout.own_part(everything).clone(), layout, requires_grad)
 
     make.__name__, make.__qualname__ = name, name
-    make.__doc__ = f"`weft.{name}`, of which each rank keeps its part of a layout."
+    make.__doc__ = f"""`weft.{name}`, of which each rank keeps its part of a layout.
+
+    Args:
+        *size: the shape of the whole.
+        device_mesh: the mesh; None: that of all ranks.
+        placements: for each dimension of the mesh, how the tensor lies along it; None: replicated.
+        requires_grad: whether gradients are wanted. Default: False.
+        **options: those of `weft.{name}`.
+    """
     return make
 
 

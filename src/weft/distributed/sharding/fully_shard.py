@@ -40,7 +40,15 @@ ShardPlacement = Callable[[Parameter], Shard | None]
 @dataclass(frozen=True)
 class MixedPrecisionPolicy:
     """The types of a sharded module: those in which parameters are gathered and gradients combined, those that its
-    inputs are cast to (`param_dtype`) and its outputs."""
+    inputs are cast to (`param_dtype`) and its outputs.
+
+    Args:
+        param_dtype: in which parameters are gathered, and to which inputs are cast; None:
+            their own.
+        reduce_dtype: in which gradients are combined; None: that of the parameters.
+        output_dtype: to which outputs are cast; None: they stay.
+        cast_forward_inputs: False: inputs stay. Default: True.
+    """
 
     param_dtype: DType | None = None
     reduce_dtype: DType | None = None
@@ -55,13 +63,21 @@ class OffloadPolicy:
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Sharded parameters are in the memory of the CPU, where they are already."""
+    """Sharded parameters are in the memory of the CPU, where they are already.
+
+    Args:
+        pin_memory: accepted: there is no other device. Default: True.
+    """
 
     pin_memory: bool = True
 
 
 class UnshardHandle:
-    """The handle of `unshard(async_op=True)`."""
+    """The handle of `unshard(async_op=True)`.
+
+    Args:
+        gathering: what is under way; None: nothing.
+    """
 
     def __init__(self, gathering: Gathering | None = None) -> None:
         self._gathering = gathering
@@ -231,7 +247,11 @@ class FSDPModule:
         )
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Have the parameters whole until `reshard` or the end of the next forward."""
+        """Have the parameters whole until `reshard` or the end of the next forward.
+
+        Args:
+            async_op: True: return a handle at once. Default: False.
+        """
         handle = UnshardHandle(self._sharded.unshard())
         if async_op:
             return handle
@@ -252,7 +272,12 @@ class FSDPModule:
     def set_requires_gradient_sync(
         self, requires_gradient_sync: bool, *, recurse: bool = True
     ) -> None:
-        """Have gradients combined at the end of a backward, or kept whole on the rank for the next one's."""
+        """Have gradients combined at the end of a backward, or kept whole on the rank for the next one's.
+
+        Args:
+            requires_gradient_sync: False: gradients stay whole on each rank.
+            recurse: True: the same for modules below. Default: True.
+        """
         for sharded in self._all(recurse):
             if isinstance(sharded.reduction, BlockReduction) and not requires_gradient_sync:
                 raise ArgumentError(
@@ -264,7 +289,12 @@ class FSDPModule:
             sharded.reduction.is_on = requires_gradient_sync
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
-        """Have backward gather the parameters again, or keep them."""
+        """Have backward gather the parameters again, or keep them.
+
+        Args:
+            reshard_after_forward: True: gather them again in backward.
+            recurse: True: the same for modules below. Default: True.
+        """
         if not isinstance(reshard_after_forward, bool):
             raise ArgumentError(
                 f"reshard_after_forward should be a bool, got {type(reshard_after_forward)}",
@@ -276,30 +306,60 @@ class FSDPModule:
             sharded.reshards = reshard_after_forward
 
     def set_gradient_divide_factor(self, factor: float) -> None:
-        """Divide the sum of all ranks' gradients by this, and not by the number of ranks."""
+        """Divide the sum of all ranks' gradients by this, and not by the number of ranks.
+
+        Args:
+            factor: the divisor.
+        """
         self._sharded.reduction.divisor = factor
 
     def set_modules_to_forward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
-        """Nothing: the engine begins to gather the next module's parameters while this one's are used."""
+        """Nothing: the engine begins to gather the next module's parameters while this one's are used.
+
+        Args:
+            modules: accepted.
+        """
         _need_sharded(modules)
 
     def set_modules_to_backward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
-        """Nothing: backward begins to gather those of the module before together with this one's."""
+        """Nothing: backward begins to gather those of the module before together with this one's.
+
+        Args:
+            modules: accepted.
+        """
         _need_sharded(modules)
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
-        """Nothing: there is no state between backward passes."""
+        """Nothing: there is no state between backward passes.
+
+        Args:
+            is_last_backward: accepted.
+        """
 
     def set_reshard_after_backward(
         self, reshard_after_backward: bool, *, recurse: bool = True
     ) -> None:
-        """Nothing: whole parameters go when the last operation has read them."""
+        """Nothing: whole parameters go when the last operation has read them.
+
+        Args:
+            reshard_after_backward: accepted.
+            recurse: True: the same for modules below. Default: True.
+        """
 
     def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
-        """Nothing: backward gathers what it reads."""
+        """Nothing: backward gathers what it reads.
+
+        Args:
+            unshard_in_backward: accepted.
+        """
 
     def set_reduce_scatter_unused_params(self, enable: bool, *, recurse: bool = True) -> None:
-        """Nothing: a parameter that some ranks have not used counts as zeros there."""
+        """Nothing: a parameter that some ranks have not used counts as zeros there.
+
+        Args:
+            enable: accepted.
+            recurse: True: the same for modules below. Default: True.
+        """
 
     def reset_iter_state(self) -> None:
         """Forget what a forward has left that has failed."""
@@ -496,7 +556,12 @@ def _lay(module: Module, state: dict[str, object], prefix: str, *rest: object) -
 
 
 def register_fsdp_forward_method(module: Module, method_name: str) -> None:
-    """Have another method of a sharded module run on whole parameters, as its forward does."""
+    """Have another method of a sharded module run on whole parameters, as its forward does.
+
+    Args:
+        module: a sharded module.
+        method_name: the name of the method.
+    """
     if not isinstance(module, FSDPModule):
         return
     if not hasattr(module, method_name):
@@ -515,7 +580,11 @@ def register_fsdp_forward_method(module: Module, method_name: str) -> None:
 
 
 def share_comm_ctx(modules: Sequence[FSDPModule]) -> None:
-    """Nothing: communication has no streams."""
+    """Nothing: communication has no streams.
+
+    Args:
+        modules: accepted.
+    """
     _need_sharded(modules)
 
 

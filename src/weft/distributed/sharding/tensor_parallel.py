@@ -330,7 +330,18 @@ class PrepareModuleOutput(_Prepare):
 
 class PrepareModuleInputOutput(ParallelStyle):
     """`PrepareModuleInput` and `PrepareModuleOutput` in one, with their arguments; `use_local_input` is the former's
-    `use_local_output`."""
+    `use_local_output`.
+
+    Args:
+        input_layouts: how inputs lie; None: they are left alone.
+        desired_input_layouts: how the module wants them; None: as they lie.
+        input_kwarg_layouts: the same of inputs by name; None: they are left alone.
+        desired_input_kwarg_layouts: how the module wants these; None: as they lie.
+        use_local_input: True: the module is given this rank's parts. Default: False.
+        output_layouts: how outputs lie.
+        desired_output_layouts: how they are wanted.
+        use_local_output: True: what comes out are this rank's parts. Default: True.
+    """
 
     def __init__(
         self,
@@ -376,12 +387,16 @@ def parallelize_module(
 ) -> Module:
     """The module itself, with modules below it shared out as a plan says.
 
+    Warns of names that no module has.
+
     Args:
+        module: the module, which is changed.
         device_mesh: the ranks, a mesh of one dimension; by default all.
         parallelize_plan: a style, or styles by names of modules ("layers.*.fc1"; "" is the module itself).
         src_data_rank: the rank whose parameters count; None for each rank's own.
 
-    Errors: TypeError for another plan. Warns of names that no module has.
+    Raises:
+        TypeError for another plan.
     """
     mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
     if parallelize_plan is None:

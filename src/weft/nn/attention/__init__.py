@@ -26,7 +26,15 @@ class SDPBackend(enum.IntEnum):
 
 @contextmanager
 def sdpa_kernel(backends: list[SDPBackend] | str, set_priority: bool = False) -> Iterator[None]:
-    """A context that changes nothing: attention has one implementation. Errors: TypeError on what is no backend."""
+    """A context that changes nothing: attention has one implementation.
+
+    Args:
+        backends: kinds of attention, or one of them.
+        set_priority: accepted. Default: False.
+
+    Raises:
+        TypeError on what is no backend.
+    """
     chosen = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(chosen, list) or not all(isinstance(one, SDPBackend) for one in chosen):
         raise ArgumentTypeError(

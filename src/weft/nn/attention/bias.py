@@ -28,8 +28,29 @@ class CausalVariant(enum.IntEnum):
 class CausalBias(Tensor):
     """A mask in which each query sees the keys up to its own position; with LOWER_RIGHT the last query sees all keys.
 
-    Shapes: (queries, keys). With more queries than keys and LOWER_RIGHT the first queries see nothing, and attend to
-    zeros. Errors: ArgumentError, a ValueError, if attention is asked to be causal as well."""
+    With more queries than keys and LOWER_RIGHT the first queries see nothing, and attend to
+    zeros.
+
+    Args:
+        variant: `CausalVariant.UPPER_LEFT` or `LOWER_RIGHT`.
+        seq_len_q: the number of queries.
+        seq_len_kv: the number of keys.
+
+    Shape:
+        (queries, keys).
+
+    Raises:
+        ArgumentError, a ValueError, if attention is asked to be causal as well.
+
+    Example:
+        >>> from weft.nn.attention.bias import causal_lower_right, causal_upper_left
+        >>> causal_upper_left(2, 3)
+        tensor([[ True, False, False],
+                [ True,  True, False]])
+        >>> causal_lower_right(2, 3)
+        tensor([[ True,  True, False],
+                [ True,  True,  True]])
+    """
 
     variant: CausalVariant
 
@@ -82,13 +103,27 @@ class CausalBias(Tensor):
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """The mask whose diagonal begins at the first query and the first key. Shapes: (queries, keys)."""
+    """The mask whose diagonal begins at the first query and the first key.
+
+    Args:
+        *size: the number of queries, and that of keys.
+
+    Shape:
+        (queries, keys).
+    """
     queries, keys = _two(size)
     return CausalBias(CausalVariant.UPPER_LEFT, queries, keys)
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """The mask whose diagonal ends at the last query and the last key. Shapes: (queries, keys)."""
+    """The mask whose diagonal ends at the last query and the last key.
+
+    Args:
+        *size: the number of queries, and that of keys.
+
+    Shape:
+        (queries, keys).
+    """
     queries, keys = _two(size)
     return CausalBias(CausalVariant.LOWER_RIGHT, queries, keys)
 

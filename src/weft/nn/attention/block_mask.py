@@ -46,7 +46,13 @@ def of_indices(
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """Every score takes part."""
+    """Every score takes part.
+
+    Args:
+        head: the index of the head.
+        token_q: the index of the query.
+        token_kv: the index of the key.
+    """
     return weft.ones((), dtype=weft.bool)
 
 
@@ -62,7 +68,14 @@ def _masks_of(mask_mods: tuple[Callable[..., object], ...]) -> None:
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
-    """The function of what any of the functions lets take part. Errors: ArgumentTypeError."""
+    """The function of what any of the functions lets take part.
+
+    Args:
+        *mask_mods: functions (batch, head, query, key) of indices.
+
+    Raises:
+        ArgumentTypeError.
+    """
     _masks_of(mask_mods)
 
     def any_of(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
@@ -75,7 +88,14 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
-    """The function of what all of the functions let take part. Errors: ArgumentTypeError."""
+    """The function of what all of the functions let take part.
+
+    Args:
+        *mask_mods: functions (batch, head, query, key) of indices.
+
+    Raises:
+        ArgumentTypeError.
+    """
     _masks_of(mask_mods)
 
     def all_of(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
@@ -95,8 +115,19 @@ def create_mask(
     KV_LEN: int,
     device: DeviceLike | None = None,
 ) -> Tensor:
-    """The mask that a function of the indices defines, as a tensor: (B or 1, H or 1, Q_LEN, KV_LEN). Errors:
-    ArgumentTypeError."""
+    """The mask that a function of the indices defines, as a tensor: (B or 1, H or 1, Q_LEN,
+    KV_LEN).
+
+    Args:
+        mod_fn: a function (batch, head, query, key) of indices: True where a score takes
+            part.
+        H: the number of heads, or None: all have one mask.
+        Q_LEN: the number of queries.
+        KV_LEN: the number of keys.
+
+    Raises:
+        ArgumentTypeError.
+    """
     return of_indices(mod_fn, (B or 1, H or 1, Q_LEN, KV_LEN)).to(weft.bool)
 
 
@@ -140,7 +171,32 @@ class BlockMask:
     in whole. Row i of blocks has the first `kv_num_blocks[..., i]` of its indices; `q_indices` are the same by
     columns.
 
-    Shapes: counts (B, H, rows), indices (B, H, rows, columns); by columns the other way round."""
+    Args:
+        seq_lengths: the numbers of queries and of keys.
+        kv_num_blocks: for each row of blocks, how many of its blocks take part in places.
+        kv_indices: the columns of these blocks, row by row.
+        full_kv_num_blocks: for each row of blocks, how many take part in whole; None: none.
+        full_kv_indices: the columns of these; None: there are none.
+        q_num_blocks: for each column of blocks, how many take part in places; None:
+            unknown.
+        q_indices: the rows of these; None: unknown.
+        full_q_num_blocks: for each column of blocks, how many take part in whole; None:
+            unknown.
+        full_q_indices: the rows of these; None: unknown.
+        BLOCK_SIZE: the queries and keys of a block, a pair or one number for both. Default:
+            (128, 128).
+        mask_mod: a function (batch, head, query, key) of indices: True where a score takes
+            part.
+
+    Shape:
+        counts (B, H, rows), indices (B, H, rows, columns); by columns the other way round.
+
+    Example:
+        >>> from weft.nn.attention.flex_attention import create_block_mask
+        >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+        >>> mask.shape, mask.sparsity()
+        ((1, 1, 256, 256), 25.0)
+    """
 
     def __init__(
         self,
@@ -174,7 +230,20 @@ class BlockMask:
         seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
     ) -> BlockMask:
-        """From the blocks by rows; those by columns are computed."""
+        """From the blocks by rows; those by columns are computed.
+
+        Args:
+            kv_num_blocks: for each row of blocks, how many of its blocks take part in places.
+            kv_indices: the columns of these blocks, row by row.
+            full_kv_num_blocks: for each row of blocks, how many take part in whole; None: none.
+            full_kv_indices: the columns of these; None: there are none.
+            BLOCK_SIZE: the queries and keys of a block, a pair or one number for both. Default:
+                128.
+            mask_mod: a function (batch, head, query, key) of indices: True where a score takes
+                part; None: everywhere.
+            seq_lengths: the numbers of queries and of keys; None: as many as the blocks have.
+            compute_q_blocks: True: find the blocks by columns as well. Default: True.
+        """
         if kv_indices.dim() < 2 or (full_kv_num_blocks is None) != (full_kv_indices is None):
             raise ArgumentError(
                 "BlockMask must have at least 2 dimensions, and full blocks with counts and indices",
@@ -259,7 +328,22 @@ def create_block_mask(
 ) -> BlockMask:
     """The blocks of a function of the indices; None for B or H where it does not depend on them.
 
-    Errors: ArgumentTypeError, ArgumentError. Cost: the mask of all scores is made for it.
+    Args:
+        mask_mod: a function (batch, head, query, key) of indices: True where a score takes
+            part.
+        H: the number of heads, or None: all have one mask.
+        Q_LEN: the number of queries.
+        KV_LEN: the number of keys.
+        BLOCK_SIZE: the queries and keys of a block, a pair or one number for both. Default:
+            128.
+        separate_full_blocks: True: blocks that take part in whole are listed apart, and
+            need no mask. Default: True.
+
+    Raises:
+        ArgumentTypeError, ArgumentError.
+
+    Cost:
+        the mask of all scores is made for it.
     """
     rows, columns = size = _block_size(BLOCK_SIZE)
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN)

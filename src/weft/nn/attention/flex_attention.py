@@ -35,14 +35,40 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128  # the multiple to which models pad lengths
 
 
 class AuxRequest(NamedTuple):
-    """The outputs that are wanted in addition to the attended values."""
+    """The outputs that are wanted in addition to the attended values.
+
+    Args:
+        lse: True: the logarithms of the sums of exponentials. Default: False.
+        max_scores: True: the largest scores. Default: False.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.attention.flex_attention import AuxRequest, flex_attention
+        >>> x = weft.ones(1, 1, 4, 2)
+        >>> _, more = flex_attention(x, x, x, return_aux=AuxRequest(lse=True))
+        >>> more.lse.shape
+        weft.Size([1, 1, 4])
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """The logarithm of the sum of exponentials of a query's scores, and the largest; None where not asked for."""
+    """The logarithm of the sum of exponentials of a query's scores, and the largest; None where not asked for.
+
+    Args:
+        lse: the logarithms, (B, H, L); None: not asked for.
+        max_scores: the largest scores, (B, H, L); None: not asked for.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.attention.flex_attention import AuxRequest, flex_attention
+        >>> x = weft.ones(1, 1, 4, 2)
+        >>> _, more = flex_attention(x, x, x, return_aux=AuxRequest(lse=True))
+        >>> more.lse.shape
+        weft.Size([1, 1, 4])
+    """
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
@@ -126,8 +152,27 @@ def flex_attention(
     zeros. With `return_lse` or `return_aux` a pair, of which the second part is the logarithms of the sums, or an
     AuxOutput.
 
-    Shapes: (B, H, L, E), (B, K, S, E), (B, K, S, V) -> (B, H, L, V), (B, H, L); K is H, or divides it with
-    `enable_gqa`. Errors: ArgumentTypeError, ArgumentError. Cost: the L x S scores are held in memory.
+    Args:
+        query: (B, H, L, E).
+        key: (B, K, S, E).
+        score_mod: a function (score, batch, head, query, key) of a score and its indices,
+            that gives another score; None: scores stay.
+        block_mask: which scores take part, as `create_block_mask` makes it; None: all.
+        scale: the factor of the scores; None: 1 / sqrt(E).
+        enable_gqa: True: groups of query heads share a key head. Default: False.
+        return_lse: True: also return the logarithms of the sums. Default: False.
+        kernel_options: accepted, without effect; None: none.
+        return_aux: what else to return; None: nothing.
+
+    Shape:
+        (B, H, L, E), (B, K, S, E), (B, K, S, V) -> (B, H, L, V), (B, H, L); K is H, or
+        divides it with `enable_gqa`.
+
+    Raises:
+        ArgumentTypeError, ArgumentError.
+
+    Cost:
+        the L x S scores are held in memory.
     """
     _check(query, key, value, enable_gqa)
     if key.shape[1] != query.shape[1]:

@@ -17,7 +17,20 @@ from weft.tensor.arguments import need_tensor
 
 
 class AuxRequest(NamedTuple):
-    """The output that is wanted in addition: the logarithm of the sum of exponentials of a query's scores."""
+    """The output that is wanted in addition: the logarithm of the sum of exponentials of a query's scores.
+
+    Args:
+        lse: True: the logarithms of the sums of exponentials. Default: False.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.attention.varlen import AuxRequest, varlen_attn
+        >>> x = weft.ones(5, 1, 2)
+        >>> bounds = weft.tensor([0, 2, 5], dtype=weft.int32)
+        >>> _, lse = varlen_attn(x, x, x, bounds, bounds, 3, 3, return_aux=AuxRequest(lse=True))
+        >>> lse.shape
+        weft.Size([1, 5])
+    """
 
     lse: bool = False
 
@@ -113,8 +126,30 @@ def varlen_attn(
     the last ends. `window_size` is how many keys before and after a query's place take part, -1 for all: (-1, 0) is
     causal. With `return_aux` a pair, of which the second part is the logarithms of the sums.
 
-    Shapes: (T, H, E), (U, K, E), (U, K, V), (N + 1), (N + 1) -> (T, H, V), (H, T). Errors: ArgumentTypeError,
-    ArgumentError; NotDefinedError for pages of keys. Cost: the scores within sequences are held in memory.
+    Args:
+        query: the queries of all sequences, joined: (T, H, E).
+        key: the keys of all sequences, joined: (U, K, E).
+        cu_seq_q: where the queries of each sequence begin, and the last end: (N + 1).
+        cu_seq_k: the same of the keys, or None: as the queries.
+        max_q: the length of the longest sequence of queries.
+        max_k: the length of the longest sequence of keys.
+        return_aux: what else to return; None: nothing.
+        scale: the factor of the scores; None: 1 / sqrt(E).
+        window_size: how many keys before and after a query take part, -1 for all. Default:
+            (-1, -1).
+        enable_gqa: True: groups of query heads share a key head. Default: False.
+        seqused_k: how many keys of each sequence count, (N); None: all.
+        block_table: for keys in pages: which page follows which; None: keys lie in order.
+        num_splits: accepted, without effect; None: the same.
+
+    Shape:
+        (T, H, E), (U, K, E), (U, K, V), (N + 1), (N + 1) -> (T, H, V), (H, T).
+
+    Raises:
+        ArgumentTypeError, ArgumentError; NotDefinedError for pages of keys.
+
+    Cost:
+        the scores within sequences are held in memory.
     """
     _check(query, key, value, enable_gqa)
     if seqused_k is not None or block_table is not None:

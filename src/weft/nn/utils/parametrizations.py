@@ -149,8 +149,18 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Keep a matrix, or a batch of matrices, orthogonal. `orthogonal_map` is "matrix_exp", "cayley" or "householder";
-    without it the first for square and complex matrices, else the last. Errors: ArgumentError.
+    """Keep a matrix, or a batch of matrices, orthogonal. `orthogonal_map` is "matrix_exp",
+    "cayley" or "householder"; without it the first for square and complex matrices, else
+    the last.
+
+    Args:
+        orthogonal_map: how: "matrix_exp", "cayley" or "householder"; None: the first for
+            square and complex matrices, else the last.
+        use_trivialization: True: what is learned is the way from the first matrix, which
+            keeps rates of learning alike. Default: True.
+
+    Raises:
+        ArgumentError.
     """
     weight_hooks.need_module(module, name)
     weight = _tensor_of(module, name)

@@ -26,7 +26,27 @@ _cache: dict[tuple[int, str], Any] = {}
 
 
 class ParametrizationList(ModuleList):
-    """The parts of one parametrization, and the original tensors (`original`, or `original0`, `original1`, ...)."""
+    """The parts of one parametrization, and the original tensors (`original`, or `original0`, `original1`, ...).
+
+    Args:
+        modules: the parts, the first of which is applied first.
+        original: the tensor that is parametrized.
+        unsafe: True: shapes and types may change, and are not checked. Default: False.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import parametrize
+        >>> class Symmetric(weft.nn.Module):
+        ...     def forward(self, x):
+        ...         return x.triu() + x.triu(1).mT
+        >>> layer = parametrize.register_parametrization(weft.nn.Linear(2, 2), "weight", Symmetric())
+        >>> layer.parametrizations.weight
+        ParametrizationList(
+          (0): Symmetric()
+        )
+        >>> weft.equal(layer.weight, layer.weight.mT)
+        True
+    """
 
     def __init__(self, modules: list[Module], original: Tensor, unsafe: bool = False) -> None:
         super().__init__(modules)
@@ -72,7 +92,14 @@ class ParametrizationList(ModuleList):
         return [getattr(self, f"original{number}") for number in range(self.ntensors)]
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals so that the parametrization gives `value`. Errors: RuntimeError, ValueError."""
+        """Set the originals so that the parametrization gives `value`.
+
+        Args:
+            value: what the tensor shall be.
+
+        Raises:
+            RuntimeError, ValueError.
+        """
         new: Any = value
         with weft.no_grad():
             for part in reversed(list(self.children())):
@@ -185,7 +212,12 @@ def _put_property(module: Module, name: str) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """True if a module (or one of its tensors) is parametrized."""
+    """True if a module (or one of its tensors) is parametrized.
+
+    Args:
+        module: the module.
+        tensor_name: the name of a parameter or buffer; None: any.
+    """
     found = own_values(module).get("parametrizations")
     if not isinstance(found, ModuleDict):
         return False
@@ -195,9 +227,17 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Compute a parameter or buffer by `parametrization` of what it was (which `right_inverse` gives, where there is
-    one), or of what the parametrizations before give. Errors: ValueError where that changes its shape or type, unless
-    that is meant (`unsafe`).
+    """Compute a parameter or buffer by `parametrization` of what it was (which `right_inverse`
+    gives, where there is one), or of what the parametrizations before give.
+
+    Args:
+        module: the module that has the tensor.
+        tensor_name: the name of a parameter or buffer.
+        parametrization: a module from what is kept to what the tensor is.
+        unsafe: True: shape and type may change, and are not checked. Default: False.
+
+    Raises:
+        ValueError where that changes its shape or type, unless that is meant (`unsafe`).
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -228,7 +268,17 @@ def register_parametrization(
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Make a tensor plain again: with its computed value, or with what it was. Errors: ArgumentError."""
+    """Make a tensor plain again: with its computed value, or with what it was.
+
+    Args:
+        module: the module.
+        tensor_name: the name of the tensor.
+        leave_parametrized: True: with its computed value; False: with what it was, which
+            needs one original. Default: True.
+
+    Raises:
+        ArgumentError.
+    """
     if not is_parametrized(module, tensor_name):
         raise ArgumentError(
             f"Module {module} does not have a parametrization on {tensor_name}",
@@ -261,7 +311,11 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class that a module had."""
+    """The class that a module had.
+
+    Args:
+        module: the module.
+    """
     found: type = type(module)._plain if is_parametrized(module) else type(module)  # type: ignore[attr-defined]
     return found
 
@@ -269,7 +323,13 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give another module the parametrizations of this one, and their originals."""
+    """Give another module the parametrizations of this one, and their originals.
+
+    Args:
+        from_module: the module that is parametrized.
+        to_module: the module that becomes so.
+        tensor_name: the name of a tensor; None: all.
+    """
     if not is_parametrized(from_module):
         return to_module
     names = [tensor_name] if tensor_name else list(from_module.parametrizations)

@@ -77,17 +77,39 @@ def _only(mask: Tensor, dim: int, places: Tensor) -> Tensor:
 
 
 class Identity(BasePruningMethod):
-    """Takes nothing away."""
+    """Takes nothing away.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> prune.Identity().prune(weft.tensor([3.0, 4.0]))
+        tensor([3., 4.])
+    """
 
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask as it was."""
+        """The mask as it was.
+
+        Args:
+            t: the importance of each element.
+            default_mask: the mask so far.
+        """
         return default_mask
 
 
 class RandomUnstructured(BasePruningMethod):
-    """Takes elements away at random."""
+    """Takes elements away at random.
+
+    Args:
+        amount: how many elements go, or what share of them.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> prune.RandomUnstructured(1).prune(weft.ones(3)).sum()
+        tensor(2.)
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -96,13 +118,29 @@ class RandomUnstructured(BasePruningMethod):
         self.amount = amount
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Shapes: (*), (*) -> (*)."""
+        """Args:
+            t: the importance of each element.
+            default_mask: the mask so far.
+
+        Shape:
+            (*), (*) -> (*).
+        """
         count = _count(self.amount, t.numel())
         return _without(default_mask, weft.randperm(t.numel())[:count])
 
 
 class L1Unstructured(BasePruningMethod):
-    """Takes the smallest elements away."""
+    """Takes the smallest elements away.
+
+    Args:
+        amount: how many elements go, or what share of them.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> prune.L1Unstructured(1).prune(weft.tensor([3.0, -1.0, 2.0]))
+        tensor([3., -0., 2.])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -111,14 +149,31 @@ class L1Unstructured(BasePruningMethod):
         self.amount = amount
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Shapes: (*), (*) -> (*)."""
+        """Args:
+            t: the importance of each element.
+            default_mask: the mask so far.
+
+        Shape:
+            (*), (*) -> (*).
+        """
         count = _count(self.amount, t.numel())
         smallest = t.detach().abs().reshape(-1).topk(count, largest=False)[1]
         return _without(default_mask, smallest)
 
 
 class RandomStructured(BasePruningMethod):
-    """Takes slices of a dimension away at random."""
+    """Takes slices of a dimension away at random.
+
+    Args:
+        amount: how many slices go, or what share of them.
+        dim: the dimension whose slices are drawn. Default: -1.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> prune.RandomStructured(1, dim=0).prune(weft.ones(3, 2)).sum()
+        tensor(4.)
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -127,14 +182,33 @@ class RandomStructured(BasePruningMethod):
         self.amount, self.dim = amount, dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Shapes: (*), (*) -> (*)."""
+        """Args:
+            t: the importance of each element.
+            default_mask: the mask so far.
+
+        Shape:
+            (*), (*) -> (*).
+        """
         _check_structured(t, self.dim)
         size = t.shape[self.dim]
         return _only(default_mask, self.dim, weft.randperm(size)[_count(self.amount, size) :])
 
 
 class LnStructured(BasePruningMethod):
-    """Takes the slices of a dimension away whose n-norm is smallest."""
+    """Takes the slices of a dimension away whose n-norm is smallest.
+
+    Args:
+        amount: how many slices go, or what share of them.
+        n: the order of the norm.
+        dim: the dimension whose slices are judged. Default: -1.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> prune.LnStructured(1, n=2, dim=0).prune(weft.tensor([[3.0, 1.0], [0.5, 0.5]]))
+        tensor([[3., 1.],
+                [0., 0.]])
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -143,7 +217,13 @@ class LnStructured(BasePruningMethod):
         self.amount, self.n, self.dim = amount, n, dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Shapes: (*), (*) -> (*)."""
+        """Args:
+            t: the importance of each element.
+            default_mask: the mask so far.
+
+        Shape:
+            (*), (*) -> (*).
+        """
         _check_structured(t, self.dim)
         size, dim = t.shape[self.dim], self.dim % t.dim()
         others = [axis for axis in range(t.dim()) if axis != dim]
@@ -152,7 +232,17 @@ class LnStructured(BasePruningMethod):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Takes away what a given mask says."""
+    """Takes away what a given mask says.
+
+    Args:
+        mask: ones where elements stay, zeros where they go.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> prune.CustomFromMask(weft.tensor([1.0, 0.0])).prune(weft.tensor([3.0, 4.0]))
+        tensor([3., 0.])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -160,7 +250,16 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Shapes: (*), (*) -> (*). Errors: AssertedError."""
+        """Args:
+            t: the importance of each element.
+            default_mask: the mask so far.
+
+        Shape:
+            (*), (*) -> (*).
+
+        Raises:
+            AssertedError.
+        """
         if tuple(default_mask.shape) != tuple(self.mask.shape):
             raise AssertedError(
                 f"default_mask shape {tuple(default_mask.shape)} must match "
@@ -176,13 +275,24 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Prepare a parameter for pruning, with a mask of ones."""
+    """Prepare a parameter for pruning, with a mask of ones.
+
+    Args:
+        module: the module that has the parameter.
+        name: the name of the parameter.
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: int | float) -> Module:
-    """Take elements away at random: a number of them, or a share."""
+    """Take elements away at random: a number of them, or a share.
+
+    Args:
+        module: the module that has the parameter.
+        name: the name of the parameter.
+        amount: how many elements go, or what share of them.
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -190,13 +300,27 @@ def random_unstructured(module: Module, name: str, amount: int | float) -> Modul
 def l1_unstructured(
     module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Take the smallest elements away, or those of the smallest scores."""
+    """Take the smallest elements away, or those of the smallest scores.
+
+    Args:
+        module: the module that has the parameter.
+        name: the name of the parameter.
+        amount: how many elements go, or what share of them.
+        importance_scores: by what elements are judged; None: by their own values.
+    """
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: int | float, dim: int) -> Module:
-    """Take slices of a dimension away at random."""
+    """Take slices of a dimension away at random.
+
+    Args:
+        module: the module that has the parameter.
+        name: the name of the parameter.
+        amount: how many slices go, or what share of them.
+        dim: the dimension whose slices are judged.
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -209,7 +333,16 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
-    """Take the slices of a dimension away whose n-norm is smallest."""
+    """Take the slices of a dimension away whose n-norm is smallest.
+
+    Args:
+        module: the module that has the parameter.
+        name: the name of the parameter.
+        amount: how many slices go, or what share of them.
+        n: the order of the norm.
+        dim: the dimension whose slices are judged.
+        importance_scores: by what slices are judged; None: by their own values.
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -220,7 +353,18 @@ def global_unstructured(
     importance_scores: dict[tuple[Module, str], Tensor] | None = None,
     **kwargs: object,
 ) -> None:
-    """Prune several parameters as if they were one. Errors: ArgumentTypeError where the method is not unstructured."""
+    """Prune several parameters as if they were one.
+
+    Args:
+        parameters: pairs of a module and the name of a parameter.
+        pruning_method: a class of methods that judge single elements.
+        importance_scores: by what elements are judged, for each pair; None: by their own
+            values.
+        **kwargs: what the class takes, as `amount`.
+
+    Raises:
+        ArgumentTypeError where the method is not unstructured.
+    """
     if not isinstance(pruning_method, type) or not issubclass(pruning_method, BasePruningMethod):
         raise ArgumentTypeError(
             f"{pruning_method!r} is not a BasePruningMethod subclass"[:120],
@@ -264,13 +408,27 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Take away what a mask says."""
+    """Take away what a mask says.
+
+    Args:
+        module: the module that has the parameter.
+        name: the name of the parameter.
+        mask: ones where elements stay, zeros where they go.
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make a parameter plain again, with the zeros that it has. Errors: ArgumentError where it is not pruned."""
+    """Make a parameter plain again, with the zeros that it has.
+
+    Args:
+        module: the module that has the parameter.
+        name: the name of the parameter.
+
+    Raises:
+        ArgumentError where it is not pruned.
+    """
     weight_hooks.need_module(module, name)
     for number, method in pruning.hooks_of(module):
         if method._tensor_name == name:
@@ -286,7 +444,11 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """True if a parameter of the module, or of one below, is pruned."""
+    """True if a parameter of the module, or of one below, is pruned.
+
+    Args:
+        module: the module.
+    """
     weight_hooks.need_module(module, "")
     return any(pruning.hooks_of(part) for part in module.modules())
 

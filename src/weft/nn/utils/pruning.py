@@ -70,6 +70,17 @@ def check_dim(t: Tensor, dim: int) -> None:
 class BasePruningMethod(ABC):
     """A way of choosing what to take away. Subclasses define `compute_mask`, and `PRUNING_TYPE`: "unstructured" (single
     elements), "structured" (slices of the dimension `dim`) or "global" (elements, earlier ones as well).
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> class Negative(prune.BasePruningMethod):
+        ...     PRUNING_TYPE = "unstructured"
+        ...
+        ...     def compute_mask(self, t, default_mask):
+        ...         return default_mask * (t >= 0)
+        >>> Negative().prune(weft.tensor([3.0, -4.0]))
+        tensor([3., -0.])
     """
 
     _tensor_name: str = ""
@@ -81,12 +92,23 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Ones where elements stay, zeros where they go, by their importance `t`; nothing comes back that
-        `default_mask` took away. Shapes: all the same.
+        """Ones where elements stay, zeros where they go, by their importance `t`; nothing comes
+        back that `default_mask` took away.
+
+        Args:
+            t: the importance of each element.
+            default_mask: the mask so far.
+
+        Shape:
+            all the same.
         """
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The parameter with zeros."""
+        """The parameter with zeros.
+
+        Args:
+            module: the module.
+        """
         mask = getattr(module, self._tensor_name + "_mask")
         original = getattr(module, self._tensor_name + "_orig")
         return mask.to(original.dtype) * original  # type: ignore[no-any-return]
@@ -100,8 +122,22 @@ class BasePruningMethod(ABC):
         importance_scores: Tensor | None = None,
         **kwargs: object,
     ) -> BasePruningMethod:
-        """Prune a parameter, from now on before each forward; the rest of the arguments makes the method. Returns the
-        hook. Errors: MissingError, AssertedError; the module is then as it was."""
+        """Prune a parameter, from now on before each forward; the rest of the arguments makes the
+        method.
+
+        Args:
+            module: the module that has the parameter.
+            name: the name of the parameter.
+            *args: what the class of the method takes.
+            importance_scores: by what elements are judged; None: by their own values.
+            **kwargs: the same by name.
+
+        Returns:
+            the hook.
+
+        Raises:
+            MissingError, AssertedError; the module is then as it was.
+        """
         need_parameter(module, name)
         method: BasePruningMethod = cls(*args, **kwargs)
         method._tensor_name = name
@@ -132,7 +168,13 @@ class BasePruningMethod(ABC):
         default_mask: Tensor | None = None,
         importance_scores: Tensor | None = None,
     ) -> Tensor:
-        """A tensor with zeros, by the importance of its elements: their own values, where none is given."""
+        """A tensor with zeros, by the importance of its elements: their own values, where none is given.
+
+        Args:
+            t: the tensor.
+            default_mask: the mask so far; None: ones.
+            importance_scores: by what elements are judged; None: by their own values.
+        """
         if importance_scores is not None:
             _check_scores(importance_scores, t.shape, "tensor t")
         scores = t if importance_scores is None else importance_scores
@@ -140,7 +182,11 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(scores, default_mask=before)
 
     def remove(self, module: Module) -> None:
-        """Make the parameter plain again, with the zeros that it has."""
+        """Make the parameter plain again, with the zeros that it has.
+
+        Args:
+            module: the module.
+        """
         name = self._tensor_name
         value = self.apply_mask(module).detach()
         if hasattr(module, name):
@@ -161,7 +207,20 @@ def _joined(old: BasePruningMethod, method: BasePruningMethod) -> PruningContain
 
 
 class PruningContainer(BasePruningMethod):
-    """Methods that follow each other on one parameter."""
+    """Methods that follow each other on one parameter.
+
+    Args:
+        *args: the methods, for the same parameter.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> layer = weft.nn.Linear(4, 1, bias=False)
+        >>> _ = prune.l1_unstructured(layer, "weight", 1)
+        >>> _ = prune.random_unstructured(layer, "weight", 1)
+        >>> (layer.weight == 0).sum()
+        tensor(2)
+    """
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -171,7 +230,14 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod) -> None:
-        """Put one behind the others. Errors: ArgumentTypeError, and ArgumentError where it is for another name."""
+        """Put one behind the others.
+
+        Args:
+            method: the method that comes after those there are.
+
+        Raises:
+            ArgumentTypeError, and ArgumentError where it is for another name.
+        """
         if not isinstance(method, BasePruningMethod):
             raise ArgumentTypeError(
                 f"{type(method)} is not a BasePruningMethod subclass",
@@ -199,7 +265,12 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of the last method, within what the earlier ones left."""
+        """The mask of the last method, within what the earlier ones left.
+
+        Args:
+            t: the importance of each element.
+            default_mask: the mask so far.
+        """
         method = self._pruning_methods[-1]
         mask = default_mask.clone()
         kept = self._kept(method, default_mask)

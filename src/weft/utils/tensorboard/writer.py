@@ -37,7 +37,14 @@ def _bin_edges() -> list[float]:
 
 
 class FileWriter:
-    """Appends events to one file of a folder."""
+    """Appends events to one file of a folder.
+
+    Args:
+        log_dir: the folder.
+        max_queue: how many events wait before they are written. Default: 10.
+        flush_secs: how many seconds they wait at most. Default: 120.
+        filename_suffix: the end of the file's name. Default: ''.
+    """
 
     def __init__(
         self, log_dir: object, max_queue: int = 10, flush_secs: int = 120, filename_suffix: str = ""
@@ -50,7 +57,13 @@ class FileWriter:
         return folder
 
     def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
-        """Append an event, which gets the time and the step."""
+        """Append an event, which gets the time and the step.
+
+        Args:
+            event: the event.
+            step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
             event.step = int(step)  # a NumPy number would be refused
@@ -59,11 +72,22 @@ class FileWriter:
     def add_summary(
         self, summary: object, global_step: int | None = None, walltime: float | None = None
     ) -> None:
-        """Append a summary."""
+        """Append a summary.
+
+        Args:
+            summary: the summary.
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         self.add_event(event_pb2.Event(summary=summary), global_step, walltime)
 
     def add_graph(self, graph: Any, walltime: float | None = None) -> None:
-        """Append a graph."""
+        """Append a graph.
+
+        Args:
+            graph: the graph and what was measured with it.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         event = event_pb2.Event(graph_def=graph.SerializeToString())
         self.add_event(event, None, walltime)
 
@@ -149,7 +173,16 @@ class SummaryWriter:
         new_style: bool = False,
         double_precision: bool = False,
     ) -> None:
-        """Log a number. `new_style` writes it as a tensor, which loads faster."""
+        """Log a number. `new_style` writes it as a tensor, which loads faster.
+
+        Args:
+            tag: the name of the chart.
+            scalar_value: the number.
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+            new_style: True: as a tensor, which loads faster. Default: False.
+            double_precision: True: keep it in float64. Default: False.
+        """
         made = summary.scalar(
             tag, scalar_value, new_style=new_style, double_precision=double_precision
         )
@@ -162,7 +195,14 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Log several numbers that one chart shows: each has a folder of its own."""
+        """Log several numbers that one chart shows: each has a folder of its own.
+
+        Args:
+            main_tag: the name of the chart.
+            tag_scalar_dict: numbers by name.
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         walltime = time.time() if walltime is None else walltime
         top = f"{self._get_file_writer().get_logdir()}/{main_tag.replace('/', '_')}_"
         assert self.all_writers is not None
@@ -180,7 +220,16 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
-        """Log hyperparameters and what a run with them reached, as a run below this one."""
+        """Log hyperparameters and what a run with them reached, as a run below this one.
+
+        Args:
+            hparam_dict: hyperparameters by name: numbers, texts, truth values.
+            metric_dict: what was reached, by name.
+            hparam_domain_discrete: the values that a hyperparameter may have, by name; None:
+                any.
+            run_name: the name of the run; None: the time.
+            global_step: the number of the step, at which charts show it; None: 0.
+        """
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise ArgumentTypeError(
                 "hparam_dict and metric_dict should be dictionary.",
@@ -203,7 +252,14 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Log a tensor whole."""
+        """Log a tensor whole.
+
+        Args:
+            tag: the name of the chart.
+            tensor: the tensor.
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         self._add(summary.tensor_proto(tag, tensor), global_step, walltime)
 
     def add_histogram(
@@ -215,7 +271,17 @@ class SummaryWriter:
         walltime: float | None = None,
         max_bins: int | None = None,
     ) -> None:
-        """Log how values are spread. `bins`: edges, a count or a rule's name as `numpy.histogram` takes them."""
+        """Log how values are spread. `bins`: edges, a count or a rule's name as `numpy.histogram` takes them.
+
+        Args:
+            tag: the name of the chart.
+            values: the values.
+            global_step: the number of the step, at which charts show it; None: 0.
+            bins: edges, a count, or a rule's name, as `numpy.histogram` takes them;
+                "tensorflow" has bins that grow. Default: 'tensorflow'.
+            walltime: when it happened, in seconds since 1970; None: now.
+            max_bins: the largest number of bins; None: no bound.
+        """
         edges = self.default_bins if isinstance(bins, str) and bins == "tensorflow" else bins
         self._add(summary.histogram(tag, values, edges, max_bins), global_step, walltime)
 
@@ -232,7 +298,20 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Log a histogram that was counted elsewhere: the upper ends of its bins and how many are in each."""
+        """Log a histogram that was counted elsewhere: the upper ends of its bins and how many are in each.
+
+        Args:
+            tag: the name of the chart.
+            min: the least value.
+            max: the largest value.
+            num: how many values.
+            sum: their sum.
+            sum_squares: the sum of their squares.
+            bucket_limits: the upper end of each bin.
+            bucket_counts: how many are in each bin.
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         if len(bucket_limits) != len(bucket_counts):
             raise ArgumentError(
                 "len(bucket_limits) != len(bucket_counts), see the document.",
@@ -253,7 +332,15 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:
-        """Log a picture: bytes, or floats in [0, 1]. `dataformats` names its dimensions."""
+        """Log a picture: bytes, or floats in [0, 1]. `dataformats` names its dimensions.
+
+        Args:
+            tag: the name of the chart.
+            img_tensor: the picture, or pictures: bytes, or floats in [0, 1].
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+            dataformats: a letter for each dimension: N, C, H and W. Default: 'CHW'.
+        """
         self._add(summary.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
     def add_images(
@@ -264,7 +351,15 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:
-        """Log pictures in a grid, eight in a row."""
+        """Log pictures in a grid, eight in a row.
+
+        Args:
+            tag: the name of the chart.
+            img_tensor: the picture, or pictures: bytes, or floats in [0, 1].
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+            dataformats: a letter for each dimension: N, C, H and W. Default: 'NCHW'.
+        """
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_image_with_boxes(
@@ -278,7 +373,18 @@ class SummaryWriter:
         dataformats: str = "CHW",
         labels: Any = None,
     ) -> None:
-        """Log a picture with boxes (left, top, right, bottom) drawn into it, and a label at each."""
+        """Log a picture with boxes (left, top, right, bottom) drawn into it, and a label at each.
+
+        Args:
+            tag: the name of the chart.
+            img_tensor: the picture, or pictures: bytes, or floats in [0, 1].
+            box_tensor: the boxes, (N, 4).
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+            rescale: the factor of the picture's size. Default: 1.
+            dataformats: a letter for each dimension: N, C, H and W. Default: 'CHW'.
+            labels: a text for each box; None: none.
+        """
         labels = [labels] if isinstance(labels, str) else labels
         if labels is not None and len(labels) != box_tensor.shape[0]:
             labels = None
@@ -293,7 +399,15 @@ class SummaryWriter:
         close: bool = True,
         walltime: float | None = None,
     ) -> None:
-        """Log a figure of matplotlib, or several, as a picture."""
+        """Log a figure of matplotlib, or several, as a picture.
+
+        Args:
+            tag: the name of the chart.
+            figure: a figure, or a list of them.
+            global_step: the number of the step, at which charts show it; None: 0.
+            close: True: close them afterwards. Default: True.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         drawn = pictures.figure_to_image(figure, close)
         form = "NCHW" if isinstance(figure, list) else "CHW"
         self.add_image(tag, drawn, global_step, walltime, form)
@@ -306,7 +420,15 @@ class SummaryWriter:
         fps: float = 4,
         walltime: float | None = None,
     ) -> None:
-        """Log a film (N, T, C, H, W) of bytes or of floats in [0, 1]; the N films in one row."""
+        """Log a film (N, T, C, H, W) of bytes or of floats in [0, 1]; the N films in one row.
+
+        Args:
+            tag: the name of the chart.
+            vid_tensor: the films, (N, T, C, H, W).
+            global_step: the number of the step, at which charts show it; None: 0.
+            fps: pictures a second. Default: 4.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         self._add(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(
@@ -317,7 +439,15 @@ class SummaryWriter:
         sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:
-        """Log a sound of one channel, with values in [-1, 1]."""
+        """Log a sound of one channel, with values in [-1, 1].
+
+        Args:
+            tag: the name of the chart.
+            snd_tensor: the sound, (length) or (1, length).
+            global_step: the number of the step, at which charts show it; None: 0.
+            sample_rate: values a second. Default: 44100.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         self._add(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
 
     def add_text(
@@ -327,7 +457,14 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Log a text, which is shown as Markdown."""
+        """Log a text, which is shown as Markdown.
+
+        Args:
+            tag: the name of the chart.
+            text_string: the text.
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         self._add(summary.text(tag, text_string), global_step, walltime)
 
     def add_graph(
@@ -337,7 +474,15 @@ class SummaryWriter:
         verbose: bool = False,
         use_strict_trace: bool = True,
     ) -> None:
-        """Log the modules that a call of the model runs, and which output goes where."""
+        """Log the modules that a call of the model runs, and which output goes where.
+
+        Args:
+            model: the module.
+            input_to_model: its argument, or a tuple of them; None: an error, since it has to
+                run.
+            verbose: True: print the graph. Default: False.
+            use_strict_trace: accepted. Default: True.
+        """
         self._get_file_writer().add_graph(graphs.graph(model, input_to_model, verbose))
 
     def add_embedding(
@@ -349,7 +494,16 @@ class SummaryWriter:
         tag: str = "default",
         metadata_header: object = None,
     ) -> None:
-        """Log points (N, D) for the projector, with a label or a row of labels each, and a picture each."""
+        """Log points (N, D) for the projector, with a label or a row of labels each, and a picture each.
+
+        Args:
+            mat: the points, (N, D).
+            metadata: a label for each point, or a row of labels; None: none.
+            label_img: a picture for each point, (N, C, H, W); None: none.
+            global_step: the number of the step, at which charts show it; None: 0.
+            tag: the name of the embedding. Default: 'default'.
+            metadata_header: the names of the columns of labels; None: there is one.
+        """
         top = self._get_file_writer().get_logdir()
         points = summary.make_np(mat)
         self._projected.append(
@@ -369,7 +523,17 @@ class SummaryWriter:
         weights: object = None,
         walltime: float | None = None,
     ) -> None:
-        """Log precision and recall of predictions in [0, 1] at so many thresholds."""
+        """Log precision and recall of predictions in [0, 1] at so many thresholds.
+
+        Args:
+            tag: the name of the chart.
+            labels: 0 or 1 for each example.
+            predictions: a probability for each example.
+            global_step: the number of the step, at which charts show it; None: 0.
+            num_thresholds: how many thresholds. Default: 127.
+            weights: how much each example counts; None: all alike.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         made = summary.pr_curve(
             tag, np.asarray(labels), np.asarray(predictions), num_thresholds, weights
         )
@@ -389,7 +553,21 @@ class SummaryWriter:
         weights: object = None,
         walltime: float | None = None,
     ) -> None:
-        """Log a curve of precision and recall that was counted elsewhere."""
+        """Log a curve of precision and recall that was counted elsewhere.
+
+        Args:
+            tag: the name of the chart.
+            true_positive_counts: for each threshold, how many are rightly found.
+            false_positive_counts: how many are wrongly found.
+            true_negative_counts: how many are rightly left out.
+            false_negative_counts: how many are wrongly left out.
+            precision: for each threshold.
+            recall: for each threshold.
+            global_step: the number of the step, at which charts show it; None: 0.
+            num_thresholds: how many thresholds. Default: 127.
+            weights: accepted; None: the same.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         counts = (
             true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts,
         )  # fmt: skip
@@ -397,19 +575,35 @@ class SummaryWriter:
         self._add(made, global_step, walltime)
 
     def add_custom_scalars(self, layout: dict[str, dict[str, list[object]]]) -> None:
-        """Say which tags charts show: category -> title -> ["Multiline", tags] or ["Margin", three tags]."""
+        """Say which tags charts show: category -> title -> ["Multiline", tags] or ["Margin", three tags].
+
+        Args:
+            layout: charts by category and title.
+        """
         self._add(summary.custom_scalars(layout))
 
     def add_custom_scalars_multilinechart(
         self, tags: list[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """Have one chart show several tags."""
+        """Have one chart show several tags.
+
+        Args:
+            tags: the names of numbers.
+            category: under which the chart stands. Default: 'default'.
+            title: of the chart. Default: 'untitled'.
+        """
         self.add_custom_scalars({category: {title: ["Multiline", tags]}})
 
     def add_custom_scalars_marginchart(
         self, tags: list[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """Have one chart show a value between a lower and an upper one."""
+        """Have one chart show a value between a lower and an upper one.
+
+        Args:
+            tags: the names of numbers.
+            category: under which the chart stands. Default: 'default'.
+            title: of the chart. Default: 'untitled'.
+        """
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_mesh(
@@ -422,7 +616,17 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Log points in space (B, N, 3), with colours and with triangles between them."""
+        """Log points in space (B, N, 3), with colours and with triangles between them.
+
+        Args:
+            tag: the name of the chart.
+            vertices: points, (B, N, 3).
+            colors: a colour of each point, (B, N, 3), bytes; None: grey.
+            faces: the three points of each triangle, (B, F, 3); None: no triangles.
+            config_dict: settings of the scene; None: none.
+            global_step: the number of the step, at which charts show it; None: 0.
+            walltime: when it happened, in seconds since 1970; None: now.
+        """
         made = summary.mesh(tag, vertices, colors, faces, config_dict)
         self._add(made, global_step, walltime)
 
