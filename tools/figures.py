@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
 PAGES = ("README.md", "docs/guide/memory.md", "docs/guide/performance.md", "docs/performance.md")
 BLOCK = re.compile(r"(<!-- figures: ([\w ]+) -->\n)(.*?)(<!-- end of figures -->)", re.DOTALL)
+MEASURED = re.compile(
+    r"(?<![\w.])\d[\d.,]*(?: to [\d.,]+)? ?(?:us|ms|MB|GB|GFLOP/s|%|times as)(?!\w)"
+)
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 
 # What the README compares, and the rows of RESULTS.md.
@@ -216,6 +219,19 @@ def budgets(text: str) -> str:
     return table(f"step | PyTorch | with checkpoints | Weft | {names}", lines)
 
 
+def copied(heading: str) -> Callable[[str], str]:
+    """A block that is the table of the section with this heading."""
+
+    def block(text: str) -> str:
+        body = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+        found = re.search(r"(?:^\|.*\n)+", body, re.MULTILINE)
+        if found is None:
+            raise SystemExit(f"{RESULTS.name} has no table under {heading}")
+        return found[0].replace("](../docs/", "](")
+
+    return block
+
+
 BLOCKS: dict[str, Callable[[str], str]] = {
     "speed": speed,
     "steps": steps,
@@ -223,7 +239,20 @@ BLOCKS: dict[str, Callable[[str], str]] = {
     "costs": costs,
     "novel steps": novel_steps,
     "budgets": budgets,
+    "shares": copied("2026-11-27: shares of the limit"),
+    "kernels": copied("2026-11-27: kernels beside the limit"),
+    "convolutions": copied("2026-11-27: convolutions, before and since"),
+    "resnet": copied("2026-11-27: a ResNet's step, part by part"),
 }
+
+
+def typed(page: str) -> list[str]:
+    """Measured figures in the running text of a page, which no run renews: those with a unit, outside of blocks, code
+    and tables."""
+    prose = re.sub(
+        r"```.*?```|`[^`]*`|^\|.*$", "", BLOCK.sub("", page), flags=re.DOTALL | re.MULTILINE
+    )
+    return MEASURED.findall(prose)
 
 
 def written(page: str, results: str) -> str:

@@ -12,6 +12,7 @@ from tool_modules import tool
 ROOT = Path(__file__).resolve().parents[2]
 
 FIGURES = tool("figures")
+GUIDES = sorted({str(p.relative_to(ROOT)) for p in ROOT.glob("docs/guide/*.md")} - {*FIGURES.PAGES})
 
 MEASURED = """# Results
 
@@ -79,3 +80,22 @@ def test_every_page_with_a_mark_is_written() -> None:
         if re.search("<!-- figures: [a-z ]+ -->", path.read_text())
     }
     assert marked == set(FIGURES.PAGES)
+
+
+@pytest.mark.parametrize("page", [*FIGURES.PAGES, "docs/distributed.md", *GUIDES])
+def test_no_measured_figure_is_typed_into_running_text(page: str) -> None:
+    """What the engine waits for is a setting, not a measurement."""
+    settings = ["10 ms"] if page == "docs/performance.md" else []
+    assert FIGURES.typed((ROOT / page).read_text()) == settings
+
+
+def test_typed_figures_are_found() -> None:
+    page = "takes 3.5 ms, 10 to 20 % less\n`5 ms`\n| 6 ms |\n<!-- figures: some -->\n7 ms\n<!-- end of figures -->\n"
+    assert FIGURES.typed(page) == ["3.5 ms", "10 to 20 %"]
+
+
+def test_a_table_is_copied_from_its_section() -> None:
+    results = "# R\n\n## one\n\n| a |\n|---|\n| 1 |\n\n## two\n\ntext\n\n| b |\n|---|\n| [2](../docs/x.md) |\n\n| c |\n"
+    assert FIGURES.copied("two")(results) == "| b |\n|---|\n| [2](x.md) |\n"
+    with pytest.raises(SystemExit, match="no table under three"):
+        FIGURES.copied("three")(results)
