@@ -13,7 +13,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import GetSetDescriptorType, ModuleType
 
 from weft.engine.api.public_names import MODULES
 
@@ -144,6 +144,7 @@ def entry(module: str, name: str, item: object) -> str:
         lines = [f".. {kind}:: {name}\n"]
         for member, value in [] if name == "Tensor" else own_members(module, item):
             place = "autoproperty" if isinstance(value, property) else "automethod"
+            place = "autoattribute" if isinstance(value, GetSetDescriptorType) else place
             lines.append(f"   .. {place}:: {name}.{member}\n")
         return "\n".join(lines)
     return f".. autofunction:: {name}\n"

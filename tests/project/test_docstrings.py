@@ -298,3 +298,43 @@ def test_what_works_in_place_says_what_it_does(name: str) -> None:
 
 def test_a_stand_in_is_described_as_what_it_calls() -> None:
     assert weft.Tensor.diff.__doc__.partition("\n")[0] == weft.diff.__doc__.partition("\n")[0]
+
+
+def promised(error: str) -> list[tuple[str, Any, list[str]]]:
+    """Functions whose docstrings promise an error, and what else than a tensor has to be passed."""
+    return [
+        (f"{path}.{name}", member, needed)
+        for path, name, member in MEMBERS
+        if path not in ("weft.Tensor", "weft.sparse") and error in (member.__doc__ or "")
+        if isinstance(named := parameters(getattr(member, "__wrapped__", member)), dict)
+        for needed in [[each.name for each in named.values() if each.default is each.empty]]
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")  # of functions that are to go
+def test_dimensions_that_are_not_there_are_refused_as_promised() -> None:
+    x, checked = weft.ones(2, 3), []
+    for name, function, needed in promised("for a `dim` that the input does not have."):
+        if {*needed} <= {"input", "dim"} and not name.endswith("nuclear_norm"):  # of two dimensions
+            with pytest.raises(IndexError):
+                function(x, dim=7)
+            checked.append(name)
+    assert len(checked) > 70
+
+
+def test_shapes_that_do_not_broadcast_are_refused_as_promised() -> None:
+    checked = []
+    for name, function, needed in promised("where the shapes do not broadcast."):
+        if len(needed) == 2 and not name.endswith("_"):
+            whole = name.rpartition(".")[2].startswith(("bitwise", "gcd", "lcm"))
+            dtype = weft.int64 if whole else weft.float32
+            with pytest.raises(weft.errors.ShapeError):
+                function(weft.ones(2, 3, dtype=dtype), weft.ones(4, dtype=dtype))
+            checked.append(name)
+    assert len(checked) > 30
+
+
+def test_sources_are_those_that_are_cited() -> None:
+    """By the sentence, or by the vocabulary."""
+    assert "Source:\n    Ba et al. 2016.\n" in weft.nn.LayerNorm.__doc__
+    assert "Source:\n    Loshchilov and Hutter 2019.\n" in weft.optim.AdamW.__doc__

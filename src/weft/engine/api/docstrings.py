@@ -4,7 +4,8 @@ A docstring in the source says what is its own. `completed` gives it the field's
 Returns, Raises, Example, Source, Cost. Parameters that it does not name are named in the words of `vocabulary.txt`,
 with what their defaults mean; sentences that begin "Shapes:", "Errors:", "Returns", "Cost:" become sections; where it
 has no example, that in `examples.txt` follows. Where it says nothing of shapes, the vocabulary does, or the op table,
-or the parameters of a reduction. A stand-in is described by the parameters of what it calls.
+or the parameters of a reduction; errors follow from shapes and parameters, the source from what is cited.
+A stand-in is described by the parameters of what it calls.
 
 Nothing here is imported before somebody asks for a docstring.
 """
@@ -53,6 +54,7 @@ _IN_PLACE = re.compile(
     r"|`input\.(\w+)_\(\.\.\.\)`: writes to `input` and returns it\.(?=\s|$)"
 )
 _STAND_IN = re.compile(r"`weft\.\w+` of this tensor\.(?=\s|$)")
+_CITED = re.compile(r"\(([A-Z][\w ,.&-]*,? (?:19|20)\d\d)\)")  # "(Ba et al. 2016)"
 _STARS = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
 _NAMED = re.compile(r"\A((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*)(?: \([^)]*\))?: ")
 
@@ -66,6 +68,8 @@ def completed(source: Callable[..., object], doc: str | None, name: str) -> str 
     sections["Args"] = _args(source, sections.get("Args", ""), name)
     if not {"Shape", "Returns", "Yields"} & set(sections):
         sections["Shape"] = _shape(source, name)
+    sections.setdefault("Raises", _errors(source, sections.get("Shape", "")))
+    sections.setdefault("Source", _literature(prose, name))
     if "Example" not in sections:
         plain = name.removeprefix("Tensor.").removeprefix("nn.functional.")
         sections["Example"] = _example(name) or _example(plain)
@@ -133,6 +137,23 @@ def _shape(source: Callable[..., object], name: str) -> str:
     if {"dim", "keepdim"} <= set(parameters(source)):
         return _filled(REDUCED)
     return ""
+
+
+def _errors(source: Callable[..., object], shape: str) -> str:
+    """The Raises section that follows from the parameters and the shapes of a function, or no text."""
+    errors, given = [], set(parameters(source))
+    if shape == _filled(BROADCAST) and "n" not in given:  # a degree is no tensor
+        errors.append("ShapeError, a RuntimeError, where the shapes do not broadcast.")
+    if {"input", "dim"} <= given:
+        errors.append("DimensionError, an IndexError, for a `dim` that the input does not have.")
+    return "\n".join(errors)
+
+
+def _literature(prose: str, name: str) -> str:
+    """The Source section: what the text cites, or the vocabulary, or no text."""
+    cited = _CITED.search(" ".join(prose.split()))
+    words = cited[1] if cited else meaning("Source", name)
+    return f"{words}." if words else ""
 
 
 def _example(name: str) -> str:
