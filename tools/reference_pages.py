@@ -142,7 +142,8 @@ def entry(module: str, name: str, item: object) -> str:
     if inspect.isclass(item):
         kind = "autoexception" if issubclass(item, BaseException) else "autoclass"
         lines = [f".. {kind}:: {name}\n"]
-        for member, value in [] if name == "Tensor" else own_members(module, item):
+        shown_elsewhere = name == "Tensor" or name != item.__name__  # on its page; under its name
+        for member, value in [] if shown_elsewhere else own_members(module, item):
             place = "autoproperty" if isinstance(value, property) else "automethod"
             place = "autoattribute" if isinstance(value, GetSetDescriptorType) else place
             lines.append(f"   .. {place}:: {name}.{member}\n")

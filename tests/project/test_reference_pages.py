@@ -70,3 +70,19 @@ def test_each_document_is_on_the_site() -> None:
     names = {str(path.relative_to(ROOT / "docs").with_suffix("")) for path in documents}
     assert names - listed == {"index"}
     assert "gallery/index" in listed
+
+
+def test_methods_stand_below_their_class_and_once(pages: dict[str, str]) -> None:
+    """What a class has from a public base is described there; from a private one, below itself."""
+    members = re.findall(
+        r"^ {3}\.\. auto(?:method|property|attribute):: (\S+)$", pages["weft.nn"], re.M
+    )
+    assert {"Module.register_forward_hook", "Linear.forward", "ReflectionPad1d.forward"} <= {
+        *members
+    }
+    assert "Linear.register_forward_hook" not in members
+    assert len(members) == len({*members})
+    assert (
+        "   .. automethod:: Normal.log_prob" not in pages["weft.distributions"]
+    )  # has no words of its own
+    assert "   .. automethod:: Distribution.log_prob" in pages["weft.distributions"]

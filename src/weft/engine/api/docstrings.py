@@ -44,6 +44,7 @@ RESHAPING = (
     *("as_strided_", "resize_", "resize_as_", "set_", "squeeze_"),
     *("swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"),
 )
+OPERANDS = {"other", "exponent", "end", "tensor1", "tensor", "min", "max", "mask", "source", "src"}
 IN_PLACE = "the tensor keeps its shape; other operands are broadcast to it."
 IN_PLACE_ALONE = "the tensor keeps its shape."
 SAME = "any -> the same."
@@ -126,8 +127,7 @@ def _shape(source: Callable[..., object], name: str) -> str:
     """The Shape section of a function or class in the vocabulary's words, or by its row in the op table, or no text."""
     plain = name.rpartition(".")[2]
     if plain.endswith("_") and plain not in RESHAPING:
-        given = [each for each in parameters(source) if each not in ("input", "out")]
-        return _filled(IN_PLACE if given else IN_PLACE_ALONE)
+        return _filled(IN_PLACE if OPERANDS & set(parameters(source)) else IN_PLACE_ALONE)
     if words := meaning("Shape", name):
         return _filled(words)
     op = OPS.get(plain)
