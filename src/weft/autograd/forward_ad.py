@@ -443,4 +443,11 @@ __all__ = [
     "unpack_dual",
 ]
 
+
+def __getattr__(name: str) -> int:
+    if name == "_current_level":
+        return len(_levels()) - 1
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 publish(globals())

@@ -280,10 +280,12 @@ def hessian(
 
 
 def _scalar(value: Tensor | tuple[Tensor, ...], name: str) -> Tensor:
-    _, (output, *rest) = _as_tuple(value, "outputs of the user-provided function", name)
-    if rest or output.numel() != 1:
+    several, (output, *rest) = _as_tuple(value, "outputs of the user-provided function", name)
+    if several or output.numel() != 1:
         raise ShapeError(
-            f"The Tensor returned by the function given to {name} should contain a single element",
+            f"The function given to {name} should return a single Tensor"
+            if several
+            else f"The Tensor returned by the function given to {name} should contain a single element",
             expected="one element",
             got=f"{1 + len(rest)} outputs, the first {output.dtype.name}{list(output.shape)}",
             fix="reduce it with .sum()",
@@ -414,7 +416,7 @@ def hvp(
     """
     with _Recording():
         several, fresh, multiple, outputs = _call(func, inputs, create_graph, "hvp")
-        slopes = _slopes(outputs, fresh, strict, "hvp")
+        slopes = _slopes(outputs if multiple else outputs[0], fresh, strict, "hvp")
         tangents = _vectors(v, fresh, several, "hvp")
         product = _pushed(slopes, fresh, tangents, create_graph, strict)
     return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)
@@ -434,7 +436,7 @@ def vhp(
     """
     with _Recording():
         several, fresh, multiple, outputs = _call(func, inputs, create_graph, "vhp")
-        slopes = _slopes(outputs, fresh, strict, "vhp")
+        slopes = _slopes(outputs if multiple else outputs[0], fresh, strict, "vhp")
         seeds = _vectors(v, fresh, several, "vhp")
         product = _gradients(slopes, fresh, seeds, create_graph, strict)
     return _shaped(outputs, multiple, create_graph), _shaped(product, several, create_graph)

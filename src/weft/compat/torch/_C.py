@@ -10,9 +10,13 @@ from weakref import ref as _reference_to
 
 from weft._build.lazy import join as _join
 from weft._build.lazy import load as _load
+from weft.autograd.grad_fn.attributes import SavedTensor as _SavedTensor
 from weft.autograd.graph import AccumulateGrad as _AccumulateGrad
 from weft.autograd.graph import current_walk as _current_walk
 from weft.compat.absent import ScriptDict, ScriptFunction, ScriptList, ScriptMethod  # noqa: F401 - as above
+from weft.compat.gradient_stand_ins import DelayedError as _DelayedError
+from weft.compat.gradient_stand_ins import UndefinedGrad as _UndefinedGrad
+from weft.engine.backward.saved_tensor_hooks import are_allowed as _hooks_are_allowed
 from weft.engine.dispatch.torch_function import (
     DisableTorchFunctionSubclass,  # noqa: F401 - as above
     has_mode,
@@ -222,7 +226,15 @@ _join(
     sys.modules[__name__],
     {
         "_profiler": {"gather_traceback": _no_traceback, "symbolize_tracebacks": _no_tracebacks},
-        "_functions": {"AccumulateGrad": _AccumulateGrad},
+        "_functions": {
+            "AccumulateGrad": _AccumulateGrad,
+            "DelayedError": _DelayedError,
+            "UndefinedGrad": _UndefinedGrad,
+        },
+        "_autograd": {
+            "SavedTensor": _SavedTensor,
+            "_saved_tensors_hooks_is_enabled": _hooks_are_allowed,
+        },
         "_functorch": {
             **dict.fromkeys(_STEPS, no_levels),
             **dict.fromkeys(

@@ -163,10 +163,19 @@ def put_back_hooks(pairs: tuple[Pair, ...] | None) -> None:
     mode.saved_hooks = pairs
 
 
+def _refusal() -> str | None:
+    contexts = tapes.tape().mode.contexts
+    return None if contexts is None else contexts.hooks_disabled
+
+
+def are_allowed() -> bool:
+    """True outside of `disable_saved_tensors_hooks`."""
+    return _refusal() is None
+
+
 def check_allowed() -> None:
     """Errors: RuntimeError inside `disable_saved_tensors_hooks`."""
-    contexts = tapes.tape().mode.contexts
-    message = None if contexts is None else contexts.hooks_disabled
+    message = _refusal()
     if message is not None:
         raise GradientError(
             message,
