@@ -165,7 +165,7 @@ def _fitted(graph, room, spills):
             target = int(target * NEXT_TARGET_SHARE)
             continue
         drops = found
-        layout = ArenaLayout(graph, schedule)
+        layout = ArenaLayout(graph, schedule, bound)
         if layout.arena <= bound:
             return layout
         target = min(target, schedule.peak + _tables(graph)) - max(

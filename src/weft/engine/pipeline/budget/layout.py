@@ -31,7 +31,7 @@ class ArenaLayout:
     `spilled`: those of the file; `overwriting`: the first launch that writes to a host, -1 without one; `deferred`:
     the slots of values that are not handed over; `saved`: these, and those of checkpoints."""
 
-    def __init__(self, graph, schedule: BudgetSchedule):
+    def __init__(self, graph, schedule: BudgetSchedule, bound: int | None = None):
         self.graph, self.schedule = graph, schedule
         self.deferred = graph.deferred
         self.saved: set = set()
@@ -46,7 +46,7 @@ class ArenaLayout:
         self._lent: dict = {}  # slot -> last action
         self._begins: list = []  # of each action the first launch
         self._fill()
-        self._place()
+        self._place(bound)
 
     def _new_slot(self, size):
         self.sizes.append(size)
@@ -110,10 +110,13 @@ class ArenaLayout:
         position = self.graph.positions[self.schedule.times[action]]
         self.launches.append(transfer_launch(own, self._file[slot], size, kind == SPILL, position))
 
-    def _place(self):
+    def _place(self, bound: int | None):
+        """Find the offsets, in an arena of `bound` bytes if that can be."""
         owned, lenders = sorted(self._spans), sorted(self._lent)
         lent = [(self._lent[slot], self.graph.sizes[slot]) for slot in lenders]
-        offsets, hosts, self.arena = place([self._spans[slot] for slot in owned], lent)
+        offsets, hosts, self.arena = place(
+            [self._spans[slot] for slot in owned], lent, bound
+        )
         found = dict(zip(owned, offsets, strict=True))
         guests = {slot: lenders[host] for slot, host in zip(owned, hosts, strict=True) if host >= 0}
         made = range(self.graph.outside, len(self.sizes))
