@@ -114,9 +114,7 @@ class ArenaLayout:
         """Find the offsets, in an arena of `bound` bytes if that can be."""
         owned, lenders = sorted(self._spans), sorted(self._lent)
         lent = [(self._lent[slot], self.graph.sizes[slot]) for slot in lenders]
-        offsets, hosts, self.arena = place(
-            [self._spans[slot] for slot in owned], lent, bound
-        )
+        offsets, hosts, self.arena = place([self._spans[slot] for slot in owned], lent, bound)
         found = dict(zip(owned, offsets, strict=True))
         guests = {slot: lenders[host] for slot, host in zip(owned, hosts, strict=True) if host >= 0}
         made = range(self.graph.outside, len(self.sizes))
