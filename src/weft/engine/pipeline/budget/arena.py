@@ -12,6 +12,7 @@ optimization, Joslin and Clements, 1999).
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memmove
+from cython.cimports.weft.engine.pipeline.budget.arena import Extent
 
 from weft._build.compiled import require
 
@@ -19,9 +20,6 @@ require(__name__, cython.compiled)
 
 ALIGNMENT_BYTES = cython.declare(cython.longlong, 64)
 MOST_TURNS = 30  # in which what ends beyond the bound comes first, for each order that is tried
-Extent = cython.struct(
-    begin=cython.longlong, end=cython.longlong, first=cython.longlong, last=cython.longlong
-)
 
 
 @cython.final

@@ -1,0 +1,6 @@
+# Where an instance of a value lies, and the actions from and to which it lives.
+cdef struct Extent:
+    long long begin
+    long long end
+    long long first
+    long long last
