@@ -12,7 +12,7 @@ optimization, Joslin and Clements, 1999).
 import cython
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memmove
-from cython.cimports.weft.engine.pipeline.budget.arena import Extent
+from cython.cimports.weft.engine.pipeline.budget.arena import ArenaSpan
 
 from weft._build.compiled import require
 
@@ -27,7 +27,7 @@ MOST_TURNS = 30  # in which what ends beyond the bound comes first, for each ord
 class _Block:
     """A block of memory, and what lies in it, by offset: free behind action `gone`, of `capacity` bytes."""
 
-    extents: cython.pointer(Extent)
+    extents: cython.pointer(ArenaSpan)
     count: cython.Py_ssize_t
     room: cython.Py_ssize_t
     gone: cython.longlong
@@ -57,7 +57,7 @@ class _Block:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def insert(self, extent: Extent) -> cython.int:
+    def insert(self, extent: ArenaSpan) -> cython.int:
         """Put an instance among the others. Errors: MemoryError."""
         if self.count == self.room:
             self._make_room()
@@ -70,7 +70,7 @@ class _Block:
                 low = middle + 1
             else:
                 high = middle
-        nbytes: cython.size_t = (self.count - low) * cython.sizeof(Extent)
+        nbytes: cython.size_t = (self.count - low) * cython.sizeof(ArenaSpan)
         memmove(self.extents + low + 1, self.extents + low, nbytes)
         self.extents[low] = extent
         self.count += 1
@@ -80,8 +80,8 @@ class _Block:
     @cython.exceptval(-1, check=False)
     def _make_room(self) -> cython.int:
         room: cython.Py_ssize_t = 2 * self.room + 16
-        extents: cython.pointer(Extent) = cython.cast(
-            cython.pointer(Extent), realloc(self.extents, room * cython.sizeof(Extent))
+        extents: cython.pointer(ArenaSpan) = cython.cast(
+            cython.pointer(ArenaSpan), realloc(self.extents, room * cython.sizeof(ArenaSpan))
         )
         if extents == cython.NULL:
             raise MemoryError
@@ -159,7 +159,7 @@ def _place_in(spans: list, order: list, lent: list) -> tuple:
         host: cython.Py_ssize_t = _host_of(blocks, first, last, size)
         block: _Block = arena if host < 0 else blocks[host]
         offset: cython.longlong = block.lowest(first, last, size)
-        block.insert(Extent(offset, offset + size, first, last))
+        block.insert(ArenaSpan(offset, offset + size, first, last))
         offsets[index], hosts[index] = offset, host
         arena.capacity = max(arena.capacity, offset + size if host < 0 else 0)
     return offsets, hosts, arena.capacity
