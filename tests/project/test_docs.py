@@ -142,3 +142,18 @@ def code(page: Path) -> str:
     """The literal parts of a page: fenced blocks and inline code."""
     text = page.read_text()
     return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
+
+
+WRITTEN = [
+    path
+    for path in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/guide/*.md")])
+    if path.read_text().startswith("# ") and path.name != "index.md"  # that of the site
+]
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
+def test_a_page_says_what_it_is_for_and_leads_on(path: Path) -> None:
+    """Its first paragraph says what the reader will know or be able to do; its last section where to go."""
+    text = path.read_text()
+    assert re.match(r"# .*\n\n(After this page you|In ten minutes you)", text)
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE)[-1] == "Where to go next"

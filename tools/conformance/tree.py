@@ -78,12 +78,19 @@ REASONS = {
 }
 PAGE = """# PyTorch's names, module by module
 
+After this page you will know whether a name of PyTorch's is here.
+
 Written by `python tools/conformance tree`; not to be edited. Every public module of PyTorch {version} is walked, and
 each public name in it is looked up in Weft under the same path. A module's public names are those of its `__all__`, or
 else what it defines. Not walked: modules with an underscore, and {left_out}.
 
 {share} of {total} names in {modules} modules are here.
 
+"""
+NEXT = """
+## Where to go next
+
+[Compatibility](compatibility.md) says how the names that are here pass PyTorch's own tables of examples.
 """
 
 
@@ -181,7 +188,7 @@ def page() -> str:
         parts.append(f"## {text[0].upper()}{text[1:]} ({sum(map(len, places.values()))})\n\n")
         parts += [f"- `{module}`: {', '.join(names)}\n" for module, names in places.items()]
         parts.append("\n")
-    return "".join(parts).rstrip() + "\n"
+    return "".join(parts).rstrip() + "\n" + NEXT
 
 
 def write() -> None:

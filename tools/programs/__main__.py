@@ -35,6 +35,9 @@ PAGE = HERE.parents[1] / "docs" / "programs.md"
 CLOSE = 1e-3  # Adam's first steps follow signs of gradients: rounding moves later losses that far in deep networks
 INTRODUCTION = f"""# Public programs on Weft
 
+After this page you will know which public programs have been trained on Weft unchanged, and how closely their losses
+agree with PyTorch's.
+
 Written by `python tools/programs`; not to be edited. Models of public packages are trained for {FEW} or {MANY}
 steps by Adam, or by the package's own trainer, with PyTorch and, the package unchanged, with Weft in its place
 (`weft.as_torch`), from the same `state_dict` and on the same random numbers. The last column is
@@ -49,6 +52,10 @@ ABSENT = """
 Not in the table, because PyTorch itself does not run them where the table is made (Python 3.11): learn2learn 0.2.0,
 which does not build; dgl 2.1.0, which imports `torchdata.datapipes`, gone since torchdata 0.10, and whose
 compiled libraries are those of PyTorch 2.0 to 2.2.
+
+## Where to go next
+
+[Coming from PyTorch](guide/from_pytorch.md) says how to run a program of your own in this way.
 """
 
 
