@@ -8,6 +8,7 @@ which Sphinx reads when it builds the page. Names that exist only because other 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import inspect
 import textwrap
@@ -99,15 +100,17 @@ def public(module: ModuleType) -> Iterator[tuple[str, object]]:
             yield name, item
 
 
-def own_members(module: str, owner: type) -> list[tuple[str, object]]:
+@functools.cache
+def public_classes() -> set[type]:
+    """The classes that have an entry of their own on some page."""
+    modules = map(importlib.import_module, MODULES)
+    return {item for module in modules for _, item in public(module) if inspect.isclass(item)}
+
+
+def own_members(owner: type) -> list[tuple[str, object]]:
     """The methods and properties that a class has beyond those of its public bases, or describes anew."""
-    public_names = vars(importlib.import_module(module))
-    of_bases = {
-        inherited
-        for base in owner.__mro__[1:]
-        if public_names.get(base.__name__) is base
-        for inherited in base.__mro__
-    }
+    bases = public_classes().intersection(owner.__mro__[1:])
+    of_bases = {inherited for base in bases for inherited in base.__mro__}
     found: dict[str, object] = {}
     for base in owner.__mro__:
         if base not in of_bases and base.__module__.startswith("weft"):
@@ -143,7 +146,7 @@ def entry(module: str, name: str, item: object) -> str:
         kind = "autoexception" if issubclass(item, BaseException) else "autoclass"
         lines = [f".. {kind}:: {name}\n"]
         shown_elsewhere = name == "Tensor" or name != item.__name__  # on its page; under its name
-        for member, value in [] if shown_elsewhere else own_members(module, item):
+        for member, value in [] if shown_elsewhere else own_members(item):
             place = "autoproperty" if isinstance(value, property) else "automethod"
             place = "autoattribute" if isinstance(value, GetSetDescriptorType) else place
             lines.append(f"   .. {place}:: {name}.{member}\n")
