@@ -1,4 +1,4 @@
-"""Files of profiles keep the rules of the formats that other programs read: Chrome's trace events, speedscope's profiles."""
+"""Files of profiles keep the rules of the formats of other programs: Chrome's trace events, speedscope's profiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import weft
 from weft import nn
 from weft.profiler import profile, record_function
 
-PHASES = set("BEXiICMsftPNOD")  # of which metadata (M), complete events (X), instants (i) and counters (C) are written
+PHASES = set(
+    "BEXiICMsftPNOD"
+)  # of which metadata (M), complete events (X), instants (i) and counters (C) are written
 METADATA = {
     "process_name": "name",
     "process_labels": "labels",
@@ -53,9 +55,7 @@ programs = pytest.mark.parametrize("program", [step_of_a_layer, examples_in_batc
 
 
 @programs
-def test_traces_keep_the_rules_of_trace_events(
-    program: Callable[[], None], tmp_path: Path
-) -> None:
+def test_traces_keep_the_rules_of_trace_events(program: Callable[[], None], tmp_path: Path) -> None:
     with profile(profile_memory=True, record_shapes=True, with_stack=True) as watched:
         program()
     path = tmp_path / "trace.json"
@@ -106,8 +106,8 @@ def test_profiles_keep_speedscopes_schema(program: Callable[[], None], tmp_path:
 
 
 def assert_nested(spans: list[tuple[float, float]]) -> None:
-    """Of two complete events of a thread one lies within the other, or they do not meet: half a nanosecond, what is lost
-    in writing microseconds, apart."""
+    """Of two complete events of a thread one lies within the other, or they do not meet; half a nanosecond is lost in
+    writing microseconds."""
     rounding = 0.0005
     open_: list[float] = []
     for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):

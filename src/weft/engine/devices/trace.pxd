@@ -35,19 +35,19 @@ cdef struct TraceEvent:
     unsigned long thread
     int kind
 
-# What is kept of a node: references that it owns, and where its operands are among those of the others.
+# What is kept of a node: references that it owns, and where its operands are among those of the others. A cache line of
+# it: many are written while the clock runs.
 cdef struct LabelWords:
     PyObject* op
     PyObject* code
     PyObject* shape
     PyObject* dtype
     int offset_in_code
-    int position
+    int position  # twice, and 1 where it is stored
     int operands
-    int stored
     int slot
     int last_use
-    long long members
+    int members
     long long seq
 
 cdef class Labels:
@@ -60,6 +60,7 @@ cdef class Labels:
     cdef public set again  # the launches that compute what an earlier one has computed; None: there are none
     cdef readonly object rows_read  # what `rows` has made
 
+    cdef void make_room(self, Py_ssize_t count) noexcept
     cdef int add(self, Node node, tuple inputs, int position, bint stored) except -1
     cdef void note_slot(self, int slot, int last_use) noexcept
     cdef int add_operand(self, object shape, object dtype, bint inside) except -1

@@ -129,18 +129,26 @@ class Labels:
         drop(cython.address(self.launches))
 
     @cython.cfunc
+    @cython.exceptval(check=False)
+    def make_room(self, count: cython.Py_ssize_t) -> cython.void:
+        """Have room for so many labels, where there is memory."""
+        grown: cython.p_void
+        if count > self.room:
+            grown = realloc(self.labels, count * cython.sizeof(LabelWords))
+            if grown != cython.NULL:
+                self.labels = cython.cast(cython.pointer(LabelWords), grown)
+                self.room = count
+
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def add(
         self, node: Node, inputs: tuple, position: cython.int, stored: cython.bint
     ) -> cython.int:
         """Append the label of a node; its operands are appended behind it."""
         if self.count == self.room:
-            room: cython.Py_ssize_t = 2 * self.room + 8
-            grown: cython.p_void = realloc(self.labels, room * cython.sizeof(LabelWords))
-            if grown == cython.NULL:
+            self.make_room(2 * self.room + 8)
+            if self.count == self.room:
                 raise MemoryError
-            self.labels = cython.cast(cython.pointer(LabelWords), grown)
-            self.room = room
         label: cython.pointer(LabelWords) = cython.address(self.labels[self.count])
         label.op = cython.cast(cython.pointer(PyObject), node.op)
         label.code = cython.cast(cython.pointer(PyObject), node.code)
@@ -151,9 +159,8 @@ class Labels:
         Py_XINCREF(label.shape)
         Py_XINCREF(label.dtype)
         label.offset_in_code = node.offset_in_code
-        label.position = position
+        label.position = 2 * position + stored
         label.operands = 0
-        label.stored = stored
         label.slot = label.last_use = -1
         label.members = 1
         if isinstance(node.info, Batch):
@@ -219,8 +226,8 @@ class Labels:
                     cython.cast(object, label.shape),
                     cython.cast(object, label.dtype),
                     label.members,
-                    label.position,
-                    label.stored != 0,
+                    label.position >> 1,
+                    label.position & 1 != 0,
                     label.seq,
                     tuple(operands),
                     label.slot,
@@ -375,10 +382,12 @@ def put_owner(node: Node, address: cython.size_t) -> cython.void:
 @cython.final
 @cython.cclass
 class NodeTimes:
-    """The nodes of a flush that is interpreted: some are timed together, and large ones and programs by themselves."""
+    """The nodes of a flush that is interpreted, at most so many: some are timed together, and large ones and programs by
+    themselves."""
 
-    def __cinit__(self):
+    def __cinit__(self, most: cython.Py_ssize_t):
         self.labels = Labels()
+        self.labels.make_room(most)
         self.begin_ns = now()
 
     @cython.cfunc

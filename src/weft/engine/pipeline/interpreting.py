@@ -64,7 +64,7 @@ def bytes_of(nodes: list[Node]) -> cython.longlong:
 def interpret(flush: Interpretation) -> cython.bint:
     """Run nodes one by one; False where one cannot be: it and what follows is pending then."""
     if tracing:
-        flush.times = NodeTimes()
+        flush.times = NodeTimes(len(flush.order))
     try:
         while flush.runs and flush.order:
             if len(flush.order) % NODES_BETWEEN_SIGNALS == 0:
