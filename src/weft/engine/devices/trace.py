@@ -382,7 +382,7 @@ def put_owner(node: Node, address: cython.size_t) -> cython.void:
 @cython.final
 @cython.cclass
 class NodeTimes:
-    """The nodes of a flush that is interpreted, at most so many: some are timed together, and large ones and programs by
+    """The nodes of a flush that is interpreted, at most so many: some are timed together, large ones and programs by
     themselves."""
 
     def __cinit__(self, most: cython.Py_ssize_t):
