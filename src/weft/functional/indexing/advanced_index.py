@@ -24,6 +24,7 @@ from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.strides import broadcast_shapes
 from weft.errors import ShapeError, TensorIndexError
 from weft.functional.elementwise.comparison import fill_value
+from weft.functional.indexing.positions import first_outside, positions
 from weft.functional.support import host
 from weft.functional.support.index_bounds import COUNTED, UNKNOWN, check_index, trusted
 from weft.ops import OPS
@@ -53,18 +54,27 @@ class _Part(NamedTuple):
 def _part(x: Tensor, axis: int, item: Tensor | Array) -> _Part:
     """A mask becomes the row-major places where it holds, in all dimensions that it covers; what else there is stays.
     Errors: TensorIndexError for a mask of another shape."""
+    mask = _mask_of(x, axis, item)
+    if mask is None:
+        return _Part((axis,), item, False)
+    return _Part(tuple(range(axis, axis + mask.ndim)), mask.reshape(-1).nonzero()[0], True)
+
+
+def _mask_of(x: Tensor, axis: int, item: Tensor | Array) -> Any:
+    """The elements of a mask for the dimensions from an axis on; None: an index of positions. Errors:
+    TensorIndexError for a mask of another shape."""
     if isinstance(item, Tensor):
         if item._dtype is not dtypes.bool_ and item._dtype is not dtypes.uint8:
-            return _Part((axis,), item, False)
+            return None
         values = host.to_numpy(item)
-        mask = values if values.dtype.kind == "b" else values.astype(bool)
+        mask = values if item._dtype is dtypes.bool_ else values.astype(bool)
     elif item.dtype.kind != "b":
-        return _Part((axis,), item, False)
+        return None
     else:
         mask = item
     if mask.shape != x._shape[axis : axis + mask.ndim]:
         raise _wrong_mask(x, axis, mask.shape)
-    return _Part(tuple(range(axis, axis + mask.ndim)), mask.reshape(-1).nonzero()[0], True)
+    return mask
 
 
 def _wrong_mask(x: Tensor, axis: int, shape: Shape) -> TensorIndexError:
@@ -80,17 +90,18 @@ def _wrong_mask(x: Tensor, axis: int, shape: Shape) -> TensorIndexError:
 
 def _check_host(index: Array, size: int, axis: int) -> Any:
     """A host index with negatives wrapped. Errors: TensorIndexError out of range."""
-    if index.size and size == 0:
-        _need_places([size], index.shape)
-    if index.size and (index.max() >= size or index.min() < -size):
-        bad = int(index.reshape(-1)[np.argmax((index >= size) | (index < -size))])
-        raise TensorIndexError(
-            f"index {bad} is out of bounds for dimension {axis} with size {size}",
-            expected=f"-{size} <= index < {size}",
-            got=str(bad),
-            fix="check the indices",
-        )
-    return np.where(index < 0, index + size, index)
+    counted = np.array(index, np.int64, order="C")
+    bad = first_outside(counted, size)
+    if bad < 0:
+        return counted
+    _need_places([size], index.shape)
+    number = index.reshape(-1)[bad]
+    raise TensorIndexError(
+        f"index {number} is out of bounds for dimension {axis} with size {size}",
+        expected=f"-{size} <= index < {size}",
+        got=str(number),
+        fix="check the indices",
+    )
 
 
 def _need_places(sizes: list[int], index_shape: Shape) -> None:
@@ -202,29 +213,57 @@ def regrouped(x: Tensor, shape: Shape) -> Any:
 
 
 class ResolvedIndex:
-    """An advanced index resolved on a view: which dimensions are joined, in which order, at which linear index."""
+    """An advanced index resolved on a view: which dimensions are joined, in which order (None: as they are), at which
+    linear index."""
+
+    order: Shape | None
 
     def __init__(self, name: str, x: Tensor, pairs: list[tuple[int, object]]) -> None:
-        parts = [_part(x, axis, item) for axis, item in pairs]
+        if len(pairs) == 1:
+            axis, item = pairs[0]
+            self._take_one(name, x, axis, item)
+        else:
+            self._join_several(name, x, [_part(x, axis, item) for axis, item in pairs])
+
+    def _take_one(self, name: str, x: Tensor, axis: int, item: Tensor | Array) -> None:
+        """The dimensions stay in order: one is indexed, or those that a mask covers."""
+        shape = x._shape
+        mask = _mask_of(x, axis, item)
+        stop = axis + (1 if mask is None else mask.ndim)
+        size = shape[axis] if stop == axis + 1 else math.prod(shape[axis:stop])
+        if mask is not None:
+            self.index = positions(mask)
+        elif isinstance(item, Tensor):
+            self.index = wrapped(name, item, size, axis)
+        else:
+            self.index = host.from_numpy(_check_host(item, size, axis))
+        self.index_shape = self.index._shape
+        if size == 0:
+            _need_places([size], self.index_shape)
+        self.order, self.first, self.shape = None, axis, shape
+        self.joined = shape if stop == axis + 1 else (*shape[:axis], size, *shape[stop:])
+        self.result = shape[:axis] + self.index_shape + shape[stop:]
+
+    def _join_several(self, name: str, x: Tensor, parts: list[_Part]) -> None:
+        """The dimensions that are indexed become one: the first, where they are not adjacent."""
         axes = [axis for part in parts for axis in part.axes]
-        rank = len(x._shape)
         adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
-        rest = [axis for axis in range(rank) if axis not in axes]
+        rest = [axis for axis in range(len(x._shape)) if axis not in axes]
         self.first = axes[0] if adjacent else 0
-        self.order = (*rest[: self.first], *axes, *rest[self.first :])
-        self.shape = tuple([x._shape[axis] for axis in self.order])
+        order = tuple(rest[: self.first] + axes + rest[self.first :])
+        self.order = None if order == tuple(range(len(order))) else order
+        self.shape = tuple([x._shape[axis] for axis in order])
         sizes = [math.prod([x._shape[axis] for axis in part.axes]) for part in parts]
         self.index, self.index_shape = _linear(name, parts, sizes)
         _need_places(sizes, self.index_shape)
-        joined = math.prod(sizes)
         stop = self.first + len(axes)
-        self.joined = (*self.shape[: self.first], joined, *self.shape[stop:])
+        self.joined = (*self.shape[: self.first], math.prod(sizes), *self.shape[stop:])
         self.result = (*self.shape[: self.first], *self.index_shape, *self.shape[stop:])
 
     def values(self, x: Tensor) -> Any:
         """x[index]."""
-        if self.order == tuple(range(len(self.order))):
-            flat = regrouped(x, self.joined)
+        if self.order is None:
+            flat = x if self.joined == x._shape else regrouped(x, self.joined)
         else:
             flat = reshape(permute(x, self.order), self.joined)
         return record(_INDEX, (flat, self.index), (self.first,), self.result, x._dtype)
@@ -261,9 +300,11 @@ class ResolvedIndex:
 
     def _put(self, x: Tensor, source: object, accumulate: bool) -> Any:
         """x with source stored (or added) at the index."""
-        flat = reshape(permute(x, self.order), self.joined)
+        ordered = x if self.order is None else permute(x, self.order)
         write = take_add if accumulate else take_put
-        flat = write(flat, self.first, self.index, source)
+        flat = write(reshape(ordered, self.joined), self.first, self.index, source)
+        if self.order is None:
+            return reshape(flat, self.shape)
         back = [0] * len(self.order)
         for place, axis in enumerate(self.order):
             back[axis] = place

@@ -37,8 +37,8 @@ from weft.errors import ArgumentError, ArgumentTypeError, DTypeError, TensorInde
 from weft.functional.elementwise.comparison import fill_value
 from weft.functional.indexing.advanced_index import ResolvedIndex, gather_rows
 from weft.functional.indexing.assignment import assign_region
-from weft.functional.indexing.nonzero import coordinates
 from weft.functional.indexing.overlapping_writes import set_indexed, shows_twice
+from weft.functional.indexing.positions import coordinates, positions
 from weft.functional.shape.views import unsqueeze
 from weft.functional.support import host
 from weft.functional.support.memory_formats import columns_first
@@ -252,6 +252,59 @@ def _apply_basic(x: Tensor, items: list[Any]) -> tuple[Any, list[tuple[int, Any]
     return x, pairs
 
 
+@cython.cfunc
+def _plain_view(x: Tensor, index: object) -> object:
+    """The view that an index without tensors, lists and masks shows, x itself where it is all of it; None: it has
+    some, or goes backwards, or does not fit."""
+    if type(index) is tuple:
+        return _basic_view(x, index)
+    if isinstance(index, int) and not isinstance(index, bool):
+        return _select(x, 0, index, 0)
+    if isinstance(index, slice):
+        return None if _is_backward(index) else _slice(x, 0, index)
+    return _basic_view(x, (index,)) if index is None or index is ... else None
+
+
+@cython.cfunc
+def _basic_view(x: Tensor, index: tuple[object, ...]) -> object:
+    """The view that an index of numbers, slices that go forward, None and one `...` shows; None: it has others, or
+    more of them than there are dimensions."""
+    consumed: cython.Py_ssize_t = 0
+    ellipses: cython.Py_ssize_t = 0
+    for item in index:
+        if type(item) is int or (type(item) is slice and _goes_forward(item)):
+            consumed += 1
+        elif item is ...:
+            ellipses += 1
+        elif item is not None:
+            return None
+    rank: cython.Py_ssize_t = len(x._shape)
+    if ellipses > 1 or consumed > rank:
+        return None
+    axis: cython.Py_ssize_t = 0
+    selected: cython.Py_ssize_t = 0  # dimensions that have gone, less those that have come
+    for item in index:
+        if type(item) is int:
+            x = _select(x, axis, item, axis + selected)
+            selected += 1
+        elif type(item) is slice:
+            x = _slice(x, axis, item)
+            axis += 1
+        elif item is None:
+            x = unsqueeze(x, axis)
+            axis, selected = axis + 1, selected - 1
+        else:
+            axis += rank - consumed
+    return x
+
+
+@cython.cfunc
+def _goes_forward(part: slice) -> cython.bint:
+    """True if a slice has no step but 1, or is of a plain number above 0."""
+    step = part.step
+    return step is None or (type(step) is int and step > 0)
+
+
 def _is_backward(item: IndexItem) -> bool:
     return isinstance(item, slice) and item.step is not None and operator.index(item.step) < 0
 
@@ -282,11 +335,9 @@ def _left(items: list[Any], ellipsis: EllipsisType) -> int:
 
 def getitem(x: Tensor, index: Index) -> Any:
     """`x[index]`: a view for basic indices, a gather for the others, a copy where a slice goes backwards."""
-    if isinstance(index, int) and not isinstance(index, bool):
-        return _select(x, 0, index, 0)
-    if isinstance(index, slice) and not _is_backward(index):
-        part = _slice(x, 0, index)
-        return _alias(x) if part is x else part
+    shown = _plain_view(x, index)
+    if shown is not None:
+        return _alias(x) if shown is x else shown
     if isinstance(index, Tensor) and _counts_rows(index._dtype) and x._shape:
         if index._shape:
             return gather_rows(x, index)
@@ -360,11 +411,12 @@ def setitem(x: Tensor, index: Index, new: object) -> None:
     if isinstance(index, Tensor) and index._shape == () and _counts_rows(index._dtype):
         number = None if _is_tracked(x) else position_in_memory(index)
         index = index if number is None else number
-    if type(index) is int and isinstance(new, Tensor):
-        assign_region(_select(x, 0, index, 0), new)
-        return
     if not isinstance(new, Tensor) and not isinstance(new, (int, float, complex)):
         new = _to_tensor(x, new)
+    shown = _plain_view(x, index)
+    if shown is not None:
+        assign_region(_alias(x) if shown is x else shown, new)
+        return
     if isinstance(index, list):
         index = tuple(index) if _is_nested_index(index) else _as_index(index)
     items = _scalars_to_select(x, _normalise(index))
@@ -458,9 +510,12 @@ def nonzero(
     """The indices of the elements that are not 0, one row each (or one vector per dimension). Reads the values."""
     need_tensor("nonzero", input)
     array = host.to_numpy(input)
+    if array.ndim == 1 and array.size < host.LONG:
+        places = positions(array)
+        return (places,) if as_tuple else unsqueeze(places, 1)
     if as_tuple:
-        places = coordinates(array) if array.ndim else (np.zeros(int(bool(array)), np.int64),)
-        return tuple([host.from_numpy(place) for place in places])
+        columns = coordinates(array) if array.ndim else (np.zeros(int(bool(array)), np.int64),)
+        return tuple([host.from_numpy(column) for column in columns])
     if not array.ndim:
         return host.from_numpy(np.zeros((int(bool(array)), 0), np.int64))
     return columns_first(host.from_numpy(coordinates(array).T))

@@ -1,4 +1,4 @@
-"""Coordinates of elements that are not 0."""
+"""Coordinates of elements that are not 0, and positions counted from the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from oracle import torch
-from weft.functional.indexing.nonzero import coordinates
+from weft.functional.indexing.positions import coordinates, first_outside, positions
 
 
 @pytest.mark.parametrize("shape", [(0,), (7,), (3, 5), (2, 0, 3), (4, 1, 3, 5), (1, 1)])
@@ -53,3 +53,23 @@ def test_what_holds_in_memory_of_others_is_any_byte_but_0(size: int) -> None:
         assert mask.nonzero()[:, 0].tolist() == expected.tolist()
         assert weft.arange(size)[mask].tolist() == expected.tolist()
         assert int(mask.sum()) == mask.tolist().count(True) == len(expected)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_positions_are_counted_from_the_end_up_to_the_first_outside(size: int) -> None:
+    generator = np.random.default_rng(size)
+    given = generator.integers(-size, size, (3, 5))
+    counted = given.copy()
+    assert first_outside(counted, size) == -1
+    np.testing.assert_array_equal(counted, given % size)
+    for outside in (size, -size - 1):
+        wrong = given.copy()
+        wrong.flat[[4, 9]] = outside
+        assert first_outside(wrong, size) == 4
+
+
+@pytest.mark.parametrize("shape", [(0,), (9,), (4, 6), (2, 3, 0), (3, 1, 4)])
+def test_positions_of_a_mask_are_in_order_of_rows(shape: tuple[int, ...]) -> None:
+    mask = np.random.default_rng(0).integers(0, 2, shape).astype(bool)
+    assert positions(mask).tolist() == np.flatnonzero(mask).tolist()
+    assert positions(mask.T).tolist() == np.flatnonzero(mask.T).tolist()

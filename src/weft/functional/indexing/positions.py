@@ -1,5 +1,6 @@
 # cython: language_level=3
-"""Coordinates of nonzero elements of an array, for `nonzero`.
+"""Positions that are known on the host: of nonzero elements of an array, as coordinates for `nonzero` and as an index
+for masks; and those of lists and arrays, counted from the end where they are negative.
 
 It takes arrays of values and returns positions, int64.
 """
@@ -13,13 +14,19 @@ import numpy as np
 from cython.cimports.cpython.buffer import (
     Py_buffer,
     PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer, allocate
 
 from weft._build.compiled import require
+from weft.engine.frontend.node_factory import make_value
+from weft.engine.frontend.tensor_lifecycle import wrap_node
+from weft.engine.ir import dtype as dtypes
 from weft.functional.support import host
+from weft.functional.support.index_bounds import trusted
 
 if TYPE_CHECKING:
     from weft._typing import Array
@@ -51,6 +58,60 @@ def _coordinates(array: Array) -> Any:
     finally:
         PyBuffer_Release(cython.address(given))
     return found[:count].T
+
+
+def positions(mask: Array) -> Any:
+    """The row-major positions at which a mask holds, as a tensor of one dimension, known to be in range."""
+    mask = np.ascontiguousarray(mask, bool)
+    given = cython.declare(Py_buffer)
+    PyObject_GetBuffer(mask, cython.address(given), PyBUF_SIMPLE)
+    try:
+        holds = cython.cast(cython.pointer(cython.uchar), given.buf)
+        size: cython.Py_ssize_t = given.len
+        count: cython.Py_ssize_t
+        with cython.nogil:
+            count = _count(holds, size)
+        buffer = cython.declare(PooledBuffer, allocate((count + 1) * 8))  # as in `_coordinates`
+        found = cython.cast(cython.pointer(int64_t), buffer.address)
+        with cython.nogil:
+            _fill_positions(holds, size if count else 0, found)
+    finally:
+        PyBuffer_Release(cython.address(given))
+    return trusted(wrap_node(make_value(dtypes.int64, (count,), buffer, 0)), size)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _fill_positions(
+    holds: cython.pointer[cython.uchar], size: cython.Py_ssize_t, found: cython.pointer[int64_t]
+) -> cython.void:
+    """Each place is written, and stays where the element holds."""
+    place: cython.Py_ssize_t
+    for place in range(size):
+        found[0] = place
+        found += holds[place] != 0
+
+
+def first_outside(places: Array, size: int) -> int:
+    """Count negative positions from the end, in place, in an array of int64 in row-major order; the place of the first
+    that is out of range even so, or -1."""
+    target = cython.declare(Py_buffer)
+    PyObject_GetBuffer(places, cython.address(target), PyBUF_WRITABLE)
+    found = cython.cast(cython.pointer(int64_t), target.buf)
+    count: cython.Py_ssize_t = target.len // 8
+    stop: int64_t = size
+    number: cython.Py_ssize_t = -1
+    place: cython.Py_ssize_t
+    with cython.nogil:
+        for place in range(count):
+            if found[place] < 0:
+                found[place] += stop
+            if found[place] < 0 or found[place] >= stop:
+                number = place
+                break
+    PyBuffer_Release(cython.address(target))
+    return number
 
 
 @cython.cfunc
