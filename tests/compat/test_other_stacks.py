@@ -62,6 +62,25 @@ def test_a_compiled_module_is_the_module_under_a_name(lib: Any) -> None:
 
 
 @both
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+def test_tensors_without_values_are_compared_by_all_else(lib: Any) -> None:
+    check = submodule(f"{lib.__name__}._subclasses.meta_utils").assert_metadata_eq
+
+    def same(one: object, other: object) -> None:
+        assert one == other
+
+    x = lib.zeros(2, 3, requires_grad=True)
+    check(same, lib.empty(2, 3, device="meta", requires_grad=True), x)
+    for other in (x.detach(), lib.zeros(3, 2, requires_grad=True), x.double(), x.t(), x[:1], x * 1):
+        with pytest.raises(AssertionError):
+            check(same, x, other)
+    check(same, x.detach().requires_grad_(), x * 1, skip_leaf=True)
+    (x * 2).sum().backward()
+    with pytest.raises(AssertionError):
+        check(same, x, lib.zeros(2, 3, requires_grad=True))
+
+
+@both
 def test_functions_are_compiled_as_they_are(lib: Any) -> None:
     @lib.compile(backend="eager")  # type: ignore[untyped-decorator]
     def add(x: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import weft
@@ -37,10 +38,40 @@ class FakeTensorMode(nullcontext[None]):
         )
 
 
+def assert_metadata_eq(
+    assert_eq: Callable[[object, object], None],
+    m1: Tensor,
+    m2: Tensor,
+    *,
+    skip_symbolic: bool = False,
+    skip_leaf: bool = False,
+) -> None:
+    """Errors: what `assert_eq` raises where two tensors, or their gradients, differ in other than device and values."""
+    for name in _FLAGS:
+        if not (name == "is_leaf" and skip_leaf):
+            assert_eq(getattr(m1, name), getattr(m2, name))
+    dense = m1.layout is weft.strided and m2.layout is weft.strided
+    if not skip_symbolic:
+        assert_eq(m1.shape, m2.shape)
+        if dense:
+            assert_eq(m1.stride(), m2.stride())
+            assert_eq(m1.storage_offset(), m2.storage_offset())
+    for question in ("is_inference", "is_conj", "is_neg"):
+        assert_eq(getattr(m1, question)(), getattr(m2, question)())
+    if m1.is_leaf and m2.is_leaf:
+        assert_eq(m1.grad is None, m2.grad is None)
+        if m1.grad is not None and m2.grad is not None:
+            assert_metadata_eq(assert_eq, m1.grad, m2.grad, skip_symbolic=skip_symbolic)
+
+
+_FLAGS = ("dtype", "layout", "requires_grad", "is_leaf", "is_sparse")
 _NAMES = {
     "is_fake": is_fake,
     "unset_fake_temporarily": unset_fake_temporarily,
     "FakeTensor": FakeTensor,
     "FakeTensorMode": FakeTensorMode,
 }
-_join(sys.modules[__name__], {"fake_tensor": _NAMES})
+_join(
+    sys.modules[__name__],
+    {"fake_tensor": _NAMES, "meta_utils": {"assert_metadata_eq": assert_metadata_eq}},
+)
