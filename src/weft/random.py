@@ -18,6 +18,7 @@ import cython
 
 from weft._build.compiled import require
 from weft.engine.api.api_function import publish
+from weft.engine.api.argument_names import need_dense
 from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -201,6 +202,7 @@ def rand(
     out: Tensor | None = None,
 ) -> Any:
     """Uniform numbers in [0, 1)."""
+    need_dense("rand", layout)
     return _drawn(unit, size, generator, dtype, requires_grad, out, device)
 
 
@@ -215,6 +217,7 @@ def randn(
     out: Tensor | None = None,
 ) -> Any:
     """Normal numbers of mean 0 and variance 1."""
+    need_dense("randn", layout)
     return _drawn(standard_normal, size, generator, dtype, requires_grad, out, device)
 
 
@@ -244,6 +247,7 @@ def rand_like(
     memory_format: MemoryFormat | None = None,
 ) -> Any:
     """Uniform numbers in the shape and type of a tensor."""
+    need_dense("rand_like", layout)
     return _drawn_like(unit, input, generator, dtype, device, requires_grad)
 
 
@@ -258,6 +262,7 @@ def randn_like(
     memory_format: MemoryFormat | None = None,
 ) -> Any:
     """Normal numbers in the shape and type of a tensor."""
+    need_dense("randn_like", layout)
     return _drawn_like(standard_normal, input, generator, dtype, device, requires_grad)
 
 
@@ -274,6 +279,7 @@ def randint(
     out: Tensor | None = None,
 ) -> Any:
     """Integers in [low, high): randint(high, size) or randint(low, high, size)."""
+    need_dense("randint", layout)
     rest: list[Any] = list(arguments)
     if size is None and rest:
         size = rest.pop()
@@ -329,6 +335,7 @@ def randint_like(
     **ignored: object,
 ) -> Any:
     """Integers in [low, high) (or [0, low)) in the shape and type of a tensor; high alone by keyword is also taken."""
+    need_dense("randint_like", ignored.get("layout"))
     low, high = (0, low) if high is None else (low, high)
     check_range(low, high)
     where = input.device if device is None else device
@@ -349,6 +356,7 @@ def randperm(
 ) -> Any:
     """A random order of 0 .. n - 1: the order of n random 63-bit keys. Errors: RuntimeError on a negative n, and on a
     dtype that does not hold all of the numbers."""
+    need_dense("randperm", layout)
     n = need_integer("randperm", n, "n")
     if n < 0:
         raise ArgumentError(
@@ -395,6 +403,7 @@ def normal(
     out: Tensor | None = None,
 ) -> Any:
     """Normal numbers; mean and std are numbers or tensors, broadcast."""
+    need_dense("normal", layout)
     if size is not None:  # numbers for all elements
         mean, std = real_number("normal", mean, "mean"), real_number("normal", std, "std")
     if isinstance(std, (int, float)) and std < 0:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import weft
-from oracle import both
+from oracle import both, torch
 from weft.errors import CheckpointError
 
 
@@ -201,3 +201,31 @@ def test_old_constructors_are_types_and_take_sizes_or_parts(lib: Any) -> None:
         assert lib.sparse.FloatTensor(*sizes).shape == shape
     with pytest.raises(TypeError, match=r"sparse.SparseTensor\(sequence\) only accepts sizes"):
         lib.sparse.FloatTensor([1, 2])
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+@pytest.mark.parametrize(
+    "layout", ["sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "strided"]
+)
+@pytest.mark.parametrize("call", [
+    "t.zeros(2, 3, layout=l)", "t.empty(2, 3, layout=l)", "t.zeros_like(x, layout=l)", "x.new_zeros(2, layout=l)",
+    "x.new_empty(2, 2, layout=l)", "t.zeros((2, 3), layout=l, dtype=t.float64, requires_grad=True)",
+    "t.full_like(x, 2, layout=l)", "t.empty_like(x, layout=l)", "t.rand(2, 3, layout=l)", "t.eye(3, layout=l)",
+    "t.randperm(3, layout=l)", "t.linspace(0, 1, 3, layout=l)", "t.randint(3, (2,), layout=l)", "t.arange(3, layout=l)",
+    "x.new_ones(2, layout=l)", "t.empty_strided((2,), (1,), layout=l)", "t.ones_like(x, layout=l)", "t.randint_like(x, 3, layout=l)",
+])  # fmt: skip
+def test_new_tensors_have_the_layout_or_are_refused(layout: str, call: str) -> None:
+    """A function never makes a strided tensor in the place of a sparse one."""
+
+    def made(t: Any) -> Any:
+        one = eval(call, {"t": t, "l": getattr(t, layout), "x": t.eye(2)})
+        words = [repr(value).rpartition(".")[2] for value in (one.layout, one.dtype)]
+        return words, tuple(one.shape), one.requires_grad
+
+    try:
+        theirs = made(torch)
+    except (RuntimeError, NotImplementedError):
+        with pytest.raises(RuntimeError, match=f"not implemented for the layout weft.{layout}"):
+            made(weft)
+    else:
+        assert made(weft) == theirs

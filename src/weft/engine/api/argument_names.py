@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from weft.engine.frontend.tensor import Tensor
-from weft.errors import is_internal
+from weft.errors import NotDefinedError, is_internal
 
 Call = tuple[list[Any], dict[str, Any]]
 
@@ -56,7 +56,7 @@ _PLACES = {
     "input2": 1,
     "input3": 2,
 }
-# What makes tensors (it has a `device`) takes these, which change nothing here.
+# What makes tensors (it has a `device`) takes these, which change nothing here but for layouts that it does not have.
 _IDLE = frozenset({"pin_memory", "layout"})
 # Parameters that take integers one by one, or one sequence of them.
 _SEQUENCES = frozenset({"size", "sizes", "dims", "shape", "repeats"})
@@ -93,6 +93,17 @@ def _parameters(function: Callable[..., object]) -> tuple[list[str], str, frozen
     return placed, several, names, others
 
 
+def need_dense(name: str, layout: object) -> None:
+    """Errors: NotImplementedError where a function is asked for a sparse tensor, whose elements it would all fill."""
+    if getattr(layout, "name", "")[:7] == "sparse_":
+        raise NotDefinedError(
+            f"{name}: not implemented for the layout {layout!r}",
+            expected="layout=weft.strided",
+            got=f"layout={layout!r}",
+            fix=f"use weft.zeros(size, layout={layout!r}), or .to_sparse() of a dense tensor",
+        )
+
+
 def _renamed(
     function: Callable[..., object], values: list[object], keywords: dict[str, object]
 ) -> Call | None:
@@ -101,6 +112,7 @@ def _renamed(
     spread: Any = None
     for keyword, value in keywords.items():
         if keyword in _IDLE and keyword not in names and "device" in names:
+            need_dense(function.__name__, value if keyword == "layout" else None)
             continue
         name = keyword if keyword in names else _own_name(keyword, placed, names)
         if name is None and several in _SEQUENCES and _is_sequence(keyword, value):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft._typing import DeviceLike, Scalar
+from weft.engine.api.argument_names import need_dense
 from weft.engine.frontend.node_factory import MOST_ELEMENTS
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -23,6 +24,7 @@ from weft.engine.ir.dtype import DType
 from weft.engine.ir.strides import dense_order, elementwise_strides
 from weft.errors import ArgumentError, ArgumentTypeError, ShapeError, class_name
 from weft.ops import primitives as ops
+from weft.tensor.creation.layouts import is_dense, without_entries
 from weft.tensor.creation.numbers import shape_of_sizes, tensor_of_list, tensor_of_number
 from weft.tensor.creation.python_data import dtype_of_array, need_fit, to_array
 from weft.tensor.determinism import unwritten
@@ -300,6 +302,8 @@ def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
         shape = read_size(name, (keywords.pop("size"),) if "size" in keywords else size)
         _refuse_keywords(name, keywords)
         wanted = read_dtype(dtype, None if out is None else out._dtype)
+        if not is_dense(layout):
+            return _sparse(name, shape, wanted, layout, requires_grad)
         made = filled(shape, content(wanted), wanted, absent)
         if memory_format is not None:
             made.strides = format_strides(shape, memory_format)
@@ -317,6 +321,8 @@ def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
     ) -> Tensor:
         absent = on_meta(input.device if device is None else device, name)
         wanted = read_dtype(dtype, input._dtype)
+        if not is_dense(layout):
+            return _sparse(f"{name}_like", input._shape, wanted, layout, requires_grad)
         made = filled(input._shape, content(wanted), wanted, absent)
         made.strides = like_strides(input, memory_format)
         return leaf(made, requires_grad)
@@ -334,6 +340,7 @@ def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
         return make(
             *size,
             dtype=read_dtype(dtype, self._dtype),
+            layout=layout,
             device=self.device if device is None else device,
             requires_grad=requires_grad,
             **keywords,
@@ -355,6 +362,15 @@ def _constant(name: str, value: int, content: Callable[[DType], Any]) -> Any:
         function.__name__ = function.__qualname__ = called  # type: ignore[attr-defined]
         function.__doc__ = text
     return make, make_like, make_new
+
+
+def _sparse(
+    name: str, shape: Shape, dtype: DType, layout: Layout | None, requires_grad: bool
+) -> Any:
+    """A sparse tensor without entries, from functions that need not fill it."""
+    if name not in ("zeros", "empty", "zeros_like"):
+        need_dense(name, layout)
+    return without_entries(name, shape, dtype, layout, requires_grad)
 
 
 def _refuse_keywords(name: str, keywords: dict[str, object]) -> None:
@@ -396,6 +412,7 @@ def full(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of `size` filled with a number, whose type gives the dtype unless one is named."""
+    need_dense("full", layout)
     absent = on_meta(device, "full") if out is None else out.is_meta
     shape = read_size("full", (size,))
     value = item(fill_value) if isinstance(fill_value, Tensor) else fill_value
@@ -425,6 +442,7 @@ def full_like(
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
     """A tensor of the size and dtype of `input` filled with a number."""
+    need_dense("full_like", layout)
     where = input.device if device is None else device
     made = full(input._shape, fill_value, dtype=read_dtype(dtype, input._dtype), device=where)
     made.strides = like_strides(input, memory_format)
@@ -443,6 +461,7 @@ def new_full(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of `size` filled with a number, of this tensor's dtype."""
+    need_dense("new_full", layout)
     return full(
         size,
         fill_value,

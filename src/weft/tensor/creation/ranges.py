@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft._typing import DeviceLike, Scalar
+from weft.engine.api.argument_names import need_dense
 from weft.engine.dispatch.type_names import no_kernel_for
 from weft.engine.frontend.recorder import cast
 from weft.engine.frontend.tensor import Tensor
@@ -54,6 +55,7 @@ def arange(
 ) -> Tensor:
     """`start, start + step, ...` below `end`; int64 unless a float is given. Errors: RuntimeError on a step of 0 or
     away from `end`."""
+    need_dense("arange", layout)
     absent = on_meta(device, "arange")
     if end is None:
         start, end = None, start
@@ -195,6 +197,7 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
+    need_dense("linspace", layout)
     absent = on_meta(device, "linspace")
     wanted = read_dtype(dtype, None if out is None else out._dtype)
     made = cast(_spaced("linspace", start, end, steps, wanted, absent), wanted)
@@ -262,6 +265,7 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """`steps` numbers from `base ** start` to `base ** end`, evenly spaced in the exponent."""
+    need_dense("logspace", layout)
     absent = on_meta(device, "logspace")
     wanted = read_dtype(dtype, None if out is None else out._dtype)
     exponent = _spaced("logspace", start, end, steps, dtypes.float64, absent)
@@ -281,6 +285,7 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the diagonal, zeros elsewhere. Shapes: (n, m), m = n unless given."""
+    need_dense("eye", layout)
     absent = on_meta(device, "eye")
     n = need_integer("eye", n, "n")
     columns = n if m is None else need_integer("eye", m, "m")
