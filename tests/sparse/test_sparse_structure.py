@@ -212,7 +212,8 @@ def test_old_constructors_are_types_and_take_sizes_or_parts(lib: Any) -> None:
     "x.new_empty(2, 2, layout=l)", "t.zeros((2, 3), layout=l, dtype=t.float64, requires_grad=True)",
     "t.full_like(x, 2, layout=l)", "t.empty_like(x, layout=l)", "t.rand(2, 3, layout=l)", "t.eye(3, layout=l)",
     "t.randperm(3, layout=l)", "t.linspace(0, 1, 3, layout=l)", "t.randint(3, (2,), layout=l)", "t.arange(3, layout=l)",
-    "x.new_ones(2, layout=l)", "t.empty_strided((2,), (1,), layout=l)", "t.ones_like(x, layout=l)", "t.randint_like(x, 3, layout=l)",
+    "x.new_ones(2, layout=l)", "t.empty_strided((2,), (1,), layout=l)", "t.ones_like(x, layout=l)",
+    "t.randint_like(x, 3, layout=l)",
 ])  # fmt: skip
 def test_new_tensors_have_the_layout_or_are_refused(layout: str, call: str) -> None:
     """A function never makes a strided tensor in the place of a sparse one."""
