@@ -43,7 +43,9 @@ def draw(results: dict[str, Points], path: Path) -> None:
                 for way, (seconds, peak) in points.items()
                 if budget.library_of(way) == library
             )
-            place.plot(*zip(*own, strict=True), "o-", color=COLOURS[library], label=label)
+            place.plot(
+                *zip(*own, strict=True), "o-", color=COLOURS[library], label=label, clip_on=False
+            )
         place.set(title=title, xlim=(0, None), ylim=(0, None))
     figure.supxlabel("peak, MB")
     figure.supylabel("milliseconds")

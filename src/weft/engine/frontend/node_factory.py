@@ -9,6 +9,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uintptr_t
 from cython.cimports.weft.engine.capi.call_site import CallScope, caller, site_in_scope
+from cython.cimports.weft.engine.capi.int_range import is_within
 from cython.cimports.weft.engine.devices.api import several
 from cython.cimports.weft.engine.frontend.grad_fn_nodes import unsee
 from cython.cimports.weft.engine.frontend.meta import is_meta, no_data, note_meta, on_two_devices
@@ -43,6 +44,7 @@ require(__name__, cython.compiled)
 
 MOST_ELEMENTS = 1 << 58
 _most_elements = cython.declare(cython.double, MOST_ELEMENTS)
+_plain_ints = cython.declare(cython.longlong, (1 << 62) - 1)  # numbers that need no look
 # A byte that has come from outside weighs so many that are recorded: it exists, and most of those never will.
 _arrived_weight = cython.declare(cython.longlong, 8)
 _live = 0
@@ -439,7 +441,7 @@ def new_scalar(value, dtype: DType) -> Node:
         if dtype.category < 2:
             value = representable(value, dtype)
     elif type(value) is int:
-        if not -(1 << 62) < value < 1 << 62:
+        if not is_within(value, _plain_ints):
             value = representable(value, dtype)
     elif type(value) is not bool:
         value = representable(value, dtype)

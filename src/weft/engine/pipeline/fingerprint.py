@@ -10,6 +10,7 @@ program without batches is recognised before anybody searches for them.
 import cython
 from cython.cimports.libc.string import memcpy
 from cython.cimports.weft.engine.capi.hashing import mix
+from cython.cimports.weft.engine.capi.int_range import is_within
 from cython.cimports.weft.engine.devices.api import bounded, device_at
 from cython.cimports.weft.engine.ir.deferral import DEFERRED, shortage
 from cython.cimports.weft.engine.ir.node import (
@@ -46,6 +47,7 @@ _stamp = 0
 _numbered = 0
 _others: dict = {}
 _OUTSIDE = cython.declare(cython.longlong, 1 << 31)
+_plain_ints = cython.declare(cython.longlong, (1 << 62) - 1)
 _LOW = cython.declare(cython.longlong, (1 << 32) - 1)
 _ROWS = cython.declare(cython.int, ROWS)
 _VIEW = cython.declare(cython.int, VIEW)
@@ -365,7 +367,7 @@ def _number_link(source: Node, link: cython.longlong) -> cython.longlong:
         bits = 0x7FF8000000000000
         if value == value:
             memcpy(cython.address(bits), cython.address(value), 8)
-    elif type(number) is int and -(1 << 62) < number < (1 << 62):
+    elif type(number) is int and is_within(number, _plain_ints):
         bits = number
         kind += 1
     else:

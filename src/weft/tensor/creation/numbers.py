@@ -9,6 +9,7 @@ from typing import Any
 
 import cython
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.weft.engine.capi.int_range import is_within
 from cython.cimports.weft.engine.devices.cpu.pool import PooledBuffer, allocate
 from cython.cimports.weft.engine.frontend.node_factory import new_value
 from cython.cimports.weft.engine.frontend.tensor_lifecycle import wrap
@@ -24,8 +25,8 @@ require(__name__, cython.compiled)
 _single = cython.declare(DType, dtypes.float32)
 _double = cython.declare(DType, dtypes.float64)
 _whole = cython.declare(DType, dtypes.int64)
-_LIMIT = 1 << 62
-_EXACT = 1 << 53  # up to here a C double holds every integer
+_LIMIT = cython.declare(cython.longlong, (1 << 62) - 1)
+_EXACT = cython.declare(cython.longlong, 1 << 53)  # up to here a C double holds every integer
 _MOST_DEPTH = cython.declare(cython.Py_ssize_t, 16)
 _most = cython.declare(cython.longlong, MOST_ELEMENTS)
 # Memory is taken before it is known whether the list is regular.
@@ -40,7 +41,7 @@ def tensor_of_number(number: object, dtype: DType | None = None) -> Any:
     if dtype is None:
         dtype = _kind_of(number)
     if dtype is _whole:
-        if type(number) is int and -_LIMIT < number < _LIMIT:
+        if type(number) is int and is_within(number, _LIMIT):
             node = _of_int(number)
     elif dtype is not None and _is_exact(number):
         node = _of_float(number, dtype)
@@ -53,7 +54,7 @@ def _is_exact(number: object) -> cython.bint:
     """True for a number that a C double holds as it is."""
     if type(number) is float:
         return True
-    return type(number) is int and -_EXACT <= number <= _EXACT
+    return type(number) is int and is_within(number, _EXACT)
 
 
 @cython.cfunc
@@ -133,7 +134,7 @@ class _Reader:
     def read_whole(self, part: Any) -> cython.bint:
         number: int64_t
         for entry in part:
-            if type(entry) is not int or not -_LIMIT < entry < _LIMIT:
+            if type(entry) is not int or not is_within(entry, _LIMIT):
                 return False
             number = entry
             self.low = min(self.low, number)
