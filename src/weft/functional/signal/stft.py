@@ -13,11 +13,12 @@ from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir import dtype as dtypes
 from weft.engine.ir.dtype import DType
 from weft.errors import ArgumentError, DTypeError, ShapeError
+from weft.functional.shape.concat import cat
 from weft.functional.shape.view_transforms import view_as_complex, view_as_real
 from weft.functional.signal.fft import fft, ifft, irfft, rfft
 from weft.functional.support import host
 from weft.ops.primitives import elementwise as call
-from weft.ops.primitives import full, pad
+from weft.ops.primitives import expand, flip, full, pad
 from weft.tensor.arguments import describe, need_integer, need_tensor
 from weft.tensor.creation.factories import leaf
 
@@ -190,18 +191,26 @@ def _frame_window(
 
 def _with_edges(x: Tensor, width: int, mode: str) -> Any:
     """Rows with `width` points more on both sides. Errors: ValueError on an unknown mode, or too few points."""
-    kinds = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
     if mode == "constant":
         return pad(x, ((0, 0), (width, width)), 0)
-    if mode not in kinds or (mode == "reflect" and width >= x._shape[1]):
+    size = x._shape[1]
+    most = {"reflect": size - 1, "replicate": width if size else 0, "circular": size}.get(mode, -1)
+    if width > most:
         raise ArgumentError(
-            f"stft: padding by {width} in mode {mode!r} is not possible for {x._shape[1]} points",
-            expected="constant, reflect (of fewer than all points), replicate or circular",
+            f"stft: padding by {width} in mode {mode!r} is not possible for {size} points",
+            expected="constant, reflect (of fewer than all points), replicate or circular (of all at most)",
             got=repr(mode),
             fix="pass center=False, or another pad_mode",
         )
-    places = np.pad(np.arange(x._shape[1]), width, mode=kinds[mode])  # type: ignore[call-overload]
-    return x.index_select(1, host.from_numpy(places))
+    if mode == "replicate":
+        edges = [
+            expand(x[:, side], (x._shape[0], width)) for side in (slice(1), slice(size - 1, None))
+        ]
+    elif mode == "circular":
+        edges = [x[:, size - width :], x[:, :width]]
+    else:
+        edges = [flip(x[:, 1 : width + 1], (1,)), flip(x[:, size - 1 - width : size - 1], (1,))]
+    return cat([edges[0], x, edges[1]], 1)
 
 
 def stft(
