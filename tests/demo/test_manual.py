@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
 import subprocess
@@ -91,3 +92,19 @@ def test_without_shtab_the_command_says_what_to_install(
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert cli.main(["completion", "bash"]) == 1
     assert "pip install shtab" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["doctor", "demo --help"])
+def test_a_reader_that_has_enough_is_no_error(command: str) -> None:
+    """As in `weft doctor | head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run(
+        [sys.executable, "-m", "weft", *command.split()],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert "Traceback" not in result.stderr and "Exception" not in result.stderr

@@ -9,6 +9,7 @@ loaded model's opinion of a function, and saves the model.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -34,6 +35,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if options.command == "run":
         return run(options)
+    try:
+        status = answer(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who read the output has enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
+
+
+def answer(options: argparse.Namespace) -> int:
+    """Run a command of the package's own; its exit status."""
     if options.command == "doctor":
         print(weft.doctor())
         return 0
