@@ -51,6 +51,13 @@ def test_plot_of_much() -> None:
         weft.plot([1.0])  # type: ignore[arg-type]
 
 
+def test_of_ten_gigabytes_a_sample_is_plotted() -> None:
+    """Values that are repeated without memory of their own are not copied out."""
+    for shape in ((50_000, 50_000), (2_500_000_000,), (50, 1000, 50_000)):
+        head = str(weft.plot(weft.ones(1).expand(shape))).splitlines()[0]
+        assert "min 1, max 1" in head and "a sample of 2,500,000,000" in head
+
+
 def test_figure() -> None:
     pytest.importorskip("matplotlib")
     assert len(weft.plot(weft.randn(3, 4), figure=True).axes) == 2  # type: ignore[attr-defined]

@@ -7,9 +7,11 @@ import numpy as np
 from weft.autograd.anomaly.nonfinite_origin import in_numbers
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import ArgumentTypeError, MissingPackageError, class_name
+from weft.tensor.reading.html import sampled
 
 BARS, SHADES = " ▁▂▃▄▅▆▇█", " ░▒▓█"
 WIDTH, HEIGHT = 64, 16
+MOST_ELEMENTS = 1 << 22  # that are looked at
 
 
 class Plot:
@@ -26,6 +28,7 @@ class Plot:
 
 def plot(tensor: Tensor, *, figure: bool = False) -> object:
     """A picture of a tensor: a curve of one dimension, shades of two, a histogram of more; what is not finite is `!`.
+    Of more than four million elements a sample is looked at.
 
     Args:
         tensor: the values to look at.
@@ -47,12 +50,14 @@ def plot(tensor: Tensor, *, figure: bool = False) -> object:
             got=f"{tensor!r:.80}",
             fix="weft.plot(weft.tensor(values))",
         )
-    values = tensor.detach()
+    values = sampled(tensor.detach(), MOST_ELEMENTS)
     array = (values.float() if values.dtype.name == "bfloat16" else values).numpy(force=True)
     reals = (np.abs(array) if array.dtype.kind == "c" else array).astype(np.float64)
     if figure:
         return _figure(reals)
     head = str(in_numbers(array, "tensor", tensor.dtype.name, tuple(tensor.shape)))
+    if values.numel() < tensor.numel():
+        head += f", a sample of {tensor.numel():,}"
     if reals.size == 0:
         return Plot(head)
     if reals.ndim == 2:

@@ -50,14 +50,19 @@ def _has_plain_memory(tensor: Tensor) -> bool:
 _PLAIN = (Tensor.__torch_function__,)
 
 
+def sampled(values: Tensor, most: int) -> Tensor:
+    """A view of at most so many elements: fewer along the longest dimensions, so that nothing large is copied."""
+    while values.numel() > most:
+        axis = max(range(values.ndim), key=lambda a: values.shape[a])
+        step = min(-(-values.numel() // most), values.shape[axis])
+        values = values[(slice(None),) * axis + (slice(None, None, step),)]
+    return values
+
+
 def looked_at(tensor: Tensor) -> tuple[np.ndarray, bool]:
     """The elements as real numbers, and whether they are a sample of fewer along each dimension."""
-    values = tensor.detach()
-    is_sample = values.numel() > MOST_ELEMENTS
-    while values.numel() > MOST_ELEMENTS:
-        axis = max(range(values.ndim), key=lambda a: values.shape[a])
-        step = min(-(-values.numel() // MOST_ELEMENTS), values.shape[axis])
-        values = values[(slice(None),) * axis + (slice(None, None, step),)]
+    is_sample = tensor.numel() > MOST_ELEMENTS
+    values = sampled(tensor.detach(), MOST_ELEMENTS)
     if values.dtype.is_complex:
         values = values.abs()
     array = (values.float() if values.dtype.name == "bfloat16" else values).numpy(force=True)
