@@ -8,10 +8,9 @@ from __future__ import annotations
 import builtins
 import sys
 import typing
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from weft import futures
 from weft._build.lazy import join as _join
@@ -29,7 +28,12 @@ __all__ = [
 
 
 class ScriptModule(Module):
-    """No module is one: `script` returns what it is given."""
+    """No module is one: `script` returns what it is given. One that a program makes itself is a plain `nn.Module`.
+
+    Args:
+        *args: not looked at, as by `nn.Module`.
+        **kwargs: likewise.
+    """
 
 
 class TracerWarning(Warning):
@@ -37,37 +41,75 @@ class TracerWarning(Warning):
 
 
 class CompilationUnit:
-    """No object is one: there is no script. Errors: ValueError when one is made."""
+    """No object is one: there is no script.
+
+    Args:
+        *arguments, **options: not looked at.
+
+    Errors: ValueError when one is made.
+    """
 
     def __init__(self, *arguments: object, **options: object) -> None:
         raise _no_file("CompilationUnit")
 
 
 Error = RuntimeError
-Attribute = namedtuple("Attribute", ["value", "type"])
+
+
+class Attribute(NamedTuple):
+    """A value with its type, which is kept and not looked at: no module is scripted.
+
+    Args:
+        value: the value.
+        type: its type.
+    """
+
+    value: Any
+    type: Any
+
+
 Future: TypeAlias = futures.Future
 
 
 def fork(func: Callable[..., object], *args: object, **kwargs: object) -> futures.Future[Any]:
-    """A future of the function's result, which `wait` takes; the function is called at once."""
+    """A future of the function's result, which `wait` takes; the function is called at once.
+
+    Args:
+        func: the function; what it raises is raised here.
+        *args: what it is called with.
+        **kwargs: what it is called with by name.
+    """
     result: futures.Future[Any] = futures.Future()
     result.set_result(func(*args, **kwargs))
     return result
 
 
 def wait(future: futures.Future[object]) -> Any:
-    """The value of a future."""
+    """The value of a future.
+
+    Args:
+        future: what `fork` returned, or any other `weft.futures.Future`; one without a value yet is waited for.
+    """
     return future.wait()
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001 - PyTorch's name
-    """True if an object is of a type, one of several, or one of `typing`'s such as `list[int]`."""
+    """True if an object is of a type, one of several, or one of `typing`'s such as `list[int]`.
+
+    Args:
+        obj: any object.
+        target_type: a type, or a tuple of types. Of `list[int]` the list counts; its elements are not looked at.
+    """
     kinds: Any = target_type if builtins.isinstance(target_type, tuple) else (target_type,)
     return builtins.isinstance(obj, tuple(typing.get_origin(kind) or kind for kind in kinds))
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Nothing: kernels are fused anyway."""
+    """Nothing: kernels are fused anyway.
+
+    Args:
+        enabled: accepted, without effect.
+    """
 
 
 def onednn_fusion_enabled() -> bool:
@@ -76,7 +118,11 @@ def onednn_fusion_enabled() -> bool:
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[Any]:
-    """The strategy before: there is none to set."""
+    """The strategy before, an empty list: there is none to set.
+
+    Args:
+        strategy: accepted, without effect: pairs of a kind and a depth.
+    """
     return []
 
 
@@ -86,12 +132,20 @@ def last_executed_optimized_graph() -> None:
 
 @contextmanager
 def fuser(name: str) -> Iterator[None]:
-    """A context that changes nothing."""
+    """A context that changes nothing.
+
+    Args:
+        name: accepted, without effect.
+    """
     yield
 
 
 class strict_fusion(nullcontext[None]):  # noqa: N801 - PyTorch's name
-    """A context that changes nothing."""
+    """A context that changes nothing.
+
+    Args:
+        enter_result: what `with ... as` gets. Default: None.
+    """
 
 
 optimized_execution = fuser
@@ -100,7 +154,19 @@ optimized_execution = fuser
 def script(
     obj: object, optimize: object = None, example_inputs: object = None, **options: object
 ) -> Any:
-    """The function or module itself."""
+    """The function or module itself.
+
+    Args:
+        obj: the function, module or class.
+        optimize: accepted, without effect.
+        example_inputs: accepted, without effect.
+        **options: accepted, without effect.
+
+    Example:
+        >>> import weft
+        >>> weft.jit.script(weft.sin) is weft.sin
+        True
+    """
     return obj
 
 
@@ -110,34 +176,69 @@ def trace(
     *arguments: object,
     **options: object,
 ) -> Any:
-    """The function or module itself: its branches are taken anew at every call."""
+    """The function or module itself: its branches are taken anew at every call.
+
+    Args:
+        func: the function or module.
+        example_inputs: accepted, without effect: nothing is called.
+        *arguments, **options: accepted, without effect, such as `check_trace`.
+
+    Example:
+        >>> import weft
+        >>> weft.jit.trace(weft.sin, weft.ones(2)) is weft.sin
+        True
+    """
     return func
 
 
 def freeze(
     mod: Module, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True
 ) -> Any:
-    """The module itself."""
+    """The module itself: its parameters stay, and stay trainable.
+
+    Args:
+        mod: the module.
+        preserved_attrs: accepted, without effect: all attributes stay.
+        optimize_numerics: accepted, without effect.
+    """
     return mod
 
 
 def optimize_for_inference(mod: Module, other_methods: list[str] | None = None) -> Any:
-    """The module itself."""
+    """The module itself: every graph is compiled when it runs.
+
+    Args:
+        mod: the module.
+        other_methods: accepted, without effect.
+    """
     return mod
 
 
 def ignore(drop: object = False, **options: object) -> Any:
-    """The function itself; also a decorator with options."""
+    """The function itself; also a decorator with options.
+
+    Args:
+        drop: the function; anything else, such as a flag: a decorator that returns its function.
+        **options: accepted, without effect.
+    """
     return drop if callable(drop) else lambda function: function
 
 
 def unused(fn: Callable[..., object]) -> Callable[..., Any]:
-    """The function itself."""
+    """The function itself, which can be called as before.
+
+    Args:
+        fn: the function.
+    """
     return fn
 
 
 def export(fn: Callable[..., object]) -> Callable[..., Any]:
-    """The function itself."""
+    """The function itself.
+
+    Args:
+        fn: the function.
+    """
     return fn
 
 
@@ -147,21 +248,41 @@ _overload = _overload_method = _script_if_tracing = (
 
 
 def annotate(the_type: object, the_value: object) -> Any:
-    """The value."""
+    """The value.
+
+    Args:
+        the_type: accepted, without effect: the value is not compared with it.
+        the_value: the value.
+    """
     return the_value
 
 
 def trace_module(mod: Module, inputs: object, *arguments: object, **options: object) -> Any:
-    """The module itself."""
+    """The module itself.
+
+    Args:
+        mod: the module.
+        inputs: accepted, without effect: no method is called.
+        *arguments, **options: accepted, without effect.
+    """
     return mod
 
 
 def run_frozen_optimizations(mod: Module, *arguments: object, **options: object) -> None:
-    """Nothing: every graph is compiled when it runs."""
+    """Nothing: every graph is compiled when it runs.
+
+    Args:
+        mod: the module, which stays as it is.
+        *arguments, **options: accepted, without effect.
+    """
 
 
 def interface(obj: object) -> Any:
-    """The class itself."""
+    """The class itself.
+
+    Args:
+        obj: the class.
+    """
     return obj
 
 
@@ -188,12 +309,26 @@ def _no_file(name: str) -> ArgumentError:
 
 
 def save(m: object, f: object, _extra_files: object = None) -> None:
-    """Errors: ValueError, there is no scripted form."""
+    """Refuse: there is no scripted form to write; `weft.save` writes a module's parameters.
+
+    Args:
+        m: the module.
+        f: the file.
+
+    Errors: ValueError.
+    """
     raise _no_file("save")
 
 
 def load(f: object, map_location: object = None, _extra_files: object = None) -> Any:
-    """Errors: ValueError, there is no scripted form."""
+    """Refuse: there is no scripted form to read; `weft.load` reads a module's parameters.
+
+    Args:
+        f: the file.
+        map_location: accepted, without effect.
+
+    Errors: ValueError.
+    """
     raise _no_file("load")
 
 

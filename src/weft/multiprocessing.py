@@ -28,7 +28,13 @@ _STRATEGY = "file_descriptor"  # PyTorch's name of unnamed memory, whose descrip
 
 
 class ProcessException(Exception):
-    """A process of `spawn` did not end well."""
+    """A process of `spawn` did not end well.
+
+    Args:
+        msg: what happened.
+        error_index: the number of the process among those started.
+        pid: the number that the system gave it.
+    """
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
@@ -58,7 +64,13 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Nothing to choose. Errors: AssertionError, as in PyTorch, on a strategy that does not exist."""
+    """Nothing to choose: memory goes by its descriptor.
+
+    Args:
+        new_strategy: "file_descriptor" or "file_system", without effect.
+
+    Errors: AssertionError, as in PyTorch, on a strategy that does not exist.
+    """
     assert new_strategy in (_STRATEGY, "file_system"), f"no sharing strategy {new_strategy!r}"
 
 
@@ -74,7 +86,12 @@ def _run(fn: Callable[..., Tensor], index: int, args: tuple[object, ...], errors
 
 
 class ProcessContext:
-    """Processes that have been started."""
+    """Processes that have been started.
+
+    Args:
+        processes: the processes, in the order of their numbers.
+        error_queues: for each the queue into which it puts the text of what it raised.
+    """
 
     def __init__(self, processes: Sequence[Any], error_queues: Sequence[Any]) -> None:
         self.processes, self.error_queues = list(processes), list(error_queues)
@@ -85,8 +102,11 @@ class ProcessContext:
         return [int(process.pid) for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait for one to end, at most `timeout` seconds; whether all have. Where one has failed, the others are ended:
-        asked to, and after `grace_period` seconds (5 unless given) killed.
+        """Wait for one to end; whether all have. Where one has failed, the others are ended.
+
+        Args:
+            timeout: how many seconds to wait at most; None: until one has ended.
+            grace_period: how many seconds the others have to end when asked to, before they are killed; None: 5.
 
         Errors: ProcessRaisedException, ProcessExitedException.
         """
@@ -134,7 +154,15 @@ def start_processes(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Run `fn(i, *args)` in `nprocs` processes; they end all where one fails. Without `join`, their context at once.
+    """Run `fn(i, *args)` in `nprocs` processes; they end all where one fails.
+
+    Args:
+        fn: the function; its first argument is the number of the process, from 0.
+        args: the arguments behind it.
+        nprocs: the number of processes.
+        join: True: wait until all have ended. False: return their context at once.
+        daemon: True: they are ended where this process ends.
+        start_method: how they are started: "spawn", "fork" or "forkserver", as of the standard library.
 
     Errors: ArgumentError on a number below one, ProcessRaisedException, ProcessExitedException.
     """
@@ -168,7 +196,18 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """`start_processes`: each process begins afresh and imports the module of `fn`, which must be at its top level."""
+    """`start_processes`: each process begins afresh and imports the module of `fn`, which must be at its top level.
+
+    Args:
+        fn: the function; its first argument is the number of the process, from 0.
+        args: the arguments behind it.
+        nprocs: the number of processes.
+        join: True: wait until all have ended. False: return their context at once.
+        daemon: True: they are ended where this process ends.
+        start_method: how they are started: "spawn", as the name says, or another of `start_processes`.
+
+    Errors: ArgumentError on a number below one, ProcessRaisedException, ProcessExitedException.
+    """
     return start_processes(fn, args, nprocs, join, daemon, start_method)
 
 

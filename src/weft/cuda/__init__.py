@@ -67,7 +67,11 @@ def empty_cache() -> None:
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
-    """Nothing: there is no device to wait for."""
+    """Nothing: there is no device to wait for.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
 
 
 def _missing(name: str) -> MissingDeviceError:
@@ -80,12 +84,21 @@ def _missing(name: str) -> MissingDeviceError:
     )
 
 
+REFUSING = """Refuse: there is no device.
+
+Args:
+    *arguments, **options: not looked at.
+
+Errors: RuntimeError.
+"""
+
+
 def _refused(name: str) -> Callable[..., NoReturn]:
     def refuse(*arguments: object, **options: object) -> NoReturn:
         raise _missing(name)
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Refuse: there is no device. Errors: RuntimeError."
+    refuse.__doc__ = REFUSING
     return refuse
 
 

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 from weft._build.lazy import join as _join
+from weft.cuda import REFUSING, current_stream, device_count, empty_cache, is_available, synchronize
 from weft.cuda import current_device as current_device_index
-from weft.cuda import current_stream, device_count, empty_cache, is_available, synchronize
 from weft.cuda import set_device as set_device_index
 from weft.errors import DeviceError
 
@@ -34,7 +34,7 @@ def _refused(name: str) -> Callable[..., NoReturn]:
         )
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Refuse: there is no device. Errors: RuntimeError."
+    refuse.__doc__ = REFUSING
     return refuse
 
 
@@ -46,7 +46,13 @@ current_device_idx, set_device_idx = current_device_index, set_device_index
 
 
 class device_index(AbstractContextManager[None]):  # noqa: N801 - PyTorch's name
-    """A block on a device. Errors: RuntimeError for any but None, which changes nothing."""
+    """A block on a device.
+
+    Args:
+        device: the number of the device; None: the block changes nothing.
+
+    Errors: RuntimeError for any number, when the block begins.
+    """
 
     def __init__(self, device: int | None) -> None:
         self.idx = device
@@ -60,5 +66,9 @@ class device_index(AbstractContextManager[None]):  # noqa: N801 - PyTorch's name
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """The device other than the CPU: none."""
+    """The device other than the CPU: none.
+
+    Args:
+        check_available: accepted, without effect: there is none either way.
+    """
     return

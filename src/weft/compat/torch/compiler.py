@@ -12,7 +12,13 @@ import weft
 def disable(
     fn: Callable[..., object] | None = None, recursive: bool = True, *, reason: str | None = None
 ) -> Any:
-    """The function itself, which runs as ordinary Python anyway; also a decorator with options."""
+    """The function itself, which runs as ordinary Python anyway; also a decorator with options.
+
+    Args:
+        fn: the function; None: a decorator that returns its function.
+        recursive: accepted, without effect.
+        reason: accepted, without effect.
+    """
     return (lambda function: function) if fn is None else fn
 
 
@@ -27,7 +33,11 @@ def is_dynamo_compiling() -> bool:
 
 
 def allow_in_graph(fn: Callable[..., object]) -> Callable[..., Any]:
-    """The function itself."""
+    """The function itself: it is called as any other.
+
+    Args:
+        fn: the function.
+    """
     return fn
 
 
@@ -36,7 +46,12 @@ def reset() -> None:
 
 
 def compile(*arguments: object, **options: object) -> Any:  # noqa: A001 - PyTorch's name
-    """`weft.compile`: the model itself."""
+    """`weft.compile`: the model itself.
+
+    Args:
+        *arguments: those of `weft.compile`, first the model or function.
+        **options: those of `weft.compile`.
+    """
     return weft.compile(*arguments, **options)
 
 
@@ -44,7 +59,12 @@ assume_constant_result = wrap_numpy = nested_compile_region = allow_in_graph
 
 
 def substitute_in_graph(original_fn: object, **options: object) -> Callable[..., Any]:
-    """A decorator that leaves the function as it is: nothing is traced."""
+    """A decorator that leaves the function as it is: nothing is traced.
+
+    Args:
+        original_fn: the function that would be replaced in a trace; it stays.
+        **options: accepted, without effect.
+    """
     return lambda function: function
 
 
@@ -54,7 +74,11 @@ def is_exporting() -> bool:
 
 
 def list_backends(exclude_tags: object = ()) -> list[str]:
-    """The compilers to choose from: there is one."""
+    """The compilers to choose from: there is one.
+
+    Args:
+        exclude_tags: accepted, without effect: it has no tags.
+    """
     return ["weft"]
 
 
@@ -63,7 +87,12 @@ def cudagraph_mark_step_begin() -> None:
 
 
 class set_stance(nullcontext[None]):  # noqa: N801 - PyTorch's name
-    """A context that changes nothing: nothing is traced again."""
+    """A context that changes nothing: nothing is traced again. It decorates functions, too.
+
+    Args:
+        stance: accepted, without effect. Default: "default".
+        **options: accepted, without effect.
+    """
 
     def __init__(self, stance: str = "default", **options: object) -> None:
         super().__init__()
@@ -73,7 +102,11 @@ class set_stance(nullcontext[None]):  # noqa: N801 - PyTorch's name
 
 
 def set_enable_guard_collectives(enabled: bool) -> bool:
-    """Nothing: there are no guards."""
+    """Nothing: there are no guards. Returns what was set before, which is False always.
+
+    Args:
+        enabled: accepted, without effect.
+    """
     return False
 
 
@@ -82,4 +115,8 @@ def save_cache_artifacts() -> None:
 
 
 def load_cache_artifacts(serialized_artifacts: bytes) -> None:
-    """Nothing: kernels are kept on disk by themselves."""
+    """Nothing: kernels are kept on disk by themselves.
+
+    Args:
+        serialized_artifacts: accepted, without effect.
+    """

@@ -17,13 +17,21 @@ __all__ = [
 
 
 class Stream:
-    """The only one: work is recorded in one order."""
+    """The only one: work is recorded in one order.
+
+    Args:
+        priority: accepted, without effect.
+    """
 
     def __init__(self, priority: int = -1) -> None:
         """Nothing to make."""
 
     def wait_stream(self, stream: object) -> None:
-        """Nothing: it is itself."""
+        """Nothing: it is itself.
+
+        Args:
+            stream: accepted, without effect.
+        """
 
 
 class Event:
@@ -34,7 +42,11 @@ class Event:
         return True
 
     def record(self, stream: object = None) -> None:
-        """Nothing to note."""
+        """Nothing to note, and nothing to wait for.
+
+        Args:
+            stream: accepted, without effect; None: the same.
+        """
 
     def synchronize(self) -> None:
         """Nothing to wait for."""
@@ -64,20 +76,36 @@ def current_device() -> str:
 
 
 def set_device(device: DeviceLike | None) -> None:
-    """Nothing to choose."""
+    """Nothing to choose.
+
+    Args:
+        device: accepted, without effect.
+    """
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
-    """Nothing to wait for."""
+    """Nothing to wait for: who reads a value waits for it.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
 
 
 def current_stream(device: DeviceLike | None = None) -> Stream:
-    """The only one."""
+    """The only one.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
     return _STREAM
 
 
 def stream(stream: object) -> nullcontext[None]:
-    """A context that changes nothing."""
+    """A context that changes nothing.
+
+    Args:
+        stream: accepted, without effect.
+    """
     return nullcontext()
 
 
