@@ -8,9 +8,10 @@ from __future__ import annotations
 import builtins
 import sys
 import typing
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from weft import futures
 from weft._build.lazy import join as _join
@@ -54,20 +55,13 @@ class CompilationUnit:
 
 
 Error = RuntimeError
+Attribute = namedtuple("Attribute", ["value", "type"])
+Attribute.__doc__ = """A value with its type, which is kept and not looked at: no module is scripted.
 
-
-class Attribute(NamedTuple):
-    """A value with its type, which is kept and not looked at: no module is scripted.
-
-    Args:
-        value: the value.
-        type: its type.
-    """
-
-    value: Any
-    type: Any
-
-
+Args:
+    value: the value.
+    type: its type.
+"""
 Future: TypeAlias = futures.Future
 
 

@@ -31,9 +31,7 @@ def folder(tmp_path: Path) -> Path:
     repository = tmp_path / "owner_name_branch"
     repository.mkdir()
     (repository / "hubconf.py").write_text(HUBCONF)
-    (repository / "beside_hubconf.py").write_text(
-        "def scaled(value, by):\n    return value * by\n"
-    )
+    (repository / "beside_hubconf.py").write_text("def scaled(value, by):\n    return value * by\n")
     return tmp_path
 
 

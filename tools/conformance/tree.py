@@ -49,7 +49,6 @@ REASONS = {
     "PyTorch's own tests and build": (
         r"torch\.(testing\.FileCheck|utils\.(cmake_prefix|Throughput|set_module|cpp_extension)|nn\.cpp)"
     ),
-    "nothing is fetched over a network": r"torch\.hub\.",
     "inner parts of PyTorch's modules, which its documentation does not name": (
         r"torch\.(slice_inverse|multiprocessing\.(pool|queue)|utils\.(hooks\.Backward|checkpoint\.SAC|debug_log)|"
         r"serialization\.(StorageType|mkdtemp|normalize|storage_to|validate)|overrides\.(enable_reent|redispatch)|"

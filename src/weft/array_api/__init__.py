@@ -154,6 +154,7 @@ from weft.array_api.searching import (
     unique_values,
     where,
 )
+from weft.engine.api.api_function import publish as _publish
 
 __array_api_version__ = "2024.12"
 e, inf, nan, pi, newaxis = _math.e, _math.inf, _math.nan, _math.pi, None
@@ -168,3 +169,4 @@ _PARTS = {
 }  # fmt: skip
 __all__ = sorted(name for name in {*globals()} - _PARTS if not name.startswith("_"))
 __all__ += ["__array_api_version__", "__array_namespace_info__"]
+_publish(globals())

@@ -14,6 +14,74 @@ from weft.array_api.arguments import joined, need_array
 from weft.engine.frontend.tensor import Tensor
 from weft.errors import DTypeError
 
+SENTENCES = {  # what each does that is made below
+    "abs": "The absolute value of each element, of a complex one its size.",
+    "acos": "The arc cosine of each element, in radians.",
+    "acosh": "The inverse hyperbolic cosine of each element.",
+    "add": "x1 + x2, broadcast.",
+    "asin": "The arc sine of each element, in radians.",
+    "asinh": "The inverse hyperbolic sine of each element.",
+    "atan": "The arc tangent of each element, in radians.",
+    "atan2": "The angle of the point (x2, x1), in radians from -pi to pi; broadcast.",
+    "atanh": "The inverse hyperbolic tangent of each element.",
+    "bitwise_and": "The bits that both have; broadcast.",
+    "bitwise_invert": "Each bit inverted; logical not on bool.",
+    "bitwise_left_shift": "The bits of `x1` moved by `x2` places to the left; broadcast.",
+    "bitwise_or": "The bits that one has or both have; broadcast.",
+    "bitwise_right_shift": "The bits of `x1` moved by `x2` places to the right; broadcast.",
+    "bitwise_xor": "The bits that one of the two has; broadcast.",
+    "ceil": "The smallest integer from each element on, in both parts of a complex one; integers stay as they are.",
+    "conj": "The complex conjugate of each element; real ones stay as they are.",
+    "copysign": "The size of `x1` with the sign of `x2` (-0.0 and nan with their signs); broadcast.",
+    "cos": "The cosine of each element, in radians.",
+    "cosh": "The hyperbolic cosine of each element.",
+    "divide": "x1 / x2, broadcast; integers give floats.",
+    "equal": "True where `x1` and `x2` are equal; broadcast.",
+    "exp": "e to the power of each element.",
+    "expm1": "exp(x) - 1 for each element, exact near 0 too.",
+    "floor": "The largest integer up to each element, in both parts of a complex one; integers stay as they are.",
+    "floor_divide": "x1 / x2 rounded down, broadcast; of infinities the quotient itself.",
+    "greater": "True where x1 > x2; broadcast.",
+    "greater_equal": "True where x1 >= x2; broadcast.",
+    "hypot": "sqrt(x1 ** 2 + x2 ** 2) without overflow on the way, broadcast.",
+    "imag": "The imaginary part of each element.",
+    "isfinite": "True where an element is neither infinite nor nan; each integer is finite.",
+    "isinf": "True where an element is infinite; no integer is.",
+    "isnan": "True where an element is nan; no integer is.",
+    "less": "True where x1 < x2; broadcast.",
+    "less_equal": "True where x1 <= x2; broadcast.",
+    "log": "The natural logarithm of each element.",
+    "log10": "The logarithm to base 10 of each element.",
+    "log1p": "log(1 + x) for each element, exact near 0 too.",
+    "log2": "The logarithm to base 2 of each element.",
+    "logaddexp": "log(exp(x1) + exp(x2)) without overflow, broadcast.",
+    "logical_and": "True where both are; broadcast. Errors: DTypeError on other types than bool.",
+    "logical_or": "True where one is, or both are; broadcast. Errors: DTypeError on other types than bool.",
+    "logical_xor": "True where one of the two is; broadcast. Errors: DTypeError on other types than bool.",
+    "maximum": "The larger of two elements, nan where one is nan; broadcast.",
+    "minimum": "The smaller of two elements, nan where one is nan; broadcast.",
+    "multiply": "x1 * x2, broadcast.",
+    "negative": "The negative of each element.",
+    "nextafter": "The next float from `x1` towards `x2`; broadcast.",
+    "not_equal": "True where `x1` and `x2` differ; broadcast.",
+    "positive": "A copy of the array.",
+    "pow": "x1 to the power of x2, broadcast.",
+    "real": "The real part of each element.",
+    "reciprocal": "1 / x for each element.",
+    "remainder": "The rest of x1 / x2 with the sign of `x2`, which a rest of 0 has too; broadcast.",
+    "round": "The nearest integer, of two the even one, in both parts of a complex element; integers stay as they are.",
+    "sign": "-1, 0 or 1 after the sign of each element, of a complex one x / abs(x); nan stays nan.",
+    "signbit": "True where an element is negative; -0.0 is, and a nan whose sign is set.",
+    "sin": "The sine of each element, in radians.",
+    "sinh": "The hyperbolic sine of each element.",
+    "sqrt": "The square root of each element.",
+    "square": "The square of each element.",
+    "subtract": "x1 - x2, broadcast.",
+    "tan": "The tangent of each element, in radians.",
+    "tanh": "The hyperbolic tangent of each element.",
+    "trunc": "Each element without the digits behind its point, in both parts of a complex one; integers stay.",
+}
+
 
 def _unary(name: str, function: Callable[..., Tensor] | None = None) -> Callable[[Tensor], Tensor]:
     compute = getattr(weft, name) if function is None else function
@@ -37,7 +105,7 @@ def _binary(
 
 def _named(function: Callable[..., object], name: str) -> Any:
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{name}` of the array API standard, element by element."
+    function.__doc__ = SENTENCES[name]
     return function
 
 
@@ -63,7 +131,7 @@ def _logical(name: str) -> Any:
 
 
 def logical_not(x: Tensor, /) -> Tensor:
-    """`logical_not` of the array API standard, element by element. Errors: RuntimeError on other types than bool."""
+    """True where an element is not. Errors: DTypeError on other types than bool."""
     _boolean("logical_not", need_array("logical_not", x))
     return weft.logical_not(x)
 

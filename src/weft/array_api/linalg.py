@@ -12,6 +12,7 @@ import weft
 from weft.array_api import reductions
 from weft.array_api.arguments import Axes, axes_of, joined, need_array, one_axis, refuse
 from weft.array_api.manipulation import matrix_transpose
+from weft.engine.api.api_function import all_public
 from weft.engine.frontend.tensor import Tensor
 from weft.engine.ir.dtype import DType
 
@@ -201,3 +202,4 @@ __all__ = [
     "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
     "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+globals().update(all_public({name: globals()[name] for name in __all__}))

@@ -116,7 +116,7 @@ def load(
     skip_validation: bool = False,
     **kwargs: object,
 ) -> Any:
-    """What a function of the `hubconf.py` of a folder returns: mostly a model. The file runs as any program does.
+    """The result of a function of the `hubconf.py` of a folder: mostly a model. The file runs as any program does.
 
     Args:
         repo_or_dir: the folder with `source="local"`; else "owner/name" or "owner/name:branch", whose folder
@@ -203,9 +203,7 @@ def _hubconf(name: str, place: str | os.PathLike[str], source: str) -> ModuleTyp
 
 def _callables(module: ModuleType) -> builtins.list[str]:
     return [
-        name
-        for name in dir(module)
-        if callable(getattr(module, name)) and not name.startswith("_")
+        name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")
     ]
 
 
