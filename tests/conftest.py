@@ -51,7 +51,7 @@ OF_THE_CHECKOUT = [
     "project/test_layers.py",
     "project/test_optional_imports.py",
     "project/test_stubs.py",
-    "project/test_timeline.py",
+    "project/test_timelines_of_steps.py",
     "project/test_wheels.py",
 ]
 collect_ignore = [] if Path(__file__).parents[1].joinpath("src").is_dir() else OF_THE_CHECKOUT

@@ -289,6 +289,12 @@ TESTED_ELSEWHERE = {
 }  # fmt: skip
 
 
+def test_no_two_files_of_tests_share_a_name() -> None:
+    """pytest imports them by it, from folders that are no packages."""
+    names = [path.name for path in Path(__file__).parents[1].rglob("test_*.py")]
+    assert [name for name in set(names) if names.count(name) > 1] == []
+
+
 def test_rooms_of_the_source_have_tests() -> None:
     folders = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
     tested = {path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}

@@ -12,7 +12,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,23 @@ SHORT_EPOCHS, SHORT_LIMIT = 3, 800
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status."""
-    options = parser().parse_args(arguments)
-    if options.command == "run":
-        return run(options)
+    with read_or_left():
+        options = parser().parse_args(arguments)
+        status = 0 if options.command == "run" else answer(options)
+    return run(options) if options.command == "run" else status
+
+
+@contextmanager
+def read_or_left() -> Iterator[None]:
+    """End quietly where nobody reads the output any more, as in `weft doctor | head`."""
     try:
-        status = answer(options)
-        sys.stdout.flush()
-    except BrokenPipeError:  # who read the output has enough, as `head` has
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return status
+        sys.exit(1)
 
 
 def answer(options: argparse.Namespace) -> int:

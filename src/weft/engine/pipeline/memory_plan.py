@@ -246,8 +246,8 @@ def _round(result: Plan, nbytes: cython.longlong) -> cython.longlong:
 @cython.cfunc
 def _takes_base(program: Program, result: Plan, kernel: Kernel, node: Node) -> cython.bint:
     """True if a `put` or a scatter may write into its base's own memory: it is the last reader, and the base is a
-    whole row-major value that nobody else sees. A scatter takes a base from outside only if a copy is expensive:
-    programs that could fail and could not be undone are not cached."""
+    whole row-major value that nobody else sees. A scatter copies a small base from outside: a program that overwrites
+    is no longer usable where somebody else sees it."""
     if not _reuse or (kernel.kind == REGION and node.op.form != UPDATE):
         return False
     if result.overwrites == NOTHING:

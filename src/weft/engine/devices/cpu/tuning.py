@@ -110,7 +110,7 @@ TUNING = tuning.Tuning(
         most_entries_of_a_part=32,
         scattered_positions=1 << 21,
         scattered_at_once=1 << 20,
-        scattered_bytes=4 << 20,
+        scattered_bytes=16 << 10,
     ),
     products=tuning.Products(
         fewest_prepacked=16,
