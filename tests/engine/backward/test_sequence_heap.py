@@ -8,14 +8,14 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.engine.backward.sequence_heap import in_turn
+from weft.engine.backward.sequence_heap import latest_first
 
 
 @given(st.lists(st.integers(0, 2**62), unique=True, max_size=200))
 def test_the_latest_comes_first(numbers):
     """Units come out by falling sequence number, each once."""
     units = [(number, str(number)) for number in numbers]
-    assert in_turn(units) == [str(number) for number in sorted(numbers, reverse=True)]
+    assert latest_first(units) == [str(number) for number in sorted(numbers, reverse=True)]
 
 
 def test_units_are_held_once():
@@ -23,6 +23,6 @@ def test_units_are_held_once():
     unit = object()
     before = sys.getrefcount(unit)
     for _ in range(3):
-        assert in_turn([(7, unit)])[0] is unit
+        assert latest_first([(7, unit)])[0] is unit
     gc.collect()
     assert sys.getrefcount(unit) == before

@@ -69,7 +69,7 @@ class SequenceHeap:
         return unit
 
 
-def in_turn(units: list[tuple[int, object]]) -> list[object]:
+def latest_first(units: list[tuple[int, object]]) -> list[object]:
     """Units in the order in which a heap hands them out, from each one's sequence number and itself."""
     heap: SequenceHeap = SequenceHeap()
     for seq, unit in units:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
@@ -178,8 +178,12 @@ def _bad_index(kind: str) -> TensorIndexError:
     )
 
 
-def _consumed(item: IndexItem) -> int:
-    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
+@cython.cfunc
+def _consumed(item: object) -> cython.Py_ssize_t:
+    """The dimensions that an item is about."""
+    if type(item) is int or type(item) is slice:
+        return 1
+    if item is None or item is ... or isinstance(item, (bool, np.bool_)):
         return 0
     if isinstance(item, Tensor):
         return len(item._shape) if item._dtype in (dtypes.bool_, dtypes.uint8) else 1
@@ -224,28 +228,35 @@ def _integer(item: object) -> int:
         ) from error
 
 
-def _apply_basic(x: Tensor, items: list[Any]) -> tuple[Any, list[tuple[int, Any]]]:
+@cython.cfunc
+def _apply_basic(x: Tensor, items: Sequence[Any]) -> tuple[Any, list[tuple[int, Any]]]:
     """The views of the basic parts, and the (dimension, index) pairs that are left to gather."""
-    if sum([_consumed(item) for item in items]) > len(x._shape):
-        raise _too_many(x)
-    axis, selected, pairs, ellipsis = 0, 0, [], False
+    rank: cython.Py_ssize_t = len(x._shape)
+    consumed: cython.Py_ssize_t = 0
     for item in items:
-        if isinstance(item, (bool, np.bool_)):
-            x = unsqueeze(x, axis)
-            pairs.append((axis, np.zeros(int(item), np.int64)))
-            axis, selected = axis + 1, selected - 1
-        elif isinstance(item, int):
-            x = _select(x, axis, item, axis + selected)
-            selected += 1
-        elif isinstance(item, slice):
+        consumed += _consumed(item)
+    if consumed > rank:
+        raise _too_many(x)
+    spanned: cython.Py_ssize_t = rank - consumed  # dimensions of the first `...`
+    axis: cython.Py_ssize_t = 0
+    selected: cython.Py_ssize_t = 0  # dimensions that have gone, less those that have come
+    pairs: list[tuple[int, Any]] = []
+    for item in items:
+        if type(item) is slice:
             x = _slice(x, axis, item)
             axis += 1
         elif item is None:
             x = unsqueeze(x, axis)
             axis, selected = axis + 1, selected - 1
-        elif item is Ellipsis:
-            axis += 0 if ellipsis else max(len(x._shape) - axis - _left(items, item), 0)
-            ellipsis = True
+        elif item is ...:
+            axis, spanned = axis + spanned, 0
+        elif type(item) is int or (isinstance(item, int) and not isinstance(item, bool)):
+            x = _select(x, axis, item, axis + selected)
+            selected += 1
+        elif isinstance(item, (bool, np.bool_)):
+            x = unsqueeze(x, axis)
+            pairs.append((axis, np.zeros(int(item), np.int64)))
+            axis, selected = axis + 1, selected - 1
         else:
             pairs.append((axis, item))
             axis += _consumed(item)
@@ -253,63 +264,42 @@ def _apply_basic(x: Tensor, items: list[Any]) -> tuple[Any, list[tuple[int, Any]
 
 
 @cython.cfunc
-def _plain_view(x: Tensor, index: object) -> object:
-    """The view that an index without tensors, lists and masks shows, x itself where it is all of it; None: it has
-    some, or goes backwards, or does not fit."""
-    if type(index) is tuple:
-        return _basic_view(x, index)
-    if isinstance(index, int) and not isinstance(index, bool):
-        return _select(x, 0, index, 0)
-    if isinstance(index, slice):
-        return None if _is_backward(index) else _slice(x, 0, index)
-    return _basic_view(x, (index,)) if index is None or index is ... else None
+def _items(x: Tensor, index: object) -> Any:
+    """An index as int, slice, None, Ellipsis, bool, Tensor and ndarray; one without tensors, arrays and masks as it
+    is."""
+    if type(index) is tuple and _is_plain(index):
+        return index
+    if type(index) is slice or type(index) is int or index is None or index is ...:
+        return (index,)
+    if isinstance(index, list):
+        index = tuple(index) if _is_nested_index(index) else _as_index(index)
+    return _scalars_to_select(x, _normalise(index))
 
 
 @cython.cfunc
-def _basic_view(x: Tensor, index: tuple[object, ...]) -> object:
-    """The view that an index of numbers, slices that go forward, None and one `...` shows; None: it has others, or
-    more of them than there are dimensions."""
-    consumed: cython.Py_ssize_t = 0
-    ellipses: cython.Py_ssize_t = 0
+def _is_plain(index: tuple[object, ...]) -> cython.bint:
+    """True if an index is of numbers, slices, None and `...` alone."""
+    plain: cython.bint = True
     for item in index:
-        if type(item) is int or (type(item) is slice and _goes_forward(item)):
-            consumed += 1
-        elif item is ...:
-            ellipses += 1
-        elif item is not None:
-            return None
-    rank: cython.Py_ssize_t = len(x._shape)
-    if ellipses > 1 or consumed > rank:
-        return None
-    axis: cython.Py_ssize_t = 0
-    selected: cython.Py_ssize_t = 0  # dimensions that have gone, less those that have come
-    for item in index:
-        if type(item) is int:
-            x = _select(x, axis, item, axis + selected)
-            selected += 1
-        elif type(item) is slice:
-            x = _slice(x, axis, item)
-            axis += 1
-        elif item is None:
-            x = unsqueeze(x, axis)
-            axis, selected = axis + 1, selected - 1
-        else:
-            axis += rank - consumed
-    return x
+        plain = plain and (type(item) is int or type(item) is slice or item is None or item is ...)
+    return plain
 
 
 @cython.cfunc
-def _goes_forward(part: slice) -> cython.bint:
-    """True if a slice has no step but 1, or is of a plain number above 0."""
-    step = part.step
-    return step is None or (type(step) is int and step > 0)
+def _has_backward(items: Sequence[Any]) -> cython.bint:
+    """True if a slice goes backwards."""
+    found: cython.bint = False
+    for item in items:
+        found = found or (type(item) is slice and _is_backward(item))
+    return found
 
 
-def _is_backward(item: IndexItem) -> bool:
+@cython.cfunc
+def _is_backward(item: object) -> cython.bint:
     return isinstance(item, slice) and item.step is not None and operator.index(item.step) < 0
 
 
-def _turned(x: Tensor, items: list[Any]) -> tuple[list[int], list[Any]]:
+def _turned(x: Tensor, items: Sequence[Any]) -> tuple[list[int], list[Any]]:
     """The dimensions that slices go through backwards, and the items over the tensor that is flipped along them."""
     axes, forward, axis = [], list(items), 0
     for place, item in enumerate(items):
@@ -324,7 +314,7 @@ def _turned(x: Tensor, items: list[Any]) -> tuple[list[int], list[Any]]:
     return axes, forward
 
 
-def _left(items: list[Any], ellipsis: EllipsisType) -> int:
+def _left(items: Sequence[Any], ellipsis: EllipsisType) -> int:
     """The dimensions that the items behind the ellipsis consume."""
     place = next(i for i, item in enumerate(items) if item is ellipsis)
     return sum([_consumed(item) for item in items[place + 1 :]])
@@ -335,19 +325,16 @@ def _left(items: list[Any], ellipsis: EllipsisType) -> int:
 
 def getitem(x: Tensor, index: Index) -> Any:
     """`x[index]`: a view for basic indices, a gather for the others, a copy where a slice goes backwards."""
-    shown = _plain_view(x, index)
-    if shown is not None:
-        return _alias(x) if shown is x else shown
+    if isinstance(index, int) and not isinstance(index, bool):
+        return _select(x, 0, index, 0)
     if isinstance(index, Tensor) and _counts_rows(index._dtype) and x._shape:
         if index._shape:
             return gather_rows(x, index)
         number = None if _is_tracked(x) else position_in_memory(index)
         if number is not None:
             return _select(x, 0, number, 0)
-    if isinstance(index, list):
-        index = tuple(index) if _is_nested_index(index) else _as_index(index)
-    items = _scalars_to_select(x, _normalise(index))
-    if any([_is_backward(item) for item in items]):
+    items = _items(x, index)
+    if _has_backward(items):
         axes, items = _turned(x, items)
         x = flip(x, tuple(axes))
     viewed, pairs = _apply_basic(x, items)
@@ -413,14 +400,8 @@ def setitem(x: Tensor, index: Index, new: object) -> None:
         index = index if number is None else number
     if not isinstance(new, Tensor) and not isinstance(new, (int, float, complex)):
         new = _to_tensor(x, new)
-    shown = _plain_view(x, index)
-    if shown is not None:
-        assign_region(_alias(x) if shown is x else shown, new)
-        return
-    if isinstance(index, list):
-        index = tuple(index) if _is_nested_index(index) else _as_index(index)
-    items = _scalars_to_select(x, _normalise(index))
-    if any([_is_backward(item) for item in items]):
+    items = _items(x, index)
+    if _has_backward(items):
         axes, items = _turned(x, items)
         turned = flip(x, tuple(axes))
         setitem(turned, tuple(items), new)

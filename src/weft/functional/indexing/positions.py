@@ -73,24 +73,13 @@ def positions(mask: Array) -> Any:
             count = _count(holds, size)
         buffer = cython.declare(PooledBuffer, allocate((count + 1) * 8))  # as in `_coordinates`
         found = cython.cast(cython.pointer(int64_t), buffer.address)
+        sizes = cython.declare(int64_t[1])
+        sizes[0] = size if count else 0
         with cython.nogil:
-            _fill_positions(holds, size if count else 0, found)
+            _fill_rows(holds, 1, 1, sizes, found)
     finally:
         PyBuffer_Release(cython.address(given))
     return trusted(wrap_node(make_value(dtypes.int64, (count,), buffer, 0)), size)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _fill_positions(
-    holds: cython.pointer[cython.uchar], size: cython.Py_ssize_t, found: cython.pointer[int64_t]
-) -> cython.void:
-    """Each place is written, and stays where the element holds."""
-    place: cython.Py_ssize_t
-    for place in range(size):
-        found[0] = place
-        found += holds[place] != 0
 
 
 def first_outside(places: Array, size: int) -> int:
