@@ -106,8 +106,6 @@ def _select(x: Tensor, axis: cython.Py_ssize_t, index: int, dim: int) -> Any:
 
 @cython.cfunc
 def _slice(x: Tensor, axis: cython.Py_ssize_t, part: slice) -> Any:
-    if axis >= len(x._shape):
-        raise _too_many(x) if x._shape else _no_slices(x)
     step = 1 if part.step is None else operator.index(part.step)
     if step <= 0:
         raise ArgumentError(
@@ -269,6 +267,8 @@ def _items(x: Tensor, index: object) -> Any:
     is."""
     if type(index) is tuple and _is_plain(index):
         return index
+    if type(index) is slice and not x._shape:
+        raise _no_slices(x)
     if type(index) is slice or type(index) is int or index is None or index is ...:
         return (index,)
     if isinstance(index, list):
