@@ -1,7 +1,6 @@
-"""The interface of CUDA: there is no device. Functions that only wait for one do nothing; functions that need one
-raise.
-
-PyTorch programs ask these questions at start-up.
+"""`weft.cuda`: the questions that PyTorch programs ask about NVIDIA's graphics processors, so that they run here
+unchanged. This version computes on the CPU: there is no such device. What only counts or waits says so or does nothing;
+what needs a device raises `weft.errors.MissingDeviceError`.
 """
 
 from __future__ import annotations
@@ -19,55 +18,80 @@ from weft.engine.frontend.tensor import Tensor
 from weft.errors import MissingDeviceError, NotDefinedError, OutOfMemoryError
 
 __all__ = [
-    "amp", "CUDAGraph", "current_device", "current_stream", "default_stream", "device_count", "empty_cache", "Event",
-    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all",
-    "is_available", "is_bf16_supported", "is_current_stream_capturing", "is_initialized", "manual_seed",
-    "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated",
-    "memory_reserved", "memory_stats", "OutOfMemoryError", "reset_peak_memory_stats", "seed_all", "set_device",
-    "set_per_process_memory_fraction", "set_rng_state", "set_rng_state_all", "stream", "Stream", "StreamContext",
-    "synchronize",
+    "amp", "CUDAGraph", "current_device", "current_stream", "default_stream", "device", "device_count", "empty_cache",
+    "Event", "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state",
+    "get_rng_state_all", "graph", "ipc_collect", "is_available", "is_bf16_supported", "is_current_stream_capturing",
+    "is_initialized", "list_gpu_processes", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary",
+    "OutOfMemoryError", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_memory_stats", "seed_all",
+    "set_device", "set_per_process_memory_fraction", "set_rng_state", "set_rng_state_all", "stream", "Stream",
+    "StreamContext", "synchronize",
 ]  # fmt: skip
 
 
 def is_available() -> bool:
-    """True if there is a CUDA device: no."""
+    """True if there is such a device: no. A program that asks this first runs here as it stands.
+
+    Example:
+        >>> import weft
+        >>> "cuda" if weft.cuda.is_available() else "cpu"
+        'cpu'
+    """
     return False
 
 
 def amp_definitely_not_available() -> bool:
-    """True if mixed precision is off: yes, there is no device."""
+    """True if there is no mixed precision on such a device: yes, there is no device. `weft.amp` has that of the CPU."""
     return True
 
 
 def device_count() -> int:
-    """The number of CUDA devices: none."""
+    """The number of such devices: none.
+
+    Example:
+        >>> import weft
+        >>> [f"cuda:{index}" for index in range(weft.cuda.device_count())]
+        []
+    """
     return 0
 
 
 def is_initialized() -> bool:
-    """True if CUDA is in use: no."""
+    """True if such a device is in use: no."""
     return False
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """True if a CUDA device computes in bfloat16: there is none."""
+    """True if such a device computes in bfloat16: there is none. The CPU does (`weft.bfloat16`).
+
+    Args:
+        including_emulation: accepted, without effect. Default: True.
+    """
     return False
 
 
 def manual_seed(seed: int) -> None:
-    """Nothing: there is no device generator to seed."""
+    """Seed the generator of a device: there is none, so nothing happens. `weft.manual_seed` seeds that of the CPU.
+
+    Args:
+        seed: accepted, without effect.
+    """
 
 
 def manual_seed_all(seed: int) -> None:
-    """Nothing: there is no device generator to seed."""
+    """Seed the generators of all devices: there are none, so nothing happens. `weft.manual_seed` seeds that of the CPU.
+
+    Args:
+        seed: accepted, without effect.
+    """
 
 
 def empty_cache() -> None:
-    """Nothing: there is no device memory."""
+    """Give memory of a device back: there is none, so nothing happens."""
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
-    """Nothing: there is no device to wait for.
+    """Wait for a device: there is none, so nothing happens. `weft.realize` waits for what has been recorded.
 
     Args:
         device: accepted, without effect; None: the same.
@@ -84,47 +108,141 @@ def _missing(name: str) -> MissingDeviceError:
     )
 
 
-REFUSING = """Refuse: there is no device.
+def current_device() -> NoReturn:
+    """The index of the device in use: there is none.
 
-Args:
-    *arguments, **options: not looked at.
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
 
-Errors: RuntimeError.
-"""
-
-
-def _refused(name: str) -> Callable[..., NoReturn]:
-    def refuse(*arguments: object, **options: object) -> NoReturn:
-        raise _missing(name)
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = REFUSING
-    return refuse
+    Example:
+        >>> import weft
+        >>> try:
+        ...     weft.cuda.current_device()
+        ... except RuntimeError:
+        ...     print("no GPU")
+        no GPU
+    """
+    raise _missing("current_device")
 
 
-current_device, set_device, get_device_name, get_device_properties, get_device_capability = map(
-    _refused,
-    (
-        "current_device",
-        "set_device",
-        "get_device_name",
-        "get_device_properties",
-        "get_device_capability",
-    ),
-)
-current_stream, default_stream, get_rng_state, set_rng_state, mem_get_info = map(
-    _refused, ("current_stream", "default_stream", "get_rng_state", "set_rng_state", "mem_get_info")
-)
+def set_device(device: DeviceLike) -> NoReturn:
+    """Choose the device of new tensors: there is none to choose. `weft.set_default_device` takes "cpu" and "meta".
+
+    Args:
+        device: the device, which is not there.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
+    """
+    raise _missing("set_device")
+
+
+def get_device_name(device: DeviceLike | None = None) -> NoReturn:
+    """The name of a device: there is none. `weft.doctor` names the processor.
+
+    Args:
+        device: the device, which is not there; None: that in use, which is not there either.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
+    """
+    raise _missing("get_device_name")
+
+
+def get_device_properties(device: DeviceLike | None = None) -> NoReturn:
+    """What a device is like: there is none. `weft.doctor` describes the processor.
+
+    Args:
+        device: the device, which is not there; None: that in use, which is not there either.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
+    """
+    raise _missing("get_device_properties")
+
+
+def get_device_capability(device: DeviceLike | None = None) -> NoReturn:
+    """The generation of a device: there is none. `weft.backends.cpu` names the CPU's vector instructions.
+
+    Args:
+        device: the device, which is not there; None: that in use, which is not there either.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
+    """
+    raise _missing("get_device_capability")
+
+
+def current_stream(device: DeviceLike | None = None) -> NoReturn:
+    """The stream to which a device is given work: there is none.
+
+    Args:
+        device: the device, which is not there; None: that in use, which is not there either.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
+    """
+    raise _missing("current_stream")
+
+
+def default_stream(device: DeviceLike | None = None) -> NoReturn:
+    """The stream that a device begins with: there is none.
+
+    Args:
+        device: the device, which is not there; None: that in use, which is not there either.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
+    """
+    raise _missing("default_stream")
+
+
+def get_rng_state(device: DeviceLike = "cuda") -> NoReturn:
+    """The state of a device's generator: there is none. `weft.get_rng_state` has that of the CPU.
+
+    Args:
+        device: the device, which is not there. Default: 'cuda'.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
+    """
+    raise _missing("get_rng_state")
+
+
+def set_rng_state(new_state: Tensor, device: DeviceLike = "cuda") -> NoReturn:
+    """Give a device's generator a state: there is none. `weft.set_rng_state` does so for the CPU.
+
+    Args:
+        new_state: what `get_rng_state` returned where there was a device.
+        device: the device, which is not there. Default: 'cuda'.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
+    """
+    raise _missing("set_rng_state")
+
+
+def mem_get_info(device: DeviceLike | None = None) -> NoReturn:
+    """The free memory and all memory of a device, in bytes: there is none. `weft.memory_report` tells of the CPU's.
+
+    Args:
+        device: the device, which is not there; None: that in use, which is not there either.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, at every call.
+    """
+    raise _missing("mem_get_info")
 
 
 class Stream:
-    """No object is one: there is no device.
+    """A queue of work for a device. There is no device, so none can be made.
 
     Args:
         *arguments: not looked at.
         **options: not looked at.
 
-    Errors: RuntimeError when one is made.
+    Raises:
+        MissingDeviceError, a RuntimeError, when one is made.
     """
 
     def __init__(self, *arguments: object, **options: object) -> None:
@@ -132,33 +250,87 @@ class Stream:
 
 
 class Event(Stream):
-    """No object is one.
+    """A point in a device's work that a program waits for or measures. There is no device, so none can be made.
+
+    `time.perf_counter` around a step that ends with `weft.realize()` measures it here.
 
     Args:
         *arguments: not looked at.
         **options: not looked at.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, when one is made.
     """
 
 
 class CUDAGraph(Stream):
-    """No object is one."""
+    """Work of a device that is recorded once and repeated. There is no device, so none can be made.
+
+    On the CPU a step that comes again is repeated without being asked for.
+
+    Args:
+        *arguments: not looked at.
+        **options: not looked at.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, when one is made.
+    """
 
 
 class StreamContext(Stream):
-    """No object is one."""
+    """A block whose work goes to one stream. There is no stream, so none can be made; `stream(None)` is one.
+
+    Args:
+        *arguments: not looked at.
+        **options: not looked at.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, when one is made.
+    """
 
 
 class graph(Stream):  # noqa: N801 - PyTorch's name
-    """No object is one."""
+    """A block whose work a `CUDAGraph` records. There is no device, so none can be made.
+
+    Args:
+        *arguments: not looked at.
+        **options: not looked at.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, when one is made.
+    """
 
 
 def stream(stream: None) -> nullcontext[None]:
-    """A context that changes nothing: the only stream is None."""
+    """A block whose work goes to a stream: the only one is None, and the block changes nothing.
+
+    Args:
+        stream: None.
+
+    Example:
+        >>> import weft
+        >>> with weft.cuda.stream(None):
+        ...     weft.ones(2) + 1
+        tensor([2., 2.])
+    """
     return nullcontext()
 
 
 class device(Stream):  # noqa: N801 - PyTorch's name
-    """A block on a device; None, and -1, change nothing. Errors: RuntimeError for any other."""
+    """A block whose new tensors lie on a device. There is none: only blocks that choose none can be made.
+
+    Args:
+        device: None or -1, which change nothing.
+
+    Raises:
+        MissingDeviceError, a RuntimeError, for any other device.
+
+    Example:
+        >>> import weft
+        >>> with weft.cuda.device(None):
+        ...     weft.ones(2).device
+        device(type='cpu')
+    """
 
     def __init__(self, device: object) -> None:
         if device not in (None, -1):
@@ -172,25 +344,52 @@ class device(Stream):  # noqa: N801 - PyTorch's name
 
 
 def get_arch_list() -> list[str]:
-    """The devices that kernels are there for: none."""
+    """The kinds of devices that there are kernels for: none."""
     return []
 
 
-def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The memory in use on a device, as text: none."""
+def memory_summary(device: DeviceLike | None = None, abbreviated: bool = False) -> str:
+    """The memory in use on a device, as text: there is no device. `weft.memory_report` tells of the CPU's.
+
+    Args:
+        device: accepted, without effect; None: the same.
+        abbreviated: accepted, without effect. Default: False.
+
+    Example:
+        >>> import weft
+        >>> weft.cuda.memory_summary()
+        'there is no CUDA device'
+    """
     return "there is no CUDA device"
 
 
-def list_gpu_processes(device: Any = None) -> str:
-    """The processes that use a device, as text: none."""
+def list_gpu_processes(device: DeviceLike | None = None) -> str:
+    """The processes that use a device, as text: there is no device.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
     return memory_summary()
 
 
 def ipc_collect() -> None:
-    """Nothing: there is no device memory."""
+    """Give back what other processes have let go: there is no device memory, so nothing happens."""
 
 
-reset_max_memory_allocated = reset_max_memory_cached = ipc_collect
+def reset_max_memory_allocated(device: DeviceLike | None = None) -> None:
+    """Count the most bytes ever in use anew: nothing is counted, so nothing happens.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
+
+
+def reset_max_memory_cached(device: DeviceLike | None = None) -> None:
+    """Count the most bytes ever set aside anew: nothing is counted, so nothing happens.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
 
 
 def _is_in_bad_fork() -> bool:
@@ -202,47 +401,92 @@ def _lazy_call(callable: Callable[[], object], **options: object) -> None:  # no
 
 
 def is_current_stream_capturing() -> bool:
-    """True if a graph is being captured: never."""
+    """True if a `CUDAGraph` is being recorded: never."""
     return False
 
 
 def seed_all() -> None:
-    """Nothing: there is no device to seed."""
+    """Seed the generators of all devices by chance: there are none, so nothing happens."""
 
 
-def get_rng_state_all() -> list[Any]:
-    """The states of all devices: none."""
+def get_rng_state_all() -> list[Tensor]:
+    """The states of all devices' generators: an empty list."""
     return []
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Nothing: there is no device."""
+    """Give all devices' generators their states: there are none, so nothing happens.
+
+    Args:
+        new_states: accepted, without effect: what `get_rng_state_all` returned.
+    """
 
 
 def memory_stats(device: DeviceLike | None = None) -> dict[str, int]:
-    """The statistics of a device: none."""
+    """The statistics of a device's memory, by name: an empty dict. `weft.memory_report` tells of the CPU's.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
     return {}
 
 
 def reset_peak_memory_stats(device: DeviceLike | None = None) -> None:
-    """Nothing: nothing is counted."""
+    """Count the most bytes ever in use anew: nothing is counted, so nothing happens.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike | None = None) -> None:
-    """Nothing: there is no device memory to share out."""
+    """Limit this process to a share of a device's memory: there is none. `weft.set_memory_budget` limits the CPU's.
+
+    Args:
+        fraction: accepted, without effect.
+        device: accepted, without effect; None: the same.
+    """
 
 
 def memory_allocated(device: DeviceLike | None = None) -> int:
-    """Bytes in use on a device: none."""
+    """The bytes that tensors have on a device: 0. `weft.memory_report` tells of the CPU's.
+
+    Args:
+        device: accepted, without effect; None: the same.
+
+    Example:
+        >>> import weft
+        >>> weft.cuda.memory_allocated()
+        0
+    """
     return 0
 
 
 def max_memory_allocated(device: DeviceLike | None = None) -> int:
-    """The most bytes ever in use on a device: none."""
+    """The most bytes that tensors ever had on a device: 0. `weft.memory_report` tells of the CPU's.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
     return 0
 
 
-memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
+def memory_reserved(device: DeviceLike | None = None) -> int:
+    """The bytes of a device that are set aside for tensors: 0.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
+    return 0
+
+
+def max_memory_reserved(device: DeviceLike | None = None) -> int:
+    """The most bytes of a device that were ever set aside for tensors: 0.
+
+    Args:
+        device: accepted, without effect; None: the same.
+    """
+    return 0
 
 
 class _TensorType:

@@ -8,15 +8,22 @@ from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 from weft._build.lazy import join as _join
-from weft.cuda import REFUSING, current_stream, device_count, empty_cache, is_available, synchronize
 from weft.cuda import current_device as current_device_index
+from weft.cuda import current_stream, device_count, empty_cache, is_available, synchronize
 from weft.cuda import set_device as set_device_index
 from weft.errors import DeviceError
 
-_MEMORY = (
-    "empty_host_cache", "get_memory_info", "max_memory_allocated", "max_memory_reserved", "memory_allocated",
-    "memory_reserved", "memory_stats", "reset_accumulated_memory_stats", "reset_peak_memory_stats",
-)  # fmt: skip
+_MEMORY = {  # what each would tell or do
+    "empty_host_cache": "Give back memory of the CPU that transfers to the device use",
+    "get_memory_info": "The free memory and all memory of the device, in bytes",
+    "max_memory_allocated": "The most bytes that tensors ever had on the device",
+    "max_memory_reserved": "The most bytes of the device that were ever set aside for tensors",
+    "memory_allocated": "The bytes that tensors have on the device",
+    "memory_reserved": "The bytes of the device that are set aside for tensors",
+    "memory_stats": "The statistics of the device's memory, by name",
+    "reset_accumulated_memory_stats": "Count what is counted over all time anew",
+    "reset_peak_memory_stats": "Count the most bytes ever in use anew",
+}
 __all__ = [
     "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
     "device_index", "empty_cache", "get_device_capability", "is_available", "set_device_idx", "set_device_index",
@@ -24,7 +31,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _refused(name: str) -> Callable[..., NoReturn]:
+REFUSED = """{}: there is no device but the CPU, so every call raises.
+
+Args:
+    *arguments, **options: not looked at.
+
+Raises:
+    DeviceError, a RuntimeError, at every call.
+"""
+
+
+def _refused(name: str, words: str) -> Callable[..., NoReturn]:
     def refuse(*arguments: object, **options: object) -> NoReturn:
         raise DeviceError(
             "Cannot access accelerator device when none is available.",
@@ -34,14 +51,15 @@ def _refused(name: str) -> Callable[..., NoReturn]:
         )
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = REFUSING
+    refuse.__doc__ = REFUSED.format(words)
     return refuse
 
 
-_memory: dict[str, Any] = {name: _refused(name) for name in _MEMORY}
+_memory: dict[str, Any] = {name: _refused(name, words) for name, words in _MEMORY.items()}
 globals().update(_memory)
 _join(sys.modules[__name__], {"memory": {**_memory, "empty_cache": empty_cache}})
-get_device_capability, set_stream = _refused("get_device_capability"), _refused("set_stream")
+get_device_capability = _refused("get_device_capability", "What a device can compute")
+set_stream = _refused("set_stream", "Choose the stream to which the device is given work")
 current_device_idx, set_device_idx = current_device_index, set_device_index
 
 
@@ -51,7 +69,8 @@ class device_index(AbstractContextManager[None]):  # noqa: N801 - PyTorch's name
     Args:
         device: the number of the device; None: the block changes nothing.
 
-    Errors: RuntimeError for any number, when the block begins.
+    Raises:
+        MissingDeviceError, a RuntimeError, for any number, when the block begins.
     """
 
     def __init__(self, device: int | None) -> None:
@@ -66,9 +85,14 @@ class device_index(AbstractContextManager[None]):  # noqa: N801 - PyTorch's name
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """The device other than the CPU: none.
+    """The device other than the CPU: none, so None.
 
     Args:
         check_available: accepted, without effect: there is none either way.
+
+    Example:
+        >>> import weft
+        >>> weft.accelerator.current_accelerator() or weft.device("cpu")
+        device(type='cpu')
     """
     return

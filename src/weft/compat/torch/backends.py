@@ -1,6 +1,7 @@
-"""Switches of back ends that PyTorch programs set. They can be set and read; here they change nothing.
-
-Results are deterministic and the same on any number of threads whatever the switches say.
+"""`weft.backends`: the switches that PyTorch programs set for libraries that PyTorch computes with (`cudnn.benchmark`,
+`cuda.matmul.allow_tf32`, `mkldnn.enabled`, ...). They can be set and read, and change nothing: results are
+deterministic and the same on any number of threads whatever the switches say. Each has `is_available`, which says no,
+but for `backends.cpu`, where `get_cpu_capability` names the vector instructions that kernels are made for.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft._build.lazy import Importable
+from weft._build.lazy import Importable as _Importable
 from weft.engine.devices.cpu.llvm.target import host
 
 
-class _Switches(Importable):
+class _Switches(_Importable):
     """The flags of one back end that does not exist here; a module, so that it can be imported."""
 
     def __init__(self, name: str, **flags: bool) -> None:
@@ -31,17 +32,31 @@ class _Switches(Importable):
 
 
 def flags_frozen() -> bool:
-    """True if switches can be set only for the length of a `with`: never."""
+    """True if switches can be set only for the length of a `with` block (after `disable_global_flags`): never."""
     return False
 
 
 def disable_global_flags() -> None:
-    """Nothing: a switch that changes nothing can be set anywhere."""
+    """Let switches be set only for the length of a `with` block: not needed, a switch that changes nothing can be set
+    anywhere.
+    """
 
 
 @contextmanager
 def sdp_kernel(*switches: bool, **named: bool) -> Iterator[None]:
-    """A context that changes nothing: attention has one implementation."""
+    """A block in which attention is computed by one of several kernels: there is one, and the block changes nothing.
+
+    Args:
+        *switches: accepted, without effect.
+        **named: accepted, without effect: `enable_flash`, `enable_math`, ...
+
+    Example:
+        >>> import weft
+        >>> q = weft.ones(1, 2, 4)
+        >>> with weft.backends.cuda.sdp_kernel(enable_flash=False):
+        ...     weft.nn.functional.scaled_dot_product_attention(q, q, q).shape
+        weft.Size([1, 2, 4])
+    """
     yield
 
 
@@ -94,7 +109,18 @@ for _question in ("can_use_flash_attention", "can_use_efficient_attention"):
 
 @contextmanager
 def flags(*switches: object, **named: object) -> Iterator[None]:
-    """A context that changes nothing."""
+    """A block with other switches of a library (`backends.cudnn.flags(deterministic=True)`): it changes nothing.
+
+    Args:
+        *switches: accepted, without effect.
+        **named: accepted, without effect: `enabled`, `benchmark`, `deterministic`, ...
+
+    Example:
+        >>> import weft
+        >>> with weft.backends.cudnn.flags(deterministic=True):
+        ...     weft.ones(2).sum()
+        tensor(2.)
+    """
     yield
 
 

@@ -1,4 +1,6 @@
-"""`weft.mps`: questions about Apple's graphics processors; there is none."""
+"""`weft.mps`: the questions that PyTorch programs ask about Apple's graphics processors. There is none: the memory in
+use is 0, and what only waits or seeds does nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,33 @@ __all__ = [
 
 
 def current_allocated_memory() -> int:
-    """The bytes that tensors have there: none."""
+    """The bytes that tensors have on the device: 0. `weft.memory_report` tells of the CPU's.
+
+    Example:
+        >>> import weft
+        >>> weft.mps.current_allocated_memory()
+        0
+    """
     return 0
 
 
-driver_allocated_memory = recommended_max_memory = current_allocated_memory
+def driver_allocated_memory() -> int:
+    """The bytes that the device's driver has set aside: 0."""
+    return 0
+
+
+def recommended_max_memory() -> int:
+    """The bytes that tensors had better not exceed on the device: 0, since there is none."""
+    return 0
 
 
 def seed() -> None:
-    """Nothing: there is no device generator to seed."""
+    """Seed the device's generator by chance: there is none, so nothing happens. `weft.seed` does so for the CPU."""
 
 
 def set_per_process_memory_fraction(fraction: float) -> None:
-    """Nothing: there is no device memory."""
+    """Limit this process to a share of the device's memory: there is none. `weft.set_memory_budget` limits the CPU's.
+
+    Args:
+        fraction: accepted, without effect.
+    """

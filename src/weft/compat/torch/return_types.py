@@ -1,4 +1,6 @@
-"""`weft.return_types`: the types of results of several tensors, by the names of the functions that return them."""
+"""`weft.return_types`: the types of results of several tensors, by the names of the functions that return them: tuples
+whose members have names, as in `weft.sort(x).indices`.
+"""
 
 from __future__ import annotations
 

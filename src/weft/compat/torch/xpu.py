@@ -1,4 +1,6 @@
-"""`weft.xpu`: questions about Intel's graphics processors; there is none."""
+"""`weft.xpu`: the questions that PyTorch programs ask about Intel's graphics processors. There is none: they are the
+questions of `weft.cuda`, and are answered alike.
+"""
 
 from __future__ import annotations
 

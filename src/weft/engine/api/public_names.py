@@ -48,6 +48,10 @@ MODULES = {
     "weft.amp": "Mixed precision",
     "weft.cpu": "The processor as a device",
     "weft.accelerator": "Other devices, of which there is none",
+    "weft.cuda": "NVIDIA's devices, of which there is none",
+    "weft.xpu": "Intel's devices, of which there is none",
+    "weft.mps": "Apple's devices, of which there is none",
+    "weft.backends": "Switches of libraries",
     "weft.data": "Data, which is weft.utils.data too",
     "weft.utils.checkpoint": "Values computed again",
     "weft.distributions": "Distributions",
@@ -78,6 +82,7 @@ MODULES = {
     "weft.testing": "Comparing tensors",
     "weft.library": "Operations of your own",
     "weft.overrides": "Types of your own",
+    "weft.return_types": "Results of several tensors",
     "weft.errors": "Errors",
 }
 _OF_LAYERS = ("weft.nn.functional", "weft.nn.init")

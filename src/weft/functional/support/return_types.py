@@ -70,6 +70,18 @@ def _kept(text: str) -> cython.p_char:
     return made
 
 
+def _words(name: str, members: list[str]) -> str:
+    """The docstring of a type."""
+    function, out, _ = name.partition("_out")
+    function = function.replace("linalg_", "linalg.")
+    given = " where it is given `out=`" if out else ""
+    return (
+        f"What `weft.{function}` returns{given}: a tuple ({', '.join(members)}) whose members have these names.\n\n"
+        "Args:\n"
+        "    iterable: the members, in this order.\n"
+    )
+
+
 @cython.cfunc
 def _struct_sequence(name: str, members: list[str]) -> Any:
     """A tuple type with named members."""
@@ -83,7 +95,7 @@ def _struct_sequence(name: str, members: list[str]) -> Any:
         entries[index].doc = cython.NULL
     entries[len(members)].name = entries[len(members)].doc = cython.NULL
     description.name = _kept(f"weft.return_types.{name}")
-    description.doc = _kept(f"({', '.join(members)}), as `{name}` returns them.")
+    description.doc = _kept(_words(name, members))
     description.fields = entries
     description.n_in_sequence = len(members)
     return PyStructSequence_NewType(cython.address(description))
