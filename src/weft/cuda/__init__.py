@@ -150,7 +150,7 @@ def get_device_name(device: DeviceLike | None = None) -> NoReturn:
 
 
 def get_device_properties(device: DeviceLike | None = None) -> NoReturn:
-    """What a device is like: there is none. `weft.doctor` describes the processor.
+    """The properties of a device: there is none. `weft.doctor` describes the processor.
 
     Args:
         device: the device, which is not there; None: that in use, which is not there either.

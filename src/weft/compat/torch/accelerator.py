@@ -58,7 +58,7 @@ def _refused(name: str, words: str) -> Callable[..., NoReturn]:
 _memory: dict[str, Any] = {name: _refused(name, words) for name, words in _MEMORY.items()}
 globals().update(_memory)
 _join(sys.modules[__name__], {"memory": {**_memory, "empty_cache": empty_cache}})
-get_device_capability = _refused("get_device_capability", "What a device can compute")
+get_device_capability = _refused("get_device_capability", "The generation of a device")
 set_stream = _refused("set_stream", "Choose the stream to which the device is given work")
 current_device_idx, set_device_idx = current_device_index, set_device_index
 

@@ -76,7 +76,7 @@ def _words(name: str, members: list[str]) -> str:
     function = function.replace("linalg_", "linalg.")
     given = " where it is given `out=`" if out else ""
     return (
-        f"What `weft.{function}` returns{given}: a tuple ({', '.join(members)}) whose members have these names.\n\n"
+        f"The result of `weft.{function}`{given}: a tuple ({', '.join(members)}) whose members have these names.\n\n"
         "Args:\n"
         "    iterable: the members, in this order.\n"
     )
