@@ -297,3 +297,59 @@ def test_training_mode_and_state_are_as_before() -> None:
     assert pending.tolist() == [2.0, 2.0, 2.0]
     assert not weft.onnx.is_in_onnx_export()
     assert model[0].weight.grad is None and model[0].weight.requires_grad
+
+
+def test_sizes_that_are_tried_take_no_memory() -> None:
+    """The calls behind the first are of some hundred examples of 2 GB each: recorded, never made."""
+    model = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    x = weft.zeros(1).expand(1, 8, 8192, 8192)
+    program = weft.onnx.export(model, (x,), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    given = weft.randn(3, 8, 8192 // 1024, 8192 // 1024)
+    shape = program.model_proto.graph.output[0].type.tensor_type.shape.dim
+    assert [size.dim_param or size.dim_value for size in shape] == ["batch", 8, 4096, 4096]
+    assert model(given).shape == (3, 8, 4, 4)
+
+
+class _Keeping(nn.Module):
+    """Keeps what it has seen, as attention does with its weights, and counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.seen = nn.Linear(3, 3), weft.zeros(0)
+        self.register_buffer("calls", weft.zeros(()))
+        self.register_buffer("mean", weft.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        self.seen = self.linear(x).view(-1)
+        self.calls += 1
+        self.mean = self.mean * 0.5 + x.detach().mean(0)
+        return self.seen.relu()
+
+
+@pytest.mark.parametrize("axes", [{}, {"x": {0: "batch"}}], ids=["fixed", "dynamic"])
+def test_what_a_model_keeps_of_the_call_never_runs(axes: dict[str, Any]) -> None:
+    """It says so where it is read; buffers are as before; the next call keeps values again."""
+    model = _Keeping()
+    for function in (model, lambda x: model(x)):
+        weft.onnx.export(function, (weft.randn(5, 3),), dynamic_axes=axes)
+        for read in (lambda: model.seen, lambda: model.seen * 2, lambda: model.seen.view(-1, 3)):
+            with pytest.raises(weft.onnx.OnnxExporterError, match="read after the export") as told:
+                read().tolist()
+            assert told.value.fix == "call the model again: it records the value anew"
+        assert model.calls.item() == 0
+        assert model.mean.tolist() == [0.0, 0.0, 0.0]
+        assert weft.ones(2).add(1).tolist() == [2.0, 2.0]  # what is pending afterwards runs
+    x = weft.ones(1, 3)
+    model(x)
+    assert model.seen.equal(model.linear(x).view(-1))
+    assert model.calls.item() == 1
+
+
+def test_statistics_are_as_before_in_training_mode() -> None:
+    norm = nn.BatchNorm1d(3)
+    mode = weft.onnx.TrainingMode.TRAINING
+    weft.onnx.export(
+        norm, (weft.randn(5, 3),), training=mode, input_names=["x"], dynamic_axes={"x": {0: "n"}}
+    )
+    assert norm.num_batches_tracked.item() == 0
+    assert norm.running_mean.tolist() == [0.0, 0.0, 0.0]

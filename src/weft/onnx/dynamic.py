@@ -1,7 +1,7 @@
 """Dimensions of inputs that may change: those that the user names, and calls of other sizes.
 
-A dimension has a name; equal names are equal sizes. For each call every name gets a size, and the inputs are made of
-the given ones by repeating or leaving out elements along it.
+A dimension has a name; equal names are equal sizes. For each call every name gets a size. What is recorded does not
+depend on values, so the inputs of another size are one zero, expanded: however large, they take no memory.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ class Dynamic:
         return True
 
     def resized(self, inputs: Sequence[Tensor], sizes: Mapping[str, int]) -> list[Tensor]:
-        """The inputs with other sizes along their dynamic dimensions."""
+        """The inputs with other sizes along their dynamic dimensions; all elements of such are one."""
         made = []
         for tensor, axes in zip(inputs, self.axes, strict=True):
-            result = tensor.detach()
-            for axis, name in axes.items():
-                index = weft.arange(sizes[name]) % max(tensor.shape[axis], 1)
-                result = result.index_select(axis, index)
-            made.append(result)
+            shape = [
+                sizes[axes[axis]] if axis in axes else size
+                for axis, size in enumerate(tensor.shape)
+            ]
+            made.append(tensor.new_zeros(()).expand(shape) if axes else tensor.detach())
         return made
 
 

@@ -304,7 +304,7 @@ class _Call:
         names = _names(self.model)
         _package._exports_under_way += 1
         try:
-            return record_call(self.model, args, kwargs, names, is_one)
+            return record_call(self.model, args, kwargs, names, is_one, _modules(self.model))
         finally:
             _package._exports_under_way -= 1
 
@@ -342,6 +342,16 @@ def _parameters(model: object) -> list[str]:
         return []
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [parameter.name for parameter in found if parameter.kind in positional]
+
+
+def _modules(model: object) -> list[Module]:
+    """The modules that a call goes through, as far as they can be told: a function's are those that it names."""
+    found = [model, getattr(model, "__self__", None)]
+    if inspect.isfunction(model):
+        names = inspect.getclosurevars(model)
+        found += [*names.nonlocals.values(), *names.globals.values()]
+    roots = [one for one in found if isinstance(one, Module)]
+    return list(dict.fromkeys(module for root in roots for module in root.modules()))
 
 
 def _names(model: object) -> dict[Any, str]:

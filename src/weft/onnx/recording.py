@@ -4,6 +4,9 @@ The walk is that of capsules (`weft.debug.capsules.capture`); what differs is th
 own, such as a convolution, stands for the primitives that compute it where the table of operators has it, and that the
 inputs are places instead of values. A read of a value that depends on an input ends the recording: what the program
 does with it, a graph cannot say.
+
+Nothing of it ever runs. What the program keeps of the call, as `self.attention = weights`, has failed when the call is
+over, and says so to whoever reads it; buffers that the call has written have their values again.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from weft.utils._pytree import tree_leaves, tree_map_only
 
 if TYPE_CHECKING:
     from weft._typing import Array
+    from weft.nn import Module
 
 Taken = Callable[
     [str, object], bool
@@ -52,8 +56,9 @@ def record_call(
     kwargs: Mapping[str, object],
     names: Mapping[Node, str],
     taken: Taken,
+    modules: Sequence[Module],
 ) -> RecordedCall:
-    """Record `function(*args, **kwargs)`. `names` are those of values from outside.
+    """Record `function(*args, **kwargs)`. `names` are those of values from outside, `modules` those that it calls.
 
     Errors: OnnxExporterError where a value is read that depends on a tensor among the arguments, and for results that
     are no tensors; what the function raises.
@@ -72,11 +77,42 @@ def record_call(
         driver.flush()
         placed: Any = tree_map_only(Tensor, marked, [list(args), dict(kwargs)])
         nodes = [value_of(tensor) for tensor in inputs]
-        with _reads_refused(set(nodes)), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Converting a tensor with requires_grad", UserWarning)
-            found = function(*placed[0], **placed[1])
-        results = _tensors(found)
-        return _trace(nodes, results, names, taken)
+        try:
+            with _unchanged(modules), _reads_refused(set(nodes)), warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", "Converting a tensor with requires_grad", UserWarning
+                )
+                results = _tensors(function(*placed[0], **placed[1]))
+                return _trace(nodes, results, names, taken)
+        finally:
+            for node in nodes:
+                driver.refuse(node, _only_recorded(node))
+
+
+def _only_recorded(node: Node) -> OnnxExporterError:
+    return OnnxExporterError(
+        "a value that weft.onnx.export recorded was read after the export",
+        expected="values of calls of the model's own",
+        got=f"a value made of an input {node.dtype.name}{list(node.shape)} of the exported call, which did not run",
+        fix="call the model again: it records the value anew",
+    )
+
+
+@contextmanager
+def _unchanged(modules: Sequence[Module]) -> Iterator[None]:
+    """Modules have their buffers again afterwards, with the values that they had."""
+    tables = [(module, dict(module._buffers)) for module in modules]
+    buffers = [one for _, table in tables for one in table.values() if one is not None]
+    before = [(one, one._version, one.detach().clone()) for one in buffers]
+    try:
+        yield
+    finally:
+        for module, table in tables:
+            module._buffers.update(table)
+        with weft.no_grad():
+            for one, version, copy in before:
+                if one._version != version:
+                    one.copy_(copy)
 
 
 @contextmanager

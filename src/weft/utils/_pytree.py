@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -173,16 +173,22 @@ def tree_flatten(
 ) -> tuple[list[Any], TreeSpec]:
     """The leaves in order, and the structure without them."""
     leaves: list[Any] = []
+    return leaves, _taken_apart(tree, is_leaf, leaves)
 
-    def flatten(part: object) -> TreeSpec:
-        node = _node(part, is_leaf)
-        if node is None:
-            leaves.append(part)
-            return LeafSpec()
-        children, context = node.flatten_fn(part)
-        return TreeSpec(node.type, context, [flatten(child) for child in children])
 
-    return leaves, flatten(tree)
+# A function of its own: a recursive closure is a cycle, which would hold the leaves until the collector runs.
+def _taken_apart(
+    part: object, is_leaf: Callable[[object], bool] | None, leaves: list[object]
+) -> TreeSpec:
+    """The structure of a part, whose leaves are appended to others."""
+    node = _node(part, is_leaf)
+    if node is None:
+        leaves.append(part)
+        return LeafSpec()
+    children, context = node.flatten_fn(part)
+    return TreeSpec(
+        node.type, context, [_taken_apart(child, is_leaf, leaves) for child in children]
+    )
 
 
 def tree_unflatten(leaves: Any, treespec: TreeSpec) -> Any:
@@ -193,15 +199,15 @@ def tree_unflatten(leaves: Any, treespec: TreeSpec) -> Any:
             f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers "
             f"to a pytree that holds {treespec.num_leaves} items ({treespec})."
         )
-    remaining = iter(leaves)
+    return _put_together(treespec, iter(leaves))
 
-    def build(spec: TreeSpec) -> Any:
-        if spec.type is None:
-            return next(remaining)
-        parts = [build(child) for child in spec.children_specs]
-        return SUPPORTED_NODES[spec.type].unflatten_fn(parts, spec.context)
 
-    return build(treespec)
+def _put_together(spec: TreeSpec, remaining: Iterator[object]) -> Any:
+    """A structure with the next of some leaves."""
+    if spec.type is None:
+        return next(remaining)
+    parts = [_put_together(child, remaining) for child in spec.children_specs]
+    return SUPPORTED_NODES[spec.type].unflatten_fn(parts, spec.context)
 
 
 def tree_leaves(tree: object, is_leaf: Callable[[object], bool] | None = None) -> list[Any]:

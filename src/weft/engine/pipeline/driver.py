@@ -53,7 +53,7 @@ from weft.engine.pipeline.execution import sequence
 from weft.engine.runtime import commit as outcomes
 from weft.engine.runtime.executable_cache import released
 from weft.engine.runtime.numpy_views import array_over
-from weft.errors import ExecutionError, OutOfMemoryError
+from weft.errors import ExecutionError, OutOfMemoryError, WeftError
 
 require_compiled(__name__, cython.compiled)
 
@@ -251,6 +251,13 @@ def keep_for_others(tape: Tape, others: list[Tape]) -> cython.void:
     for node in (*kept, *membership.needed_elsewhere(own, tape)):
         node.external_refs += 1
         tape.held.append(node)
+
+
+def refuse(node: Node, error: WeftError) -> None:
+    """Fail a pending node that shall not run; what was recorded of it fails before the next run."""
+    note_failure(node, error)
+    drop_inputs(node)
+    _tally.failures += 1
 
 
 def fail_descendants(pending: list[Node], others: list[Tape]) -> None:
