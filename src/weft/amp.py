@@ -210,6 +210,14 @@ class autocast:  # noqa: N801 - PyTorch's name
     """A context, and a decorator, in which products compute on `dtype` (bfloat16).
 
     Errors: ValueError for a type that is no half.
+
+    Example:
+        >>> import weft
+        >>> x, w = weft.ones(2, 3), weft.ones(3, 4)
+        >>> with weft.autocast("cpu", dtype=weft.bfloat16):
+        ...     y = x @ w
+        >>> y.dtype
+        weft.bfloat16
     """
 
     def __init__(
@@ -352,6 +360,16 @@ class GradScaler:
     """Scales losses so that small gradients survive half precision, and leaves out steps that overflowed.
 
     On the CPU nothing needs it; it does what it says all the same. For other devices it is off, with a warning.
+
+    Example:
+        >>> import weft
+        >>> model, scaler = weft.nn.Linear(3, 1), weft.GradScaler("cpu")
+        >>> optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
+        >>> scaler.scale(model(weft.ones(2, 3)).sum()).backward()
+        >>> scaler.step(optimizer)  # left out where a gradient is not finite
+        >>> scaler.update()
+        >>> scaler.get_scale()
+        65536.0
     """
 
     def __init__(

@@ -72,6 +72,12 @@ def fork(func: Callable[..., object], *args: object, **kwargs: object) -> future
         func: the function; what it raises is raised here.
         *args: what it is called with.
         **kwargs: what it is called with by name.
+
+    Example:
+        >>> import weft
+        >>> waiting = weft.jit.fork(lambda x: x * 2, weft.ones(2))
+        >>> weft.jit.wait(waiting)
+        tensor([2., 2.])
     """
     result: futures.Future[Any] = futures.Future()
     result.set_result(func(*args, **kwargs))
@@ -83,6 +89,11 @@ def wait(future: futures.Future[object]) -> Any:
 
     Args:
         future: what `fork` returned, or any other `weft.futures.Future`; one without a value yet is waited for.
+
+    Example:
+        >>> import weft
+        >>> weft.jit.wait(weft.jit.fork(weft.exp, weft.zeros(2)))
+        tensor([1., 1.])
     """
     return future.wait()
 
@@ -194,6 +205,12 @@ def freeze(
         mod: the module.
         preserved_attrs: accepted, without effect: all attributes stay.
         optimize_numerics: accepted, without effect.
+
+    Example:
+        >>> import weft
+        >>> model = weft.jit.freeze(weft.jit.script(weft.nn.Linear(3, 2).eval()))
+        >>> model(weft.ones(1, 3)).shape
+        weft.Size([1, 2])
     """
     return mod
 
@@ -284,7 +301,13 @@ script_if_tracing = export
 
 
 def is_scripting() -> bool:
-    """True if this runs in a scripted function: never."""
+    """True if this runs in a scripted function: never.
+
+    Example:
+        >>> import weft
+        >>> weft.jit.is_scripting()
+        False
+    """
     return False
 
 

@@ -162,6 +162,14 @@ def custom_op(
         schema: accepted: signatures are those of the functions; None: the same.
 
     Errors: ValueError for a name without a namespace.
+
+    Example:
+        >>> import weft
+        >>> @weft.library.custom_op("mine::twice", mutates_args=())
+        ... def twice(x: weft.Tensor) -> weft.Tensor:
+        ...     return x * 2
+        >>> twice(weft.ones(2))
+        tensor([2., 2.])
     """
     if "::" not in name:
         raise ArgumentError(
@@ -270,6 +278,21 @@ def register_autograd(
         lib: accepted: operations live until the program ends; None: the same.
 
     Errors: RuntimeError on an unknown name.
+
+    Example:
+        >>> import weft
+        >>> @weft.library.custom_op("mine::cube", mutates_args=())
+        ... def cube(x: weft.Tensor) -> weft.Tensor:
+        ...     return x**3
+        >>> def backward(ctx, grad):
+        ...     return grad * 3 * ctx.saved_tensors[0] ** 2
+        >>> def setup_context(ctx, inputs, output):
+        ...     ctx.save_for_backward(*inputs)
+        >>> weft.library.register_autograd(cube, backward, setup_context=setup_context)
+        >>> x = weft.tensor(2.0, requires_grad=True)
+        >>> cube(x).backward()
+        >>> x.grad
+        tensor(12.)
     """
     _named(op).register_autograd(backward, setup_context=setup_context)
 
@@ -348,6 +371,13 @@ def define(qualname: str, schema: object, *, lib: object = None, tags: object = 
         schema: accepted: signatures are those of the functions.
         lib: accepted: operations live until the program ends; None: the same.
         tags: accepted, without effect.
+
+    Example:
+        >>> import weft
+        >>> weft.library.define("mine3::half", "(Tensor x) -> Tensor")
+        >>> _ = weft.library.impl("mine3::half", "CPU", lambda x: x / 2)
+        >>> weft.ops.mine3.half(weft.ones(2))
+        tensor([0.5000, 0.5000])
     """
     _declared(qualname)
 
@@ -360,6 +390,15 @@ def impl(qualname: str, types: str | Sequence[str], func: Any = None, *, lib: ob
         types: the devices or keys that the function is for; in the older form the name.
         func: the function; None: this is used as a decorator. In the older form the key.
         lib: accepted: operations live until the program ends; None: the same.
+
+    Example:
+        >>> import weft
+        >>> weft.library.define("mine4::half", "(Tensor x) -> Tensor")
+        >>> @weft.library.impl("mine4::half", "CPU")
+        ... def half(x):
+        ...     return x / 2
+        >>> weft.ops.mine4.half(weft.ones(2))
+        tensor([0.5000, 0.5000])
     """
     if isinstance(qualname, Library):  # the older form: library, name, key
         return lambda function: qualname.impl(types, function, func or "")
@@ -378,6 +417,15 @@ class Library:
         ns: the namespace.
         kind: "DEF", "IMPL" or "FRAGMENT": nothing depends on it here.
         dispatch_key: the key of functions that are given without one, such as "CPU".
+
+    Example:
+        >>> import weft
+        >>> lib = weft.library.Library("mine2", "DEF")
+        >>> lib.define("thrice(Tensor x) -> Tensor")
+        'thrice'
+        >>> lib.impl("thrice", lambda x: x * 3)
+        >>> weft.ops.mine2.thrice(weft.ones(2))
+        tensor([3., 3.])
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:

@@ -59,7 +59,13 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    """The way in which tensors go to other processes."""
+    """The way in which tensors go to other processes.
+
+    Example:
+        >>> import weft
+        >>> weft.multiprocessing.get_sharing_strategy() in weft.multiprocessing.get_all_sharing_strategies()
+        True
+    """
     return _STRATEGY
 
 

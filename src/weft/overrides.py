@@ -65,6 +65,17 @@ class TorchFunctionMode:
     """A context in which each call `func(*args, **kwargs)` is `mode.__torch_function__(func, types, args, kwargs)`.
 
     While it runs, the mode is off: it may call `func` itself. NotImplemented lets the call go on.
+
+    Example:
+        >>> import weft
+        >>> class Names(weft.overrides.TorchFunctionMode):
+        ...     def __torch_function__(self, function, types, arguments=(), options=None):
+        ...         print(function.__name__)
+        ...         return function(*arguments, **(options or {}))
+        >>> with Names():
+        ...     x = weft.ones(2).exp()
+        ones
+        exp
     """
 
     def __torch_function__(
@@ -121,6 +132,11 @@ def is_tensor_like(inp: object) -> bool:
 
     Args:
         inp: any object.
+
+    Example:
+        >>> import weft
+        >>> weft.overrides.is_tensor_like(weft.ones(2)), weft.overrides.is_tensor_like([1.0])
+        (True, False)
     """
     return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
 
@@ -130,6 +146,15 @@ def has_torch_function(relevant_args: Iterable[object]) -> bool:
 
     Args:
         relevant_args: the arguments whose types are looked at.
+
+    Example:
+        >>> import weft
+        >>> class Length:
+        ...     @classmethod
+        ...     def __torch_function__(cls, function, types, arguments=(), options=None):
+        ...         return "asked"
+        >>> weft.overrides.has_torch_function((weft.ones(2), Length()))
+        True
     """
     if modes_of_thread():
         return True
@@ -141,6 +166,11 @@ def has_torch_function_unary(arg: object) -> bool:
 
     Args:
         arg: the argument whose type is looked at.
+
+    Example:
+        >>> import weft
+        >>> weft.overrides.has_torch_function_unary(weft.ones(2))  # a plain tensor answers for itself
+        False
     """
     return has_torch_function((arg,))
 
@@ -150,6 +180,11 @@ def has_torch_function_variadic(*args: object) -> bool:
 
     Args:
         *args: the arguments whose types are looked at.
+
+    Example:
+        >>> import weft
+        >>> weft.overrides.has_torch_function_variadic(weft.ones(2), 1.0)
+        False
     """
     return has_torch_function(args)
 
@@ -173,6 +208,15 @@ def handle_torch_function(
         **kwargs: the keyword arguments of the call.
 
     Errors: TypeError if none answers.
+
+    Example:
+        >>> import weft
+        >>> class Length:
+        ...     @classmethod
+        ...     def __torch_function__(cls, function, types, arguments=(), options=None):
+        ...         return "asked"
+        >>> weft.overrides.handle_torch_function(weft.add, (Length(),), Length(), 1)
+        'asked'
     """
     return ask(public_api, tuple(relevant_args), args, kwargs)
 
@@ -257,13 +301,25 @@ def name_of(function: Callable[..., object]) -> str:
 
 @functools.cache
 def get_overridable_functions() -> dict[Any, list[Any]]:
-    """The functions that types can answer, by the namespace in which they stand."""
+    """The functions that types can answer, by the namespace in which they stand.
+
+    Example:
+        >>> import weft
+        >>> weft.add in weft.overrides.get_overridable_functions()[weft]
+        True
+    """
     return {place: list(_members(place).values()) for place in _namespaces().values()}
 
 
 @functools.cache
 def get_ignored_functions() -> set[Any]:
-    """The public functions that types are not asked about: those that make tensors, and those about settings."""
+    """The public functions that types are not asked about: those that make tensors, and those about settings.
+
+    Example:
+        >>> import weft
+        >>> weft.is_tensor in weft.overrides.get_ignored_functions()
+        True
+    """
     places = [place for place in _namespaces().values() if isinstance(place, ModuleType)]
     values = [value for place in places for value in dict(vars(place)).values()]
     return {value for value in values if isinstance(value, Public) and not value.asks}

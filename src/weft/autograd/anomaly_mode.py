@@ -85,7 +85,16 @@ class set_detect_anomaly(detect_anomaly):  # noqa: N801 - PyTorch's name
 
 
 def is_anomaly_enabled() -> bool:
-    """True if anomaly mode is on."""
+    """True if anomaly mode is on.
+
+    Example:
+        >>> import weft
+        >>> with weft.autograd.detect_anomaly():
+        ...     print(weft.autograd.is_anomaly_enabled())
+        True
+        >>> weft.autograd.is_anomaly_enabled()
+        False
+    """
     contexts = tapes.tape().mode.contexts
     return contexts is not None and bool(contexts.anomaly)
 

@@ -192,6 +192,23 @@ def once_differentiable(function: Callable[..., object]) -> Callable[..., Any]:
 
     Args:
         function: the static `backward` of a Function.
+
+    Example:
+        >>> import weft
+        >>> from weft.autograd.function import once_differentiable
+        >>> class Square(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...     @staticmethod
+        ...     @once_differentiable  # by other means than Weft's functions: no second derivative
+        ...     def backward(ctx, grad):
+        ...         return 2 * grad * ctx.saved_tensors[0]
+        >>> x = weft.tensor(3.0, requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor(6.)
     """
 
     @functools.wraps(function)

@@ -35,6 +35,12 @@ def infer_schema(
 
     Errors: ValueError for a parameter without a hint, a type that schemas do not have, and a name that is
     no parameter.
+
+    Example:
+        >>> import weft
+        >>> def add_all(x: weft.Tensor, rest: list[weft.Tensor], scale: float = 1.0) -> weft.Tensor: ...
+        >>> weft.library.infer_schema(add_all, mutates_args=())
+        '(Tensor x, Tensor[] rest, float scale=1.0) -> Tensor'
     """
     written = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
     hints = typing.get_type_hints(prototype_function)

@@ -311,6 +311,18 @@ def save(
     Raises:
         ValueError where the tensors of ranks differ; those of writing a file, on all ranks;
         RuntimeError where a rank is gone.
+
+    Example:
+        >>> import weft
+        >>> import tempfile
+        >>> import weft.distributed.checkpoint as dcp
+        >>> model = weft.nn.Linear(3, 2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     dcp.save({"model": model.state_dict()}, checkpoint_id=folder)  # each rank writes its part
+        ...     state = {"model": weft.nn.Linear(3, 2).state_dict()}
+        ...     dcp.load(state, checkpoint_id=folder)
+        ...     print(weft.equal(state["model"]["weight"], model.weight))
+        True
     """
     async_save(
         state_dict,
@@ -341,6 +353,17 @@ def async_save(
         process_group: the ranks that take part; None: all.
         no_dist: True: one process alone. Default: False.
         **options: accepted, without effect.
+
+    Example:
+        >>> import weft
+        >>> import tempfile
+        >>> import weft.distributed as dist
+        >>> import weft.distributed.checkpoint as dcp
+        >>> dist.init_process_group()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     writing = dcp.async_save({"step": weft.tensor(7)}, checkpoint_id=folder)
+        ...     writing.result()  # training goes on until here
+        >>> dist.destroy_process_group()
     """
     folder = _folder(checkpoint_id, storage_writer)
     while _under_way:  # all ranks have ended one save before another begins
@@ -522,6 +545,17 @@ def load(
     Raises:
         FileNotFoundError; CheckpointError for an entry that is not there, and for damaged
         files.
+
+    Example:
+        >>> import weft
+        >>> import tempfile
+        >>> import weft.distributed.checkpoint as dcp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     dcp.save({"step": weft.tensor(7)}, checkpoint_id=folder)
+        ...     state = {"step": weft.tensor(0)}  # what is wanted, as many ranks as there are now
+        ...     dcp.load(state, checkpoint_id=folder)
+        ...     print(state["step"])
+        tensor(7)
     """
     _fill(state_dict, _read(_folder(checkpoint_id, storage_reader)), "")
 

@@ -25,6 +25,14 @@ class DeviceMesh:
         mesh: the ranks, a nested list or tensor of integers.
         mesh_dim_names: a name for each dimension.
         backend_override: accepted, without effect: a group has the backend of the world; None: the same.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> mesh = dist.DeviceMesh("cpu", [[0]], mesh_dim_names=("data", "model"))
+        >>> mesh.shape, mesh.get_coordinate()
+        ((1, 1), [0, 0])
+        >>> dist.destroy_process_group()
     """
 
     def __init__(
@@ -243,6 +251,14 @@ def init_device_mesh(
         backend_override: accepted, without effect: a group has the backend of the world; None: the same.
 
     Errors: RuntimeError for more processes than there are.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> mesh = dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
+        >>> mesh["model"].size()
+        1
+        >>> dist.destroy_process_group()
     """
     if not is_initialized():
         init_process_group()

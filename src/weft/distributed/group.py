@@ -35,6 +35,13 @@ class ProcessGroup:
         name: the name by which the world knows the group.
         timeout: how many seconds members wait for each other.
         description: a text for people.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.group.WORLD.rank(), dist.group.WORLD.size()
+        (0, 1)
+        >>> dist.destroy_process_group()
     """
 
     def __init__(

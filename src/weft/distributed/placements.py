@@ -39,6 +39,11 @@ class Shard(Placement):
 
     Args:
         dim: the dimension of the tensor.
+
+    Example:
+        >>> from weft.distributed.tensor import Shard
+        >>> Shard(0), Shard(0) == Shard(1), Shard(1).is_shard(dim=1)
+        (Shard(dim=0), False, True)
     """
 
     dim: int
@@ -69,7 +74,13 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Each rank has all of the tensor."""
+    """Each rank has all of the tensor.
+
+    Example:
+        >>> from weft.distributed.tensor import Replicate
+        >>> Replicate().is_replicate()
+        True
+    """
 
     def __str__(self) -> str:
         return "R"
@@ -82,6 +93,16 @@ class Partial(Placement):
     Args:
         reduce_op: how the values are combined: "sum", "avg", "max", "min" or "product".
             Default: 'sum'.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.tensor import DTensor, Partial
+        >>> dist.init_process_group()
+        >>> mesh = dist.init_device_mesh("cpu", (1,))
+        >>> DTensor.from_local(weft.ones(2), mesh, [Partial()]).full_tensor()  # the sum over ranks
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
 
     reduce_op: str = "sum"

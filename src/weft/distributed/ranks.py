@@ -15,7 +15,13 @@ from weft.errors import ArgumentError
 
 
 def is_available() -> bool:
-    """True: there is always a group of one."""
+    """True: there is always a group of one.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.is_available()
+        True
+    """
     return True
 
 
@@ -30,7 +36,13 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """False: there are no such devices."""
+    """False: there are no such devices.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> "nccl" if dist.is_nccl_available() else "gloo"
+        'gloo'
+    """
     return False
 
 
@@ -42,12 +54,23 @@ def is_backend_available(backend: str) -> bool:
 
     Args:
         backend: a name, such as "mpi".
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.is_backend_available("nccl")
+        False
     """
     return {"mpi": is_mpi_available, "gloo": is_gloo_available}.get(backend, is_nccl_available)()
 
 
 def is_torchelastic_launched() -> bool:
-    """False."""
+    """False.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.is_torchelastic_launched()
+        False
+    """
     return False
 
 
@@ -56,6 +79,13 @@ def get_backend(group: Group = None) -> str:
 
     Args:
         group: the group; None: all processes.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group("gloo")
+        >>> dist.get_backend()
+        'gloo'
+        >>> dist.destroy_process_group()
     """
     return resolve(group).world.backend
 
@@ -65,6 +95,13 @@ def get_backend_config(group: Group = None) -> str:
 
     Args:
         group: the group; None: all processes.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group("gloo")
+        >>> dist.get_backend_config()
+        'cpu:gloo'
+        >>> dist.destroy_process_group()
     """
     return f"cpu:{get_backend(group)}"
 
@@ -74,6 +111,11 @@ def get_default_backend_for_device(device: object) -> str:
 
     Args:
         device: any device.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.get_default_backend_for_device("cpu")
+        'gloo'
     """
     return "gloo"
 
@@ -85,6 +127,14 @@ def get_rank(group: Group = None) -> int:
         group: the group; None: all processes.
 
     Errors: RuntimeError before init_process_group.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> if dist.get_rank() == 0:  # one process prints, not all
+        ...     print("training begins")
+        training begins
+        >>> dist.destroy_process_group()
     """
     current_world()
     return -1 if isinstance(group, NonMember) else resolve(group).rank()
@@ -97,6 +147,13 @@ def get_world_size(group: Group = None) -> int:
         group: the group; None: all processes.
 
     Errors: RuntimeError before init_process_group.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> 64 // dist.get_world_size()  # this process's share of a batch of 64
+        64
+        >>> dist.destroy_process_group()
     """
     current_world()
     return -1 if isinstance(group, NonMember) else resolve(group).size()
@@ -109,6 +166,11 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
         fallback_rank: the answer where the environment has no LOCAL_RANK; None: that is an error.
 
     Errors: RuntimeError where nobody has said.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.get_node_local_rank(fallback_rank=0)  # for a process that nobody launched
+        0
     """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
@@ -127,6 +189,13 @@ def get_process_group_ranks(group: Group = None) -> list[int]:
 
     Args:
         group: the group; None: all processes.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_process_group_ranks(dist.new_group([0]))
+        [0]
+        >>> dist.destroy_process_group()
     """
     return list(resolve(group).ranks)
 
@@ -139,6 +208,13 @@ def get_group_rank(group: Group, global_rank: int) -> int:
         global_rank: the rank in the world.
 
     Errors: ValueError for one outside.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_group_rank(dist.group.WORLD, 0)
+        0
+        >>> dist.destroy_process_group()
     """
     return resolve(group).group_rank(global_rank)
 
@@ -151,12 +227,27 @@ def get_global_rank(group: Group, group_rank: int) -> int:
         group_rank: the number in the group.
 
     Errors: ValueError for a number outside.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_global_rank(dist.group.WORLD, 0)  # the number that rank 0 of the group has among all
+        0
+        >>> dist.destroy_process_group()
     """
     return resolve(group).global_rank(group_rank)
 
 
 def get_pg_count() -> int:
-    """The number of groups that this process is in."""
+    """The number of groups that this process is in.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.get_pg_count()
+        1
+        >>> dist.destroy_process_group()
+    """
     return len(current_world().groups)
 
 
@@ -175,6 +266,14 @@ def new_subgroups_by_enumeration(
         backend: accepted: a group has the backend of the world; None: the same.
         pg_options: accepted, without effect; None: the same.
         group_desc: a text that describes the group; None: none.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine, all_groups = dist.new_subgroups_by_enumeration([[0]])
+        >>> dist.get_process_group_ranks(mine)
+        [0]
+        >>> dist.destroy_process_group()
     """
     flat = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
     if not flat or len(set(flat)) < len(flat):
@@ -206,6 +305,14 @@ def new_subgroups(
         backend: accepted: a group has the backend of the world; None: the same.
         pg_options: accepted, without effect; None: the same.
         group_desc: a text that describes the group; None: none.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine, all_groups = dist.new_subgroups(group_size=1)
+        >>> dist.get_process_group_ranks(mine), len(all_groups)
+        ([0], 1)
+        >>> dist.destroy_process_group()
     """
     ranks = get_process_group_ranks(group)
     size = int(os.environ.get("LOCAL_WORLD_SIZE", len(ranks))) if group_size is None else group_size
@@ -255,7 +362,13 @@ class _Level:
 
 
 def get_debug_level() -> DebugLevel:
-    """The level that stands."""
+    """The level that stands.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.get_debug_level()
+        <DebugLevel.OFF: 0>
+    """
     return _Level.now
 
 
@@ -306,6 +419,14 @@ def split_group(
         group_desc: a text that describes the parts; None: none.
 
     Errors: ValueError for no part, and for a number that is not in the group, or in two parts.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> part = dist.split_group(split_ranks=[[0]])
+        >>> dist.get_world_size(part)
+        1
+        >>> dist.destroy_process_group()
     """
     parent = resolve(parent_pg)
     parts = [list(part) for part in split_ranks or ()]

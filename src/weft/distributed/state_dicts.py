@@ -39,6 +39,15 @@ class StateDictOptions:
         broadcast_from_rank0: the first rank has the (whole) state; the others get it.
         flatten_optimizer_state_dict: one level of names: "state.fc.weight.exp_avg", "param_groups.fc.weight.lr".
         keep_submodule_prefixes, dsd_fqn_modifiers: accepted.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+        >>> model = weft.nn.Linear(3, 2)
+        >>> model.bias.requires_grad_(False).shape
+        weft.Size([2])
+        >>> list(get_model_state_dict(model, options=StateDictOptions(ignore_frozen_params=True)))
+        ['weight']
     """
 
     full_state_dict: bool = False
@@ -118,6 +127,12 @@ def get_model_state_dict(
         model: the model.
         submodules: modules of the model, whose entries are wanted; None: all.
         options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributed.checkpoint.state_dict import get_model_state_dict
+        >>> sorted(get_model_state_dict(weft.nn.Linear(3, 2)))
+        ['bias', 'weight']
     """
     wanted = StateDictOptions() if options is None else options
     frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
@@ -140,6 +155,14 @@ def set_model_state_dict(
         model: the model.
         model_state_dict: the state, by plain names.
         options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+        >>> model, other = weft.nn.Linear(3, 2), weft.nn.Linear(3, 2)
+        >>> _ = set_model_state_dict(other, get_model_state_dict(model))
+        >>> weft.equal(other.weight, model.weight)
+        True
     """
     wanted = StateDictOptions() if options is None else options
     state = _of_first_rank(model_state_dict) if wanted.broadcast_from_rank0 else model_state_dict
@@ -188,6 +211,14 @@ def get_optimizer_state_dict(
         optimizers: an optimizer, or several.
         submodules: modules of the model, whose entries are wanted; None: all.
         options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributed.checkpoint.state_dict import get_optimizer_state_dict
+        >>> model = weft.nn.Linear(3, 2)
+        >>> state = get_optimizer_state_dict(model, weft.optim.SGD(model.parameters(), lr=0.1))
+        >>> state["param_groups"][0]["params"]  # names in place of numbers
+        ['weight', 'bias']
     """
     wanted = StateDictOptions() if options is None else options
     names = _names(model)
@@ -249,6 +280,15 @@ def set_optimizer_state_dict(
 
     Raises:
         ValueError for a parameter that no group of the state lists.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+        >>> model = weft.nn.Linear(3, 2)
+        >>> optimizer, other = (weft.optim.SGD(model.parameters(), lr=lr) for lr in (0.1, 0.5))
+        >>> set_optimizer_state_dict(model, other, get_optimizer_state_dict(model, optimizer))
+        >>> other.param_groups[0]["lr"]
+        0.1
     """
     wanted = StateDictOptions() if options is None else options
     listed, names = _listed(optimizers), _names(model)
@@ -300,6 +340,14 @@ def get_state_dict(
         optimizers: an optimizer, or several.
         submodules: modules of the model, whose entries are wanted; None: all.
         options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributed.checkpoint.state_dict import get_state_dict
+        >>> model = weft.nn.Linear(3, 2)
+        >>> of_model, of_optimizer = get_state_dict(model, weft.optim.Adam(model.parameters()))
+        >>> sorted(of_model), sorted(of_optimizer)
+        (['bias', 'weight'], ['param_groups', 'state'])
     """
     return (
         get_model_state_dict(model, submodules=submodules, options=options),
@@ -323,6 +371,16 @@ def set_state_dict(
         model_state_dict: the state, by plain names.
         optim_state_dict: the state, by plain names of parameters.
         options: `StateDictOptions`: whole or in parts, strict or not; None: their defaults.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+        >>> model = weft.nn.Linear(3, 2)
+        >>> optimizer, other = (weft.optim.SGD(model.parameters(), lr=lr) for lr in (0.1, 0.5))
+        >>> of_model, of_optimizer = get_state_dict(model, optimizer)
+        >>> _ = set_state_dict(model, other, model_state_dict=of_model, optim_state_dict=of_optimizer)
+        >>> other.param_groups[0]["lr"]
+        0.1
     """
     loaded = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)

@@ -20,6 +20,18 @@ class Work:
         progress: what carries on operations that are under way.
         operation: the operation.
         deliver: gives its result to tensors; None: there is nothing to give.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> x = weft.ones(2)
+        >>> work = dist.all_reduce(x, async_op=True)  # what follows runs meanwhile
+        >>> work.wait()
+        True
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
 
     def __init__(

@@ -136,7 +136,16 @@ def joined(group: Group, name: str) -> ProcessGroup | None:
 
 
 def is_initialized() -> bool:
-    """True if `init_process_group` has been called, and `destroy_process_group` has not."""
+    """True if `init_process_group` has been called, and `destroy_process_group` has not.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> if not dist.is_initialized():
+        ...     dist.init_process_group()
+        >>> dist.is_initialized()
+        True
+        >>> dist.destroy_process_group()
+    """
     return bool(_world)
 
 
@@ -185,6 +194,13 @@ def init_process_group(
         **options: accepted, without effect: further options of PyTorch's.
 
     Errors: RuntimeError where it has begun already, or other processes are asked for than there are.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()  # four processes under mpiexec -n 4; one without
+        >>> dist.get_rank(), dist.get_world_size()
+        (0, 1)
+        >>> dist.destroy_process_group()
     """
     if _world:
         raise GradientError(
@@ -252,6 +268,13 @@ def destroy_process_group(group: Group = None) -> None:
 
     Args:
         group: the group; None: all of them.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.destroy_process_group()
+        >>> dist.is_initialized()
+        False
     """
     world = current_world()
     run_recorded()
@@ -286,6 +309,17 @@ def new_group(
         sort_ranks: number the members in the order of ranks, else in the order given.
 
     Errors: ValueError for a rank that is not there, or twice.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> pair = dist.new_group([0])  # all ranks call it, members and others
+        >>> x = weft.ones(2)
+        >>> dist.all_reduce(x, group=pair)
+        >>> x
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     world = current_world()
     chosen = list(range(world.group.size()) if ranks is None else ranks)

@@ -26,6 +26,16 @@ def register_kl(type_p: type, type_q: type) -> Callable[[_Rule], _Rule]:
     Args:
         type_p: the class of p.
         type_q: the class of q.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import Normal, kl_divergence, register_kl
+        >>> class Wide(Normal): ...
+        >>> @register_kl(Wide, Wide)
+        ... def wide(p, q):
+        ...     return weft.tensor(0.5)
+        >>> kl_divergence(Wide(0.0, 1.0), Wide(0.0, 1.0))
+        tensor(0.5000)
     """
     for kind in (type_p, type_q):
         if not isinstance(kind, type):

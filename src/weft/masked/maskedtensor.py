@@ -186,6 +186,12 @@ def masked_tensor(data: Tensor, mask: Tensor, requires_grad: bool = False) -> Ma
         data: all elements.
         mask: true where an element counts; of the shape of the data.
         requires_grad: whether gradients are recorded.
+
+    Example:
+        >>> import weft
+        >>> x = weft.masked.masked_tensor(weft.tensor([1.0, 2.0, 3.0]), weft.tensor([True, False, True]))
+        >>> x.sum()
+        MaskedTensor(  4.0000, True)
     """
     return MaskedTensor(data, mask, requires_grad)
 
@@ -196,6 +202,12 @@ def as_masked_tensor(data: Tensor, mask: Tensor) -> MaskedTensor:
     Args:
         data: all elements.
         mask: true where an element counts; of the shape of the data.
+
+    Example:
+        >>> import weft
+        >>> x = weft.masked.as_masked_tensor(weft.tensor([1.0, 2.0]), weft.tensor([True, False]))
+        >>> x.mean()
+        MaskedTensor(  1.0000, True)
     """
     _check(data, mask)
     return _wrapped(data, mask)
@@ -206,6 +218,12 @@ def is_masked_tensor(obj: object, /) -> bool:
 
     Args:
         obj: anything.
+
+    Example:
+        >>> import weft
+        >>> x = weft.masked.masked_tensor(weft.tensor([1.0, 2.0]), weft.tensor([True, False]))
+        >>> weft.masked.is_masked_tensor(x), weft.masked.is_masked_tensor(weft.ones(2))
+        (True, False)
     """
     return isinstance(obj, MaskedTensor)
 

@@ -60,6 +60,12 @@ class NestedTensor:
 
     Shapes: dimension 0 counts the items; `dims[k]` is the dimension that `rows.levels[k]` describes; the other
     dimensions are those of `values` after its first, in order.
+
+    Example:
+        >>> import weft
+        >>> x = weft.nested.nested_tensor([weft.ones(2), weft.ones(3)])
+        >>> x.size(0), (x * 2).sum()
+        (2, tensor(10.))
     """
 
     __slots__ = ("_values", "rows", "dims", "__weakref__")

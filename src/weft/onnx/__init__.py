@@ -25,7 +25,13 @@ _exports_under_way = 0
 
 
 def is_in_onnx_export() -> bool:
-    """True while `weft.onnx.export` records a call."""
+    """True while `weft.onnx.export` records a call.
+
+    Example:
+        >>> import weft
+        >>> weft.onnx.is_in_onnx_export()
+        False
+    """
     return _exports_under_way > 0
 
 

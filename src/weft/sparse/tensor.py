@@ -63,6 +63,13 @@ class SparseTensor(Tensor, asks=False):
         arguments, keywords: those of the functions that make one; programs call these.
 
     Shapes: the first `sparse_dim()` dimensions are indexed, the others are those of the values.
+
+    Example:
+        >>> import weft
+        >>> x = weft.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse()
+        >>> x.indices(), x.values()
+        (tensor([[0, 1],
+                [1, 0]]), tensor([2., 3.]))
     """
 
     places: Tensor

@@ -29,6 +29,12 @@ class MemoryFormat:
 
     Args:
         name: its name, such as "channels_last".
+
+    Example:
+        >>> import weft
+        >>> x = weft.ones(1, 2, 3, 4).contiguous(memory_format=weft.channels_last)
+        >>> x.stride()
+        (24, 1, 8, 2)
     """
 
     __slots__ = ("name",)
@@ -50,7 +56,13 @@ channels_last_3d = MemoryFormat("channels_last_3d")
 
 
 class Layout:
-    """The layout of elements: `strided`, `jagged` (`weft.nested`), `sparse_coo` or `sparse_csr` (`weft.sparse`)."""
+    """The layout of elements: `strided`, `jagged` (`weft.nested`), `sparse_coo` or `sparse_csr` (`weft.sparse`).
+
+    Example:
+        >>> import weft
+        >>> weft.ones(2).layout, weft.eye(2).to_sparse().layout
+        (weft.strided, weft.sparse_coo)
+    """
 
     __slots__ = ("name",)
     name: str

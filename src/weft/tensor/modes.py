@@ -87,7 +87,16 @@ class no_grad(Switch):
 
 @cython.cclass
 class enable_grad(Switch):
-    """Operations inside record gradients again: a context, and a decorator with or without ()."""
+    """Operations inside record gradients again: a context, and a decorator with or without ().
+
+    Example:
+        >>> import weft
+        >>> x = weft.tensor(2.0, requires_grad=True)
+        >>> with weft.no_grad(), weft.enable_grad():
+        ...     y = x * 3
+        >>> y.requires_grad
+        True
+    """
 
     def __cinit__(self):
         self.grad = True

@@ -56,6 +56,15 @@ def assert_close(
 
     Raises:
         ValueError for one tolerance without the other.
+
+    Example:
+        >>> import weft
+        >>> weft.testing.assert_close(weft.tensor([1.0, 2.0]), weft.tensor([1.0, 2.0 + 1e-7]))
+        >>> try:
+        ...     weft.testing.assert_close(weft.tensor(1.0), weft.tensor(1.5))
+        ... except AssertionError as error:
+        ...     print(str(error).splitlines()[0])
+        Scalars are not close!
     """
     if (rtol is None) != (atol is None):
         raise ArgumentError(

@@ -67,6 +67,12 @@ def make_tensor(
 
     Raises:
         ValueError on an empty interval.
+
+    Example:
+        >>> import weft
+        >>> x = weft.testing.make_tensor((2, 3), dtype=weft.float32, device="cpu", low=0, high=1)
+        >>> x.shape, bool(((x >= 0) & (x < 1)).all())
+        (weft.Size([2, 3]), True)
     """
     size = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
     size = tuple(size)

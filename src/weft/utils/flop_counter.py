@@ -97,6 +97,14 @@ class FlopCounterMode(TorchFunctionMode):
         depth: accepted. Default: 2.
         display: True: print the table at the end. Default: True.
         custom_mapping: functions, and what counts their operations; None: none.
+
+    Example:
+        >>> import weft
+        >>> from weft.utils.flop_counter import FlopCounterMode
+        >>> with FlopCounterMode(display=False) as counter:
+        ...     y = weft.ones(4, 3) @ weft.ones(3, 5)
+        >>> counter.get_total_flops()  # 2 * 4 * 3 * 5
+        120
     """
 
     def __init__(

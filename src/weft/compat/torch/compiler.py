@@ -18,12 +18,26 @@ def disable(
         fn: the function; None: a decorator that returns its function.
         recursive: accepted, without effect.
         reason: accepted, without effect.
+
+    Example:
+        >>> import weft
+        >>> @weft.compiler.disable
+        ... def step(x):
+        ...     return x + 1
+        >>> step(weft.ones(2))
+        tensor([2., 2.])
     """
     return (lambda function: function) if fn is None else fn
 
 
 def is_compiling() -> bool:
-    """True if a function is being traced: never."""
+    """True if a function is being traced: never.
+
+    Example:
+        >>> import weft
+        >>> weft.compiler.is_compiling()
+        False
+    """
     return False
 
 
@@ -78,6 +92,11 @@ def list_backends(exclude_tags: object = ()) -> list[str]:
 
     Args:
         exclude_tags: accepted, without effect: it has no tags.
+
+    Example:
+        >>> import weft
+        >>> weft.compiler.list_backends()
+        ['weft']
     """
     return ["weft"]
 

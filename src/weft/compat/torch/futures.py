@@ -79,6 +79,13 @@ def wait_all(futures: list[Future[object]]) -> list[Any]:
 
     Raises:
         the first that was set.
+
+    Example:
+        >>> import weft
+        >>> made = weft.futures.Future()
+        >>> made.set_result(3)
+        >>> weft.futures.wait_all([made])
+        [3]
     """
     return [future.wait() for future in futures]
 
@@ -91,6 +98,14 @@ def collect_all(futures: list[Future[object]]) -> Future[list[Future[Any]]]:
 
     Raises:
         the first that is set.
+
+    Example:
+        >>> import weft
+        >>> made = weft.futures.Future()
+        >>> both = weft.futures.collect_all([made])
+        >>> made.set_result(3)
+        >>> [each.wait() for each in both.wait()]
+        [3]
     """
     result: Future[list[Future[Any]]] = Future()
     left = [len(futures)]

@@ -132,6 +132,15 @@ def load(
 
     Errors: FileNotFoundError where the folder or its `hubconf.py` is not there, ValueError on another source and where
     the file has no such function.
+
+    Example:
+        >>> import weft
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "hubconf.py").write_text("from weft.nn import Linear")
+        ...     model = weft.hub.load(folder, "Linear", 3, 2, source="local")
+        >>> model(weft.ones(1, 3)).shape
+        weft.Size([1, 2])
     """
     return _entry("load", _hubconf("load", repo_or_dir, source), model)(*args, **kwargs)
 

@@ -328,7 +328,15 @@ def _nothing_queued(key: Key, waited: bool) -> DistStoreError:
 
 
 class HashStore(Store):
-    """A store in the memory of this process, for its threads."""
+    """A store in the memory of this process, for its threads.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> store = dist.HashStore()
+        >>> store.set("address", "node0:2000")
+        >>> store.get("address"), store.add("ready", 1)
+        (b'node0:2000', 1)
+    """
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -359,6 +367,13 @@ class PrefixStore(Store):
     Args:
         prefix: what stands before each key, with a `/` between them.
         store: the other one, which holds the values.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> store = dist.HashStore()
+        >>> dist.PrefixStore("run1", store).set("step", "7")
+        >>> dist.PrefixStore("run2", store).check(["step"])  # names of their own
+        False
     """
 
     def __init__(self, prefix: str, store: Store) -> None:
@@ -388,6 +403,15 @@ class FileStore(Store):
     Args:
         file_name: the file, made where there is none.
         world_size: accepted.
+
+    Example:
+        >>> import tempfile
+        >>> import weft.distributed as dist
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = dist.FileStore(f"{folder}/store", 1)
+        ...     store.set("address", "node0:2000")
+        ...     print(store.get("address"))
+        b'node0:2000'
     """
 
     def __init__(self, file_name: str | os.PathLike[str], world_size: int = -1) -> None:

@@ -68,6 +68,16 @@ def all_reduce_coalesced(
         op: how elements are combined, a `ReduceOp`.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> sums = [weft.ones(2), weft.tensor([3.0])]
+        >>> dist.all_reduce_coalesced(sums)  # several tensors, one message
+        >>> sums
+        [tensor([1., 1.]), tensor([3.])]
+        >>> dist.destroy_process_group()
     """
     name = "all_reduce_coalesced"
     is_sum = need_op(op) in (ReduceOp.SUM, ReduceOp.AVG)
@@ -101,6 +111,17 @@ def all_gather_coalesced(
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
 
     Errors: ValueError for another number of lists, or of tensors in one.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine = [weft.ones(2), weft.zeros(3)]
+        >>> found = [[weft.empty(2), weft.empty(3)] for _ in range(dist.get_world_size())]
+        >>> dist.all_gather_coalesced(found, mine)
+        >>> found
+        [[tensor([1., 1.]), tensor([0., 0., 0.])]]
+        >>> dist.destroy_process_group()
     """
     name = "all_gather_coalesced"
     sent = _all(name, input_tensor_list, "input_tensor_list", as_reals=False)

@@ -70,6 +70,15 @@ def all_gather_object(object_list: list[object], obj: object, group: Group = Non
         object_list: a list with a place for each rank, which is filled.
         obj: what this rank gives: numbers, text, containers and tensors, as `weft.save` takes them.
         group: the processes that take part; None: all.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> found = [None] * dist.get_world_size()
+        >>> dist.all_gather_object(found, {"rank": dist.get_rank(), "words": 120})
+        >>> found
+        [{'rank': 0, 'words': 120}]
+        >>> dist.destroy_process_group()
     """
     if (found := joined(group, "all_gather_object")) is None:
         return
@@ -90,6 +99,15 @@ def gather_object(
         object_gather_list: on the receiver a list with a place for each rank; None: elsewhere.
         dst, group_dst: the receiver, by its rank in the world or its number in the group; None in both: rank 0.
         group: the processes that take part; None: all.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> found = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+        >>> dist.gather_object("done", found, dst=0)
+        >>> found
+        ['done']
+        >>> dist.destroy_process_group()
     """
     if (found := joined(group, "gather_object")) is None:
         return
@@ -113,6 +131,15 @@ def broadcast_object_list(
         src, group_src: the sender, by its rank in the world or its number in the group; None in both: rank 0.
         group: the processes that take part; None: all.
         device: accepted, without effect: objects travel as bytes; None: the same.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> settings = [{"lr": 0.01}] if dist.get_rank() == 0 else [None]
+        >>> dist.broadcast_object_list(settings, src=0)
+        >>> settings[0]["lr"]
+        0.01
+        >>> dist.destroy_process_group()
     """
     if (found := joined(group, "broadcast_object_list")) is None:
         return
@@ -141,6 +168,15 @@ def scatter_object_list(
         scatter_object_input_list: on the sender an object for each rank; None: elsewhere.
         src, group_src: the sender, by its rank in the world or its number in the group; None in both: rank 0.
         group: the processes that take part; None: all.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine = [None]
+        >>> dist.scatter_object_list(mine, [f"part {r}" for r in range(dist.get_world_size())], src=0)
+        >>> mine
+        ['part 0']
+        >>> dist.destroy_process_group()
     """
     if (found := joined(group, "scatter_object_list")) is None:
         return

@@ -104,6 +104,12 @@ def barrier(
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
         device_ids: accepted, without effect: there is one device; None: the same.
         timeout: how long to wait; None: as long as the group waits.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.barrier()  # nobody goes on before all are here
+        >>> dist.destroy_process_group()
     """
     if (found := joined(group, "barrier")) is None:
         return None
@@ -121,6 +127,13 @@ def monitored_barrier(
         group: the processes that take part; None: all.
         timeout: how long to wait; None: as long as the group waits.
         wait_all_ranks: accepted: the error names all ranks that have not come in any case.
+
+    Example:
+        >>> from datetime import timedelta
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.monitored_barrier(timeout=timedelta(seconds=30))  # names the ranks that do not come
+        >>> dist.destroy_process_group()
     """
     if (found := joined(group, "monitored_barrier")) is None:
         return
@@ -158,6 +171,16 @@ def all_reduce(
         op: how elements are combined, a `ReduceOp`.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> loss = weft.tensor(0.5)
+        >>> dist.all_reduce(loss)  # in place: the sum over all ranks, here of one
+        >>> loss / dist.get_world_size()
+        tensor(0.5000)
+        >>> dist.destroy_process_group()
     """
     need_tensor("all_reduce", tensor)
     if (found := joined(group, "all_reduce")) is None:
@@ -184,6 +207,16 @@ def reduce(
         op: how elements are combined, a `ReduceOp`.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> total = weft.tensor([2.0, 3.0])
+        >>> dist.reduce(total, dst=0, op=dist.ReduceOp.MAX)  # rank 0 has the largest of all
+        >>> total
+        tensor([2., 3.])
+        >>> dist.destroy_process_group()
     """
     need_tensor("reduce", tensor)
     if (found := joined(group, "reduce")) is None:
@@ -212,6 +245,16 @@ def broadcast(
         src, group_src: the sender, by its rank in the world or number in the group; None in one: the other says it.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> weight = weft.tensor([1.0, 2.0])
+        >>> dist.broadcast(weight, src=0)  # in place: every rank has rank 0's
+        >>> weight
+        tensor([1., 2.])
+        >>> dist.destroy_process_group()
     """
     need_tensor("broadcast", tensor)
     if (found := joined(group, "broadcast")) is None:
@@ -236,6 +279,16 @@ def all_gather(
         tensor: what this rank gives.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> found = [weft.zeros(2) for _ in range(dist.get_world_size())]
+        >>> dist.all_gather(found, weft.tensor([1.0, 2.0]))  # found[r] is that of rank r
+        >>> found
+        [tensor([1., 2.])]
+        >>> dist.destroy_process_group()
     """
     need_tensor("all_gather", tensor)
     if (found := joined(group, "all_gather")) is None:
@@ -263,6 +316,16 @@ def all_gather_into_tensor(
         input_tensor: what this rank gives.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> rows = weft.zeros(2 * dist.get_world_size())
+        >>> dist.all_gather_into_tensor(rows, weft.tensor([1.0, 2.0]))  # one behind the other
+        >>> rows
+        tensor([1., 2.])
+        >>> dist.destroy_process_group()
     """
     name = "all_gather_into_tensor"
     need_tensor(name, output_tensor, "output_tensor")
@@ -295,6 +358,16 @@ def gather(
         dst, group_dst: the receiver, by its rank in the world or its number in the group; None in both: rank 0.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> found = [weft.empty(2) for _ in range(dist.get_world_size())]
+        >>> dist.gather(weft.ones(2), found if dist.get_rank() == 0 else None, dst=0)
+        >>> found
+        [tensor([1., 1.])]
+        >>> dist.destroy_process_group()
     """
     need_tensor("gather", tensor)
     if (found := joined(group, "gather")) is None:
@@ -329,6 +402,16 @@ def scatter(
         src, group_src: the sender, by its rank in the world or its number in the group; None in both: rank 0.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine = weft.empty(2)
+        >>> dist.scatter(mine, [weft.full((2,), float(r)) for r in range(dist.get_world_size())], src=0)
+        >>> mine
+        tensor([0., 0.])
+        >>> dist.destroy_process_group()
     """
     need_tensor("scatter", tensor)
     if (found := joined(group, "scatter")) is None:
@@ -359,6 +442,16 @@ def reduce_scatter(
         op: how elements are combined, a `ReduceOp`.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine = weft.empty(2)
+        >>> dist.reduce_scatter(mine, [weft.ones(2) for _ in range(dist.get_world_size())])
+        >>> mine
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     need_tensor("reduce_scatter", output, "output")
     if (found := joined(group, "reduce_scatter")) is None:
@@ -383,6 +476,16 @@ def reduce_scatter_tensor(
         op: how elements are combined, a `ReduceOp`.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> mine = weft.empty(2)
+        >>> dist.reduce_scatter_single(mine, weft.ones(2 * dist.get_world_size()))
+        >>> mine
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     name = "reduce_scatter_tensor"
     need_tensor(name, output, "output")
@@ -418,6 +521,16 @@ def all_to_all(
         input_tensor_list: for each rank the tensor that it is sent.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> came = [weft.empty(2) for _ in range(dist.get_world_size())]
+        >>> dist.all_to_all(came, [weft.ones(2) for _ in came])  # the r-th goes to rank r
+        >>> came
+        [tensor([1., 1.])]
+        >>> dist.destroy_process_group()
     """
     if (found := joined(group, "all_to_all")) is None:
         return None
@@ -462,6 +575,16 @@ def all_to_all_single(
         output_split_sizes, input_split_sizes: how many rows come from each rank, and go to it; None: equally many.
         group: the processes that take part; None: all.
         async_op: True: return at once with a `Work`, whose `wait` ends it; False: return when it is done.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> came = weft.empty(4)
+        >>> dist.all_to_all_single(came, weft.arange(4.0))  # each rank gets an equal part
+        >>> came
+        tensor([0., 1., 2., 3.])
+        >>> dist.destroy_process_group()
     """
     name = "all_to_all_single"
     need_tensor(name, output, "output")

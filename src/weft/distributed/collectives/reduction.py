@@ -41,6 +41,11 @@ def supports_complex(reduceOp: ReduceOp) -> bool:
 
     Args:
         reduceOp: the reduction, a `ReduceOp`.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.supports_complex(dist.ReduceOp.SUM), dist.supports_complex(dist.ReduceOp.MAX)
+        (True, False)
     """
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT)
 

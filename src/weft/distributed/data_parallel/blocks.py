@@ -105,6 +105,14 @@ def mean_of_blocks(values: Sequence[Tensor], group: Group = None, interleaved: b
         values: of this rank's blocks, in their order.
         group: the ranks; None: all.
         interleaved: blocks are dealt out in turn, as `BlockSampler` with this argument does.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> dist.mean_of_blocks([weft.tensor(1.0), weft.tensor(3.0)])  # losses of two blocks
+        tensor(2.)
+        >>> dist.destroy_process_group()
     """
     found, total = resolve(group), PairwiseSum()
     own = [value.detach().to(dtype_of_sums(value.dtype)) for value in values]
@@ -133,6 +141,13 @@ class BlockSampler(Sampler):
         interleaved: deal blocks out in turn, as sharded modules need it, and not neighbouring ones to one rank.
 
     `blocks` are the numbers of this rank's blocks in each global batch.
+
+    Example:
+        >>> import weft.distributed as dist
+        >>> dist.init_process_group()
+        >>> list(dist.BlockSampler(range(8), blocks=2, block_size=2, shuffle=False))
+        [[0, 1], [2, 3], [4, 5], [6, 7]]
+        >>> dist.destroy_process_group()
     """
 
     def __init__(

@@ -42,6 +42,17 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Group = None)
         tensor: this rank's tensor.
         op: how tensors are combined. Default: their sum.
         group: the ranks that take part; None: all.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.nn import all_reduce
+        >>> dist.init_process_group()
+        >>> x = weft.tensor([1.0, 2.0], requires_grad=True)
+        >>> all_reduce(x * x).sum().backward()  # gradients cross ranks too
+        >>> x.grad
+        tensor([2., 4.])
+        >>> dist.destroy_process_group()
     """
     return record("all_reduce", tensor, resolve(group), need_op(op))
 
@@ -53,6 +64,17 @@ def broadcast(tensor: Tensor, src: int, group: Group = None) -> Any:
         tensor: this rank's tensor.
         src: the rank that has it.
         group: the ranks that take part; None: all.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.nn import broadcast
+        >>> dist.init_process_group()
+        >>> x = weft.tensor([1.0, 2.0], requires_grad=True)
+        >>> broadcast(x, src=0).sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
+        >>> dist.destroy_process_group()
     """
     found = resolve(group)
     return record("broadcast", tensor, found, root=found.group_rank(src))
@@ -66,6 +88,17 @@ def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Group =
         dst: the rank that gets it.
         op: how tensors are combined. Default: their sum.
         group: the ranks that take part; None: all.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.nn import reduce
+        >>> dist.init_process_group()
+        >>> x = weft.tensor([1.0, 2.0], requires_grad=True)
+        >>> reduce(x * 3, dst=0).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
     """
     found = resolve(group)
     return record("reduce", tensor, found, need_op(op), found.group_rank(dst))
@@ -78,6 +111,17 @@ def gather(tensor: Tensor, dst: int = 0, group: Group = None) -> Any:
         tensor: this rank's tensor.
         dst: the rank that gets it. Default: 0.
         group: the ranks that take part; None: all.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.nn import gather
+        >>> dist.init_process_group()
+        >>> x = weft.tensor([1.0, 2.0], requires_grad=True)
+        >>> weft.stack(gather(x * 3, dst=0)).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
     """
     found = resolve(group)
     return _listed(record("gather", _rows(tensor), found, root=found.group_rank(dst)))
@@ -90,6 +134,17 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Group = None) -> Any
         tensors: a tensor for each rank.
         src: the rank that has it. Default: 0.
         group: the ranks that take part; None: all.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.nn import scatter
+        >>> dist.init_process_group()
+        >>> x = weft.tensor([1.0, 2.0], requires_grad=True)
+        >>> scatter([x * 3], src=0).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
     """
     found = resolve(group)
     return record("scatter", weft.stack(list(tensors)), found, root=found.group_rank(src)).squeeze(
@@ -103,6 +158,17 @@ def all_gather(tensor: Tensor, group: Group = None) -> Any:
     Args:
         tensor: this rank's tensor.
         group: the ranks that take part; None: all.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.nn import all_gather
+        >>> dist.init_process_group()
+        >>> x = weft.tensor([1.0, 2.0], requires_grad=True)
+        >>> weft.cat(all_gather(x * x)).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
+        >>> dist.destroy_process_group()
     """
     return _listed(record("all_gather", _rows(tensor), resolve(group)))
 
@@ -122,6 +188,17 @@ def reduce_scatter(
         input_list: a tensor for each rank.
         op: how tensors are combined. Default: their sum.
         group: the ranks that take part; None: all.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.nn import reduce_scatter
+        >>> dist.init_process_group()
+        >>> x = weft.tensor([1.0, 2.0], requires_grad=True)
+        >>> reduce_scatter(weft.empty(2), [x * 3]).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
     """
     table = weft.stack(list(input_list))
     return record("reduce_scatter", table, resolve(group), need_op(op)).squeeze(0)
@@ -136,6 +213,17 @@ def all_to_all(
         output_tensor_list: tensors of the shapes of those that come.
         input_tensor_list: a tensor for each rank.
         group: the ranks that take part; None: all.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.nn import all_to_all
+        >>> dist.init_process_group()
+        >>> x = weft.tensor([1.0, 2.0], requires_grad=True)
+        >>> all_to_all([weft.empty(2)], [x * 3])[0].sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
     """
     sent = [tensor.numel() for tensor in input_tensor_list]
     shapes = [tuple(tensor.shape) for tensor in output_tensor_list]
@@ -162,6 +250,17 @@ def all_to_all_single(
         output_split_sizes: how many rows come from each rank; None: as many from all.
         input_split_sizes: how many rows go to each rank; None: as many to all.
         group: the ranks that take part; None: all.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.nn import all_to_all_single
+        >>> dist.init_process_group()
+        >>> x = weft.tensor([1.0, 2.0], requires_grad=True)
+        >>> all_to_all_single(weft.empty(2), x * 3).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        >>> dist.destroy_process_group()
     """
     found = resolve(group)
     rows = output.shape[0] if output.ndim else 1

@@ -231,6 +231,18 @@ class ScheduleGPipe(PipelineScheduleSingle):
         scale_grads: True: gradients are divided by the number of microbatches, as for the
             mean of their losses. Default: True.
         **options: accepted, without effect.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.pipelining import PipelineStage, ScheduleGPipe
+        >>> dist.init_process_group()
+        >>> stage = PipelineStage(weft.nn.Linear(3, 2), stage_index=0, num_stages=1, device="cpu")
+        >>> schedule = ScheduleGPipe(stage, n_microbatches=4, loss_fn=weft.nn.functional.mse_loss)
+        >>> losses = []
+        >>> schedule.step(weft.ones(8, 3), target=weft.zeros(8, 2), losses=losses).shape, len(losses)
+        (weft.Size([8, 2]), 4)
+        >>> dist.destroy_process_group()
     """
 
     def steps(self) -> Iterator[PipelineStep]:
@@ -256,6 +268,17 @@ class Schedule1F1B(PipelineScheduleSingle):
         scale_grads: True: gradients are divided by the number of microbatches, as for the
             mean of their losses. Default: True.
         **options: accepted, without effect.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.pipelining import PipelineStage, Schedule1F1B
+        >>> dist.init_process_group()
+        >>> stage = PipelineStage(weft.nn.Linear(3, 2), stage_index=0, num_stages=1, device="cpu")
+        >>> schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=weft.nn.functional.mse_loss)
+        >>> schedule.step(weft.ones(8, 3), target=weft.zeros(8, 2)).shape
+        weft.Size([8, 2])
+        >>> dist.destroy_process_group()
     """
 
     def steps(self) -> Iterator[PipelineStep]:

@@ -34,6 +34,16 @@ class PipelineStage:
         input_args, output_args: accepted; shapes travel with values.
         group: the ranks; by default all.
         dw_builder: accepted, without effect; None: the same.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.pipelining import PipelineStage
+        >>> dist.init_process_group()
+        >>> stage = PipelineStage(weft.nn.Linear(3, 2), stage_index=0, num_stages=1, device="cpu")
+        >>> stage.is_first, stage.is_last
+        (True, True)
+        >>> dist.destroy_process_group()
     """
 
     def __init__(

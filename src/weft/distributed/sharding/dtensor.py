@@ -53,6 +53,17 @@ class DTensor(Tensor):
         part: this rank's part.
         layout: the mesh, the placements, and the shape of the whole.
         requires_grad: whether gradients are wanted. Default: False.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.tensor import DTensor, Replicate, Shard
+        >>> dist.init_process_group()
+        >>> mesh = dist.init_device_mesh("cpu", (1,))
+        >>> x = DTensor.from_local(weft.ones(2, 3), mesh, [Shard(0)])  # this rank's rows
+        >>> x.redistribute(mesh, [Replicate()]).to_local().shape
+        weft.Size([2, 3])
+        >>> dist.destroy_process_group()
     """
 
     spread: MeshLayout
@@ -608,6 +619,17 @@ def distribute_tensor(
 
     Raises:
         ValueError for Partial.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.tensor import Shard, distribute_tensor
+        >>> dist.init_process_group()
+        >>> mesh = dist.init_device_mesh("cpu", (1,))
+        >>> x = distribute_tensor(weft.arange(6.0).reshape(2, 3), mesh, [Shard(0)])
+        >>> x.to_local().shape, x.sum().full_tensor()
+        (weft.Size([2, 3]), tensor(15.))
+        >>> dist.destroy_process_group()
     """
     mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
     whole_on_all = [Replicate()] * mesh.ndim
@@ -651,6 +673,17 @@ def distribute_module(
             they are replicated.
         input_fn: a function (module, inputs, mesh); None: inputs stay.
         output_fn: a function (module, outputs, mesh); None: outputs stay.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.tensor import distribute_module
+        >>> dist.init_process_group()
+        >>> mesh = dist.init_device_mesh("cpu", (1,))
+        >>> model = distribute_module(weft.nn.Linear(3, 2), mesh)  # replicated
+        >>> model.weight.placements
+        (Replicate(),)
+        >>> dist.destroy_process_group()
     """
     mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
     for name, one in module.named_modules():

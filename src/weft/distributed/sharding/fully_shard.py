@@ -48,6 +48,17 @@ class MixedPrecisionPolicy:
         reduce_dtype: in which gradients are combined; None: that of the parameters.
         output_dtype: to which outputs are cast; None: they stay.
         cast_forward_inputs: False: inputs stay. Default: True.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+        >>> dist.init_process_group()
+        >>> policy = MixedPrecisionPolicy(param_dtype=weft.bfloat16)
+        >>> model = fully_shard(weft.nn.Linear(3, 2), mp_policy=policy)
+        >>> model(weft.ones(4, 3)).dtype, model.weight.dtype
+        (weft.bfloat16, weft.float32)
+        >>> dist.destroy_process_group()
     """
 
     param_dtype: DType | None = None
@@ -233,7 +244,20 @@ def _cast(value: object, dtype: DType | None) -> Any:
 
 
 class FSDPModule:
-    """The methods of a module that `fully_shard` has been given; it is of its own class as well."""
+    """The methods of a module that `fully_shard` has been given; it is of its own class as well.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.fsdp import FSDPModule, fully_shard
+        >>> dist.init_process_group()
+        >>> model = fully_shard(weft.nn.Linear(3, 2))
+        >>> isinstance(model, FSDPModule)
+        True
+        >>> model.unshard()  # all of the weights, until reshard
+        >>> model.reshard()
+        >>> dist.destroy_process_group()
+    """
 
     __slots__ = ()
     _sharded: ShardedParameters
@@ -435,6 +459,17 @@ def fully_shard(
 
     Errors: ValueError for what cannot be sharded: scalars, containers without a forward, a module twice, a parameter
     that a module inside of this one shares with others; RuntimeError before `init_process_group`.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.fsdp import fully_shard
+        >>> dist.init_process_group()
+        >>> model = fully_shard(weft.nn.Linear(3, 2))  # each rank keeps its share of the weights
+        >>> model(weft.ones(4, 3)).sum().backward()
+        >>> model.weight.grad.full_tensor().shape
+        weft.Size([2, 3])
+        >>> dist.destroy_process_group()
     """
     modules = [module] if isinstance(module, Module) else list(module)
     mesh = init_device_mesh("cpu", (get_world_size(),)) if mesh is None else mesh

@@ -135,6 +135,17 @@ class ColwiseParallel(_Parallel):
         input_layouts: how a plain input comes; by default Replicate().
         output_layouts: how the output goes; by default Shard(-1), as it is computed.
         use_local_output: give this rank's part as a plain tensor.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+        >>> dist.init_process_group()
+        >>> mesh = dist.init_device_mesh("cpu", (1,))
+        >>> layer = parallelize_module(weft.nn.Linear(4, 8), mesh, ColwiseParallel())
+        >>> layer.weight.placements  # each rank has some of the outputs
+        (Shard(dim=0),)
+        >>> dist.destroy_process_group()
     """
 
     def __init__(
@@ -162,6 +173,17 @@ class RowwiseParallel(_Parallel):
         input_layouts: how a plain input comes; by default Shard(-1).
         output_layouts: how the output goes; by default Replicate().
         use_local_output: give this rank's part as a plain tensor.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+        >>> dist.init_process_group()
+        >>> mesh = dist.init_device_mesh("cpu", (1,))
+        >>> layer = parallelize_module(weft.nn.Linear(4, 8), mesh, RowwiseParallel())
+        >>> layer.weight.placements  # each rank has some of the inputs
+        (Shard(dim=1),)
+        >>> dist.destroy_process_group()
     """
 
     def __init__(
@@ -397,6 +419,18 @@ def parallelize_module(
 
     Raises:
         TypeError for another plan.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+        >>> dist.init_process_group()
+        >>> mesh = dist.init_device_mesh("cpu", (1,))
+        >>> mlp = weft.nn.Sequential(weft.nn.Linear(4, 8), weft.nn.ReLU(), weft.nn.Linear(8, 4))
+        >>> mlp = parallelize_module(mlp, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        >>> mlp[0].weight.placements, mlp(weft.ones(2, 4)).shape
+        ((Shard(dim=0),), weft.Size([2, 4]))
+        >>> dist.destroy_process_group()
     """
     mesh = init_device_mesh("cpu", (get_world_size(),)) if device_mesh is None else device_mesh
     if parallelize_plan is None:

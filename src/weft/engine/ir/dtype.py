@@ -18,7 +18,13 @@ BOOL_CATEGORY, INT_CATEGORY, FLOAT_CATEGORY, COMPLEX_CATEGORY = 0, 1, 2, 3
 
 @cython.cclass
 class DType:
-    """One element type: `name`, `itemsize` in bytes, `numpy` the NumPy dtype (None for bfloat16)."""
+    """One element type: `name`, `itemsize` in bytes, `numpy` the NumPy dtype (None for bfloat16).
+
+    Example:
+        >>> import weft
+        >>> weft.float32.itemsize, weft.float32.is_floating_point, weft.int64.is_signed
+        (4, True, True)
+    """
 
     def __init__(
         self, name: str, code: cython.int, itemsize: cython.int, category: cython.int, signed: bool

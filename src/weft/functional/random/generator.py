@@ -55,7 +55,15 @@ def note_draw(generator: Generator | None) -> None:
 
 
 class Generator:
-    """A sequence of random numbers: a seed and how many have been drawn."""
+    """A sequence of random numbers: a seed and how many have been drawn.
+
+    Example:
+        >>> import weft
+        >>> g = weft.Generator().manual_seed(7)
+        >>> x = weft.rand(2, generator=g)  # draws of their own, beside those of weft.manual_seed
+        >>> weft.equal(x, weft.rand(2, generator=g.manual_seed(7)))
+        True
+    """
 
     def __init__(self, device: DeviceLike = "cpu") -> None:
         _devices.need_cpu(device, "Generator")

@@ -34,6 +34,15 @@ def sdpa_kernel(backends: list[SDPBackend] | str, set_priority: bool = False) ->
 
     Raises:
         TypeError on what is no backend.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.attention import SDPBackend, sdpa_kernel
+        >>> q = weft.ones(1, 2, 4)
+        >>> with sdpa_kernel(SDPBackend.MATH):  # there is one way to compute it, whatever is chosen
+        ...     y = weft.nn.functional.scaled_dot_product_attention(q, q, q)
+        >>> y.shape
+        weft.Size([1, 2, 4])
     """
     chosen = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(chosen, list) or not all(isinstance(one, SDPBackend) for one in chosen):

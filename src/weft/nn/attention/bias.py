@@ -110,6 +110,14 @@ def causal_upper_left(*size: int) -> CausalBias:
 
     Shape:
         (queries, keys).
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.attention.bias import causal_upper_left
+        >>> from weft.nn import functional as F
+        >>> q, k = weft.ones(1, 1, 2, 4), weft.ones(1, 1, 3, 4)
+        >>> F.scaled_dot_product_attention(q, k, k, attn_mask=causal_upper_left(2, 3)).shape
+        weft.Size([1, 1, 2, 4])
     """
     queries, keys = _two(size)
     return CausalBias(CausalVariant.UPPER_LEFT, queries, keys)
@@ -123,6 +131,14 @@ def causal_lower_right(*size: int) -> CausalBias:
 
     Shape:
         (queries, keys).
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.attention.bias import causal_lower_right
+        >>> from weft.nn import functional as F
+        >>> q, k = weft.ones(1, 1, 2, 4), weft.ones(1, 1, 3, 4)
+        >>> F.scaled_dot_product_attention(q, k, k, attn_mask=causal_lower_right(2, 3)).shape
+        weft.Size([1, 1, 2, 4])
     """
     queries, keys = _two(size)
     return CausalBias(CausalVariant.LOWER_RIGHT, queries, keys)

@@ -149,7 +149,16 @@ def _give(tensor: Tensor, new: Tensor) -> None:
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within it, every parametrized tensor is computed once."""
+    """Within it, every parametrized tensor is computed once.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import parametrize
+        >>> layer = weft.nn.utils.parametrizations.orthogonal(weft.nn.Linear(3, 3))
+        >>> with parametrize.cached():  # each weight is computed once, however often it is read
+        ...     print(layer.weight is layer.weight)
+        True
+    """
     global _caching
     _caching += 1
     try:
@@ -217,6 +226,13 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     Args:
         module: the module.
         tensor_name: the name of a parameter or buffer; None: any.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import parametrize
+        >>> layer = weft.nn.utils.parametrizations.orthogonal(weft.nn.Linear(3, 3))
+        >>> parametrize.is_parametrized(layer), parametrize.is_parametrized(layer, "bias")
+        (True, False)
     """
     found = own_values(module).get("parametrizations")
     if not isinstance(found, ModuleDict):
@@ -238,6 +254,16 @@ def register_parametrization(
 
     Raises:
         ValueError where that changes its shape or type, unless that is meant (`unsafe`).
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import parametrize
+        >>> class Symmetric(weft.nn.Module):
+        ...     def forward(self, w):
+        ...         return w.triu() + w.triu(1).mT
+        >>> layer = parametrize.register_parametrization(weft.nn.Linear(3, 3), "weight", Symmetric())
+        >>> weft.equal(layer.weight, layer.weight.mT)
+        True
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -278,6 +304,14 @@ def remove_parametrizations(
 
     Raises:
         ArgumentError.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import parametrize
+        >>> layer = weft.nn.utils.parametrizations.orthogonal(weft.nn.Linear(3, 3))
+        >>> _ = parametrize.remove_parametrizations(layer, "weight")
+        >>> parametrize.is_parametrized(layer)
+        False
     """
     if not is_parametrized(module, tensor_name):
         raise ArgumentError(
@@ -315,6 +349,13 @@ def type_before_parametrizations(module: Module) -> type:
 
     Args:
         module: the module.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import parametrize
+        >>> layer = weft.nn.utils.parametrizations.orthogonal(weft.nn.Linear(3, 3))
+        >>> parametrize.type_before_parametrizations(layer).__name__
+        'Linear'
     """
     found: type = type(module)._plain if is_parametrized(module) else type(module)  # type: ignore[attr-defined]
     return found

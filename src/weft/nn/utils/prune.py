@@ -280,6 +280,13 @@ def identity(module: Module, name: str) -> Module:
     Args:
         module: the module that has the parameter.
         name: the name of the parameter.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> layer = prune.identity(weft.nn.Linear(3, 1), "weight")  # a mask of ones
+        >>> layer.weight_mask
+        tensor([[1., 1., 1.]])
     """
     Identity.apply(module, name)
     return module
@@ -292,6 +299,13 @@ def random_unstructured(module: Module, name: str, amount: int | float) -> Modul
         module: the module that has the parameter.
         name: the name of the parameter.
         amount: how many elements go, or what share of them.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> layer = prune.random_unstructured(weft.nn.Linear(4, 1), "weight", amount=3)
+        >>> int((layer.weight == 0).sum())
+        3
     """
     RandomUnstructured.apply(module, name, amount)
     return module
@@ -307,6 +321,14 @@ def l1_unstructured(
         name: the name of the parameter.
         amount: how many elements go, or what share of them.
         importance_scores: by what elements are judged; None: by their own values.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> layer = weft.nn.Linear(4, 1)
+        >>> _ = prune.l1_unstructured(layer, "weight", amount=0.5)  # the half of least magnitude
+        >>> int((layer.weight == 0).sum())
+        2
     """
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
@@ -320,6 +342,13 @@ def random_structured(module: Module, name: str, amount: int | float, dim: int) 
         name: the name of the parameter.
         amount: how many slices go, or what share of them.
         dim: the dimension whose slices are judged.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> layer = prune.random_structured(weft.nn.Linear(4, 3), "weight", amount=1, dim=1)  # a column
+        >>> int((layer.weight == 0).all(0).sum())
+        1
     """
     RandomStructured.apply(module, name, amount, dim)
     return module
@@ -342,6 +371,13 @@ def ln_structured(
         n: the order of the norm.
         dim: the dimension whose slices are judged.
         importance_scores: by what slices are judged; None: by their own values.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> layer = prune.ln_structured(weft.nn.Linear(4, 3), "weight", amount=1, n=2, dim=0)  # a whole row
+        >>> int((layer.weight == 0).all(1).sum())
+        1
     """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
@@ -364,6 +400,16 @@ def global_unstructured(
 
     Raises:
         ArgumentTypeError where the method is not unstructured.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> a, b = weft.nn.Linear(4, 1), weft.nn.Linear(2, 3)
+        >>> prune.global_unstructured(
+        ...     [(a, "weight"), (b, "weight")], pruning_method=prune.L1Unstructured, amount=0.5
+        ... )
+        >>> int((a.weight == 0).sum() + (b.weight == 0).sum())  # of 10 together
+        5
     """
     if not isinstance(pruning_method, type) or not issubclass(pruning_method, BasePruningMethod):
         raise ArgumentTypeError(
@@ -414,6 +460,13 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
         module: the module that has the parameter.
         name: the name of the parameter.
         mask: ones where elements stay, zeros where they go.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> layer = prune.custom_from_mask(weft.nn.Linear(3, 1), "weight", weft.tensor([[1.0, 0.0, 1.0]]))
+        >>> layer.weight == 0
+        tensor([[False,  True, False]])
     """
     CustomFromMask.apply(module, name, mask)
     return module
@@ -428,6 +481,14 @@ def remove(module: Module, name: str) -> Module:
 
     Raises:
         ArgumentError where it is not pruned.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> layer = prune.l1_unstructured(weft.nn.Linear(4, 1), "weight", amount=2)
+        >>> _ = prune.remove(layer, "weight")  # the zeros stay, the mask goes
+        >>> [name for name, _ in layer.named_parameters()], int((layer.weight == 0).sum())
+        (['bias', 'weight'], 2)
     """
     weight_hooks.need_module(module, name)
     for number, method in pruning.hooks_of(module):
@@ -448,6 +509,13 @@ def is_pruned(module: Module) -> bool:
 
     Args:
         module: the module.
+
+    Example:
+        >>> import weft
+        >>> from weft.nn.utils import prune
+        >>> layer = weft.nn.Linear(3, 1)
+        >>> prune.is_pruned(layer), prune.is_pruned(prune.identity(layer, "weight"))
+        (False, True)
     """
     weight_hooks.need_module(module, "")
     return any(pruning.hooks_of(part) for part in module.modules())
