@@ -102,6 +102,21 @@ class CustomOpDef:
         Args:
             backward: a function `(ctx, *cotangents)`.
             setup_context: a function `(ctx, inputs, output)`; None: nothing is kept.
+
+        Example:
+            >>> import weft
+            >>> @weft.library.custom_op("mine::square", mutates_args=())
+            ... def square(x: weft.Tensor) -> weft.Tensor:
+            ...     return x * x
+            >>> def setup_context(ctx, inputs, output):
+            ...     ctx.save_for_backward(*inputs)
+            >>> square.register_autograd(
+            ...     lambda ctx, grad: 2 * grad * ctx.saved_tensors[0], setup_context=setup_context
+            ... )
+            >>> x = weft.tensor(3.0, requires_grad=True)
+            >>> square(x).backward()
+            >>> x.grad
+            tensor(6.)
         """
         self._backward, self._setup = backward, setup_context
 
@@ -122,6 +137,17 @@ class CustomOpDef:
 
         Args:
             fn: a function of the operation's arguments.
+
+        Example:
+            >>> import weft
+            >>> @weft.library.custom_op("mine::doubled", mutates_args=())
+            ... def doubled(x: weft.Tensor) -> weft.Tensor:
+            ...     return weft.cat([x, x])
+            >>> @doubled.register_fake
+            ... def shape(x):
+            ...     return x.new_empty(2 * x.shape[0])
+            >>> doubled(weft.ones(3, device="meta")).shape
+            weft.Size([6])
         """
         return fn
 
@@ -438,6 +464,12 @@ class Library:
             schema: the name and the types of the parameters and results.
             alias_analysis: accepted. Default: ''.
             tags: accepted. Default: ().
+
+        Example:
+            >>> import weft
+            >>> lib = weft.library.Library("mine5", "DEF")
+            >>> lib.define("thrice(Tensor x) -> Tensor")
+            'thrice'
         """
         name = schema.partition("(")[0].strip()
         define(f"{self.ns}::{name}", schema)
@@ -454,6 +486,14 @@ class Library:
             dispatch_key: the kind of device that it is for, "CPU" or
                 "CompositeImplicitAutograd". Default: ''.
             **options: accepted, without effect.
+
+        Example:
+            >>> import weft
+            >>> lib = weft.library.Library("mine6", "DEF")
+            >>> name = lib.define("thrice(Tensor x) -> Tensor")
+            >>> lib.impl("thrice", lambda x: x * 3)
+            >>> weft.ops.mine6.thrice(weft.ones(2))
+            tensor([3., 3.])
         """
         name = str(getattr(op_name, "name", op_name)).rpartition("::")[2]
         key = dispatch_key or self.dispatch_key

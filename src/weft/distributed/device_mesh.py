@@ -90,6 +90,14 @@ class DeviceMesh:
 
         Args:
             mesh_dim: the number of a dimension; None: all processes.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> dist.init_process_group()
+            >>> mesh = dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
+            >>> mesh.size(), mesh.size(0)
+            (1, 1)
+            >>> dist.destroy_process_group()
         """
         return math.prod(self.shape) if mesh_dim is None else self.shape[mesh_dim]
 
@@ -130,6 +138,14 @@ class DeviceMesh:
 
         Args:
             mesh_dim: the number or name of a dimension; None: the only one.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> dist.init_process_group()
+            >>> mesh = dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
+            >>> dist.get_world_size(mesh.get_group("model"))
+            1
+            >>> dist.destroy_process_group()
         """
         return self._groups[self._dim(mesh_dim)]
 
@@ -151,6 +167,13 @@ class DeviceMesh:
 
         Args:
             mesh_dim: the number or name of a dimension; None: the only one.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> dist.init_process_group()
+            >>> dist.init_device_mesh("cpu", (1,), mesh_dim_names=("data",)).get_local_rank("data")
+            0
+            >>> dist.destroy_process_group()
         """
         at = self.get_coordinate()
         dim = self._dim(mesh_dim)

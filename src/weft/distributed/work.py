@@ -51,6 +51,15 @@ class Work:
 
         Raises:
             DistError for one that failed.
+
+        Example:
+            >>> import weft
+            >>> import weft.distributed as dist
+            >>> dist.init_process_group()
+            >>> x = weft.ones(2)
+            >>> dist.all_reduce(x, async_op=True).wait()
+            True
+            >>> dist.destroy_process_group()
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         if not self._progress.wait(self._operation, seconds or None):

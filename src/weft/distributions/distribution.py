@@ -142,6 +142,11 @@ class Distribution:
         Args:
             batch_shape: the shape of the batch of the result, to which that of this one is
                 broadcast.
+
+        Example:
+            >>> import weft
+            >>> weft.distributions.Normal(0.0, 1.0).expand((2, 3)).sample().shape
+            weft.Size([2, 3])
         """
         return self._expanded(batch_shape, _instance)
 
@@ -212,6 +217,11 @@ class Distribution:
 
         Args:
             sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+
+        Example:
+            >>> import weft
+            >>> weft.distributions.Categorical(weft.tensor([0.0, 1.0])).sample((3,))
+            tensor([1, 1, 1])
         """
         with weft.no_grad():
             return self.rsample(sample_shape)
@@ -221,6 +231,13 @@ class Distribution:
 
         Args:
             sample_shape: how many values are drawn, as a shape before that of the batch; (): one.
+
+        Example:
+            >>> import weft
+            >>> mean = weft.tensor(1.0, requires_grad=True)
+            >>> weft.distributions.Normal(mean, 1.0).rsample().backward()  # gradients go through the draw
+            >>> mean.grad
+            tensor(1.)
         """
         return self._missing("rsample")
 
@@ -242,6 +259,11 @@ class Distribution:
 
         Args:
             value: values, broadcast with batch_shape + event_shape.
+
+        Example:
+            >>> import weft
+            >>> weft.distributions.Normal(0.0, 1.0).log_prob(weft.tensor([0.0, 1.0]))
+            tensor([-0.9189, -1.4189])
         """
         return self._missing("log_prob")
 
@@ -250,6 +272,11 @@ class Distribution:
 
         Args:
             value: values, broadcast with batch_shape.
+
+        Example:
+            >>> import weft
+            >>> weft.distributions.Uniform(0.0, 2.0).cdf(weft.tensor([0.5, 1.0]))
+            tensor([0.2500, 0.5000])
         """
         return self._missing("cdf")
 
@@ -258,6 +285,11 @@ class Distribution:
 
         Args:
             value: probabilities.
+
+        Example:
+            >>> import weft
+            >>> weft.distributions.Uniform(0.0, 2.0).icdf(weft.tensor([0.25, 0.5]))
+            tensor([0.5000, 1.0000])
         """
         return self._missing("icdf")
 
@@ -267,15 +299,32 @@ class Distribution:
         Args:
             expand: True: repeat them for each distribution of the batch; False: the batch has
                 size 1. Default: True.
+
+        Example:
+            >>> import weft
+            >>> weft.distributions.Categorical(weft.tensor([0.2, 0.3, 0.5])).enumerate_support()
+            tensor([0, 1, 2])
         """
         return self._missing("enumerate_support")
 
     def entropy(self) -> Any:
-        """The entropy in nats."""
+        """The entropy in nats.
+
+        Example:
+            >>> import weft
+            >>> weft.distributions.Categorical(weft.tensor([0.5, 0.5])).entropy()  # log 2
+            tensor(0.6931)
+        """
         return self._missing("entropy")
 
     def perplexity(self) -> Any:
-        """The exponential of the entropy."""
+        """The exponential of the entropy.
+
+        Example:
+            >>> import weft
+            >>> weft.distributions.Categorical(weft.tensor([0.25, 0.25, 0.25, 0.25])).perplexity()
+            tensor(4.)
+        """
         return self.entropy().exp()
 
     def _get_checked_instance(self, cls: Any, _instance: Distribution | None = None) -> Any:

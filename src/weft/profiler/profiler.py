@@ -267,6 +267,13 @@ class _KinetoProfile:
             group_by_input_shape: tell events of other shapes apart (with `record_shapes`).
             group_by_stack_n: tell events of other stacks apart, by so many frames (with `with_stack`).
             group_by_overload_name: PyTorch's; there are no overloads.
+
+        Example:
+            >>> import weft
+            >>> with weft.profiler.profile() as profile:
+            ...     y = (weft.ones(64, 64) @ weft.ones(64, 64)).relu().sum().item()
+            >>> any("matmul" in event.key for event in profile.key_averages())
+            True
         """
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 

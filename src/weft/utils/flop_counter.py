@@ -137,11 +137,29 @@ class FlopCounterMode(TorchFunctionMode):
             print(self.get_table())
 
     def get_total_flops(self) -> int:
-        """All of them."""
+        """All of them.
+
+        Example:
+            >>> import weft
+            >>> from weft.utils.flop_counter import FlopCounterMode
+            >>> with FlopCounterMode(display=False) as counter:
+            ...     y = weft.ones(4, 3) @ weft.ones(3, 5)
+            >>> counter.get_total_flops()
+            120
+        """
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """By function, under "Global"."""
+        """By function, under "Global".
+
+        Example:
+            >>> import weft
+            >>> from weft.utils.flop_counter import FlopCounterMode
+            >>> with FlopCounterMode(display=False) as counter:
+            ...     y = weft.ones(4, 3) @ weft.ones(3, 5)
+            >>> counter.get_flop_counts()["Global"]
+            {'matmul': 120}
+        """
         return {place: dict(counts) for place, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:

@@ -122,6 +122,22 @@ class FunctionCtx:
 
         Raises:
             TypeError for anything but tensors and None, where a gradient is needed.
+
+        Example:
+            >>> import weft
+            >>> class Square(weft.autograd.Function):
+            ...     @staticmethod
+            ...     def forward(ctx, x):
+            ...         ctx.save_for_backward(x)
+            ...         return x * x
+            ...     @staticmethod
+            ...     def backward(ctx, grad):
+            ...         (x,) = ctx.saved_tensors
+            ...         return 2 * x * grad
+            >>> x = weft.tensor(3.0, requires_grad=True)
+            >>> Square.apply(x).backward()
+            >>> x.grad
+            tensor(6.)
         """
         for index, tensor in enumerate(tensors):
             if (

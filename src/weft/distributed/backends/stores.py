@@ -105,6 +105,13 @@ class Store:
         Args:
             key: a text.
             value: text or bytes.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> store = dist.HashStore()
+            >>> store.set("lr", "0.1")
+            >>> store.get("lr")
+            b'0.1'
         """
         content = _bytes(value, "set")
         self._change(key, lambda before: content)
@@ -117,6 +124,13 @@ class Store:
 
         Raises:
             DistStoreError if that takes longer than the timeout.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> store = dist.HashStore()
+            >>> store.set("address", "node0:2000")
+            >>> store.get("address")
+            b'node0:2000'
         """
         self.wait([key])
         found = self._read(key)
@@ -131,6 +145,12 @@ class Store:
 
         Raises:
             DistStoreError for a value that is no number.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> store = dist.HashStore()
+            >>> store.add("ready", 1), store.add("ready", 2)
+            (1, 3)
         """
 
         def added(before: bytes | None) -> bytes:
@@ -164,6 +184,12 @@ class Store:
             key: a text.
             expected_value: the value that is replaced.
             desired_value: the value that it gets.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> store = dist.HashStore()
+            >>> store.compare_set("leader", "", "rank 0"), store.compare_set("leader", "", "rank 1")
+            (b'rank 0', b'rank 0')
         """
         expected = _bytes(expected_value, "compare_set")
         desired = _bytes(desired_value, "compare_set")
@@ -180,6 +206,13 @@ class Store:
 
         Args:
             key: a text.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> store = dist.HashStore()
+            >>> store.set("lr", "0.1")
+            >>> store.delete_key("lr"), store.num_keys()
+            (True, 0)
         """
         return self._change(key, lambda before: None)[0] is not None
 
@@ -188,6 +221,13 @@ class Store:
 
         Args:
             keys: a list of texts.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> store = dist.HashStore()
+            >>> store.set("lr", "0.1")
+            >>> store.check(["lr"]), store.check(["lr", "steps"])
+            (True, False)
         """
         return all(
             self._read(key) is not None or self._read(_QUEUES + key) is not None for key in keys
@@ -250,6 +290,13 @@ class Store:
         Args:
             key: a text.
             value: text or bytes.
+
+        Example:
+            >>> import weft.distributed as dist
+            >>> store = dist.HashStore()
+            >>> store.queue_push("jobs", "first")
+            >>> store.queue_len("jobs"), store.queue_pop("jobs")
+            (1, b'first')
         """
         content = _bytes(value, "queue_push")
         self._change(_QUEUES + key, lambda before: _as_queue([*_queued(before), content]))

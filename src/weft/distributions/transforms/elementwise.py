@@ -98,6 +98,13 @@ class Transform:
         Args:
             x: a value.
             y: its image.
+
+        Example:
+            >>> import weft
+            >>> t = weft.distributions.ExpTransform()
+            >>> x = weft.tensor([0.0, 1.0])
+            >>> t.log_abs_det_jacobian(x, t(x))
+            tensor([0., 1.])
         """
         raise NotImplementedError
 

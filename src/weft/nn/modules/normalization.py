@@ -441,6 +441,12 @@ class SyncBatchNorm(_BatchNorm):
         Args:
             module: the module, or one that has BatchNorm layers somewhere.
             process_group: the processes that share statistics; None: all.
+
+        Example:
+            >>> import weft
+            >>> model = weft.nn.Sequential(weft.nn.Conv2d(3, 4, 3), weft.nn.BatchNorm2d(4))
+            >>> weft.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
+            SyncBatchNorm(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
         """
         converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):

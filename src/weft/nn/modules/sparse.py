@@ -85,6 +85,12 @@ class Embedding(Module):
             scale_grad_by_freq: divide the gradient of a row by how often it was looked up.
                 Default: False.
             sparse: give the table's gradient as a sparse tensor. Default: False.
+
+        Example:
+            >>> import weft
+            >>> table = weft.nn.Embedding.from_pretrained(weft.tensor([[1.0, 2.0], [3.0, 4.0]]))
+            >>> table(weft.tensor([1])), table.weight.requires_grad
+            (tensor([[3., 4.]]), False)
         """
         if embeddings.dim() != 2:
             raise AssertedError(
@@ -228,6 +234,12 @@ class EmbeddingBag(Module):
             sparse: give the table's gradient as a sparse tensor. Default: False.
             include_last_offset: `offsets` ends with the end of the last bag. Default: False.
             padding_idx: an index whose row gets no gradient; None: none.
+
+        Example:
+            >>> import weft
+            >>> bag = weft.nn.EmbeddingBag.from_pretrained(weft.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+            >>> bag(weft.tensor([[0, 1]]))
+            tensor([[4., 6.]])
         """
         if embeddings.dim() != 2:
             raise AssertedError(

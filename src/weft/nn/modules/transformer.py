@@ -434,6 +434,13 @@ class Transformer(Module):
 
         Shape:
             (sz, sz).
+
+        Example:
+            >>> import weft
+            >>> weft.nn.Transformer.generate_square_subsequent_mask(3)
+            tensor([[0., -inf, -inf],
+                    [0., 0., -inf],
+                    [0., 0., 0.]])
         """
         blank = weft.full((sz, sz), float("-inf"), device=device, dtype=dtype)
         return blank.triu(1)
