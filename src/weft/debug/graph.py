@@ -19,18 +19,17 @@ from weft.engine.ir.primitive import SCALAR_OP, VALUE_OP
 from weft.errors import ExecutionError, describe_position
 
 DONE = 1
-MOST_RECORDS = 1_000_000  # of a graph that is taken apart record by record
+MOST_RECORDS = 100_000  # of a graph that is taken apart record by record: a second or two
 
 
-def refuse_more(count: int) -> None:
-    """Errors: ExecutionError where a graph has more records than can be taken apart in a time that one would wait."""
-    if count > MOST_RECORDS:
-        raise ExecutionError(
-            "weft.debug: the graph is too large to be taken apart record by record",
-            expected=f"at most {MOST_RECORDS:,} records",
-            got="more",
-            fix="ask about a tensor nearer to the leaves; weft.board counts the equal operations of each line",
-        )
+def too_large() -> ExecutionError:
+    """The error for a graph of more records than can be taken apart in a time that one would wait."""
+    return ExecutionError(
+        "weft.debug: the graph is too large to be taken apart record by record",
+        expected=f"at most {MOST_RECORDS:,} records",
+        got="more",
+        fix="ask about a tensor nearer to the leaves; weft.board counts the equal operations of each line",
+    )
 
 
 @dataclass(eq=False)
@@ -89,7 +88,7 @@ def collect_graph(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> 
         tensor: the tensor.
         names: leaves by name; None: leaves have no names.
 
-    Errors: ExecutionError (a RuntimeError) for a graph of more than a million records.
+    Errors: ExecutionError (a RuntimeError) for a graph of more than a hundred thousand records.
     """
     labels = {id(part): name for name, part in (names or {}).items()}
     edge = edge_for(tensor)
@@ -99,14 +98,18 @@ def collect_graph(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> 
     stack = [record for record in (*roots, _record_of(edge)) if record is not None]
     if tensor.is_leaf and isinstance(edge, AccumulateGrad):
         stack = [edge]
+    pairs: dict[int, list[tuple[Any, Any]]] = {}
     while stack:
         record = stack.pop()
-        if id(record) not in entries:
-            entries[id(record)] = _entry_of(record, labels, places)
-            refuse_more(len(entries))
-            stack.extend(_neighbours(record))
-    for entry in entries.values():
-        _connect(entry, entries)
+        if id(record) in entries:
+            continue
+        if len(entries) >= MOST_RECORDS:
+            raise too_large()
+        entries[id(record)] = _entry_of(record, labels, places)
+        found = pairs[id(record)] = list(_pairs(record))
+        stack.extend(_neighbours(record, found))
+    for number, entry in entries.items():
+        _connect(entry, pairs[number], entries)
     return _ordered(entries)
 
 
@@ -157,8 +160,8 @@ def _is_region_of(value: Any, view: Any) -> bool:
     return source is whole or (isinstance(source, Node) and source.result is whole)
 
 
-def _neighbours(record: Node) -> list[Any]:
-    found = [part for pair in _pairs(record) for part in pair if part is not None]
+def _neighbours(record: Node, pairs: list[tuple[Any, Any]]) -> list[Any]:
+    found = [part for pair in pairs for part in pair if part is not None]
     if isinstance(record, Node) and record.result is not None:
         found.append(record.result)
     return [part for part in found if not (isinstance(part, Node) and part.op is SCALAR_OP)]
@@ -198,14 +201,14 @@ def _entry_of(record: Node, labels: dict[int, str], places: dict[tuple[int, int]
     )
 
 
-def _connect(entry: Entry, entries: dict[int, Entry]) -> None:
+def _connect(entry: Entry, pairs: list[tuple[Any, Any]], entries: dict[int, Entry]) -> None:
     """Turn the references of a record into references between entries."""
     record = entry.record
     if isinstance(record, AccumulateGrad):
         return
     if isinstance(record, Node) and record.result is not None:
         entry.value = entries[id(record.result)]
-    for value, edge in _pairs(record):
+    for value, edge in pairs:
         below = None if edge is None else entries[id(edge)]
         if value is None:
             entry.operands.append(below)

@@ -357,6 +357,10 @@ class _Writer:
 def to_plain_json(value: object) -> Any:
     """Nested tuples and lists of numbers, strings, dtypes, booleans and None as JSON values. Errors: TypeError for
     what needs memory of its own, or is none of these."""
+    if value is None or type(value) in (bool, int, str):  # as a rule
+        return value
+    if type(value) is float and math.isfinite(value):
+        return value
     writer = _Writer(None)
     described = writer.describe(value, "")
     if writer.arrays:

@@ -402,3 +402,45 @@ def test_a_file_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monkey
         weft.ones(2).exp().tolist()
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture
+def twenty_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.debug.capsules import capture
+
+    monkeypatch.setattr(capture, "MOST_OPERATIONS", 20)
+
+
+def _many(times: int) -> weft.Tensor:
+    x = weft.ones(2)
+    for _ in range(times):
+        x = (x * 2 + 1).sin()
+        x.tolist()
+    return x
+
+
+def test_a_block_of_too_many_operations_is_told(twenty_operations: None, tmp_path: Path) -> None:
+    """Nothing is kept from then on, in however many runs; no file is written, and values are as without."""
+    path = tmp_path / "bug.weft"
+    kept = weft.debug.capture(path)
+    with pytest.raises(RuntimeError, match=r"no capsule was written(.|\n)*at most 20 operations"):
+        with kept:
+            x = _many(10)
+            assert not kept.recording.snapshot.inputs
+    assert not path.exists()
+    assert x.equal(_many(10))
+    with weft.debug.capture(path):
+        x = _many(2)
+    assert weft.debug.load_capsule(path).replay().same
+
+
+def test_the_error_of_a_block_comes_before_that_of_its_size(
+    twenty_operations: None, tmp_path: Path
+) -> None:
+    for context in (weft.debug.capture, weft.debug.capture.on_error):
+        path = tmp_path / "bug.weft"
+        with pytest.warns(RuntimeWarning, match="no capsule was written"):
+            with pytest.raises(ValueError, match="the user's"), context(path):
+                _many(10)
+                raise ValueError("the user's")
+        assert not path.exists()

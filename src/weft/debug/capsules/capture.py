@@ -10,6 +10,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import CodeType, TracebackType
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.debug.capsules.capsule import Capsule
 from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand, digest_of, to_json
-from weft.debug.graph import refuse_more
-from weft.engine.backward.pending_snapshot import PendingSnapshot
+from weft.debug import graph
+from weft.engine.backward.pending_snapshot import PendingSnapshot, needs_more
 from weft.engine.frontend.node_factory import make_value
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir.grad_edges import AccumulateGrad
@@ -27,17 +28,18 @@ from weft.engine.ir.primitive import COLLECTIVE, COMPOSITE, SCALAR_OP
 from weft.engine.ir.tape import Tape, tape
 from weft.engine.pipeline import driver
 from weft.engine.runtime.numpy_views import array_over
-from weft.errors import ArgumentTypeError, class_name, describe_position
+from weft.errors import ArgumentTypeError, ExecutionError, class_name, describe_position
 from weft.ops.registry import OPS
 from weft.optim import stepping
 from weft.random import get_rng_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from weft.engine.frontend.tensor import Tensor
 
 FilePath = str | os.PathLike[str]
+MOST_OPERATIONS = 1_000_000  # of a capsule: half a minute, and 200 MB
 
 
 class CapturedRun:
@@ -49,15 +51,22 @@ class CapturedRun:
         self.held: dict[Node, Any] = {}  # another owner of each value that somebody held
         self.random_state = get_rng_state()
         self.running: list[list[Node]] = []
+        self.is_too_large = False  # then it keeps nothing
 
     def before_run(self, pending_on: Tape) -> None:
         """Keep what is pending on a tape."""
-        nodes = pending_on.pending()
-        self.running.append(nodes)
+        nodes = [] if self.is_too_large else pending_on.pending()
         self.take(nodes)
+        self.running.append([] if self.is_too_large else nodes)
 
     def take(self, nodes: list[Node]) -> None:
-        """Keep the inputs and edges of some nodes."""
+        """Keep the inputs and edges of some nodes; where they become too many, nothing any more."""
+        if self.is_too_large or len(self.snapshot.inputs) + len(nodes) > MOST_OPERATIONS:
+            self.is_too_large = True
+            self.snapshot = PendingSnapshot()
+            self.edges.clear()
+            self.held.clear()
+            return
         self.snapshot.take(nodes)
         self.edges.update((node, node.edges) for node in nodes if node.edges is not None)
 
@@ -88,14 +97,15 @@ class Writer:
         self,
         recording: CapturedRun,
         names: Mapping[Node, str],
-        counted: Callable[[int], None] | None = None,
+        most: int = MOST_OPERATIONS,
     ) -> None:
-        self.recording, self.names, self.counted = recording, names, counted
+        self.recording, self.names, self.most = recording, names, most
         self.inputs, self.values = recording.snapshot.inputs, recording.snapshot.values
         self.numbers: dict[Any, int] = {}
         self.records: list[CapsuleRecord] = []
         self.arrays: dict[int, Any] = {}
         self.known: dict[Any, int] = {}  # numbers of values, by where they lie
+        self.lines: dict[tuple[int, int], tuple[str, str]] = {}  # of instructions
 
     def write(self) -> Capsule:
         failed = [node for node in self.inputs if node.state == FAILED_STATE]
@@ -120,8 +130,8 @@ class Writer:
             if node in found or node.op is SCALAR_OP:
                 continue
             found[node] = None
-            if self.counted is not None:
-                self.counted(len(found))
+            if len(found) > self.most:
+                raise graph.too_large()
             if self.is_operation(node):
                 waiting.extend(self.resolved(source) for source in self.inputs[node])
         return sorted(found, key=self.position)
@@ -167,7 +177,7 @@ class Writer:
         held = self.recording.held.get(node)
         edges = self.recording.edges.get(node)
         terms = None
-        line, source = line_of(node)
+        line, source = self.line_of(node)
         if node.info is not None and node.op.name == "gather_rows":
             terms = [list(part) if part is not None else None for part in node.info]
         return CapsuleRecord(
@@ -184,6 +194,14 @@ class Writer:
             line=line,
             source=source,
         )
+
+    def line_of(self, node: Node) -> tuple[str, str]:
+        """The user's line that recorded a node, and its text: looked up once for each instruction."""
+        key = (id(node.code), node.offset_in_code)
+        found = self.lines.get(key)
+        if found is None:
+            found = self.lines[key] = line_of(node)
+        return found
 
     def operand(self, source: Node) -> int | ScalarOperand:
         if source.op is SCALAR_OP:
@@ -221,8 +239,10 @@ def line_of(node: Node) -> tuple[str, str]:
 
 def recorded_of(tensor: Tensor) -> Capsule:
     """A capsule of what a tensor was recorded from, as far as it is pending, or known to a capture that goes on; it is
-    computed. Errors: ExecutionError for a graph of more than a million records."""
+    computed. Errors: ExecutionError, before anything runs, for a graph of more than a hundred thousand records."""
     node = value_of(tensor)
+    if needs_more([node], graph.MOST_RECORDS):
+        raise graph.too_large()
     known = [one for one in driver.run_observers if isinstance(one, CapturedRun)]
     recording = next((one for one in known if node in one.snapshot.inputs), None) or CapturedRun()
     driver.run_observers.append(recording)
@@ -232,9 +252,22 @@ def recorded_of(tensor: Tensor) -> Capsule:
         driver.run_observers.pop()
     before, recording.held = recording.held, {node: owner_beside(node)}
     try:
-        return Writer(recording, {}, refuse_more).write()
+        return Writer(recording, {}, graph.MOST_RECORDS).write()
     finally:
         recording.held = {**before, **recording.held}
+
+
+def _say_that_it_is_too_large(path: Path, error: BaseException | None) -> None:
+    """Errors: ExecutionError; a warning where another error is under way."""
+    told = ExecutionError(
+        f"capture: no capsule was written to {path}",
+        expected=f"at most {MOST_OPERATIONS:,} operations",
+        got="a block, or a step, that ran more",
+        fix="capture one step, or the part of it that you want to look at",
+    )
+    if error is None:
+        raise told
+    warnings.warn(str(told), RuntimeWarning, stacklevel=4)
 
 
 # -- the contexts --------------------------------------------------------------------------------------------------
@@ -253,7 +286,11 @@ class capture:  # noqa: N801 - a context, as no_grad is
     random numbers at the beginning. It holds no code. What the block itself reads or leaves pending runs at its end;
     an exception is noted, and goes on. Runs of all threads are seen.
 
-    Cost: what the block reads and what it leaves stays in memory to its end; some 0.4 us for each operation.
+    Cost: what the block reads and what it leaves stays in memory to its end; some 0.4 us for each operation, and 15 us
+    when the file is written.
+
+    Raises:
+        ExecutionError for a block of more than a million operations; no file is written then.
 
     Example:
         >>> import weft, tempfile, os
@@ -308,6 +345,8 @@ class capture:  # noqa: N801 - a context, as no_grad is
             recording: what was recorded.
             error: what was raised meanwhile; None: nothing was.
         """
+        if recording.is_too_large:
+            return _say_that_it_is_too_large(self.path, error)
         made = Writer(recording, self.labels).write()
         if error is not None:
             made.error = f"{type(error).__name__}: {error}"

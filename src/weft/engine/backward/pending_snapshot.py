@@ -57,6 +57,21 @@ class PendingSnapshot:
                     self.members[node.quotient] = [node]
 
 
+def needs_more(nodes: list, most: cython.Py_ssize_t) -> bool:
+    """True if some nodes have more than `most` pending ancestors, themselves among them."""
+    waiting: list = list(nodes)
+    found: set = set(waiting)
+    node: Node
+    source: Node
+    while waiting and len(found) <= most:
+        node = waiting.pop()
+        for source in node.inputs or ():
+            if source is not None and source.state == PENDING and source not in found:
+                found.add(source)
+                waiting.append(source)
+    return len(found) > most
+
+
 @cython.cfunc
 def _owner_beside(node: Node) -> Node:
     """Another node of the same value, which keeps its memory from being written."""
