@@ -423,10 +423,10 @@ def test_a_block_of_too_many_operations_is_told(twenty_operations: None, tmp_pat
     """Nothing is kept from then on, in however many runs; no file is written, and values are as without."""
     path = tmp_path / "bug.weft"
     kept = weft.debug.capture(path)
-    with pytest.raises(RuntimeError, match=r"no capsule was written(.|\n)*at most 20 operations"):
-        with kept:
-            x = _many(10)
-            assert not kept.recording.snapshot.inputs
+    words = r"no capsule was written(.|\n)*at most 20 operations"
+    with pytest.raises(RuntimeError, match=words), kept:
+        x = _many(10)
+        assert not kept.recording.snapshot.inputs
     assert not path.exists()
     assert x.equal(_many(10))
     with weft.debug.capture(path):
@@ -439,8 +439,11 @@ def test_the_error_of_a_block_comes_before_that_of_its_size(
 ) -> None:
     for context in (weft.debug.capture, weft.debug.capture.on_error):
         path = tmp_path / "bug.weft"
-        with pytest.warns(RuntimeWarning, match="no capsule was written"):
-            with pytest.raises(ValueError, match="the user's"), context(path):
-                _many(10)
-                raise ValueError("the user's")
+        with (
+            pytest.warns(RuntimeWarning, match="no capsule was written"),
+            pytest.raises(ValueError, match="the user's"),
+            context(path),
+        ):
+            _many(10)
+            raise ValueError("the user's")
         assert not path.exists()
