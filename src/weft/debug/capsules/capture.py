@@ -346,7 +346,8 @@ class capture:  # noqa: N801 - a context, as no_grad is
             error: what was raised meanwhile; None: nothing was.
         """
         if recording.is_too_large:
-            return _say_that_it_is_too_large(self.path, error)
+            _say_that_it_is_too_large(self.path, error)
+            return
         made = Writer(recording, self.labels).write()
         if error is not None:
             made.error = f"{type(error).__name__}: {error}"
