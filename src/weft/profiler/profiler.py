@@ -13,6 +13,7 @@ import os
 import socket
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -106,7 +107,18 @@ class ProfileRecorder:
             if self._stacks:
                 _with_stack.remove(self)
             self.timeline = Timeline(events, self.begin_ns, end, self._recording.dropped)
+        if self.timeline.dropped:
+            _warn_of_dropped(self.timeline.dropped)
         return self.timeline
+
+
+def _warn_of_dropped(count: int) -> None:
+    warnings.warn(
+        f"weft.profiler: {count:,} operations and events are left out, for which a profile has no room; record fewer "
+        "steps, by profile(schedule=...)",
+        RuntimeWarning,
+        stacklevel=6,
+    )
 
 
 def _checked_activities(

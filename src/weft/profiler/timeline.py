@@ -139,6 +139,8 @@ class Timeline:
         self._facts: dict[int, list[LaunchFacts]] = {}
         self.values: list[ValueLifetime] = []
         self.spans = sorted(self._spans(raw), key=lambda span: (span.begin_ns, -span.end_ns))
+        kept = {id(payload): payload for *_, payload, _ in raw if isinstance(payload, Labels)}
+        self.dropped += sum(labels.omitted for labels in kept.values())
         self.blocks, self.memory = self._read_memory(raw)
         self._nest()
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from weft.debug import graph
 from weft.debug.capsules.capsule import Capsule
 from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand, digest_of, to_json
-from weft.debug import graph
 from weft.engine.backward.pending_snapshot import PendingSnapshot, needs_more
 from weft.engine.frontend.node_factory import make_value
 from weft.engine.frontend.resolve import value_of

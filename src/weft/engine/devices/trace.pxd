@@ -8,6 +8,7 @@ cdef enum:
     CHUNK_EVENTS = 4096
     TIMED_NODES = 16  # nodes that the interpreter runs between two looks at the clock, which costs as much as a node
     TIMED_ELEMENTS = 4096  # and elements of theirs
+    MOST_LABELS = 100000  # of a program or a flush: a profile of more would take minutes to read
 
 # Kinds of events; what `first` and `second` of each are stands in `trace.py`.
 cdef enum:
@@ -56,6 +57,7 @@ cdef class Labels:
     cdef Array operands  # of all labels behind each other: shape; dtype, lowest bit: the same launch computes it
     cdef Array launches  # of a program: twice the position of each, and 1 for a second function
     cdef public long long first  # the number of the first node of the flush that they were taken of
+    cdef public long long omitted  # nodes without a label, where there are too many
     cdef public list specs  # and the kernels that they run
     cdef public set again  # the launches that compute what an earlier one has computed; None: there are none
     cdef readonly object rows_read  # what `rows` has made

@@ -41,6 +41,7 @@ from cython.cimports.weft.engine.devices.trace import (
     EMPTY,
     FREE,
     LAUNCH,
+    MOST_LABELS,
     NODES,
     OWN,
     PIECE,
@@ -387,13 +388,16 @@ class NodeTimes:
 
     def __cinit__(self, most: cython.Py_ssize_t):
         self.labels = Labels()
-        self.labels.make_room(most)
+        self.labels.make_room(min(most, MOST_LABELS))
         self.begin_ns = now()
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def add(self, node: Node, inputs: tuple) -> cython.void:
         """Note that a node has run."""
+        if self.labels.count >= MOST_LABELS:
+            self.labels.omitted += 1
+            return
         try:
             self.labels.add(node, inputs if tracing_operands else (), 0, True)
         except MemoryError:

@@ -7,7 +7,7 @@ node): what `engine.devices.trace` records of a run is which launch ran when, an
 
 import cython
 from cython.cimports.weft.engine.capi.growable_array import put
-from cython.cimports.weft.engine.devices.trace import Labels
+from cython.cimports.weft.engine.devices.trace import MOST_LABELS, Labels
 from cython.cimports.weft.engine.ir.node import Node
 from cython.cimports.weft.engine.pipeline.launch_ir import Launch, Lowering
 from cython.cimports.weft.engine.pipeline.program_ir import (
@@ -34,7 +34,10 @@ def labels_of(program: Program, lowering: Lowering) -> Labels:
     launch: Launch
     for kernel in program.kernels:
         for node in kernel.nodes:
-            _add(labels, program, kernel, node)
+            if labels.count < MOST_LABELS:
+                _add(labels, program, kernel, node)
+            else:
+                labels.omitted += 1
     labels.specs = []
     if lowering.layout is not None:
         labels.again = lowering.layout.again
