@@ -55,9 +55,9 @@ class Training:
         self.optimizer.step()
 
     def tensors(self) -> list[Any]:
-        """The weight and its state."""
+        """The weight and its state but for counts, which are numbers until they are read."""
         state = self.optimizer.state[self.weight].values()
-        return [self.weight, *(entry for entry in state if isinstance(entry, weft.Tensor))]
+        return [self.weight, *(e for e in state if isinstance(e, weft.Tensor) and e.dim() != 0)]
 
     def values(self) -> list[Any]:
         return [tensor.detach().clone().tolist() for tensor in self.tensors()]

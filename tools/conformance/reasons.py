@@ -85,9 +85,6 @@ DIFFERENCES = {
     "`x // y`, `x % y`, `x.sign()`, `x.size` and `x[i]` with an index of uint8": (
         "are PyTorch's; the functions of `x.__array_namespace__()` give what the array API standard says"
     ),
-    "`optimizer.state[parameter]['step']`": (
-        "is a number; `state_dict()` has the tensor that PyTorch's files have, and loading takes either"
-    ),
     "`profile(execution_trace_observer=...)`, `ExecutionTraceObserver`": (
         "are refused: there are no execution traces; `weft.debug.capture` writes what ran, to be run again"
     ),

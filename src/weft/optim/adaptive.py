@@ -17,6 +17,7 @@ from weft.optim.checks import (
     need_pair,
     options,
 )
+from weft.optim.counted_state import CountedState
 from weft.optim.optimizer import Group, Optimizer
 from weft.optim.updating import (
     add_quotient_,
@@ -65,7 +66,9 @@ class Adagrad(Optimizer):
         super().__init__(params, defaults)
         for group in self.param_groups:
             for parameter in group["params"]:
-                self.state[parameter].update({"step": 0, **self._start(parameter)})
+                self.state[parameter] = CountedState(
+                    self._counts, {"step": 0, **self._start(parameter)}
+                )
 
     def _start(self, parameter: Tensor) -> Group:
         need_shape("Adagrad", parameter)

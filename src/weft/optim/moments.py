@@ -16,7 +16,8 @@ from weft.optim.checks import (
     check_rate,
     options,
 )
-from weft.optim.optimizer import Group, Optimizer, scalar_dtype
+from weft.optim.counted_state import scalar_dtype
+from weft.optim.optimizer import Group, Optimizer
 from weft.optim.updating import (
     add_quotient_,
     add_scaled_,
@@ -134,7 +135,7 @@ class NAdam(Optimizer):
             return {"mu_product": 1.0, **_start_moments(parameter)}
 
         for parameter, gradient, tensors, state in updates(self, group, start, by_element=True):
-            step = state["step"]
+            step = tensors["step"]
             if decoupled:
                 parameter *= 1 - lr * decay
             else:
@@ -143,7 +144,7 @@ class NAdam(Optimizer):
                 beta1 * (1 - 0.5 * 0.96 ** (time * group["momentum_decay"]))
                 for time in (step, step + 1)
             )
-            product = state["mu_product"] = _rounded(state["mu_product"] * now)
+            product = state["mu_product"] = _rounded(tensors["mu_product"] * now)
             mean = blend_(tensors["exp_avg"], gradient, 1 - beta1)
             square = blend_square_(tensors["exp_avg_sq"], gradient, beta2)
             root = (square / (1 - beta2**step)).sqrt() + eps
@@ -182,14 +183,14 @@ class ASGD(Optimizer):
             return {"eta": rate, "mu": 1.0, "ax": weft.zeros_like(parameter)}
 
         for parameter, gradient, tensors, state in updates(self, group, start, by_element=True):
-            step, rate, mean = state["step"], state["eta"], tensors["ax"]
+            step, rate, mean = tensors["step"], tensors["eta"], tensors["ax"]
             gradient = decayed(gradient, parameter, decay)
             parameter.mul_(1 - lambd * rate)
             add_scaled_(parameter, gradient, -rate)
-            if state["mu"] == 1:
+            if tensors["mu"] == 1:
                 mean.copy_(parameter)
             else:
-                mean.add_(parameter - mean, alpha=state["mu"])
+                mean.add_(parameter - mean, alpha=tensors["mu"])
             later = lr / (1 + lambd * lr * step) ** group["alpha"]
             state["eta"] = later if isinstance(later, Tensor) else _rounded(later)
             state["mu"] = _rounded(1 / max(1, step - group["t0"]))

@@ -21,6 +21,7 @@ from weft.errors import ArgumentError, ArgumentTypeError, MemberNameError, NotDe
 from weft.nn.module.checks import typename
 from weft.nn.module.hooks import RemovableHandle, add_hook
 from weft.nn.module.to_device import clear_gradient
+from weft.optim.counted_state import CountedState, as_number, as_tensor, plain
 from weft.optim.helpers import (  # noqa: F401 - PyTorch's place for them
     _default_to_fused_or_foreach,
     _disable_dynamo_if_unsupported,
@@ -291,10 +292,10 @@ class Optimizer:
             return state
         lies_as = getattr(parameter, "like", _as_it_is)
         return {
-            key: weft.tensor(float(value), dtype=scalar_dtype())
+            key: as_tensor(value)
             if key in self._counts and not isinstance(value, Tensor)
             else lies_as(value)
-            for key, value in state.items()
+            for key, value in plain(state).items()
         }
 
     def load_state_dict(self, state_dict: Group) -> None:
@@ -345,10 +346,11 @@ class Optimizer:
         """Loaded state as this parameter needs it: copied, floating-point tensors in its dtype, counts as numbers."""
         if not isinstance(value, dict):
             return deepcopy(value)
-        return {
-            key: _as_number(key, entry) if key in self._counts else _fitted_entry(entry, parameter)
-            for key, entry in value.items()
+        fitted = {
+            key: as_number(key, entry) if key in self._counts else _fitted_entry(entry, parameter)
+            for key, entry in plain(value).items()
         }
+        return CountedState(self._counts, fitted) if self._counts else fitted
 
 
 # The base class is no subclass of its own: its `step` gets the hooks here.
@@ -399,11 +401,6 @@ def _check_parameter(parameter: object, differentiable: bool) -> None:
         )
 
 
-def _as_number(key: str, entry: Tensor) -> Any:
-    """A count as algorithms keep it."""
-    return int(entry) if key == "step" else float(entry)
-
-
 def _fitted_entry(
     entry: Tensor | float | list[Tensor | None] | None, parameter: Tensor | None
 ) -> Any:
@@ -420,12 +417,6 @@ def _fitted_entry(
 def _as_it_is(value: object) -> Any:
     """The value itself."""
     return value
-
-
-def scalar_dtype() -> Any:
-    """The type of the numbers in a state: float64 where that is the default, else float32."""
-    default = weft.get_default_dtype()
-    return default if default is weft.float64 else weft.float32
 
 
 def _listed(given: Any) -> list[Any]:

@@ -27,6 +27,7 @@ from weft._build.compiled import require
 from weft.engine.ir.view_transform import SPARSE
 from weft.errors import ArgumentError, GradientError, OutOfMemoryError
 from weft.nn.module.hooks import RemovableHandle, add_hook
+from weft.optim.counted_state import CountedState
 
 require(__name__, cython.compiled)
 
@@ -105,8 +106,9 @@ class Before:
         self.values.add(self.parameters)
         for parameter, state in optimizer.state.items():
             if isinstance(state, dict):
-                self.state[parameter] = state = state.copy()
-                self.values.add([entry for entry in state.values() if _is_dense(entry)])
+                entries = state.plain() if type(state) is CountedState else state.copy()
+                self.state[parameter] = state, entries
+                self.values.add([entry for entry in entries.values() if _is_dense(entry)])
 
     def __reduce__(self):
         """A copy of an optimizer, made by a hook, is not in the middle of a step."""
@@ -147,7 +149,11 @@ class Before:
         self.values.restore()
         for parameter in list(self.optimizer.state):
             if parameter in self.state:
-                self.optimizer.state[parameter] = self.state[parameter]
+                state, entries = self.state[parameter]
+                counted: cython.bint = type(state) is CountedState
+                if counted:
+                    state.restore(entries)
+                self.optimizer.state[parameter] = state if counted else entries
             else:
                 del self.optimizer.state[parameter]
         self.optimizer._steps_taken -= 1

@@ -32,6 +32,7 @@ from weft._build.compiled import require
 from weft.engine.ir.primitive import ELEMENTWISE
 from weft.engine.ir.tape import last_sequence
 from weft.engine.replay import verify
+from weft.optim.counted_state import CountedState
 
 require(__name__, cython.compiled)
 
@@ -191,7 +192,7 @@ class UpdateTrace(Trace):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def replay(self, given: Update, state: dict) -> cython.bint:
+    def replay(self, given: Update, state) -> cython.bint:
         """Record the update on other operands; False where they are not like the first ones."""
         index: cython.Py_ssize_t
         number: cython.Py_ssize_t
@@ -209,7 +210,10 @@ class UpdateTrace(Trace):
             replace_node(storage, given.made[number])
             storage.version += versions
             tensor.version_seen = storage.version
-        state.update(self.numbers)
+        if type(state) is CountedState:
+            state.take(self.numbers)
+        else:
+            state.update(self.numbers)
         check_budget()
         return True
 
@@ -253,11 +257,12 @@ class Updates:
         self.known = Cache("updates", 0)
 
     @cython.ccall
-    def replay(self, parameter, grad, state: dict):
+    def replay(self, parameter, grad, state):
         """Record the update of a parameter if it is known: True where that is so, what `learn` asks for where it may be
         learned from the update that the caller makes, or else None."""
         given: Update = Update.__new__(Update)
-        if not given.read(parameter, grad, state):
+        entries: dict = cython.cast(dict, state)  # what a CountedState holds inside
+        if not given.read(parameter, grad, entries):
             return None
         given.code, given.offset_in_code = self.code, self.offset_in_code
         trace: UpdateTrace = cython.cast(UpdateTrace, self.known.find(given.key))
@@ -268,15 +273,19 @@ class Updates:
         return given
 
     @cython.ccall
-    def learn(self, given: Update, parameter, grad, state: dict) -> cython.void:
+    def learn(self, given: Update, parameter, grad, state) -> cython.void:
         """Keep what has been recorded for an update, if it can be recorded again."""
         after: Update = Update.__new__(Update)
         if given.expected is not None:
-            _verify(given, state)
+            _verify(given, cython.cast(dict, state))
             self.known.counters.hits += 1
             return
-        if not after.read(parameter, grad, state) or len(after.tensors) != len(given.tensors):
+        if not after.read(parameter, grad, cython.cast(dict, state)) or len(after.tensors) != len(
+            given.tensors
+        ):
             return
         trace: UpdateTrace = UpdateTrace()
-        if after.key.words.count == given.key.words.count and trace.learn(given, after, state):
+        if after.key.words.count == given.key.words.count and trace.learn(
+            given, after, cython.cast(dict, state)
+        ):
             self.known.keep(given.key, trace, trace.size())

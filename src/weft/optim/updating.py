@@ -23,6 +23,7 @@ from weft.engine.ir.view_transform import SPARSE
 from weft.errors import GradientError
 from weft.nn.parameter import Parameter
 from weft.ops.primitives import elementwise as call
+from weft.optim.counted_state import CountedState, plain
 from weft.optim.optimizer import Group, Optimizer, _as_it_is
 from weft.optim.update_trace import Updates
 
@@ -62,17 +63,17 @@ def updates(
         if maximize:
             gradient = -gradient
         if parameter.is_complex():
-            tensors = {name: _as_real(entry) for name, entry in state.items()}
+            tensors = {name: _as_real(entry) for name, entry in plain(state).items()}
             yield weft.view_as_real(parameter), weft.view_as_real(gradient), tensors, state
         else:
-            yield parameter, gradient, state, state
+            yield parameter, gradient, plain(state), state
 
 
 def _with_state(
     optimizer: Optimizer, group: Group, start: Start, sparse: bool, counted: bool
 ) -> Iterator[Candidate]:
     """Each parameter that has a gradient, that and its state; its steps are counted."""
-    states = optimizer.state
+    states, counts = optimizer.state, optimizer._counts
     parameter: Tensor
     for parameter in group["params"]:
         gradient: Tensor = gradient_of(parameter)
@@ -84,8 +85,18 @@ def _with_state(
             gradient = getattr(parameter, "like", _as_it_is)(gradient)
         state = states[parameter]
         if not state:
-            state.update({"step": 0, **start(parameter)} if counted else start(parameter))
-        if counted:
+            entries = {"step": 0, **start(parameter)} if counted else start(parameter)
+            if counts and type(state) is dict:
+                state = states[parameter] = CountedState(counts, entries)
+            else:
+                state.update(entries)
+        if type(state) is CountedState:
+            if state.shown:
+                state.settle()
+                state.take({"step": cython.cast(dict, state)["step"] + 1})
+            else:
+                cython.cast(dict, state)["step"] += 1
+        elif counted:
             state["step"] += 1
         yield parameter, gradient, state
 
