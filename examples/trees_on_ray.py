@@ -9,6 +9,7 @@ A worker that is killed does not end the training: all go on from the last check
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,8 @@ def main() -> None:
     parser.add_argument("--functions", type=int, default=600, help="to learn from")
     parser.add_argument("--storage", default=str(Path("build/ray").resolve()))
     options = parser.parse_args()
+    # Ray's workers have the lowest priority (nice 15) and wait for all other programs of this machine; not these.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     ray.init()  # a cluster of this machine, or that of RAY_ADDRESS
     result = Trainer(
         train,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import doctest
 import enum
 import inspect
+import pkgutil
 import re
 import subprocess
 import sys
@@ -207,6 +208,66 @@ def test_help_names_parameters(name: str) -> None:
         member = getattr(member, part)
     wanted = parameters(getattr(member, "__wrapped__", member))
     assert named_in(member.__doc__) == set(wanted)
+
+
+# Modules that have names of PyTorch's and no page: what is left to PyTorch's own words, and why.
+WITHOUT_PAGE = {
+    "weft.autograd.function": "forms of Function of old programs",
+    "weft.autograd.profiler": "the profiler of old programs; weft.profiler is described",
+    "weft.autograd.variable": "what tensors were once",
+    "weft.backends.": "switches of libraries that are not there, each with one sentence on the page of backends",
+    "weft.cuda.": "parts of what the page of cuda describes, under older paths",
+    "weft.distributed.algorithms.": "single hooks and helpers of what the pages beside them describe",
+    "weft.distributed.autograd": "says that it is not there",
+    "weft.distributed.checkpoint.format_utils": "files of PyTorch's",
+    "weft.distributed.pipelining.": "base classes of the schedules that are described",
+    "weft.distributed.rpc": "says that it is not there",
+    "weft.distributed.tensor.experimental": "may change in PyTorch",
+    "weft.distributions.": "base classes of distributions that are described",
+    "weft.export": "a name of a dimension, all that there is of torch.export",
+    "weft.fx.": "tools of those who write passes over graphs",
+    "weft.nn.grad": "derivatives of convolutions of programs that know no autograd",
+    "weft.nn.modules.": "hooks of all modules at once, and base classes",
+    "weft.nn.parallel.distributed": "the class that weft.nn.parallel describes, called with older arguments",
+    "weft.nn.parameter": "base classes of lazy parameters",
+    "weft.nn.utils.": "what hooks of weights consist of",
+    "weft.onnx.symbolic_helper": "decorators of PyTorch's older exporter",
+    "weft.optim.": "optimizers as functions of lists, which PyTorch leaves out too",
+    "weft.profiler.itt": "marks that Intel's profiler would see",
+    "weft.torch_version": "the number of PyTorch's version",
+    "weft.utils": "helpers that PyTorch's own packages use",
+}
+
+
+def public_modules() -> Iterator[tuple[str, ModuleType, ModuleType]]:
+    """The modules of Weft that PyTorch has under the same name without an underscore, with PyTorch's."""
+    found = {each.name for each in pkgutil.walk_packages(weft.__path__, "weft.", lambda name: None)}
+    for name in sorted(found | {each for each in sys.modules if each.startswith("weft.")}):
+        parts = name.split(".")[1:]
+        if any(part.startswith("_") for part in parts):
+            continue
+        try:
+            yield name, import_module(name), import_module(".".join(["torch", *parts]))
+        except ImportError:
+            continue  # Weft's own, or made with a package that is not installed
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's modules that are to go
+def test_what_pytorch_has_is_described_or_left_out_on_purpose() -> None:
+    """Each name of each public module has a page under the lint, or its module says why not."""
+    pytest.importorskip("torch")
+    described = {id(each) for _, _, member in MEMBERS for each in (member, inspect.unwrap(member))}
+    left: set[str] = set()
+    for path, module, theirs in public_modules():
+        listed = getattr(theirs, "__all__", None)
+        left |= {
+            f"{path}.{name}"
+            for name, member in public(module)
+            if not {id(member), id(inspect.unwrap(member))} & described
+            if not is_made_by_nobody(member) and (listed is None or name in listed)
+            if str(getattr(getattr(theirs, name, None), "__module__", "")).startswith("torch")
+        }
+    assert [name for name in sorted(left) if not name.startswith(tuple(WITHOUT_PAGE))] == []
 
 
 def public_methods() -> Iterator[tuple[str, Any]]:

@@ -32,14 +32,25 @@ class _Piped:
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., object]) -> None:
-        """Make `pipe.function_name(...)` call `function(pipe, ...)`."""
+        """Make `pipe.function_name(...)` call `function(pipe, ...)`.
+
+        Args:
+            function_name: the name of the method.
+            function: what it calls.
+        """
         cls.functions[function_name] = function
 
     @classmethod
     def register_datapipe_as_function(
         cls, function_name: str, cls_to_register: Any, enable_df_api_tracing: bool = False
     ) -> None:
-        """Make `pipe.function_name(...)` build a class on `pipe`. Errors: ValueError for a name that is taken."""
+        """Make `pipe.function_name(...)` build a class on `pipe`. Errors: ValueError for a name that is taken.
+
+        Args:
+            function_name: the name of the method.
+            cls_to_register: the class of pipes that it makes.
+            enable_df_api_tracing: accepted, without effect. Default: False.
+        """
         if function_name in cls.functions:
             raise ValueError(
                 f"Unable to add DataPipe function name {function_name} as it is already taken"
@@ -73,7 +84,11 @@ class MapDataPipe(_Piped, Dataset):
 
 
 class DataChunk(list[Any]):
-    """Several examples as one."""
+    """Several examples as one.
+
+    Args:
+        items: the elements.
+    """
 
     def __init__(self, items: Iterable[object]) -> None:
         super().__init__(items)
@@ -111,7 +126,12 @@ class SequenceWrapper(MapDataPipe):
 
 
 class functional_datapipe:  # noqa: N801 - PyTorch's name
-    """A decorator of a class of pipes: `pipe.name(...)` makes one of it. Errors: TypeError for another class."""
+    """A decorator of a class of pipes: `pipe.name(...)` makes one of it. Errors: TypeError for another class.
+
+    Args:
+        name: the method's name.
+        enable_df_api_tracing: accepted, without effect. Default: False.
+    """
 
     def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
         self.name = name

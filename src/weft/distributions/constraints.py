@@ -26,13 +26,24 @@ __all__ = [
 
 
 class Constraint:
-    """A set of values; `is_discrete` and `event_dim` describe them."""
+    """A set of values; `is_discrete` and `event_dim` describe them.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> constraints.positive.check(weft.tensor([1.0, -1.0]))
+        tensor([ True, False])
+    """
 
     is_discrete = False
     event_dim = 0
 
     def check(self, value: Tensor) -> Any:
-        """A boolean for each value."""
+        """A boolean for each value.
+
+        Args:
+            value: the values, a tensor.
+        """
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -50,17 +61,41 @@ class _Dependent(Constraint):
         return _Dependent(is_discrete=is_discrete, event_dim=event_dim)
 
     def check(self, value: Tensor) -> Any:
-        """Errors: ValueError, always."""
+        """Errors: ValueError, always.
+
+        Args:
+            value: the values, a tensor.
+        """
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
 def is_dependent(constraint: Constraint) -> bool:
-    """True if a constraint depends on other parameters."""
+    """True if a constraint depends on other parameters.
+
+    Args:
+        constraint: the constraint that is asked about.
+
+    Example:
+        >>> from weft.distributions import Uniform, constraints
+        >>> constraints.is_dependent(Uniform.support), constraints.is_dependent(constraints.real)
+        (True, False)
+    """
     return isinstance(constraint, _Dependent)
 
 
 class dependent_property(property, _Dependent):  # noqa: N801 - PyTorch's name
-    """A property that gives a constraint of an instance; of the class it is a dependent constraint."""
+    """A property that gives a constraint of an instance; of the class it is a dependent constraint.
+
+    Args:
+        fn: the method that computes the constraint of a distribution; None: given when it decorates.
+        is_discrete: True if values are whole numbers. Default: False.
+        event_dim: how many of the last dimensions are one value. Default: 0.
+
+    Example:
+        >>> from weft.distributions import Uniform
+        >>> Uniform(0.0, 2.0).support  # what it is depends on the parameters
+        Interval(lower_bound=0.0, upper_bound=2.0)
+    """
 
     def __init__(
         self,
@@ -85,50 +120,123 @@ class _Bounded(Constraint):
 
 
 class _Interval(_Bounded):
-    """Both bounds included."""
+    """Both bounds included.
+
+    Args:
+        lower_bound: the least value, or its limit.
+        upper_bound: the greatest value, or its limit.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> constraints.interval(0.0, 1.0).check(weft.tensor([0.0, 1.0, 2.0]))
+        tensor([ True,  True, False])
+    """
 
     def __init__(self, lower_bound: object, upper_bound: Tensor | float) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Any:
-        """Within the bounds."""
+        """Within the bounds.
+
+        Args:
+            value: the values, a tensor.
+        """
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Interval):
-    """The upper bound left out."""
+    """The upper bound left out.
+
+    Args:
+        lower_bound: the least value, or its limit.
+        upper_bound: the greatest value, or its limit.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> constraints.half_open_interval(0.0, 1.0).check(weft.tensor([0.0, 1.0]))
+        tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Any:
-        """Within the bounds."""
+        """Within the bounds.
+
+        Args:
+            value: the values, a tensor.
+        """
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
 class _IntegerInterval(_Interval):
-    """Integers, both bounds included."""
+    """Integers, both bounds included.
+
+    Args:
+        lower_bound: the least value, or its limit.
+        upper_bound: the greatest value, or its limit.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> constraints.integer_interval(0, 3).check(weft.tensor([0.0, 1.5, 3.0]))
+        tensor([ True, False,  True])
+    """
 
     is_discrete = True
 
     def check(self, value: Tensor) -> Any:
-        """Whole, and within the bounds."""
+        """Whole, and within the bounds.
+
+        Args:
+            value: the values, a tensor.
+        """
         return (value % 1 == 0) & super().check(value)
 
 
 class _GreaterThan(_Bounded):
-    """Above a bound."""
+    """Above a bound.
+
+    Args:
+        lower_bound: the least value, or its limit.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> constraints.greater_than(1.0).check(weft.tensor([1.0, 2.0]))
+        tensor([False,  True])
+    """
 
     def __init__(self, lower_bound: object) -> None:
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Any:
-        """Above the bound."""
+        """Above the bound.
+
+        Args:
+            value: the values, a tensor.
+        """
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_GreaterThan):
-    """At a bound or above it."""
+    """At a bound or above it.
+
+    Args:
+        lower_bound: the least value, or its limit.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> constraints.greater_than_eq(1.0).check(weft.tensor([0.0, 1.0]))
+        tensor([False,  True])
+    """
 
     def check(self, value: Tensor) -> Any:
-        """Not below the bound."""
+        """Not below the bound.
+
+        Args:
+            value: the values, a tensor.
+        """
         return self.lower_bound <= value
 
 
@@ -143,23 +251,51 @@ class _IntegerGreaterThan(_GreaterThan):
 
 
 class _LessThan(_Bounded):
-    """Below a bound."""
+    """Below a bound.
+
+    Args:
+        upper_bound: the greatest value, or its limit.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> constraints.less_than(1.0).check(weft.tensor([0.0, 1.0]))
+        tensor([ True, False])
+    """
 
     def __init__(self, upper_bound: object) -> None:
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Any:
-        """Below the bound."""
+        """Below the bound.
+
+        Args:
+            value: the values, a tensor.
+        """
         return value < self.upper_bound
 
 
 class _Multinomial(_LessThan):
-    """Counts on the right that add up to a bound at most."""
+    """Counts on the right that add up to a bound at most.
+
+    Args:
+        upper_bound: the greatest value, or its limit.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> constraints.multinomial(3).check(weft.tensor([[1.0, 2.0], [2.0, 2.0]]))  # counts of at most 3 draws
+        tensor([ True, False])
+    """
 
     is_discrete, event_dim = True, 1
 
     def check(self, value: Tensor) -> Any:
-        """Of no negative count and not too many in all."""
+        """Of no negative count and not too many in all.
+
+        Args:
+            value: the values, a tensor.
+        """
         return (value >= 0).all(dim=-1) & (value.sum(dim=-1) <= self.upper_bound)
 
 
@@ -169,7 +305,19 @@ multinomial = _Multinomial
 
 
 class independent(Constraint):  # noqa: N801 - PyTorch's name
-    """A constraint of which dimensions on the right count together."""
+    """A constraint of which dimensions on the right count together.
+
+    Args:
+        base_constraint: the constraint of single values, or of the components.
+        reinterpreted_batch_ndims: how many of the last dimensions are one value.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> vectors = constraints.independent(constraints.positive, 1)
+        >>> vectors.check(weft.tensor([[1.0, 2.0], [1.0, -2.0]]))  # one answer for each vector
+        tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
@@ -178,7 +326,11 @@ class independent(Constraint):  # noqa: N801 - PyTorch's name
         self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
 
     def check(self, value: Tensor) -> Any:
-        """All of what counts together. Errors: ValueError for too few dimensions."""
+        """All of what counts together. Errors: ValueError for too few dimensions.
+
+        Args:
+            value: the values, a tensor.
+        """
         found = self.base_constraint.check(value)
         count = self.reinterpreted_batch_ndims
         if found.dim() < count:
@@ -190,7 +342,20 @@ class independent(Constraint):  # noqa: N801 - PyTorch's name
 
 
 class cat(Constraint):  # noqa: N801 - PyTorch's name
-    """Constraints of pieces along a dimension."""
+    """Constraints of pieces along a dimension.
+
+    Args:
+        cseq: the constraints, in order.
+        dim: the dimension along which values stand one behind the other. Default: 0.
+        lengths: how many values each constraint has; None: one each.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> both = constraints.cat([constraints.positive, constraints.real], dim=0, lengths=[1, 2])
+        >>> both.check(weft.tensor([-1.0, -1.0, 3.0]))
+        tensor([False,  True,  True])
+    """
 
     def __init__(self, cseq: Any, dim: int = 0, lengths: list[int] | None = None) -> None:
         self.cseq, self.dim = list(cseq), dim
@@ -199,7 +364,11 @@ class cat(Constraint):  # noqa: N801 - PyTorch's name
         self.event_dim = max(part.event_dim for part in self.cseq)
 
     def check(self, value: Tensor) -> Any:
-        """Each piece by its own constraint."""
+        """Each piece by its own constraint.
+
+        Args:
+            value: the values, a tensor.
+        """
         parts = value.split(self.lengths, self.dim)
         return weft.cat(
             [one.check(part) for one, part in zip(self.cseq, parts, strict=True)], self.dim
@@ -207,7 +376,19 @@ class cat(Constraint):  # noqa: N801 - PyTorch's name
 
 
 class stack(Constraint):  # noqa: N801 - PyTorch's name
-    """Constraints of slices along a dimension."""
+    """Constraints of slices along a dimension.
+
+    Args:
+        cseq: the constraints, in order.
+        dim: the dimension along which values are stacked. Default: 0.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> both = constraints.stack([constraints.positive, constraints.real], dim=0)
+        >>> both.check(weft.tensor([-1.0, -1.0]))
+        tensor([False,  True])
+    """
 
     def __init__(self, cseq: list[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim
@@ -216,7 +397,11 @@ class stack(Constraint):  # noqa: N801 - PyTorch's name
         self.event_dim = dim_of + 1 if dim + dim_of < 0 else dim_of
 
     def check(self, value: Tensor) -> Any:
-        """Each slice by its own constraint."""
+        """Each slice by its own constraint.
+
+        Args:
+            value: the values, a tensor.
+        """
         parts = value.unbind(self.dim)
         return weft.stack(
             [one.check(part) for one, part in zip(self.cseq, parts, strict=True)], self.dim
@@ -224,14 +409,29 @@ class stack(Constraint):  # noqa: N801 - PyTorch's name
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The constraint of a mixture's values: that of its components."""
+    """The constraint of a mixture's values: that of its components.
+
+    Args:
+        base_constraint: the constraint of single values, or of the components.
+
+    Example:
+        >>> import weft
+        >>> from weft.distributions import constraints
+        >>> inside = constraints.MixtureSameFamilyConstraint(constraints.unit_interval)
+        >>> inside.check(weft.tensor([0.5, 2.0]))
+        tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
         self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim
 
     def check(self, value: Tensor) -> Any:
-        """A value belongs to the mixture where all components could give it."""
+        """A value belongs to the mixture where all components could give it.
+
+        Args:
+            value: the values, a tensor.
+        """
         found = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         rest = value.dim() - self.event_dim
         return found.reshape((*found.shape[:rest], -1)).all(-1)

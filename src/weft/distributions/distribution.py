@@ -19,7 +19,23 @@ special: Any = later("weft.special")
 
 
 class lazy_property:  # noqa: N801 - reads as `property`
-    """A value that is computed when it is first asked for, and kept."""
+    """A value that is computed when it is first asked for, and kept.
+
+    Args:
+        function: the method that computes the value once.
+
+    Example:
+        >>> from weft.distributions.utils import lazy_property
+        >>> class Square:
+        ...     @lazy_property
+        ...     def area(self):
+        ...         print("computed")
+        ...         return 9
+        >>> one = Square()
+        >>> one.area + one.area
+        computed
+        18
+    """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
@@ -41,7 +57,16 @@ def _is_derived(kind: type, name: str) -> bool:
 
 
 def broadcast_all(*values: object) -> list[Any]:
-    """Numbers and tensors as tensors of one shape; numbers take the type of the tensors."""
+    """Numbers and tensors as tensors of one shape; numbers take the type of the tensors.
+
+    Args:
+        *values: numbers or tensors.
+
+    Example:
+        >>> import weft
+        >>> weft.distributions.utils.broadcast_all(weft.zeros(2), 1.0)
+        [tensor([0., 0.]), tensor([1., 1.])]
+    """
     tensors = [value for value in values if isinstance(value, Tensor)]
     dtype = tensors[0].dtype if tensors else weft.get_default_dtype()
     made = []
@@ -64,7 +89,16 @@ def sum_rightmost(value: Tensor, count: int) -> Any:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept off 0 and 1, so that their logarithms are finite."""
+    """Probabilities kept off 0 and 1, so that their logarithms are finite.
+
+    Args:
+        probs: probabilities.
+
+    Example:
+        >>> import weft
+        >>> weft.distributions.utils.clamp_probs(weft.tensor([0.0, 0.5])).log().isfinite()
+        tensor([True, True])
+    """
     eps = weft.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 

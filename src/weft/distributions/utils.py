@@ -17,12 +17,32 @@ __all__ = [
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities of log odds, or of log probabilities along the last dimension that need not be normalised."""
+    """Probabilities of log odds, or of log probabilities along the last dimension that need not be normalised.
+
+    Args:
+        logits: logarithms of odds, or of probabilities.
+        is_binary: of two classes each, not of all in the last dimension. Default: False.
+
+    Example:
+        >>> import weft
+        >>> weft.distributions.utils.logits_to_probs(weft.tensor([0.0, 0.0]))  # softmax
+        tensor([0.5000, 0.5000])
+    """
     return logits.sigmoid() if is_binary else logits.softmax(-1)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Log odds, or log probabilities; those of 0 and 1 are finite."""
+    """Log odds, or log probabilities; those of 0 and 1 are finite.
+
+    Args:
+        probs: probabilities.
+        is_binary: of two classes each, not of all in the last dimension. Default: False.
+
+    Example:
+        >>> import weft
+        >>> weft.distributions.utils.probs_to_logits(weft.tensor([0.25, 0.75]), is_binary=True)
+        tensor([-1.0986,  1.0986])
+    """
     return as_logits(probs, is_binary)
 
 
@@ -32,7 +52,17 @@ def _standard_normal(shape: Shape, dtype: DType | None, device: DeviceLike | Non
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """The elements of lower triangles (..., n, n) up to diagonal `diag`, by rows. Errors: ValueError on `diag`."""
+    """The elements of lower triangles (..., n, n) up to diagonal `diag`, by rows. Errors: ValueError on `diag`.
+
+    Args:
+        mat: matrices, in the last two dimensions.
+        diag: the highest diagonal that counts. Default: 0.
+
+    Example:
+        >>> import weft
+        >>> weft.distributions.utils.tril_matrix_to_vec(weft.tensor([[1.0, 0.0], [2.0, 3.0]]))
+        tensor([1., 2., 3.])
+    """
     size = mat.shape[-1]
     if not -size <= diag < size:
         raise ArgumentError(
@@ -48,7 +78,17 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """Lower triangular matrices (..., n, n) whose elements up to diagonal `diag` are `vec`'s, by rows; zeros above.
 
+    Args:
+        vec: vectors, in the last dimension.
+        diag: the highest diagonal that counts. Default: 0.
+
     Errors: ValueError where the number of elements is that of no such triangle.
+
+    Example:
+        >>> import weft
+        >>> weft.distributions.utils.vec_to_tril_matrix(weft.tensor([1.0, 2.0, 3.0]))
+        tensor([[1., 0.],
+                [2., 3.]])
     """
     count = vec.shape[-1]
     # The n of n (n + 1) / 2 elements, changed by what the diagonal adds or leaves out.

@@ -284,7 +284,11 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 
 def is_lazy(value: Tensor) -> bool:
-    """True if a parameter or buffer has no shape yet."""
+    """True if a parameter or buffer has no shape yet.
+
+    Args:
+        value: a parameter or buffer.
+    """
     return isinstance(value, UninitializedParameter | UninitializedBuffer)
 
 

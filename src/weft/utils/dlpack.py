@@ -31,5 +31,9 @@ class DLDeviceType(enum.IntEnum):
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A capsule that shares the tensor's memory."""
+    """A capsule that shares the tensor's memory.
+
+    Args:
+        tensor: the tensor whose memory is shared.
+    """
     return tensor.__dlpack__()

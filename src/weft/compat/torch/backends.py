@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from weft._build.lazy import Importable as _Importable
-from weft.engine.devices.cpu.llvm.target import host
+from weft.engine.devices.cpu.llvm.target import host as _host
 
 
 class _Switches(_Importable):
@@ -138,7 +138,7 @@ class _Cpu(_Switches):
     def get_cpu_capability(self) -> str:
         """The vector instructions that kernels are made for: AVX512, AVX2, or DEFAULT for those that all processors
         have."""
-        name = host().name.upper()
+        name = _host().name.upper()
         return name if name.startswith("AVX") else "DEFAULT"
 
 

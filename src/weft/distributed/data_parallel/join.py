@@ -27,7 +27,11 @@ class JoinHook:
         """Answer one step of the others."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Do what is left when all have ended; `is_last_joiner` on those ranks that ended last."""
+        """Do what is left when all have ended; `is_last_joiner` on those ranks that ended last.
+
+        Args:
+            is_last_joiner: this rank is among those that ran out of data last.
+        """
 
 
 class JoinConfig(NamedTuple):
@@ -46,7 +50,11 @@ class Joinable(ABC):
 
     @abstractmethod
     def join_hook(self, **kwargs: object) -> JoinHook:
-        """The hook for a rank that has ended; it gets the context's further arguments."""
+        """The hook for a rank that has ended; it gets the context's further arguments.
+
+        Args:
+            **kwargs: what `Join` was given.
+        """
 
     @property
     @abstractmethod
@@ -66,6 +74,20 @@ class Join:
         joinables: what has collectives in each step, in the order in which a step reaches them.
         enable: False for loops that are known to be equally long.
         throw_on_early_termination: raise on all ranks when the first one ends.
+        **kwargs: handed on to each module's `join_hook`.
+
+    Example:
+        >>> import weft
+        >>> import weft.distributed as dist
+        >>> from weft.distributed.algorithms.join import Join
+        >>> dist.init_process_group()
+        >>> model = weft.nn.parallel.DistributedDataParallel(weft.nn.Linear(1, 1))
+        >>> with Join([model]):  # ranks may have fewer batches than others
+        ...     for x in weft.ones(2, 4, 1):
+        ...         model(x).sum().backward()
+        >>> model.module.bias.grad
+        tensor([8.])
+        >>> dist.destroy_process_group()
     """
 
     def __init__(
@@ -111,7 +133,11 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> Tensor | None:
-        """Say that this rank has inputs for another step; the number of ranks that have, or None outside a context."""
+        """Say that this rank has inputs for another step; the number of ranks that have, or None outside a context.
+
+        Args:
+            joinable: the module or optimizer that communicates next.
+        """
         config = joinable._join_config
         if not config.enable or not config.is_first_joinable:
             return None

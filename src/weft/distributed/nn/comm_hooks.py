@@ -170,7 +170,12 @@ def mean(group: ProcessGroup, vector: Tensor) -> Any:
 
 
 def allreduce_hook(process_group: Group, bucket: GradBucket) -> Future[Tensor]:
-    """The mean over the ranks, as without a hook."""
+    """The mean over the ranks, as without a hook.
+
+    Args:
+        process_group: the ranks.
+        bucket: gradients that are sent together.
+    """
     return future_of(mean(resolve(process_group), bucket.buffer()))
 
 
@@ -185,12 +190,22 @@ def _compressed(dtype: DType, process_group: Group, bucket: GradBucket) -> Futur
 
 
 def fp16_compress_hook(process_group: Group, bucket: GradBucket) -> Future[Tensor]:
-    """The mean over the ranks of gradients that are sent as float16."""
+    """The mean over the ranks of gradients that are sent as float16.
+
+    Args:
+        process_group: the ranks.
+        bucket: gradients that are sent together.
+    """
     return _compressed(weft.float16, process_group, bucket)
 
 
 def bf16_compress_hook(process_group: Group, bucket: GradBucket) -> Future[Tensor]:
-    """The mean over the ranks of gradients that are sent as bfloat16."""
+    """The mean over the ranks of gradients that are sent as bfloat16.
+
+    Args:
+        process_group: the ranks.
+        bucket: gradients that are sent together.
+    """
     return _compressed(weft.bfloat16, process_group, bucket)
 
 
@@ -204,12 +219,20 @@ def _wrapped(dtype: DType, hook: Hook) -> Hook:
 
 
 def fp16_compress_wrapper(hook: Hook) -> Hook:
-    """A hook that does what another one does on gradients as float16."""
+    """A hook that does what another one does on gradients as float16.
+
+    Args:
+        hook: the hook whose gradients are sent in fewer bits.
+    """
     return _wrapped(weft.float16, hook)
 
 
 def bf16_compress_wrapper(hook: Hook) -> Hook:
-    """A hook that does what another one does on gradients as bfloat16."""
+    """A hook that does what another one does on gradients as bfloat16.
+
+    Args:
+        hook: the hook whose gradients are sent in fewer bits.
+    """
     return _wrapped(weft.bfloat16, hook)
 
 
@@ -240,5 +263,11 @@ _HOOKS: dict[DDPCommHookType, Hook] = {
 def register_ddp_comm_hook(
     comm_hook_type: DDPCommHookType, model: Hooked, state: Group = None
 ) -> None:
-    """Have a model's gradients averaged by the hook of a name; `state` is a group, by default all ranks."""
+    """Have a model's gradients averaged by the hook of a name; `state` is a group, by default all ranks.
+
+    Args:
+        comm_hook_type: the hook, by its member of `DDPCommHookType`.
+        model: the module that DistributedDataParallel wraps.
+        state: what the hook is given first; None: nothing.
+    """
     model.register_comm_hook(state, _HOOKS[comm_hook_type])

@@ -48,7 +48,11 @@ class PostLocalSGDState:
         self.iter = 0
 
     def maybe_increase_iter(self, bucket: GradBucket) -> None:
-        """Count a backward pass, at its last bucket."""
+        """Count a backward pass, at its last bucket.
+
+        Args:
+            bucket: gradients that are sent together.
+        """
         self.iter += bucket.is_last()
 
 
@@ -80,7 +84,11 @@ class ModelAverager:
         self.step = 0
 
     def average_parameters(self, params: Parameters) -> None:
-        """Count a step, and take the mean where that is due."""
+        """Count a step, and take the mean where that is due.
+
+        Args:
+            params: the parameters, or groups of them.
+        """
         raise NotImplementedError
 
 

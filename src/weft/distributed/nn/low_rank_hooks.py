@@ -78,7 +78,11 @@ class PowerSGDState:
         self._generator = weft.Generator().manual_seed(random_seed)
 
     def maybe_increase_iter(self, bucket: GradBucket) -> None:
-        """Count a backward pass, at its last bucket."""
+        """Count a backward pass, at its last bucket.
+
+        Args:
+            bucket: gradients that are sent together.
+        """
         self.iter += bucket.is_last()
 
     def compression_stats(self) -> tuple[float, int, int]:
@@ -87,12 +91,22 @@ class PowerSGDState:
         return (before / after if after else 0.0), before, after
 
     def shrinks(self, rows: int, columns: int) -> bool:
-        """True if a matrix is to be sent as two narrow ones."""
+        """True if a matrix is to be sent as two narrow ones.
+
+        Args:
+            rows: the number of rows of the matrix.
+            columns: the number of columns of the matrix.
+        """
         sent = (rows + columns) * self.matrix_approximation_rank
         return sent * self.min_compression_rate < rows * columns
 
     def starts(self, number: int, matrices: Sequence[Tensor]) -> list[Any]:
-        """Orthonormal columns to begin with for each matrix of a bucket: the last ones, or random ones."""
+        """Orthonormal columns to begin with for each matrix of a bucket: the last ones, or random ones.
+
+        Args:
+            number: the number of the bucket.
+            matrices: the gradients as matrices.
+        """
         kept = self.q_memory_dict.get(number) if self.warm_start else None
         found = []
         for place, matrix in enumerate(matrices):
@@ -106,7 +120,11 @@ class PowerSGDState:
 
     def orthonormal(self, columns: Tensor) -> Any:
         """The columns of a matrix, made orthonormal: by Householder's reflections, also where they depend on each
-        other, or with an epsilon one after the other (Gram and Schmidt)."""
+        other, or with an epsilon one after the other (Gram and Schmidt).
+
+        Args:
+            columns: the columns that are made orthogonal and of length 1.
+        """
         least = self.orthogonalization_epsilon
         if not least:
             return qr(columns.float())[0].to(columns.dtype)

@@ -24,7 +24,12 @@ from weft.nn.parameter import (
 
 
 class LazyModuleMixin(Module):
-    """A module that makes its parameters at the first call and then becomes `cls_to_become`."""
+    """A module that makes its parameters at the first call and then becomes `cls_to_become`.
+
+    Args:
+        *args: those of the module.
+        **kwargs: those of the module.
+    """
 
     cls_to_become: type[Module] | None = None
 

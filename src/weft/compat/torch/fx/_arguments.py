@@ -45,7 +45,17 @@ class NodeMaker:
         name: str | None = None,
         type_expr: object = None,
     ) -> Node:
-        """A node of the graph, with what is known about where the program stands."""
+        """A node of the graph, with what is known about where the program stands.
+
+        Args:
+            kind: what it does: "placeholder", "get_attr", "call_function", "call_method", "call_module" or
+                "output".
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+            name: its name; None: made of the target.
+            type_expr: the type that is written in the code; None: none.
+        """
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         scope = getattr(self, "scope", None)
         if scope is not None:
@@ -57,7 +67,11 @@ class NodeMaker:
         return node
 
     def proxy(self, node: Node) -> Any:
-        """The stand-in for a node's value."""
+        """The stand-in for a node's value.
+
+        Args:
+            node: the node that the proxy stands for.
+        """
         raise NotImplementedError
 
     def create_proxy(
@@ -70,7 +84,18 @@ class NodeMaker:
         type_expr: object = None,
         proxy_factory_fn: Callable[[Node], object] | None = None,
     ) -> Any:
-        """A node for a call, and what stands for its result."""
+        """A node for a call, and what stands for its result.
+
+        Args:
+            kind: what it does: "placeholder", "get_attr", "call_function", "call_method", "call_module" or
+                "output".
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+            name: its name; None: made of the target.
+            type_expr: the type that is written in the code; None: none.
+            proxy_factory_fn: makes the proxy of a node; None: `proxy`.
+        """
         arguments, named = self.create_arg(tuple(args)), self.create_arg(dict(kwargs))
         node = self.create_node(kind, target, arguments, named, name, type_expr)
         if self.record_stack_traces and not node.stack_trace:
@@ -78,7 +103,11 @@ class NodeMaker:
         return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
     def create_arg(self, a: Any) -> Argument:
-        """The argument of a node for a value that a program passes. Errors: NotImplementedError if there is none."""
+        """The argument of a node for a value that a program passes. Errors: NotImplementedError if there is none.
+
+        Args:
+            a: an argument, in containers or not.
+        """
         if hasattr(type(a), "__fx_create_arg__"):
             return a.__fx_create_arg__(self)
         if isinstance(a, tuple | list | dict | slice | range):

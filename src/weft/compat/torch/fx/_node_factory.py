@@ -36,7 +36,16 @@ class NodeFactory:
         name: str | None = None,
         type_expr: object = None,
     ) -> Node:
-        """A node at the insert point, called `name` or as its target, with a number where that is taken."""
+        """A node at the insert point, called `name` or as its target, with a number where that is taken.
+
+        Args:
+            op: what it does: "placeholder", "get_attr", "call_function", "call_method", "call_module" or "output".
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes; None: none.
+            kwargs: arguments by name, among them nodes; None: none.
+            name: its name; None: made of the target.
+            type_expr: the type that is written in the code; None: none.
+        """
         args, kwargs = () if args is None else args, kwargs or {}
         if not isinstance(args, tuple):
             raise AssertionError(f"args must be a tuple, got {type(args)}")
@@ -64,12 +73,23 @@ class NodeFactory:
         type_expr: object = None,
         default_value: object = inspect.Signature.empty,
     ) -> Node:
-        """An input of the program."""
+        """An input of the program.
+
+        Args:
+            name: the name of the parameter.
+            type_expr: the type that is written in the code; None: none.
+            default_value: the parameter's default; without it there is none.
+        """
         args = () if default_value is inspect.Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: object = None) -> Node:
-        """The reading of a parameter, buffer or module. Warns where the owner has none of that path."""
+        """The reading of a parameter, buffer or module. Warns where the owner has none of that path.
+
+        Args:
+            qualified_name: the path of the attribute, with dots.
+            type_expr: the type that is written in the code; None: none.
+        """
         if self.owning_module is not None and not _leads_somewhere(
             self.owning_module, qualified_name
         ):
@@ -88,7 +108,14 @@ class NodeFactory:
         kwargs: dict[str, Argument] | None = None,
         type_expr: object = None,
     ) -> Node:
-        """A call of a module of the owner, by its path. Errors: AttributeError where the owner has none there."""
+        """A call of a module of the owner, by its path. Errors: AttributeError where the owner has none there.
+
+        Args:
+            module_name: the path of the module, with dots.
+            args: positional arguments, among them nodes; None: none.
+            kwargs: arguments by name, among them nodes; None: none.
+            type_expr: the type that is written in the code; None: none.
+        """
         if self.owning_module is not None:
             self.owning_module.get_submodule(module_name)
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
@@ -100,7 +127,14 @@ class NodeFactory:
         kwargs: dict[str, Argument] | None = None,
         type_expr: object = None,
     ) -> Node:
-        """A call of a method of the first argument."""
+        """A call of a method of the first argument.
+
+        Args:
+            method_name: the name of the method of the first argument.
+            args: positional arguments, among them nodes; None: none.
+            kwargs: arguments by name, among them nodes; None: none.
+            type_expr: the type that is written in the code; None: none.
+        """
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_function(
@@ -111,17 +145,35 @@ class NodeFactory:
         type_expr: object = None,
         name: str | None = None,
     ) -> Node:
-        """A call of a function."""
+        """A call of a function.
+
+        Args:
+            the_function: the function that is called.
+            args: positional arguments, among them nodes; None: none.
+            kwargs: arguments by name, among them nodes; None: none.
+            type_expr: the type that is written in the code; None: none.
+            name: its name; None: made of the function's.
+        """
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
     def output(self, result: Argument, type_expr: object = None) -> Node:
-        """The node of the program's return value."""
+        """The node of the program's return value.
+
+        Args:
+            result: what is returned.
+            type_expr: the type that is written in the code; None: none.
+        """
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(
         self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x
     ) -> Node:
-        """A node like one of another graph, whose inputs `arg_transform` maps to nodes of this one."""
+        """A node like one of another graph, whose inputs `arg_transform` maps to nodes of this one.
+
+        Args:
+            node: the node of another graph.
+            arg_transform: gives this graph's node for one of the other's.
+        """
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
         made = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         made.meta = copy.copy(node.meta)
@@ -131,7 +183,13 @@ class NodeFactory:
         self, g: Graph, val_map: dict[Node, object], return_output_node: bool = False
     ) -> Argument | None:
         """Nodes like those of another graph, but its output: what it returns, in nodes of this one. `val_map` says
-        what stands for which node, and learns the rest."""
+        what stands for which node, and learns the rest.
+
+        Args:
+            g: the graph that is copied from.
+            val_map: this graph's nodes by the other's; those that are copied are added.
+            return_output_node: return the output node too. Default: False.
+        """
         for node in g.nodes:
             if node in val_map:
                 continue

@@ -42,7 +42,13 @@ _is_fx_tracing_flag = False  # what packages read; see `is_fx_tracing`
 
 
 class ProxyableClassMeta(type):
-    """Of classes whose instances are made inside traced programs: making one of proxies is a node."""
+    """Of classes whose instances are made inside traced programs: making one of proxies is a node.
+
+    Args:
+        name: its name in the graph and in the code.
+        bases: the classes that it derives from.
+        attrs: the members of its body.
+    """
 
     def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, object]) -> None:
         _proxyable_classes.setdefault(cls)
@@ -60,6 +66,20 @@ class Tracer(TracerBase):
 
     Args: `autowrap_modules`: modules of Python whose functions are recorded like those that are marked by `wrap`;
     `autowrap_functions`: more of these; `param_shapes_constant`: shapes of parameters are numbers.
+
+    Args:
+        autowrap_modules: modules of Python whose functions are recorded as calls.
+        autowrap_functions: functions that are recorded as calls.
+        param_shapes_constant: shapes of parameters are numbers, not nodes. Default: False.
+
+    Example:
+        >>> import weft
+        >>> from weft import fx
+        >>> class Deep(fx.Tracer):
+        ...     def is_leaf_module(self, m, module_qualified_name):
+        ...         return False  # record what layers do, not that they are called
+        >>> [node.name for node in Deep().trace(weft.nn.Sequential(weft.nn.ReLU())).nodes]
+        ['input_1', 'relu', 'output']
     """
 
     def __init__(
@@ -89,12 +109,21 @@ class Tracer(TracerBase):
     # -- what subclasses decide -----------------------------------------------------------------
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """True if a call of a module is one node: layers of the library are, `Sequential` is not."""
+        """True if a call of a module is one node: layers of the library are, `Sequential` is not.
+
+        Args:
+            m: the module.
+            module_qualified_name: its path, with dots.
+        """
         is_layer = type(m).__module__.startswith(("weft.nn", "torch.nn"))
         return is_layer and not isinstance(m, Sequential)
 
     def path_of_module(self, mod: Module) -> str:
-        """The path of a module below the root. Errors: NameError where it is none."""
+        """The path of a module below the root. Errors: NameError where it is none.
+
+        Args:
+            mod: the module.
+        """
         paths = self.submodule_paths
         if not paths:
             paths = {module: name for name, module in self.root.named_modules()}
@@ -110,7 +139,14 @@ class Tracer(TracerBase):
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> Any:
-        """A call of a module: one node, or what its `forward` does."""
+        """A call of a module: one node, or what its `forward` does.
+
+        Args:
+            m: the module.
+            forward: what would be called.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         path = self.path_of_module(m)
         calls = self.num_calls[path] = self.num_calls.get(path, -1) + 1
         key = f"{path}@{calls}" if calls else path
@@ -124,7 +160,13 @@ class Tracer(TracerBase):
                 del self.module_stack[key]
 
     def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, object]) -> Any:
-        """The reading of a member of a module: parameters are nodes, buffers if `proxy_buffer_attributes` says so."""
+        """The reading of a member of a module: parameters are nodes, buffers if `proxy_buffer_attributes` says so.
+
+        Args:
+            attr: the name of the attribute.
+            attr_val: the value that it has.
+            parameter_proxy_cache: the proxies that parameters have.
+        """
         return self._module_getattr(attr, attr_val, parameter_proxy_cache)
 
     def _module_getattr(
@@ -159,20 +201,34 @@ class Tracer(TracerBase):
     def create_args_for_root(
         self, root_fn: Callable[..., object], is_module: bool, concrete_args: object = None
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """The function to call in the program's place, and its proxies."""
+        """The function to call in the program's place, and its proxies.
+
+        Args:
+            root_fn: the function that is recorded.
+            is_module: it is a method of a module.
+            concrete_args: values of parameters that are not recorded, by name; None: none.
+        """
         return placeholders_for(self, root_fn, is_module, concrete_args)
 
     # -- arguments ------------------------------------------------------------------------------
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """A name with a number that the root has not."""
+        """A name with a number that the root has not.
+
+        Args:
+            prefix: what the name begins with.
+        """
         number = 0
         while hasattr(self.root, f"{prefix}{number}"):
             number += 1
         return f"{prefix}{number}"
 
     def create_arg(self, a: object) -> Argument:
-        """The argument of a node for a value that a program passes; tensors and modules are read from the root."""
+        """The argument of a node for a value that a program passes; tensors and modules are read from the root.
+
+        Args:
+            a: an argument, in containers or not.
+        """
         if isinstance(a, Parameter):
             return self._owned(
                 a, self.root.named_parameters(), "parameter is not a member of this module"
@@ -214,7 +270,12 @@ class Tracer(TracerBase):
     def trace(
         self, root: Module | Callable[..., object], concrete_args: dict[str, object] | None = None
     ) -> Graph:
-        """The graph of a module's `forward`, or of a function. `concrete_args` fixes arguments by name."""
+        """The graph of a module's `forward`, or of a function. `concrete_args` fixes arguments by name.
+
+        Args:
+            root: the module or function that is recorded.
+            concrete_args: values of parameters that are not recorded, by name; None: none.
+        """
         is_module = isinstance(root, Module)
         if isinstance(root, Module):
             self.root, function = root, getattr(type(root), self.traced_func_name)
@@ -275,6 +336,10 @@ def symbolic_trace(root: Any, concrete_args: dict[str, object] | None = None) ->
     >>> traced = weft.fx.symbolic_trace(lambda x: weft.relu(x) + 1)
     >>> [node.name for node in traced.graph.nodes]
     ['x', 'relu', 'add', 'output']
+
+    Args:
+        root: the module or function that is recorded.
+        concrete_args: values of parameters that are not recorded, by name; None: none.
     """
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)
@@ -284,6 +349,9 @@ def symbolic_trace(root: Any, concrete_args: dict[str, object] | None = None) ->
 
 def wrap(fn_or_name: object) -> Any:
     """Mark a function, or the name of one in the calling module: calls with traced values are recorded as they are.
+
+    Args:
+        fn_or_name: the function, or its name.
 
     Errors: NotImplementedError where it is called inside a function.
     """

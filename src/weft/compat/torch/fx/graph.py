@@ -68,7 +68,22 @@ class _InsertPoint:
 
 
 class Graph(NodeFactory):
-    """Nodes in the order in which they run: placeholders first, an output last."""
+    """Nodes in the order in which they run: placeholders first, an output last.
+
+    Args:
+        owning_module: the module that the graph is for; None: none.
+        tracer_cls: the class of what recorded it; None: none.
+        tracer_extras: further facts of what recorded it; None: none.
+
+    Example:
+        >>> import weft
+        >>> from weft import fx
+        >>> graph = fx.Graph()
+        >>> x = graph.placeholder("x")
+        >>> _ = graph.output(graph.call_function(weft.relu, (x,)))
+        >>> fx.GraphModule(weft.nn.Module(), graph)(weft.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
 
     def __init__(
         self,
@@ -112,7 +127,13 @@ class Graph(NodeFactory):
         return last
 
     def find_nodes(self, *, op: str, target: Target = None, sort: bool = True) -> list[Node]:
-        """The nodes of a kind, in order; calls of functions and modules also by their target."""
+        """The nodes of a kind, in order; calls of functions and modules also by their target.
+
+        Args:
+            op: what it does: "placeholder", "get_attr", "call_function", "call_method", "call_module" or "output".
+            target: what is called or read; None: anything.
+            sort: in the order of the graph, not of their making. Default: True.
+        """
         if op == "call_function" and target is None:
             raise AssertionError("target must not be None for call_function op")
         return [
@@ -148,7 +169,11 @@ class Graph(NodeFactory):
         return made
 
     def erase_node(self, to_erase: Node) -> None:
-        """Take a node out. Errors: RuntimeError where others use it."""
+        """Take a node out. Errors: RuntimeError where others use it.
+
+        Args:
+            to_erase: the node, which nobody reads.
+        """
         if to_erase.users:
             raise ArgumentError(
                 f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
@@ -177,7 +202,11 @@ class Graph(NodeFactory):
         )
 
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
-        """New nodes go before a node, or to the beginning: from here on, or as a context."""
+        """New nodes go before a node, or to the beginning: from here on, or as a context.
+
+        Args:
+            n: the node before which nodes are made; None: the first.
+        """
         if n is None:
             return self.inserting_after(self._root)
         if n.graph is not self:
@@ -185,7 +214,11 @@ class Graph(NodeFactory):
         return _InsertPoint(self, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> _InsertPoint:
-        """New nodes go behind a node, or to the end: from here on, or as a context."""
+        """New nodes go behind a node, or to the end: from here on, or as a context.
+
+        Args:
+            n: the node behind which nodes are made; None: the first.
+        """
         if n is None:
             return self.inserting_before(self._root)
         if n.graph is not self:
@@ -199,7 +232,11 @@ class Graph(NodeFactory):
         check(self)
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Erase nodes without users and without effects other than their result. True if any was erased."""
+        """Erase nodes without users and without effects other than their result. True if any was erased.
+
+        Args:
+            is_impure_node: says of a node whether it has to stay; None: as the node says.
+        """
         self.lint()  # users come behind what they use, so that one way back finds everything
         impure = is_impure_node or Node.is_impure
         before = self._len
@@ -211,20 +248,36 @@ class Graph(NodeFactory):
     # -- as code and text -----------------------------------------------------------------------
 
     def process_inputs(self, *args: object) -> Any:
-        """The values of the placeholders for the program's arguments."""
+        """The values of the placeholders for the program's arguments.
+
+        Args:
+            *args: what the module was called with.
+        """
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: object) -> Any:
-        """The return value of the program for the value of the output node."""
+        """The return value of the program for the value of the output node.
+
+        Args:
+            out: what the graph has computed.
+        """
         return self._codegen.process_outputs(out)
 
     def set_codegen(self, codegen: CodeGen) -> None:
-        """Write code otherwise."""
+        """Write code otherwise.
+
+        Args:
+            codegen: what writes the code.
+        """
         self._codegen = codegen
 
     @contextmanager
     def on_generate_code(self, make_transformer: Callable[[Any], Any]) -> Iterator[None]:
-        """A context in which lines of generated code pass what `make_transformer(the one before)` gives."""
+        """A context in which lines of generated code pass what `make_transformer(the one before)` gives.
+
+        Args:
+            make_transformer: is given what transformed the code before, and gives what does so now.
+        """
         before = self._codegen._body_transformer
         self._codegen._body_transformer = make_transformer(before)
         try:
@@ -233,7 +286,12 @@ class Graph(NodeFactory):
             self._codegen._body_transformer = before
 
     def python_code(self, root_module: str, **options: Any) -> PythonCode:
-        """The program as Python code of a function `forward`, and the names that it needs."""
+        """The program as Python code of a function `forward`, and the names that it needs.
+
+        Args:
+            root_module: the name of the module in the code.
+            **options: accepted, without effect.
+        """
         namespace = Namespace()
         names = {node: namespace.create_name(node.name, node) for node in self.nodes}
         shown = {node: node._repr_fn for node in self.nodes}

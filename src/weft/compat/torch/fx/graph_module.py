@@ -47,6 +47,17 @@ class GraphModule(Module):
 
     Args: `root`: a module that has what the graph names, or a dictionary of it by path; `graph`: what to run;
     `class_name`: the name of the module's class. Errors: RuntimeError where `root` misses what the graph names.
+
+    Args:
+        *args: as of the function that the class was made for.
+        **kwargs: as of the function that the class was made for.
+
+    Example:
+        >>> import weft
+        >>> from weft import fx
+        >>> model = fx.symbolic_trace(weft.nn.Sequential(weft.nn.Linear(3, 2), weft.nn.ReLU()))
+        >>> [node.op for node in model.graph.nodes], model(weft.ones(1, 3)).shape
+        (['placeholder', 'call_module', 'call_module', 'output'], weft.Size([1, 2]))
     """
 
     _graph: Graph
@@ -144,11 +155,20 @@ class GraphModule(Module):
     # -- submodules -----------------------------------------------------------------------------
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Put a module at a path, with empty modules on the way. False where something else stands on the way."""
+        """Put a module at a path, with empty modules on the way. False where something else stands on the way.
+
+        Args:
+            target: the path, with dots.
+            m: the module.
+        """
         return _submodules.add(self, target, m)
 
     def delete_submodule(self, target: str) -> bool:
-        """Delete the module at a path. False if there is none."""
+        """Delete the module at a path. False if there is none.
+
+        Args:
+            target: the path, with dots.
+        """
         return _submodules.delete(self, target)
 
     def delete_all_unused_submodules(self) -> None:
@@ -178,7 +198,12 @@ class GraphModule(Module):
         return reduce_graph_module, (base, type(self).__name__, state)
 
     def to_folder(self, folder: Any, module_name: str = "FxModule") -> None:
-        """Write the module as a package: `module.py` with its class, and its parameters."""
+        """Write the module as a package: `module.py` with its class, and its parameters.
+
+        Args:
+            folder: where the files are written.
+            module_name: the name of the class in the file. Default: 'FxModule'.
+        """
         write_folder(self, Path(folder), module_name)
 
     # -- as text --------------------------------------------------------------------------------
@@ -191,7 +216,15 @@ class GraphModule(Module):
         colored: bool = False,
         **options: object,
     ) -> str:
-        """Print the code as a class, with the user's lines where the trace has noted them, and modules below."""
+        """Print the code as a class, with the user's lines where the trace has noted them, and modules below.
+
+        Args:
+            print_output: print the code as well. Default: True.
+            include_stride: write strides behind the shapes. Default: False.
+            include_device: write devices behind the shapes. Default: False.
+            colored: accepted, without effect. Default: False.
+            **options: accepted, without effect.
+        """
         text = self._readable(type(self).__name__)
         if print_output:
             print(text)

@@ -29,6 +29,25 @@ class Interpreter:
 
     Args: `module`: what has the parameters and modules; `garbage_collect_values`: forget a value behind its last use;
     `graph`: another graph than the module's own.
+
+    Args:
+        module: the module whose graph is run.
+        garbage_collect_values: forget each value after its last use. Default: True.
+        graph: another graph to run in its place; None: that of the module.
+
+    Example:
+        >>> import weft
+        >>> from weft import fx
+        >>> class Printer(fx.Interpreter):
+        ...     def run_node(self, n):
+        ...         print(n.name)
+        ...         return super().run_node(n)
+        >>> Printer(fx.symbolic_trace(lambda x: x.relu() * 2)).run(weft.tensor([-1.0, 2.0]))
+        x
+        relu
+        mul
+        output
+        tensor([0., 4.])
     """
 
     def __init__(
@@ -49,7 +68,13 @@ class Interpreter:
         initial_env: dict[Node, object] | None = None,
         enable_io_processing: bool = True,
     ) -> Any:
-        """The result of the graph for these arguments. `initial_env` has values of nodes that are not to run."""
+        """The result of the graph for these arguments. `initial_env` has values of nodes that are not to run.
+
+        Args:
+            *args: the arguments of the module.
+            initial_env: values that nodes have already; None: none.
+            enable_io_processing: let the graph's code treat arguments and result. Default: True.
+        """
         self.env = {} if initial_env is None else initial_env
         given = self.graph.process_inputs(*args) if enable_io_processing else args
         self.args_iter: Iterator[Any] = iter(given)
@@ -65,7 +90,11 @@ class Interpreter:
         return None
 
     def boxed_run(self, args_list: list[object]) -> Any:
-        """`run` with the arguments of a list, which is emptied."""
+        """`run` with the arguments of a list, which is emptied.
+
+        Args:
+            args_list: the arguments; the list is emptied.
+        """
         args = list(args_list)
         args_list.clear()
         return self.run(*args, enable_io_processing=False)
@@ -89,7 +118,11 @@ class Interpreter:
             yield
 
     def run_node(self, n: Node) -> Any:
-        """The value of a node."""
+        """The value of a node.
+
+        Args:
+            n: the node.
+        """
         with self._set_current_node(n):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n.op)(n.target, args, kwargs)
@@ -99,7 +132,13 @@ class Interpreter:
     def placeholder(
         self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Any:
-        """The next argument; `*args` gets the rest. Errors: RuntimeError where it is missing."""
+        """The next argument; `*args` gets the rest. Errors: RuntimeError where it is missing.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         if target.startswith("*"):
             return list(self.args_iter)
         given = list(_first(self.args_iter)) or list(args[:1])
@@ -113,35 +152,69 @@ class Interpreter:
         return given[0]
 
     def get_attr(self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        """A parameter, buffer or module."""
+        """A parameter, buffer or module.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         return self.fetch_attr(target)
 
     def call_function(
         self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Any:
-        """A call of a function."""
+        """A call of a function.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         return target(*args, **kwargs)
 
     def call_method(
         self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Any:
-        """A call of a method of the first argument."""
+        """A call of a method of the first argument.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         return getattr(args[0], target)(*args[1:], **kwargs)
 
     def call_module(
         self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Any:
-        """A call of a module."""
+        """A call of a module.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        """The return value of the graph."""
+        """The return value of the graph.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         return args[0]
 
     # -- values ---------------------------------------------------------------------------------
 
     def fetch_attr(self, target: str) -> Any:
-        """The attribute of the module at a path. Errors: RuntimeError if there is none."""
+        """The attribute of the module at a path. Errors: RuntimeError if there is none.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+        """
         found = self.module
         steps = target.split(".")
         for place, name in enumerate(steps):
@@ -156,11 +229,20 @@ class Interpreter:
         return found
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a node with values for nodes."""
+        """The arguments of a node with values for nodes.
+
+        Args:
+            n: the node.
+        """
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Argument, n: Node) -> Any:
-        """A structure of arguments with values for nodes. Errors: RuntimeError where one has none."""
+        """A structure of arguments with values for nodes. Errors: RuntimeError where one has none.
+
+        Args:
+            args: arguments with nodes among them.
+            n: the node that reads them.
+        """
 
         def value_of(node: Node) -> Any:
             if node not in self.env:
@@ -194,7 +276,22 @@ class _TransformerTracer(Tracer):
 
 
 class Transformer(Interpreter):
-    """Makes another module of a traced one: its methods get proxies, and what they return is recorded."""
+    """Makes another module of a traced one: its methods get proxies, and what they return is recorded.
+
+    Args:
+        module: the module whose graph is rewritten.
+
+    Example:
+        >>> from weft import fx
+        >>> class Smooth(fx.Transformer):
+        ...     def call_method(self, target, args, kwargs):
+        ...         return super().call_method("tanh" if target == "relu" else target, args, kwargs)
+        >>> print(Smooth(fx.symbolic_trace(lambda x: x.relu() * 2)).transform().code.strip())
+        def forward(self, x):
+            tanh = x.tanh();  x = None
+            mul = tanh * 2;  tanh = None
+            return mul
+    """
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
@@ -206,25 +303,49 @@ class Transformer(Interpreter):
     def placeholder(
         self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Any:
-        """An input of the new graph."""
+        """An input of the new graph.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         default = args[0] if args else inspect.Signature.empty
         return Proxy(self.new_graph.placeholder(target, default_value=default), self.tracer)
 
     def get_attr(self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        """The reading of a parameter, buffer or module."""
+        """The reading of a parameter, buffer or module.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
     def call_module(
         self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Any:
-        """A call of a module: one node."""
+        """A call of a module: one node.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         module = self.fetch_attr(target)
         return self.tracer.call_module(module, module.forward, args, kwargs)
 
     def call_function(
         self, target: Target, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> Any:
-        """A call of a function: one node."""
+        """A call of a function: one node.
+
+        Args:
+            target: what is called or read: a function, or the name of a method, module or attribute.
+            args: positional arguments, among them nodes.
+            kwargs: arguments by name, among them nodes.
+        """
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def transform(self) -> GraphModule:

@@ -41,7 +41,11 @@ _side_effectful_functions: set[Any] = {_assert, _assert_async}
 
 
 def has_side_effect(fn: Callable[..., object]) -> Any:
-    """Mark a function: calls of it are kept where nothing uses their results. A decorator."""
+    """Mark a function: calls of it are kept where nothing uses their results. A decorator.
+
+    Args:
+        fn: the function, calls of which are kept though nobody reads their result.
+    """
     _side_effectful_functions.add(fn)
     return fn
 
@@ -61,7 +65,19 @@ def map_aggregate(a: Argument, fn: Callable[[object], object]) -> Any:
 
 
 def map_arg(a: Argument, fn: Callable[[Node], Any]) -> Any:
-    """A structure of arguments with `fn` of each node in its place."""
+    """A structure of arguments with `fn` of each node in its place.
+
+    Args:
+        a: arguments, in containers or not.
+        fn: what is called with each node.
+
+    Example:
+        >>> from weft import fx
+        >>> traced = fx.symbolic_trace(lambda x: x.relu() * 2)
+        >>> last = list(traced.graph.nodes)[-2]
+        >>> fx.map_arg(last.args, lambda node: node.name)
+        ('relu', 2)
+    """
     return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Node) else leaf)
 
 
@@ -100,6 +116,21 @@ class Node:
     | `output` | `"output"` | what the program returns |
 
     `users` are the nodes that use it, `meta` is the passes' own, `type` an annotation.
+
+    Args:
+        graph: the graph that it belongs to.
+        name: its name in the graph and in the code.
+        op: what it does: "placeholder", "get_attr", "call_function", "call_method", "call_module" or "output".
+        target: what is called or read: a function, or the name of a method, module or attribute.
+        args: positional arguments, among them nodes.
+        kwargs: arguments by name, among them nodes.
+        return_type: the type that is written in the code; None: none.
+
+    Example:
+        >>> from weft import fx
+        >>> traced = fx.symbolic_trace(lambda x: x.relu() * 2)
+        >>> [(node.op, node.name) for node in traced.graph.nodes]
+        [('placeholder', 'x'), ('call_method', 'relu'), ('call_function', 'mul'), ('output', 'output')]
     """
 
     def __init__(
@@ -158,7 +189,11 @@ class Node:
         return self._prev
 
     def prepend(self, x: Node) -> None:
-        """Put a node of the same graph before this one."""
+        """Put a node of the same graph before this one.
+
+        Args:
+            x: the node that is moved.
+        """
         if self.graph is not x.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
         if self is x:
@@ -170,7 +205,11 @@ class Node:
         self.graph._forget_order()
 
     def append(self, x: Node) -> None:
-        """Put a node of the same graph behind this one."""
+        """Put a node of the same graph behind this one.
+
+        Args:
+            x: the node that is moved.
+        """
         self._next.prepend(x)
 
     def _remove_from_list(self) -> None:
@@ -228,13 +267,23 @@ class Node:
         self._args, self._kwargs = map_arg(tuple(args), use), map_arg(dict(kwargs), use)
 
     def update_arg(self, idx: int, arg: Argument) -> None:
-        """Replace the positional argument at a place."""
+        """Replace the positional argument at a place.
+
+        Args:
+            idx: the place among the positional arguments.
+            arg: the argument, a node or a value.
+        """
         args = list(self.args)
         args[idx] = arg
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Argument) -> None:
-        """Put a positional argument before the one at a place."""
+        """Put a positional argument before the one at a place.
+
+        Args:
+            idx: the place among the positional arguments.
+            arg: the argument, a node or a value.
+        """
         if not 0 <= idx <= len(self.args):
             raise AssertionError(
                 f"insert_args index must be between 0 and len(self.args), got {idx}"
@@ -242,11 +291,21 @@ class Node:
         self.args = (*self.args[:idx], arg, *self.args[idx:])
 
     def update_kwarg(self, key: str, arg: Argument) -> None:
-        """Set an argument by keyword."""
+        """Set an argument by keyword.
+
+        Args:
+            key: the name of the argument.
+            arg: the argument, a node or a value.
+        """
         self.kwargs = {**self.kwargs, key: arg}
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Use another node wherever this one uses `old_input`."""
+        """Use another node wherever this one uses `old_input`.
+
+        Args:
+            old_input: the node that was read.
+            new_input: the node that is read from now on.
+        """
 
         def other(node: Node) -> Node:
             return new_input if node is old_input else node
@@ -262,7 +321,13 @@ class Node:
         propagate_meta: bool = False,
     ) -> list[Node]:
         """Have every user of this node use another one; those of which `delete_user_cb` says no stay. The users that
-        have changed."""
+        have changed.
+
+        Args:
+            replace_with: the node that is read from now on.
+            delete_user_cb: says of a reader whether it is changed; None: all are.
+            propagate_meta: copy `meta` too. Default: False.
+        """
         if propagate_meta:
             if replace_with.meta:
                 raise AssertionError(
@@ -287,7 +352,11 @@ class Node:
         self.meta["stack_trace"] = trace
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """True if the node must be kept although nothing uses its result."""
+        """True if the node must be kept although nothing uses its result.
+
+        Args:
+            impure_random: draws of random numbers count as impure. Default: True.
+        """
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
@@ -306,7 +375,14 @@ class Node:
         kwarg_types: dict[str, object] | None = None,
         normalize_to_only_use_kwargs: bool = False,
     ) -> Any:
-        """The arguments by the names of the parameters: see `operator_schemas.normalize_function`."""
+        """The arguments by the names of the parameters: see `operator_schemas.normalize_function`.
+
+        Args:
+            root: the module whose parts are called.
+            arg_types: the types of positional arguments, where functions have several forms; None: not asked for.
+            kwarg_types: the types of arguments by name; None: not asked for.
+            normalize_to_only_use_kwargs: all arguments by name. Default: False.
+        """
         from .operator_schemas import normalize_function, normalize_module
 
         only = normalize_to_only_use_kwargs
@@ -344,7 +420,13 @@ class Node:
         *,
         include_tensor_metadata: bool = False,
     ) -> str | None:
-        """The node as a line of a printed graph."""
+        """The node as a line of a printed graph.
+
+        Args:
+            placeholder_names: gets the names of parameters; None: nobody wants them.
+            maybe_return_typename: gets the type of the result; None: nobody wants it.
+            include_tensor_metadata: write shapes and dtypes. Default: False.
+        """
         if self.op == "output":
             if self.type and maybe_return_typename:
                 maybe_return_typename[0] = f" -> {_type_repr(self.type)}"

@@ -43,11 +43,19 @@ class TracerBase(NodeMaker):
     """Makes nodes and proxies. It answers what a program asks a proxy: a user's own tracer can answer otherwise."""
 
     def proxy(self, node: Node) -> Any:
-        """The proxy of a node's value."""
+        """The proxy of a node's value.
+
+        Args:
+            node: the node that the proxy stands for.
+        """
         return Proxy(node, self)
 
     def to_bool(self, obj: Proxy) -> bool:
-        """The truth of a proxy, which is unknown. Errors: TraceError."""
+        """The truth of a proxy, which is unknown. Errors: TraceError.
+
+        Args:
+            obj: the proxy whose truth is asked for.
+        """
         raise _trace_error(
             "symbolically traced variables cannot be used as inputs to control flow",
             obj,
@@ -56,7 +64,11 @@ class TracerBase(NodeMaker):
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """The items of a proxy. Errors: TraceError."""
+        """The items of a proxy. Errors: TraceError.
+
+        Args:
+            obj: the proxy that is iterated over.
+        """
         raise _trace_error(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
             "**kwargs function argument. See the torch.fx docs on pytorch.org for a more detailed explanation of what "
@@ -67,7 +79,11 @@ class TracerBase(NodeMaker):
         )
 
     def keys(self, obj: Proxy) -> Any:
-        """The keys of a proxy: a proxy of them."""
+        """The keys of a proxy: a proxy of them.
+
+        Args:
+            obj: the proxy whose keys are asked for.
+        """
         return Attribute(obj, "keys")()
 
 
@@ -87,7 +103,12 @@ class GraphAppendingTracer(TracerBase):
 
 
 class Proxy:
-    """A value that is being traced; `node` is what makes it."""
+    """A value that is being traced; `node` is what makes it.
+
+    Args:
+        node: the node that it stands for.
+        tracer: what records; None: that of the node's graph.
+    """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
         self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer

@@ -47,7 +47,21 @@ def replace_pattern(
     pattern: Callable[..., object] | GraphModule,
     replacement: Callable[..., object] | GraphModule,
 ) -> list[Match]:
-    """Replace every occurrence of a pattern that does not overlap an earlier one. The occurrences."""
+    """Replace every occurrence of a pattern that does not overlap an earlier one. The occurrences.
+
+    Args:
+        gm: the module whose graph is changed.
+        pattern: a function or module: what is looked for.
+        replacement: a function or module: what stands there afterwards.
+
+    Example:
+        >>> import weft
+        >>> from weft import fx
+        >>> traced = fx.symbolic_trace(lambda x: x.relu() + 1)
+        >>> _ = fx.replace_pattern(traced, lambda x: x.relu(), lambda x: x.tanh())
+        >>> traced(weft.tensor([0.0]))
+        tensor([1.])
+    """
     replaced = replace_pattern_with_filters(gm, pattern, replacement)
     return [Match(anchor=found.anchor, nodes_map=found.nodes_map) for found in replaced]
 

@@ -38,7 +38,13 @@ class CodeGen:
     def gen_fn_def(
         self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False
     ) -> str:
-        """The head of the function, without what the body needs before its first line."""
+        """The head of the function, without what the body needs before its first line.
+
+        Args:
+            free_vars: the names of the parameters.
+            maybe_return_annotation: the annotation of the result, as text.
+            expanded_def: the parameters stand on lines of their own. Default: False.
+        """
         if not free_vars or free_vars[0] != "self":
             free_vars.insert(0, "self")
         return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
@@ -46,15 +52,29 @@ class CodeGen:
     def generate_output(
         self, output_args: Argument, *, repr_fn: Callable[[object], str] = repr, **options: object
     ) -> str:
-        """The return."""
+        """The return.
+
+        Args:
+            output_args: what is returned.
+            repr_fn: writes a value as text.
+            **options: accepted, without effect.
+        """
         return f"return {repr_fn(output_args)}"
 
     def process_inputs(self, *args: object) -> Any:
-        """The values of the placeholders for these arguments."""
+        """The values of the placeholders for these arguments.
+
+        Args:
+            *args: what the module was called with.
+        """
         return args
 
     def process_outputs(self, outputs: object) -> Any:
-        """The return value of the function for the values of the output node."""
+        """The return value of the function for the values of the output node.
+
+        Args:
+            outputs: what the graph has computed.
+        """
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
