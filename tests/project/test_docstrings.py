@@ -212,6 +212,7 @@ def test_help_names_parameters(name: str) -> None:
 
 # Modules that have names of PyTorch's and no page: what is left to PyTorch's own words, and why.
 WITHOUT_PAGE = {
+    "weft.ao.": "marks of quantized programs, which PyTorch has moved to another package",
     "weft.autograd.function": "forms of Function of old programs",
     "weft.autograd.profiler": "the profiler of old programs; weft.profiler is described",
     "weft.autograd.variable": "what tensors were once",
@@ -242,7 +243,7 @@ WITHOUT_PAGE = {
 def public_modules() -> Iterator[tuple[str, ModuleType, ModuleType]]:
     """The modules of Weft that PyTorch has under the same name without an underscore, with PyTorch's."""
     found = {each.name for each in pkgutil.walk_packages(weft.__path__, "weft.", lambda name: None)}
-    for name in sorted(found | {each for each in sys.modules if each.startswith("weft.")}):
+    for name in sorted(found | {*MODULES}):
         parts = name.split(".")[1:]
         if any(part.startswith("_") for part in parts):
             continue
