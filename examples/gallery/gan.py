@@ -83,5 +83,7 @@ grey = true_points(500).numpy()
 for axis, (step, points) in zip(axes[1:], snapshots, strict=True):
     axis.scatter(*grey.T, s=4, color="lightgrey")
     axis.scatter(*points.T, s=4)
-    axis.set(title=f"after {step} steps", xlim=(-3, 3), ylim=(-3, 3), aspect="equal")
+    axis.set(
+        title=f"after {step} step{'s' * (step != 1)}", xlim=(-3, 3), ylim=(-3, 3), aspect="equal"
+    )
 plt.show()

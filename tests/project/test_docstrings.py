@@ -371,6 +371,18 @@ def test_what_works_in_place_says_what_it_does(name: str) -> None:
     assert member.__doc__.startswith("`exp`, in place: e to the power of each element.")
 
 
+def test_what_is_stored_in_place_is_no_copy_and_not_broadcast() -> None:
+    doc = weft.Tensor.scatter_.__doc__
+    assert doc.startswith("`scatter`, in place: with src")
+    assert "Shape:\n    the tensor keeps its shape.\n" in doc
+
+
+def test_the_words_of_object_describe_no_method() -> None:
+    """`help(nn.LSTM)` shows `__init__` as Python does: the class says what its parameters are."""
+    assert weft.nn.LSTM.__init__.__doc__ is None
+    assert "Shape:" not in (inspect.getdoc(weft.nn.LSTM.__init__) or "")
+
+
 def test_a_stand_in_is_described_as_what_it_calls() -> None:
     assert weft.Tensor.diff.__doc__.partition("\n")[0] == weft.diff.__doc__.partition("\n")[0]
 

@@ -45,6 +45,7 @@ RESHAPING = (
     *("swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"),
 )
 OPERANDS = {"other", "exponent", "end", "tensor1", "tensor", "min", "max", "mask", "source", "src"}
+PLACED = {"source", "src"}  # what goes to places of the tensor, one by one
 IN_PLACE = "the tensor keeps its shape; other operands are broadcast to it."
 IN_PLACE_ALONE = "the tensor keeps its shape."
 SAME = "any -> the same."
@@ -82,12 +83,12 @@ def completed(source: Callable[..., object], doc: str | None, name: str) -> str 
 
 
 def inherited(method: Callable[..., object]) -> str | None:
-    """The docstring of the method that one without a docstring overrides, or None."""
+    """The docstring of the method that one without a docstring overrides, or None; of `object`, no words are taken."""
     *owners, name = method.__qualname__.split(".")
     owner: object = sys.modules[method.__module__]
     for each in owners:
         owner = getattr(owner, each, None)
-    overridden = (vars(base).get(name) for base in getattr(owner, "__mro__", ())[1:])
+    overridden = (vars(base).get(name) for base in getattr(owner, "__mro__", ())[1:-1])
     return next((doc for each in overridden if (doc := getattr(each, "__doc__", None))), None)
 
 
@@ -97,7 +98,8 @@ def _with_what_it_names(source: Callable[..., object], prose: str) -> str:
         name = found[1] or found[2]
         named = getattr(importlib.import_module("weft"), name, None)
         words = _first_sentence(named.__doc__ if named else None)
-        lower = words[:1].lower() + words[1:] if words[1:2].islower() else words
+        words = words.removeprefix("A copy ")
+        lower = words if words[1:2].isupper() else words[:1].lower() + words[1:]
         return f"`{name}`, in place: {lower}{prose[found.end() :]}" if words else prose
     found = _STAND_IN.match(prose)
     words = _first_sentence(_called(source).__doc__) if found else ""
@@ -127,7 +129,9 @@ def _shape(source: Callable[..., object], name: str) -> str:
     """The Shape section of a function or class in the vocabulary's words, or by its row in the op table, or no text."""
     plain = name.rpartition(".")[2]
     if plain.endswith("_") and plain not in RESHAPING:
-        return _filled(IN_PLACE if OPERANDS & set(parameters(source)) else IN_PLACE_ALONE)
+        given = set(parameters(source))
+        is_alone = not OPERANDS & given or (PLACED & given and plain != "copy_")
+        return _filled(IN_PLACE_ALONE if is_alone else IN_PLACE)
     if words := meaning("Shape", name):
         return _filled(words)
     op = OPS.get(plain)
