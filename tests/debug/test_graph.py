@@ -186,3 +186,15 @@ def test_a_graph_that_is_too_large_is_refused_with_a_word(monkeypatch: pytest.Mo
         with pytest.raises(RuntimeError, match=words):
             ask(x)
         assert x.tolist() == [2.0**31] * 2  # rounded
+
+
+def test_a_value_that_is_too_large_is_refused_with_a_word() -> None:
+    """Before anything is computed; what looks at a sample answers."""
+    x = weft.zeros(1).expand(1 << 20, 1 << 20)
+    for ask in (debug.why, debug.stepper, debug.to_python):
+        with pytest.raises(RuntimeError, match="too large to be computed once more") as told:
+            ask(x)
+        assert told.value.got == "4,398,046,511,104 bytes"
+    assert "0., " in repr(x)
+    assert str(weft.plot(x)).startswith("tensor float32[1048576, 1048576]: min 0, max 0")
+    assert "strided" in debug.graph_text(x)

@@ -18,7 +18,7 @@ from weft.autograd.backward import grad
 from weft.autograd.graph import GradientEdge
 from weft.debug.capsules.capture import CapturedRun, actual
 from weft.debug.capsules.records import VALUE
-from weft.debug.capsules.reduction import first_not_finite, is_finite
+from weft.debug.capsules.reduction import first_not_finite
 from weft.debug.stepper import Target, stepper
 from weft.engine.backward.reachability import target_for
 from weft.engine.frontend.resolve import edge_for, value_of
@@ -28,6 +28,7 @@ from weft.engine.ir.grad_edges import AccumulateGrad
 from weft.engine.ir.node import Node
 from weft.engine.ir.primitive import SCALAR_OP
 from weft.engine.pipeline import driver
+from weft.engine.runtime.array_pieces import is_finite, pieces, without_repeats
 from weft.errors import ArgumentTypeError, class_name
 
 if TYPE_CHECKING:
@@ -122,9 +123,11 @@ def _way_back(at: stepper) -> list[str]:
 
 
 def _largest(array: Array) -> float:
-    return float(
-        np.abs(array.astype(np.float64) if array.dtype.kind in "biu" else array).max(initial=0)
-    )
+    found = [0.0]
+    for piece in pieces(without_repeats(array)):
+        reals = piece.astype(np.float64) if piece.dtype.kind in "biu" else piece
+        found.append(float(np.abs(reals).max(initial=0)))
+    return float(np.max(found))
 
 
 # -- gradients -----------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from weft.engine.ir.node import Node
 from weft.engine.ir.primitive import COMPOSITE, SCALAR_OP, SOURCE, VALUE_OP
 from weft.engine.pipeline.batching import batched_residuals
 from weft.engine.pipeline.segment_index import SegmentIndex
+from weft.engine.runtime.array_pieces import is_finite, pieces, without_repeats
 
 if TYPE_CHECKING:
     from weft.autograd.custom.node import FunctionNode
@@ -188,7 +189,7 @@ class Values:
 
 
 def _state_of(array: np.ndarray) -> tuple[bool, bool]:
-    if array.dtype.kind not in "fc" or bool(np.isfinite(array).all()):
+    if is_finite(array):
         return (False, False)
     return (bool(np.isnan(array).any()), True)
 
@@ -271,11 +272,17 @@ def in_numbers(
     array: np.ndarray, name: str, dtype: str, shape: tuple[int, ...]
 ) -> OperandStatistics:
     """A value in numbers."""
-    reals = array if array.dtype.kind in "fiub" else np.abs(array)
-    finite = reals[np.isfinite(reals)].astype(np.float64)
-    numbers = (finite.min(), finite.max(), finite.mean()) if finite.size else (math.nan,) * 3
-    low, high, mean = (float(number) for number in numbers)
-    return OperandStatistics(name, dtype, shape, low, high, mean, reals.size - finite.size)
+    seen = without_repeats(array)
+    low, high, total, count = math.inf, -math.inf, 0.0, 0
+    for piece in pieces(seen):
+        reals = piece if piece.dtype.kind in "fiub" else np.abs(piece)
+        finite = reals[np.isfinite(reals)].astype(np.float64)
+        if finite.size:
+            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+            total, count = total + float(finite.sum()), count + finite.size
+    numbers = (low, high, total / count) if count else (math.nan,) * 3
+    times = array.size // seen.size if seen.size else 1
+    return OperandStatistics(name, dtype, shape, *numbers, (seen.size - count) * times)
 
 
 def name_of(record: FunctionNode | Node) -> str:

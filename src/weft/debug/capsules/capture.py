@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from weft.debug import graph
 from weft.debug.capsules.capsule import Capsule
 from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand, digest_of, to_json
-from weft.engine.backward.pending_snapshot import PendingSnapshot, needs_more
+from weft.engine.backward.pending_snapshot import PendingSnapshot, size_of
 from weft.engine.frontend.node_factory import make_value
 from weft.engine.frontend.resolve import value_of
 from weft.engine.ir.grad_edges import AccumulateGrad
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from weft.engine.frontend.tensor import Tensor
 
 FilePath = str | os.PathLike[str]
+MOST_VALUE_BYTES = 1 << 30  # of a graph that is computed once more, to be looked at
 MOST_OPERATIONS = 1_000_000  # of a capsule: half a minute, and 200 MB
 
 
@@ -98,8 +99,9 @@ class Writer:
         recording: CapturedRun,
         names: Mapping[Node, str],
         most: int = MOST_OPERATIONS,
+        digests: bool = True,
     ) -> None:
-        self.recording, self.names, self.most = recording, names, most
+        self.recording, self.names, self.most, self.digests = recording, names, most, digests
         self.inputs, self.values = recording.snapshot.inputs, recording.snapshot.values
         self.numbers: dict[Any, int] = {}
         self.records: list[CapsuleRecord] = []
@@ -188,7 +190,7 @@ class Writer:
             node.shape,
             gradient="" if edges is None else node.name(),
             edges=None if edges is None else tuple(self.target(edge) for edge in edges),
-            digest="" if held is None else digest_of(array_over(held)),
+            digest="" if held is None or not self.digests else digest_of(array_over(held)),
             terms=terms,
             error=type(node.error).__name__ if node.state == FAILED_STATE else "",
             line=line,
@@ -237,12 +239,14 @@ def line_of(node: Node) -> tuple[str, str]:
     return where, linecache.getline(code.co_filename, number).strip()
 
 
-def recorded_of(tensor: Tensor) -> Capsule:
+def recorded_of(tensor: Tensor, digests: bool = True) -> Capsule:
     """A capsule of what a tensor was recorded from, as far as it is pending, or known to a capture that goes on; it is
-    computed. Errors: ExecutionError, before anything runs, for a graph of more than a hundred thousand records."""
+    computed. Without its digest where nobody compares replays.
+
+    Errors: ExecutionError, before anything runs, for a graph of more than a hundred thousand records, or with a value
+    of more than a gigabyte."""
     node = value_of(tensor)
-    if needs_more([node], graph.MOST_RECORDS):
-        raise graph.too_large()
+    _refuse_large(node)
     known = [one for one in driver.run_observers if isinstance(one, CapturedRun)]
     recording = next((one for one in known if node in one.snapshot.inputs), None) or CapturedRun()
     driver.run_observers.append(recording)
@@ -252,7 +256,7 @@ def recorded_of(tensor: Tensor) -> Capsule:
         driver.run_observers.pop()
     before, recording.held = recording.held, {node: owner_beside(node)}
     try:
-        return Writer(recording, {}, graph.MOST_RECORDS).write()
+        return Writer(recording, {}, graph.MOST_RECORDS, digests).write()
     finally:
         recording.held = {**before, **recording.held}
 
@@ -268,6 +272,20 @@ def _say_that_it_is_too_large(path: Path, error: BaseException | None) -> None:
     if error is None:
         raise told
     warnings.warn(str(told), RuntimeWarning, stacklevel=4)
+
+
+def _refuse_large(node: Node) -> None:
+    """Errors: ExecutionError."""
+    count, largest = size_of([node], graph.MOST_RECORDS)
+    if count > graph.MOST_RECORDS:
+        raise graph.too_large()
+    if largest > MOST_VALUE_BYTES:
+        raise ExecutionError(
+            "weft.debug: a value is too large to be computed once more beside itself",
+            expected=f"values of at most {MOST_VALUE_BYTES:,} bytes",
+            got=f"{largest:,} bytes",
+            fix="ask about a part, recorded of x[:1000]; weft.plot and repr look at a sample",
+        )
 
 
 # -- the contexts --------------------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from weft.engine.runtime.array_pieces import pieces
 from weft.io.saving import from_plain_json, to_plain_json
 
 if TYPE_CHECKING:
@@ -165,6 +164,7 @@ def _size(value: object) -> int:
 
 def digest_of(array: Array) -> str:
     """The digest of a value: its bytes in row-major order, hashed by BLAKE2b."""
-    return hashlib.blake2b(
-        np.ascontiguousarray(array).tobytes(), digest_size=DIGEST_BYTES
-    ).hexdigest()
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for piece in pieces(array):
+        digest.update(piece.tobytes())
+    return digest.hexdigest()

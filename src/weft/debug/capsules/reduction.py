@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from weft.debug.capsules.capsule import Capsule, CapsuleReplay
 from weft.debug.capsules.records import VALUE, CapsuleRecord, ScalarOperand, digest_of
+from weft.engine.runtime.array_pieces import is_finite
 from weft.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -66,13 +65,6 @@ def find_fault(capsule: Capsule, faults: Collection[str] = FAULTS) -> tuple[str,
         if shown:
             return fault, min(shown)
     return None
-
-
-def is_finite(array: Array) -> bool:
-    """True if no element is nan or infinite; bfloat16 comes as its bits."""
-    if array.dtype == np.uint16:
-        return bool(((array & 0x7F80) != 0x7F80).all())
-    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
 
 
 def first_not_finite(capsule: Capsule, number: int) -> int:

@@ -57,19 +57,24 @@ class PendingSnapshot:
                     self.members[node.quotient] = [node]
 
 
-def needs_more(nodes: list, most: cython.Py_ssize_t) -> bool:
-    """True if some nodes have more than `most` pending ancestors, themselves among them."""
+def size_of(nodes: list, most: cython.Py_ssize_t) -> tuple:
+    """The number of some nodes and their pending ancestors, counted until it is more than `most`, and the bytes of the
+    largest value among them and what they read."""
     waiting: list = list(nodes)
     found: set = set(waiting)
     node: Node
     source: Node
+    largest: cython.longlong = 0
     while waiting and len(found) <= most:
         node = waiting.pop()
+        largest = max(largest, node.numel * node.dtype.itemsize)
         for source in node.inputs or ():
-            if source is not None and source.state == PENDING and source not in found:
-                found.add(source)
-                waiting.append(source)
-    return len(found) > most
+            if source is not None and source not in found:
+                largest = max(largest, source.numel * source.dtype.itemsize)
+                if source.state == PENDING:
+                    found.add(source)
+                    waiting.append(source)
+    return len(found), largest
 
 
 @cython.cfunc
