@@ -180,3 +180,14 @@ def test_a_tensor_is_written_as_python() -> None:
     assert [value.item() for value in namespace["program"]().values()] == [8.0]
     with pytest.raises(TypeError, match="a capsule or a tensor"):
         weft.debug.to_python(3)  # type: ignore[arg-type]
+
+
+def test_a_summary_is_a_table_of_what_it_prints() -> None:
+    model = Sequential(Linear(3, 4), ReLU())
+    model.add_module(EVIL.replace(".", ""), Linear(4, 2))
+    found = weft.summary(model, weft.ones(5, 3))
+    page = _Page(found._repr_html_())
+    assert page.tags.count("tr") == len(str(found).splitlines()) == 5
+    assert "script" not in page.tags
+    assert EVIL in page.text
+    assert page.text.replace(" ", "") == "".join(str(found).split())

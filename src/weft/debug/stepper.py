@@ -29,7 +29,7 @@ def as_capsule(target: Target) -> Capsule:
     if isinstance(target, str | os.PathLike):
         return load_capsule(target)
     if isinstance(target, Tensor):
-        return recorded_of(target, digests=False)
+        return recorded_of(target)
     raise ArgumentTypeError(
         f"stepper: expected a capsule, got {class_name(target)}",
         expected="a capsule, the path of one, or a tensor",

@@ -99,9 +99,8 @@ class Writer:
         recording: CapturedRun,
         names: Mapping[Node, str],
         most: int = MOST_OPERATIONS,
-        digests: bool = True,
     ) -> None:
-        self.recording, self.names, self.most, self.digests = recording, names, most, digests
+        self.recording, self.names, self.most = recording, names, most
         self.inputs, self.values = recording.snapshot.inputs, recording.snapshot.values
         self.numbers: dict[Any, int] = {}
         self.records: list[CapsuleRecord] = []
@@ -190,7 +189,7 @@ class Writer:
             node.shape,
             gradient="" if edges is None else node.name(),
             edges=None if edges is None else tuple(self.target(edge) for edge in edges),
-            digest="" if held is None or not self.digests else digest_of(array_over(held)),
+            digest="" if held is None else digest_of(array_over(held)),
             terms=terms,
             error=type(node.error).__name__ if node.state == FAILED_STATE else "",
             line=line,
@@ -239,9 +238,9 @@ def line_of(node: Node) -> tuple[str, str]:
     return where, linecache.getline(code.co_filename, number).strip()
 
 
-def recorded_of(tensor: Tensor, digests: bool = True) -> Capsule:
+def recorded_of(tensor: Tensor) -> Capsule:
     """A capsule of what a tensor was recorded from, as far as it is pending, or known to a capture that goes on; it is
-    computed. Without its digest where nobody compares replays.
+    computed.
 
     Errors: ExecutionError, before anything runs, for a graph of more than a hundred thousand records, or with a value
     of more than a gigabyte."""
@@ -256,7 +255,7 @@ def recorded_of(tensor: Tensor, digests: bool = True) -> Capsule:
         driver.run_observers.pop()
     before, recording.held = recording.held, {node: owner_beside(node)}
     try:
-        return Writer(recording, {}, graph.MOST_RECORDS, digests).write()
+        return Writer(recording, {}, graph.MOST_RECORDS).write()
     finally:
         recording.held = {**before, **recording.held}
 

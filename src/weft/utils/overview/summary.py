@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 
 import weft
 from weft.debug.breakpoints.watch import tensors_in
 from weft.engine.pipeline import driver
 from weft.errors import ArgumentTypeError, class_name
 from weft.nn import Module
+from weft.tensor.reading.html import STYLE
 from weft.utils.flop_counter import FlopCounterMode
+
+HEADINGS = ("module", "results", "parameters", "flops", "bytes", "ms")
 
 
 @dataclass
@@ -38,8 +42,9 @@ class Summary:
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows
 
-    def __str__(self) -> str:
-        cells = [("module", "results", "parameters", "flops", "bytes", "ms")]
+    def cells(self) -> list[tuple[str, ...]]:
+        """The table as text, the headings first."""
+        cells: list[tuple[str, ...]] = [HEADINGS]
         for row in self.rows:
             label = "  " * row.depth + f"{row.name} {type(row.module).__name__}".strip()
             numbers = (
@@ -49,6 +54,10 @@ class Summary:
                 f"{row.seconds * 1e3:.2f}",
             )
             cells.append((label, row.shapes, *numbers))
+        return cells
+
+    def __str__(self) -> str:
+        cells = self.cells()
         widths = [max(len(cell[column]) for cell in cells) for column in range(6)]
         return "\n".join(
             "  ".join(
@@ -59,6 +68,19 @@ class Summary:
         )
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr>{''.join(_html_cell(place, text) for place, text in enumerate(row))}</tr>"
+            for row in self.cells()
+        )
+        return f'<table style="{STYLE}">{rows}</table>'
+
+
+def _html_cell(column: int, text: str) -> str:
+    """A cell; what is indented stays so, numbers end at the right."""
+    side = "left; white-space: pre" if column < 2 else "right"
+    return f'<td style="text-align: {side}">{escape(text)}</td>'
 
 
 class _Measuring:
