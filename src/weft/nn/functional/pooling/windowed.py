@@ -138,8 +138,8 @@ def _place_of_largest(views: Tensor, axes: Shape) -> Any:
 
 
 def _is_little(views: Tensor) -> bool:
-    """True if one operation costs less than several that are quicker per element."""
-    return math.prod(views._shape) <= LITTLE
+    """True if one operation costs less than several that are quicker per element, or is to hold for any size."""
+    return is_for_any_size() or math.prod(views._shape) <= LITTLE
 
 
 def _elements(views: Tensor, axes: Shape) -> int:
